@@ -2,12 +2,12 @@ import type { Http2Client, Http2Options } from './http2-client.ts';
 import type { Ports } from './service.ts';
 import type { TcpClient } from './tcp-client.ts';
 
-/** The most that an attack may take which sends a certain amount and then ends by itself. */
+/** Time limit of an attack that sends a fixed amount and then ends by itself. */
 export const FIXED_MS = 15_000;
 
-/** One way to make the service fail, as a row of the table. */
+/** One attempt to make the service fail: a row of the table. */
 export interface Attack {
-  /** What the attacker does, in a few words; no two attacks have the same. */
+  /** What the attacker does, in a few words; unique. */
   readonly name: string;
   /** Rules of the service, as YAML; absent: `defaultRules`. */
   readonly rules?: string;
@@ -15,35 +15,38 @@ export interface Attack {
   readonly env?: Readonly<Record<string, string>>;
   /** gRPC over TLS. */
   readonly tls?: true;
-  /** Counters in a Redis that is frozen while the attack lasts. */
+  /** The counters are in a Redis that is frozen during the attack. */
   readonly frozenRedis?: true;
-  /** The most that it may take: `FIXED_MS` where it ends by itself. Absent: it goes on for as long as it is let. */
+  /** Its time limit: `FIXED_MS` if it ends by itself. Absent: it continues until it is stopped. */
   readonly timeMs?: number;
-  /** Memory that may stay in use afterwards: that of budgets which the attack fills and which belong to no connection. */
+  /** Memory that may stay in use afterwards: budgets that the attack fills and that belong to no connection. */
   readonly leavesBytes?: number;
-  /** Builds what is sent, before anything is measured, so that attacking costs the attacker little. */
+  /** Builds the bytes to send before anything is measured, so that the attack itself costs the attacker little. */
   prepare(): (attacker: Attacker) => Promise<void>;
 }
 
-/** What an attack has to work with, in a process of its own. */
+/** The tools of an attack, in the attacker's process. */
 export interface Attacker {
   readonly ports: Ports;
   readonly rulesPath: string;
-  /** Whether its time is over. An attack that goes on for longer is cut off. */
+  /** Whether the attack's time is over. An attack that continues is cut off. */
   readonly isOver: boolean;
-  /** Resolves when its time is over. */
+  /** Resolves when the attack's time is over. */
   readonly over: Promise<void>;
   /** Opens a connection to the gRPC port and reads the server's settings. */
   http2(options?: Http2Options): Promise<Http2Client>;
-  /** Opens a connection to any port. What comes on it is dropped unless it is taken. */
+  /** Opens a connection to any port. Received bytes are dropped without `onData`. */
   tcp(port: number, onData?: (bytes: Buffer) => void): Promise<TcpClient>;
-  /** For so long, or until its time is over. */
+  /** Resolves after this time, or earlier when the attack's time is over. */
   sleep(ms: number): Promise<void>;
-  /** Records something that the service must not do, apart from what is measured. */
+  /** Records a fault of the service besides the measurements. */
   fault(what: string): void;
 }
 
-/** Runs as many loops side by side, each again and again until the time is over; a short rest after each keeps failures cheap. */
+/**
+ * Runs `size` loops concurrently, each repeatedly until the time is over; a short rest after each run keeps failures
+ * cheap.
+ */
 export async function crowd(attacker: Attacker, size: number, loop: (which: number) => Promise<void>): Promise<void> {
   const one = async (which: number): Promise<void> => {
     while (!attacker.isOver) {

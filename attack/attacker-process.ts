@@ -9,7 +9,7 @@ import { Ledger } from './ledger.ts';
 import { TcpClient } from './tcp-client.ts';
 import { validFlood } from './valid-flood.ts';
 
-/** The other client must not wait for a processor because of this process. */
+/** Keeps this process from taking processor time of the other client. */
 const NICENESS = 5;
 
 setPriority(Math.min(getPriority() + NICENESS, constants.priority.PRIORITY_LOW));

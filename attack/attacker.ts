@@ -12,15 +12,15 @@ export type AttackerQuestion =
       readonly durationMs: number;
     };
 
-/** What an attack did. */
+/** The result of an attack, on the attacker's side. */
 export interface Outcome {
   readonly profile: Profile;
-  /** What the service did that it must not, in words. */
+  /** Faults of the service, in words. */
   readonly faults: readonly string[];
   readonly elapsedMs: number;
 }
 
-/** The attacking client, in a process of its own: its connections stay open until it is killed. */
+/** The attacking client, in a separate process: its connections stay open until it is killed. */
 export type AttackerProcess = Child<AttackerQuestion, Outcome | undefined>;
 
 export const startAttacker = (): AttackerProcess => startChild('./attacker-process.ts');

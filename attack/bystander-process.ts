@@ -12,7 +12,7 @@ import { serveParent } from './child.ts';
 import { ordinaryMessage } from './messages.ts';
 
 const INTERVAL_MS = 5;
-/** What waits no longer than this is served as always. */
+/** A call that waits no longer counts as served normally. */
 const SERVED_MS = 50;
 const RECONNECT_MS = 20;
 const WINDOW_EVERY_CALLS = 500;
@@ -39,7 +39,7 @@ serveParent<BystanderQuestion, Sight>(async (question) => {
   return report();
 });
 
-/** Until no call waits noticeably, or its time is over. */
+/** Waits until no call waits noticeably, for at most `settleMs`. */
 async function untilServed(settleMs: number): Promise<void> {
   const deadlineMs = performance.now() + settleMs;
   while ((connection?.longestWaitMs() ?? 0) > SERVED_MS && performance.now() < deadlineMs) await sleep(INTERVAL_MS);
@@ -57,18 +57,18 @@ function report(): Sight {
   return sight;
 }
 
-/** Counts the end of a call that left at `sentMs`. */
+/** Counts a finished call that was sent at `sentMs`. */
 function count(sentMs: number, outcome: 'answered' | 'refused' | { readonly failure: string }): void {
   tally.longestWaitMs = Math.max(tally.longestWaitMs, performance.now() - sentMs);
   if (typeof outcome === 'string') tally[outcome]++;
   else tally.failures[outcome.failure] = (tally.failures[outcome.failure] ?? 0) + 1;
 }
 
-/** A connection that is made again when it is lost. */
+/** A connection that is replaced when it is lost. */
 class Connection {
   readonly #port: number;
   readonly #tls: boolean;
-  /** When each call left that has not ended, by its stream. */
+  /** The send times of unfinished calls, by stream. */
   readonly #sentMs = new Map<number, number>();
   #socket: Socket;
   #isLost = false;
@@ -94,7 +94,7 @@ class Connection {
     this.#socket.write(Buffer.concat(frames));
   }
 
-  /** Of calls that have not ended. */
+  /** The longest wait among unfinished calls. */
   longestWaitMs(): number {
     const [oldest] = this.#sentMs.values();
     return oldest === undefined ? 0 : performance.now() - oldest;
@@ -148,7 +148,7 @@ class Connection {
     if (type === FrameType.RST_STREAM) this.#end(streamId, { failure: 'reset' });
     if (type === FrameType.GOAWAY) this.#socket.end();
     if (type !== FrameType.HEADERS) return;
-    const decoded = this.#decoder.decode(bytes, from, to); // also unused ones: later blocks depend on it
+    const decoded = this.#decoder.decode(bytes, from, to); // unused blocks too: later ones depend on them
     if (decoded === 'too large' || !(flags & Flag.END_STREAM)) return;
     const code = Number(decoded.find(({ name }) => name === 'grpc-status')?.value ?? Number.NaN);
     if (code === status.OK) this.#end(streamId, 'answered');

@@ -1,16 +1,19 @@
 import { type Child, startChild } from './child.ts';
 
-/** What the other client saw since the last report. */
+/** The other client's results since the last report. */
 export interface Sight {
   readonly calls: number;
   readonly answered: number;
   /** Calls that the service refused because it was overloaded. */
   readonly refused: number;
-  /** Calls that had another end, by what it was: `reset`, `connection lost`, `status 13`. */
+  /** Calls that failed otherwise, by reason: `reset`, `connection lost`, `status 13`. */
   readonly failures: Readonly<Record<string, number>>;
-  /** The longest time from a call's first byte to its answer, however it ended; calls that still wait count as well. */
+  /**
+   * The longest time from a call's first byte to its end, whether an answer or a failure; includes calls that still
+   * wait.
+   */
   readonly longestWaitMs: number;
-  /** The longest time for which this client's own event loop did not turn: what may be in `longestWaitMs` through no fault of the service. */
+  /** The longest time that this client's own event loop was blocked, which `longestWaitMs` may include. */
   readonly ownStallMs: number;
 }
 
@@ -18,9 +21,11 @@ export type BystanderQuestion =
   | { readonly kind: 'start'; readonly port: number; readonly tls: boolean }
   | { readonly kind: 'report'; readonly settleMs: number };
 
-/** The other client, in a process of its own: it calls every 5 ms on one connection, whatever becomes of the calls before. */
+/**
+ * The other client, in a separate process: it sends a call every 5 ms on one connection, without waiting for answers.
+ */
 export interface Bystander {
-  /** What it saw since the last report. Waits up to `settleMs` until it is served as always. */
+  /** Returns the results since the last report. First waits up to `settleMs` until calls are served normally. */
   report(settleMs?: number): Promise<Sight>;
   kill(): Promise<void>;
 }

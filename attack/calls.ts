@@ -5,17 +5,17 @@ import { callFields, data, type Fields, frame, framed } from '../test/helpers/h2
 import type { Http2Client } from './http2-client.ts';
 import { range } from './range.ts';
 
-/** What the calls of a batch have in common. */
+/** The common properties of the calls in a batch. */
 export interface CallShape {
-  /** The message, framed as gRPC frames it. */
+  /** The message, framed for gRPC. */
   readonly body: Buffer;
   /** Changes to the fields of an ordinary call; '' leaves one out. */
   readonly fields?: Fields;
   /** Whether the request is complete. */
   readonly isEnd?: boolean;
-  /** Frames after each call, whose stream id is that of the call. */
+  /** Frames to send after each call, with its stream id. */
   readonly after?: readonly Buffer[];
-  /** Eight digits in the body that are another number in each call: the offset of the first. */
+  /** Offsets in the body of eight digits, which are a different number in each call. */
   readonly digitsAt?: readonly number[];
 }
 
@@ -23,22 +23,22 @@ const DIGITS = 8;
 const ZERO = 48;
 const STREAM_ID_AT = 5;
 const MAX_DATA_BYTES = 16_384;
-/** Frames of DATA at most: as much as the window of a fresh connection takes, and more is sent only when that has grown. */
+/** The most DATA in a batch, so that it fits into the window of a new connection. */
 const MAX_FLOW_BYTES = 32_768;
 
 /** Makes calls cheaply: the bytes of many are written once, and only stream ids and digits change. */
 export class CallBatch {
-  /** What a batch takes of the connection's window. */
+  /** The part of the connection's window that a batch uses. */
   readonly flowBytes: number;
   readonly count: number;
   readonly #bytes: Buffer;
   readonly #stride: number;
   readonly #idsAt: readonly number[];
-  /** Where each digit is, of one number after the other. */
+  /** The offset of each digit, one number after the other. */
   readonly #digitsAt: readonly number[];
   #number = 0;
 
-  /** @param count  calls in a batch; fewer where they would not fit into the window */
+  /** @param count  calls in a batch; reduced if they do not fit into the window */
   constructor({ body, fields = {}, isEnd = true, after = [], digitsAt = [] }: CallShape, count: number) {
     const head = frame(FrameType.HEADERS, Flag.END_HEADERS, 0, encodeFields(callFields(fields)));
     const frames = [head, ...dataFrames(body, isEnd), ...after];
@@ -52,12 +52,12 @@ export class CallBatch {
     this.#digitsAt = digitsAt.flatMap((at) => range(DIGITS).map((digit) => placeOf(at + digit)));
   }
 
-  /** The number that the next digits have. */
+  /** Sets the next number. */
   startAt(number: number): void {
     this.#number = number;
   }
 
-  /** The bytes of the next batch, good until the next call of this. */
+  /** The bytes of the next batch, valid until the next call of this method. */
   next(client: Http2Client): Buffer {
     const first = client.takeStreams(this.count);
     for (let call = 0; call < this.count; call++) {
@@ -86,10 +86,10 @@ export class CallBatch {
 
 export const digits = (number: number): string => String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 
-/** Eight digits that a batch can replace. */
+/** Placeholder of eight digits that a batch can replace. */
 export const DIGITS_PLACE = '0'.repeat(DIGITS);
 
-/** Where in the bytes the places are. */
+/** The offsets of the placeholders. */
 export function placesIn(bytes: Buffer): readonly number[] {
   const places: number[] = [];
   for (let at = bytes.indexOf(DIGITS_PLACE); at >= 0; at = bytes.indexOf(DIGITS_PLACE, at + DIGITS)) places.push(at);
@@ -104,7 +104,7 @@ const dataFrames = (body: Buffer, isEnd: boolean): readonly Buffer[] =>
 
 const lengthOf = (buffers: readonly Buffer[]): number => buffers.reduce((sum, { length }) => sum + length, 0);
 
-/** Calls as ordinary clients make them: their fields are in the server's dynamic table, an octet each. */
+/** Calls as ordinary clients send them: their fields are in the server's dynamic table, at one octet each. */
 export class OrdinaryCalls {
   readonly #block = encodeRequestHeaders(callFields().map(([name, value]) => ({ name, value })));
   readonly #body: Buffer;

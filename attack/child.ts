@@ -1,11 +1,11 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** A process of ours that answers one question at a time. It ends with this process. */
+/** A child process that answers one question at a time. It ends with this process. */
 export interface Child<Question, Answer> {
   /** @throws Error  it failed, has ended, or did not answer in time */
   ask(question: Question, timeoutMs?: number): Promise<Answer>;
-  /** Ends it at once, and with it its connections. */
+  /** Ends it and its connections at once. */
   kill(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export function startChild<Question, Answer>(file: string): Child<Question, Answ
         };
         child.on('message', onMessage).on('exit', onExit);
         if (child.connected)
-          child.send(question as object); // a structure that JSON can carry
+          child.send(question as object); // serializable as JSON
         else onExit();
       }),
     async kill() {

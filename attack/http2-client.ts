@@ -4,11 +4,11 @@ import { data, frame, settings, windowUpdate } from '../test/helpers/h2-client.t
 import type { TcpClient } from './tcp-client.ts';
 
 export interface Http2Options {
-  /** What its first SETTINGS says. */
+  /** The contents of its first SETTINGS. */
   readonly settings?: readonly (readonly [id: number, value: number])[];
-  /** Grants no window beyond that of the first 65,535 bytes; otherwise the connection's is as large as can be. */
+  /** Grants no window beyond the initial 65,535 bytes; otherwise the connection's window is as large as possible. */
   readonly withholdsWindow?: boolean;
-  /** Called with each frame of the server, beside what the client does with it itself. */
+  /** Called with each frame of the server, in addition to the client's own handling. */
   readonly onFrame?: (type: number, flags: number, streamId: number, payload: Buffer) => void;
 }
 
@@ -16,13 +16,15 @@ const MAX_DATA_BYTES = 16_384;
 const DEFAULT_WINDOW = 65_535;
 const LARGEST_INCREMENT = 2 ** 31 - 1 - DEFAULT_WINDOW;
 
-/** A client of HTTP/2 that keeps to the server's windows, answers its pings and settings, and otherwise sends what it is given. */
+/**
+ * An HTTP/2 client that respects the server's windows and answers pings and settings, and otherwise sends given bytes.
+ */
 export class Http2Client {
   readonly tcp: TcpClient;
   readonly #onFrame: Http2Options['onFrame'];
-  /** Streams that have ended, whether by an answer or by a reset. */
+  /** The number of streams that have ended, with an answer or a reset. */
   ended = 0;
-  /** Those that the server has reset. */
+  /** The number of streams that the server has reset. */
   resets = 0;
   #nextStreamId = 1;
   #window = DEFAULT_WINDOW;
@@ -38,7 +40,7 @@ export class Http2Client {
     tcp.closed.then(() => this.#wake());
   }
 
-  /** Streams that were taken so far. */
+  /** The number of streams taken so far. */
   get begun(): number {
     return (this.#nextStreamId - 1) / 2;
   }
@@ -55,7 +57,7 @@ export class Http2Client {
     while (!this.#hasSettings && !this.isClosed) await this.#change();
   }
 
-  /** The ids of the next `count` streams begin with this one, two apart. */
+  /** Takes `count` streams. @returns the id of the first; the others follow in steps of two */
   takeStreams(count: number): number {
     const first = this.#nextStreamId;
     this.#nextStreamId += count * 2;
@@ -63,9 +65,9 @@ export class Http2Client {
   }
 
   /**
-   * Sends whole frames. Resolves when the system has taken them.
+   * Sends complete frames. Resolves when the operating system has accepted them.
    *
-   * @param flowBytes  how much of the connection's window they take; they wait until it is there
+   * @param flowBytes  bytes of the connection's window that they use; waits until there are as many
    * @returns false  the connection has ended
    */
   async send(bytes: Uint8Array, flowBytes = 0): Promise<boolean> {
@@ -74,7 +76,7 @@ export class Http2Client {
     return this.tcp.send(bytes);
   }
 
-  /** Sends the body of a stream in frames as large as may be, as the windows allow. */
+  /** Sends the body of a stream, in the largest frames that the windows allow. */
   async sendBody(streamId: number, body: Buffer, isEnd: boolean): Promise<boolean> {
     this.#streamWindows.set(streamId, this.#streamWindow);
     for (let at = 0; at < body.length; ) {
@@ -94,12 +96,12 @@ export class Http2Client {
     return true;
   }
 
-  /** Resolves when so many streams have ended, or the connection has. */
+  /** Resolves when this number of streams has ended, or the connection has. */
   async untilEnded(count: number): Promise<void> {
     while (this.ended < count && !this.isClosed) await this.#change();
   }
 
-  /** To be called with what comes on the socket. */
+  /** Handles received bytes. */
   readonly read = (chunk: Buffer): void => {
     const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
     let at = 0;
@@ -124,7 +126,7 @@ export class Http2Client {
       void this.tcp.send(frame(FrameType.PING, Flag.ACK, 0, Buffer.from(payload)));
     else if (type === FrameType.RST_STREAM) {
       this.resets++;
-      if (payload.readUInt32BE(0) !== ErrorCode.NO_ERROR) this.ended++; // else it follows the answer
+      if (payload.readUInt32BE(0) !== ErrorCode.NO_ERROR) this.ended++; // a reset with NO_ERROR follows an answer
     } else if ((type === FrameType.HEADERS || type === FrameType.DATA) && flags & Flag.END_STREAM) this.ended++;
     this.#onFrame?.(type, flags, streamId, payload);
   }
@@ -142,7 +144,7 @@ export class Http2Client {
     void this.tcp.send(frame(FrameType.SETTINGS, Flag.ACK, 0));
   }
 
-  /** Until the server has sent something, or the connection has ended. */
+  /** Resolves when the server has sent something or the connection has ended. */
   #change(): Promise<void> {
     return new Promise((resolve) => {
       if (this.isClosed) resolve();

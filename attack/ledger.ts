@@ -1,16 +1,16 @@
 /** The length of a slot of the profile. */
 export const SLOT_MS = 20;
 
-/** When an attack sent how much, so that as many valid bytes can be sent in the same manner. */
+/** The bytes that an attack sent over time, so that the same number of valid bytes can be sent at the same pace. */
 export interface Profile {
-  /** Bytes sent in each slot, in order, slots in which nothing was sent left out. */
+  /** Bytes sent in each slot, in order, without empty slots. */
   readonly slots: readonly (readonly [startMs: number, bytes: number])[];
   readonly bytes: number;
   /** The most connections that were open at a time. */
   readonly connections: number;
 }
 
-/** Counts what an attacker's connections send. */
+/** Counts the connections and sent bytes of an attacker. */
 export class Ledger {
   readonly #startedMs = performance.now();
   readonly #slots = new Map<number, number>();

@@ -1,7 +1,7 @@
 import { shouldRateLimit } from '../src/rls/proto.ts';
 import { DOMAIN } from './rules.ts';
 
-/** A message of protocol buffers: field `number` with these bytes. */
+/** A length-delimited Protobuf field. */
 export function field(number: number, bytes: Uint8Array): Buffer {
   return Buffer.concat([varint((number << 3) | 2), varint(bytes.length), bytes]);
 }
@@ -13,24 +13,24 @@ function varint(value: number): Buffer {
   return Buffer.of(...bytes, rest);
 }
 
-/** `unit` again and again, `count` times. */
+/** `unit`, repeated `count` times. */
 export const repeated = (count: number, unit: Uint8Array): Buffer => Buffer.alloc(count * unit.length, unit);
 
-/** An entry of a descriptor, as a field of it. */
+/** An entry, as a field of a descriptor. */
 export const entry = (key: string, value: string): Buffer =>
   field(1, Buffer.concat([field(1, Buffer.from(key)), field(2, Buffer.from(value))]));
 
-/** A descriptor of these entries, as a field of the request. */
+/** A descriptor with these entries, as a field of a request. */
 export const descriptor = (...entries: readonly Buffer[]): Buffer => field(2, Buffer.concat(entries));
 
-/** Names the domain of the rules, as a field of the request. */
+/** The domain of the rules, as a field of a request. */
 export const DOMAIN_FIELD = field(1, Buffer.from(DOMAIN));
 
-/** A request to the attack's domain, or another. */
+/** A request, by default to the attack's domain. */
 export const request = (descriptors: readonly Buffer[], domain = DOMAIN): Buffer =>
   Buffer.concat([field(1, Buffer.from(domain)), ...descriptors]);
 
-/** What a proxy asks: one descriptor of one entry. */
+/** A proxy's usual request: one descriptor with one entry. */
 export const ordinaryMessage = (user: string): Buffer =>
   shouldRateLimit.requestSerialize({
     domain: DOMAIN,
@@ -38,11 +38,11 @@ export const ordinaryMessage = (user: string): Buffer =>
     hits_addend: 1,
   });
 
-/** A limit that a descriptor brings along, as a field of it. */
+/** A request's own limit, as a field of a descriptor. */
 export const limitOf = (requestsPerUnit: number, unit: number): Buffer =>
   field(2, Buffer.concat([varintField(1, requestsPerUnit), varintField(2, unit)]));
 
-/** What a proxy reports of a bucket with these pairs, as a field of the report. */
+/** A proxy's usage of a bucket with these pairs, as a field of a report. */
 export const usage = (...pairs: readonly Buffer[]): Buffer =>
   field(2, Buffer.concat([field(1, Buffer.concat(pairs)), field(2, varintField(1, 5)), varintField(3, 1)]));
 

@@ -1,4 +1,7 @@
-/** The thread of probe.mjs: writes a line of JSON for each sample to file descriptor 3, and takes commands from it, a line each. */
+/**
+ * The thread of probe.mjs: writes each sample to file descriptor 3 as a line of JSON, and reads a command per line from
+ * it.
+ */
 import { Session } from 'node:inspector';
 import { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -9,11 +12,11 @@ session.connectToMainThread();
 
 const channel = new Socket({ fd: 3, readable: true, writable: true });
 channel.on('error', () => {}); // 'close' comes next
-channel.on('close', () => process.kill(process.pid, 'SIGKILL')); // the process that started the attack is gone
+channel.on('close', () => process.kill(process.pid, 'SIGKILL')); // the process that started the attack has ended
 
 let isWaiting = false;
 
-/** One at a time: native code may delay the answer for longer than the interval. */
+/** Takes one sample at a time: native code may delay the answer for longer than the interval. */
 function sample(kind) {
   if (isWaiting && kind === 'sample') return;
   isWaiting = true;

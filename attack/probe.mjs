@@ -1,8 +1,8 @@
 /**
- * Preloaded into the service under attack (`node --import`): measures its memory from inside, without a change to its source.
+ * Preloaded into the service under attack (`node --import`): measures its memory without changes to its source.
  *
- * A thread asks the main thread for a sample every 100 ms, through V8's inspector. That interrupts JavaScript between two
- * instructions, so that samples are taken while the event loop stands still as well; only native code delays them.
+ * A thread requests a sample from the main thread every 100 ms, through V8's inspector, which interrupts JavaScript
+ * between two instructions. So a blocked event loop does not delay samples; only native code does.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -25,13 +25,13 @@ function watch() {
   };
   const thread = new Worker(new URL('./probe-thread.mjs', import.meta.url), {
     workerData: { intervalMs: INTERVAL_MS },
-    execArgv: [], // else it would preload this file as well
+    execArgv: [], // otherwise the thread would preload this file, too
   });
   thread.unref();
   thread.on('message', async (command) => {
     if (command === 'reset') return delay.reset();
     globalThis.gc();
-    await nextTurn(); // what finalizers let go
+    await nextTurn(); // memory that finalizers release
     globalThis.gc();
     thread.postMessage('collected');
   });

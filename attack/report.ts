@@ -12,7 +12,7 @@ export const tableHead = [columns, columns.map((_, at) => (at === 0 || at > 9 ? 
   .map((cells) => `| ${cells.join(' | ')} |`)
   .join('\n');
 
-/** A row of it. */
+/** A row of the table. */
 export function tableRow(result: Result, heapMib: number): string {
   const { bystander, valid } = result;
   const problems = problemsOf(result, heapMib);

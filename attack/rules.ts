@@ -1,7 +1,7 @@
-/** The domain of all calls, the attacker's and the other client's. */
+/** The domain of all calls of the attacker and the other client. */
 export const DOMAIN = 'shop';
 
-/** Rules for most attacks: limits that ordinary calls do not reach. */
+/** Rules for most attacks, with limits that ordinary calls do not reach. */
 export const defaultRules = `
 domain: ${DOMAIN}
 descriptors:

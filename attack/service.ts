@@ -11,7 +11,7 @@ import { accepts, freePort } from '../test/helpers/process.ts';
 import type { Attack } from './attack.ts';
 import { defaultRules } from './rules.ts';
 
-/** What the probe reads of the service's memory, in bytes, at one moment. */
+/** A sample of the service's memory, in bytes. */
 export interface Sample {
   readonly atMs: number;
   readonly heapUsed: number;
@@ -19,11 +19,11 @@ export interface Sample {
   readonly external: number;
   readonly arrayBuffers: number;
   readonly rss: number;
-  /** The longest time for which the event loop did not turn since `resetStall`. */
+  /** The longest time that the event loop was blocked since `resetStall`. */
   readonly stallMs: number;
 }
 
-/** What probe-thread.mjs writes. */
+/** A line that probe-thread.mjs writes. */
 interface Line {
   readonly kind: 'sample' | 'collected';
   readonly atMs: number;
@@ -42,7 +42,7 @@ export interface Service {
   readonly rulesPath: string;
   /** All samples so far, ten a second. */
   readonly samples: readonly Sample[];
-  /** Undefined while it runs; how it ended, with the last lines that it printed. */
+  /** How it ended, with its last lines of output; undefined: it still runs. */
   readonly end: string | undefined;
   /** Forces a collection. Undefined: the process has ended, or did not answer for ten seconds. */
   collect(): Promise<Sample | undefined>;
@@ -58,7 +58,7 @@ export interface ServiceOptions {
   readonly redisUrl?: string | undefined;
 }
 
-/** Memory that counts: what JavaScript holds inside the heap and outside. */
+/** The memory that is judged: JavaScript's heap and external memory. */
 export const heldBytes = ({ heapUsed, external }: Sample): number => heapUsed + external;
 
 const PROBE = new URL('./probe.mjs', import.meta.url);
@@ -87,7 +87,7 @@ export async function startService(attack: Attack, options: ServiceOptions): Pro
     output: '',
     onCollected: () => {},
   };
-  const channel = child.stdio[3] as Socket; // a pipe, which Node makes a socket of
+  const channel = child.stdio[3] as Socket; // a pipe, which Node opens as a socket
   channel.on('error', () => {}); // the process has ended
   const lines = createInterface({ input: channel }).on('error', () => {});
   lines.on('line', (line) => {
@@ -163,7 +163,7 @@ async function untilReady(state: { readonly end: string | undefined; readonly ou
   }
 }
 
-/** A process whose event loop is stuck does not handle SIGTERM. */
+/** Ends the process, with SIGKILL if its event loop is stuck and SIGTERM has no effect. */
 async function end(child: ChildProcess, state: { readonly end: string | undefined }): Promise<void> {
   child.kill('SIGTERM');
   const deadlineMs = Date.now() + STOP_MS;

@@ -4,13 +4,13 @@ import type { Ledger } from './ledger.ts';
 
 export interface TcpOptions {
   readonly port: number;
-  /** TLS with ALPN h2, whatever certificate the service shows. */
+  /** TLS with ALPN h2; accepts any certificate. */
   readonly tls?: boolean;
-  /** What came; absent: it is read and dropped. */
+  /** Receives the bytes read; absent: they are dropped. */
   readonly onData?: (bytes: Buffer) => void;
 }
 
-/** A connection of an attacker: what it does is counted, and its failures are nothing to report. */
+/** A connection of an attacker: its bytes are counted, its failures are ignored. */
 export class TcpClient {
   readonly socket: Socket;
   readonly #ledger: Ledger;
@@ -44,7 +44,7 @@ export class TcpClient {
   }
 
   /**
-   * Resolves when the system has taken all of it.
+   * Resolves when the operating system has accepted all bytes.
    *
    * @returns false  the connection has ended
    */
@@ -58,7 +58,7 @@ export class TcpClient {
     });
   }
 
-  /** Takes nothing more off the socket. */
+  /** Stops reading from the socket. */
   stopReading(): void {
     this.socket.pause();
   }

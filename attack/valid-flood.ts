@@ -4,11 +4,11 @@ import type { Http2Client } from './http2-client.ts';
 import type { Profile } from './ledger.ts';
 import { ordinaryMessage } from './messages.ts';
 
-/** A client in the field has fewer calls at a time than the server allows. */
+/** Real clients have fewer concurrent calls than the server allows. */
 const MAX_OPEN_CALLS = 5_000;
 const BATCH_CALLS = 200;
 
-/** Sends as many bytes as an attack, over as many connections, when the attack did: ordinary calls, whose answers are read. */
+/** Sends ordinary calls, and reads the answers, with the bytes, connections and timing of an attack. */
 export const validFlood =
   ({ slots, connections }: Profile): ReturnType<Attack['prepare']> =>
   async (attacker) => {

@@ -1,19 +1,19 @@
 import { KEPT_TOLERANCE_BYTES, type Result } from './run-attack.ts';
 import { MIB } from './units.ts';
 
-/** How much more heap and external memory an attack may make the service hold. */
+/** The most that an attack may add to the service's heap and external memory. */
 export const MAX_GROWTH_BYTES = 64 * MIB;
-/** How long another client may wait, */
+/** The longest time that another client may wait, unless MAX_WAIT_RATIO permits more. */
 export const MAX_WAIT_MS = 250;
-/** or this many times as long as because of as many valid bytes. */
+/** The longest wait as a multiple of the wait caused by as many valid bytes. */
 export const MAX_WAIT_RATIO = 2;
-/** Resident memory beyond the limit of the heap: code, young generation, buffers, stacks. */
+/** Resident memory permitted beyond the heap limit: code, young generation, buffers, stacks. */
 export const RSS_BEYOND_HEAP_BYTES = 256 * MIB;
 
-/** Memory that callers may fill and that belongs to no connection, so that it stays when theirs are gone. */
+/** Memory budgets that callers may fill and that belong to no connection, so that they stay in use afterwards. */
 export const BUDGETS = { counters: 32 * MIB, statistics: 16 * MIB, shares: 20 * MIB } as const;
 
-/** Why the service has failed, in words; empty: it has not. */
+/** The reasons why the service failed, in words; empty: it did not. */
 export function problemsOf(result: Result, heapMib: number): readonly string[] {
   const { end, growthBytes, keptBytes, peakRssBytes, bystander, valid, faults } = result;
   const maxWaitMs = Math.max(MAX_WAIT_MS, MAX_WAIT_RATIO * (valid?.longestWaitMs ?? 0));

@@ -11,18 +11,18 @@ import { formatProblem } from '../src/rules/problem.ts';
 import type { RuleTree } from '../src/rules/tree.ts';
 import type { AdviseModel } from './advise-models.ts';
 
-/** What a proposal does to traffic that the advisor has not seen. */
+/** The effect of a proposal on traffic that the advisor has not seen. */
 export interface Judgement {
   readonly proposal: Proposal;
-  /** Parts of the keys that have a request refused. */
+  /** The fraction of legitimate keys with a refused request. */
   readonly legitimateHit: number;
-  /** Undefined: there are no abusive keys. */
+  /** The same for abusive keys; undefined: there are none. */
   readonly abusiveHit: number | undefined;
-  /** Part of the requests of abusive keys. */
+  /** The refused fraction of abusive keys' requests; undefined: there are none. */
   readonly abusiveRefused: number | undefined;
 }
 
-/** Keys, requests and hit keys of those that are legitimate, or abusive. */
+/** The keys, requests and refused keys of one side: legitimate or abusive. */
 class Side {
   readonly keys = new Set<string>();
   readonly hit = new Set<string>();
@@ -43,7 +43,7 @@ export async function adviceOn(model: AdviseModel, seed: number): Promise<RuleAd
   return advice;
 }
 
-/** Lets the proposal answer other traffic of the same model, by the code that answers in the service. */
+/** Applies the proposal to other traffic of the same model, with the service's own code. */
 export async function judge(model: AdviseModel, seed: number, otherSeed: number): Promise<Judgement> {
   const advice = await adviceOn(model, seed);
   if (!hasProposal(advice)) throw new Error(`${model.name}, seed ${seed}: ${advice.refusal}`);

@@ -4,16 +4,16 @@ import { Random } from '../src/simulate/random.ts';
 import type { ScenarioName } from '../src/simulate/scenario-names.ts';
 import { START_MS, simulated } from '../src/simulate/simulate.ts';
 
-/** Traffic of which it is known what is legitimate, and a limit to be advised on. */
+/** Traffic whose legitimate keys are known, and a limit for the advisor. */
 export interface AdviseModel {
   readonly name: string;
-  /** What is limited, for the table. */
+  /** The subject of the limit, for the table. */
   readonly limited: string;
-  /** The rules, whose limit is far too high, so that nothing but the traffic is a hint. */
+  /** The rules. Their limit is far too high, so that the advice depends on traffic alone. */
   readonly rules: string;
-  /** Abusive keys ask for less than three times as much as others, too: advice is not expected to find them. */
+  /** Some abusive keys send less than three times as much as others: advice is not expected to find them. */
   readonly isTooClose?: true;
-  /** The first descriptor of each request is that of the rule. The same for the same seed. */
+  /** The same for the same seed. The rule applies to the first descriptor of each request. */
   traffic(seed: number): RecordedTraffic;
 }
 
@@ -24,12 +24,12 @@ const LEGITIMATE_KEYS = 600;
 const ABUSIVE_KEYS = 12;
 const MINUTES = 30;
 
-/** Requests a minute of abusive keys: evenly from the least to the most. */
+/** Requests per minute of abusive keys, evenly spaced. */
 type AbusiveRates = readonly [least: number, most: number];
 
 /**
- * 600 legitimate keys, whose requests are Poisson processes with rates of 4 a minute in the median, log-normal with
- * σ = 0.5, and 12 abusive ones, for 30 minutes.
+ * 600 legitimate keys and 12 abusive ones, for 30 minutes. Requests of legitimate keys are Poisson processes; their
+ * rates are log-normal with a median of 4 per minute and σ = 0.5.
  */
 const knownRates = ([least, most]: AbusiveRates): AdviseModel => ({
   name: `known rates, abusive ones ${least} to ${most} a minute`,
@@ -76,7 +76,7 @@ descriptors:
 `;
 }
 
-/** A scenario of `weir simulate`, of whose requests one descriptor is limited. */
+/** A scenario of `weir simulate` with a limit on one descriptor of its requests. */
 function ofScenario(
   name: ScenarioName,
   limited: string,

@@ -14,21 +14,21 @@ export interface Checkout {
   readonly version: string;
 }
 
-/** What is compared: the current build, the same once more, which shows its spread against itself, and another build. */
+/** The subjects of a comparison: the current build, the same again, to measure its spread, and another build. */
 export interface Trio {
   readonly current: Subject;
   readonly repeat: Subject;
   readonly other: Subject;
 }
 
-/** A shape on a transport: what one build costs compared with the other. */
+/** The relative cost of two builds for a shape and transport. */
 export interface ComparedRow {
   readonly shape: Shape;
   readonly transport: string;
-  /** What was offered; undefined for a closed loop. */
+  /** The offered rate; undefined for a closed loop. */
   readonly callsPerSecond: number | undefined;
   readonly service: Comparison;
-  /** Of the service and its Redis together; undefined where counters live in memory. */
+  /** For the service and its Redis together; undefined if counters are in memory. */
   readonly withRedis: Comparison | undefined;
   readonly launches: readonly TrioOf<readonly Measurement[]>[];
 }
@@ -36,12 +36,12 @@ export interface ComparedRow {
 type TrioOf<T> = { readonly [process in keyof Trio]: T };
 
 /**
- * How often the processes are started anew, so that what a start happens to bring (memory layout, compiled code) becomes part of the spread.
- * Six launches start three processes in all six orders.
+ * How often the processes are started, so that the variation between starts (memory layout, compiled code) becomes part
+ * of the spread. Six launches start three processes in all six orders.
  */
 export const LAUNCHES = 6;
 
-/** The name in package.json, and the one that checkouts before 0.3 have there. */
+/** The name in package.json, now and before 0.3. */
 const NAMES: readonly unknown[] = ['weir-rls', 'weir'];
 
 /** @throws  the folder has no built Weir */
@@ -62,7 +62,7 @@ export const trioOn = (transport: string, { main }: Checkout): Trio => ({
 });
 
 /**
- * Compares two builds on a shape. Each launch starts all three processes anew, in another order, and measures a part of the rounds.
+ * Compares two builds on a shape. Each launch starts all three processes in another order, and measures some rounds.
  *
  * @throws  a call failed or was answered wrongly
  */
@@ -80,7 +80,7 @@ export async function compareShape(
   for (const [launch, share] of shares(options.rounds, LAUNCHES).entries()) {
     const ordered = orderOfRound(launch, subjects.length).flatMap((at) => subjects[at] ?? []);
     const measured = await measureShape(shape, ordered, generator, { ...options, rounds: share, callsPerSecond });
-    callsPerSecond = measured.callsPerSecond; // the first launch finds it, the others keep it
+    callsPerSecond = measured.callsPerSecond; // set by the first launch, used by the others
     const of = (subject: Subject) => measured.rounds.get(subject) ?? [];
     launches.push({ current: of(trio.current), repeat: of(trio.repeat), other: of(trio.other) });
   }
@@ -96,11 +96,11 @@ export async function compareShape(
   };
 }
 
-/** A row is slower where one of its comparisons is. */
+/** A row is slower if one of its comparisons is. */
 export const isSlower = ({ service, withRedis }: ComparedRow): boolean =>
   [service, withRedis].some((comparison) => comparison?.verdict === 'slower');
 
-/** A number of rounds in so many parts, as even as can be; none is empty. */
+/** Splits rounds into parts as evenly as possible; none is empty. */
 export const shares = (rounds: number, parts: number): readonly number[] =>
   Array.from(
     { length: parts },

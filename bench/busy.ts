@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** Takes processor time in bursts until it is stopped; a process of its own. */
+/** A separate process that uses processor time in bursts until it is stopped. */
 export interface BusyProcess {
   stop(): void;
 }
@@ -16,7 +16,7 @@ setInterval(() => {
 }, intervalMs);
 `;
 
-/** @param cpuMs  in each interval, in one go */
+/** @param cpuMs  processor time of the one burst in each interval */
 export function startBusyProcess(cpuMs: number, intervalMs: number): BusyProcess {
   const child = spawn(process.execPath, ['-e', BURN, String(cpuMs), String(intervalMs)], { stdio: 'ignore' });
   return { stop: () => void child.kill('SIGKILL') };

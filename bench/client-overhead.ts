@@ -43,7 +43,7 @@ async function measureAll(): Promise<void> {
     { name: 'weir-client, `batch: false`', inATurn, call: callOf(clients.plain), us: [] },
     { name: 'weir-client', inATurn, call: callOf(clients.batching), us: [] },
   ]);
-  for (const row of rows) await measure(row); // everything is compiled and connected then
+  for (const row of rows) await measure(row); // warm-up: compiles code and connects
   for (let round = 0; round < ROUNDS; round++) for (const row of rows) row.us.push(await measure(row));
   print(rows);
   raw.close();
@@ -72,7 +72,7 @@ const callOf =
     if (error) throw error;
   };
 
-/** @returns  µs of CPU per call, of this process */
+/** @returns  µs of this process's CPU time per call */
 async function measure({ inATurn, call }: Row): Promise<number> {
   const before = process.cpuUsage();
   for (let calls = 0; calls < CALLS; calls += inATurn)

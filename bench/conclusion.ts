@@ -1,7 +1,7 @@
 import { type ComparedRow, isSlower } from './against.ts';
 import { ALWAYS_ALLOWED } from './verdict.ts';
 
-/** What all rows together say, to print below their table, and the exit code that goes with it. */
+/** A summary of all rows, to print below their table, and the exit code. */
 export interface Conclusion {
   readonly text: string;
   readonly exitCode: 0 | 1;

@@ -12,24 +12,24 @@ import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
 const COUNTERS = 1_000_000;
-/** Hits that travel in one call of a store. */
+/** The number of hits in one call of a store. */
 const CALL_HITS = 1_000;
-const START_MS = 1_699_999_200_000; // where an hour begins
+const START_MS = 1_699_999_200_000; // the start of an hour
 const STORE_TIMEOUT_MS = 10_000;
 
-/** What is measured: a limit, and how many hits meet each of its counters, evenly over a window. */
+/** A measurement: a limit, and the number of hits on each of its counters, evenly over a window. */
 interface Case {
   readonly name: string;
   readonly limit: Limit;
   readonly hits: number;
-  /** Fewer than `COUNTERS` where as many would take minutes. */
+  /** Fewer than `COUNTERS` if those would take minutes. */
   readonly counters?: number;
 }
 
 /** Copies the first key to all others. */
 const COPY = "for i = 2, #KEYS do redis.call('COPY', KEYS[1], KEYS[i]) end";
 
-/** What envoyproxy/ratelimit does for a hit. */
+/** The commands of envoyproxy/ratelimit for a hit. */
 const REFERENCE_HIT =
   "for _, key in ipairs(KEYS) do redis.call('INCRBY', key, 1) redis.call('EXPIRE', key, ARGV[1]) end";
 
@@ -80,7 +80,7 @@ async function measureAll(): Promise<void> {
   const redis = await startRedis();
   const connection = await openReady(redis);
   try {
-    for (const one of cases) await inMemory(one, COUNTERS / 100); // so that no compiled code is counted below
+    for (const one of cases) await inMemory(one, COUNTERS / 100); // warm-up, so that compiled code does not count below
     const reference = await inRedisByReference(connection);
     console.log('| algorithm | counters | in memory | in Redis | of that, `MEMORY USAGE` | to envoyproxy/ratelimit |');
     console.log('| --- | --- | --- | --- | --- | --- |');
@@ -98,7 +98,7 @@ async function measureAll(): Promise<void> {
   }
 }
 
-/** Bytes of heap for each of so many counters. */
+/** Bytes of heap per counter. */
 async function inMemory({ limit, hits }: Case, counters: number): Promise<number> {
   let nowMs = START_MS;
   const store = createMemoryBackend(() => nowMs, { maxCounters: counters });
@@ -113,21 +113,21 @@ async function inMemory({ limit, hits }: Case, counters: number): Promise<number
 }
 
 interface RedisBytes {
-  /** Of the whole server's memory, for each counter. */
+  /** The server's memory divided by the number of counters. */
   readonly used: number;
-  /** What Redis says of one key. */
+  /** Redis' MEMORY USAGE of one key. */
   readonly usage: number;
 }
 
 /**
- * The first counters are hit by the service's own script; the others are copies of them, made by Redis, since a hundred
- * hits on each would take minutes.
+ * The service's own script hits the first counters. Redis copies them to the others, since a hundred hits on each would
+ * take minutes.
  */
 async function inRedis({ limit, hits }: Case, counters: number, connection: Connection): Promise<RedisBytes> {
   let nowMs = START_MS;
   const store = new RedisBackend(connection, () => nowMs, { replay: true });
   await connection.flushall();
-  await hitOnce(store, limit, 0); // the script is in Redis now
+  await hitOnce(store, limit, 0); // loads the script into Redis
   await connection.flushall();
   const before = await usedMemory(connection);
   for (let round = 0; round < hits; round++) {
@@ -141,10 +141,10 @@ async function inRedis({ limit, hits }: Case, counters: number, connection: Conn
   return bytesSince(before, counters, hit, connection);
 }
 
-/** The same users under the keys of envoyproxy/ratelimit, `api_user_0000000000042_1699999200`: three hits on each. */
+/** The same users with keys of envoyproxy/ratelimit, `api_user_0000000000042_1699999200`, and three hits on each. */
 async function inRedisByReference(connection: Connection): Promise<RedisBytes> {
   await connection.flushall();
-  await connection.eval(REFERENCE_HIT, 1, 'key', 1); // the script is in Redis now
+  await connection.eval(REFERENCE_HIT, 1, 'key', 1); // loads the script into Redis
   await connection.flushall();
   const before = await usedMemory(connection);
   const keyOf = (user: string) => `api_user_${user}_${START_MS / 1_000}`;
@@ -174,7 +174,7 @@ async function hitOnce(store: Backend, limit: Limit, first: number): Promise<voi
   if (wrong) throw new Error(`expected every hit to pass, got ${JSON.stringify(wrong)}`);
 }
 
-/** The keys of as many counters as go into one call, 30 bytes each: `|3:api|4:user|13:0000000000042`. */
+/** The keys of the counters of one call, 30 bytes each: `|3:api|4:user|13:0000000000042`. */
 const keysOf = (limit: Limit, first: number) =>
   usersFrom(first).map((user) => counterKeys(limit, 'api', [{ key: 'user', value: user }]));
 

@@ -4,9 +4,9 @@ import { promisify } from 'node:util';
 import { ghz } from '../test/helpers/tools.ts';
 
 const PROTO = fileURLToPath(new URL('../proto', import.meta.url));
-const REPORT_LIMIT_BYTES = 256 * 1024 * 1024; // the json format has a record for every call
+const REPORT_LIMIT_BYTES = 256 * 1024 * 1024; // the JSON format has a record for every call
 
-/** Calls to make against a running service: each asks for one descriptor with one entry. */
+/** The calls to send to a running service; each has one descriptor with one entry. */
 export interface Load {
   /** host:port */
   readonly target: string;
@@ -16,11 +16,13 @@ export interface Load {
   readonly connections: number;
   readonly domain: string;
   readonly key: string;
-  /** Text, or a template of ghz's: `user-{{randomInt 0 1000}}` is one of a thousand users, another one each call. */
+  /**
+   * A text, or a template of ghz: `user-{{randomInt 0 1000}}` is one of a thousand users, a random one in each call.
+   */
   readonly value: string;
 }
 
-/** Runs ghz to the end and returns its report. A call that fails is in the report; only a run that cannot be made throws. */
+/** Runs ghz to its end and returns its report, which includes failed calls. @throws  ghz could not run */
 export async function runGhz(load: Load, format: 'summary' | 'json'): Promise<string> {
   const { target, calls, concurrency, connections, domain, key, value } = load;
   const request = { domain, descriptors: [{ entries: [{ key, value }] }] };

@@ -25,7 +25,7 @@ const PER_SECOND = 8_000;
 const BURST = 1_000;
 const BELOW = 0.5;
 const ABOVE = 1.5;
-/** Nothing is asked so near to a window's edges, so that each hit counts in the window that it was sent in. */
+/** No hits are sent this close to a window's edges, so that each counts in the window in which it was sent. */
 const EDGE_MS = 30;
 const STORE_TIMEOUT_MS = 1_000;
 
@@ -80,7 +80,7 @@ async function measureAll(): Promise<void> {
   }
 }
 
-/** Prints a row: a window below the limit, for the calls, and then one above it, for what is admitted. */
+/** Prints a row: calls from a window below the limit, and admitted hits from one above it. */
 async function measure(limit: Policed, connections: readonly Connection[], observer: Connection): Promise<void> {
   await observer.flushall();
   const stores = connections.map(
@@ -103,7 +103,7 @@ async function measure(limit: Policed, connections: readonly Connection[], obser
   const { algorithm, consistency = 'strict' } = limit;
   const counted = [below.decisions, (calls / below.decisions).toFixed(4), unused, admitted];
   console.log(`| ${[stores.length, `\`${algorithm}\``, consistency, ...counted].join(' | ')} |`);
-  // what a bucket's leases held at the start passes besides
+  // a bucket also admits tokens that leases held at the start
   const bound = mayPass + (isBucket && consistency === 'leased' ? (PER_SECOND * LONGEST_LEASE_MS) / unitMs.SECOND : 0);
   if (above.admitted > bound) throw new Error(`expected at most ${bound} admitted, got ${above.admitted}`);
 }
@@ -122,11 +122,13 @@ const options = {
 interface Load {
   readonly decisions: number;
   readonly admitted: number;
-  /** From the first hit to the last answer. */
+  /** Time from the first hit to the last answer. */
   readonly lastedMs: number;
 }
 
-/** Asks steadily, at the stores in turn, for so many times the limit until shortly before the window ends. */
+/**
+ * Sends hits to the stores in turn at a steady rate, `ofLimit` times the limit, until shortly before the window ends.
+ */
 async function load(stores: readonly Ledger[], limit: Policed, ofLimit: number): Promise<Load> {
   const hits = [debitOf({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, 1, true)];
   const startMs = performance.now();
@@ -150,7 +152,7 @@ const untilWindowEndsMs = (): number => unitMs.SECOND - (Date.now() % unitMs.SEC
 /** Waits until a window has begun. */
 const untilWindow = (): Promise<void> => sleep(untilWindowEndsMs() + EDGE_MS);
 
-/** How often our script was called since the statistics were reset. */
+/** The number of calls of our script since the statistics were reset. */
 async function scriptCalls(observer: Connection): Promise<number> {
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await observer.info('commandstats'))?.[1]);
 }

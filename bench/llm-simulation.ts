@@ -6,33 +6,33 @@ import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { atLeast, usedDebit } from '../src/decide.ts';
 import { createEstimates } from '../src/ledger/estimates.ts';
 
-/** What a request reserves: by its counter's past, always the same, or nothing, so that it is charged at its end. */
+/** The size of reservations: by the counter's history, fixed, or none, so that requests are charged at their end. */
 export type ReservePolicy = 'p95' | number | 'charge at the end';
 
 export interface SimulationResult {
   readonly requests: number;
   readonly refused: number;
-  /** Refused though all that were running, and this one, used no more than was left. */
+  /** Requests refused although they and all running requests would have fitted into the limit. */
   readonly refusedInVain: number;
-  /** The most that any tenant used beyond its limit, as a part of the limit. */
+  /** The most that any tenant used beyond its limit, as a fraction of the limit. */
   readonly mostOverspent: number;
-  /** Tokens that were used while their tenant was beyond its limit, as a part of all. */
+  /** Tokens used while their tenant was beyond its limit, as a fraction of all tokens. */
   readonly overspentShare: number;
 }
 
-/** Of each tenant a minute, and at once. */
+/** Each tenant's limit per minute, and its burst. */
 const LIMIT = 100_000;
 const MINUTE_MS = 60_000;
 const TENANTS = 20;
-/** Of all tenants together, of what their limits let pass. */
+/** The demand of all tenants, relative to the sum of their limits. */
 const DEMAND = 1.2;
-/** How answers are spread: log-normal around a median of each tenant's own. */
+/** The distribution of answers: log-normal, with a different median for each tenant. */
 const MEDIANS = [150, 1_500] as const;
 const SIGMA = 1.2;
 const MAX_TOKENS = 16_000;
 const TOKENS_PER_SECOND = 60;
 
-/** Tenants whose requests stream answers of widely differing lengths. */
+/** A tenant's request, which streams an answer; lengths of answers differ widely. */
 interface SimulatedRequest {
   readonly tenant: number;
   readonly startMs: number;
@@ -49,7 +49,7 @@ const limit: ReservationLimit = {
   ...{ ttlMs: 5 * MINUTE_MS, onOverrun: 'debt', holder: 0, commits: false },
 };
 
-/** The same requests for every policy: by a generator of its own. */
+/** Generates the same requests for every policy. */
 function* traceOf(requests: number): Generator<SimulatedRequest> {
   const random = randomFrom(20_270);
   const normal = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
@@ -76,20 +76,20 @@ function* traceOf(requests: number): Generator<SimulatedRequest> {
   }
 }
 
-/** Runs the trace through the counters of the service, on a clock of its own. */
+/** Runs the trace through the service's counters, on a simulated clock. */
 export function simulate(requests: number, policy: ReservePolicy): SimulationResult {
   let nowMs = 0;
   const backend = createMemoryBackend(() => nowMs, { maxCounters: 2 * TENANTS });
   const estimates = createEstimates();
   const own: ReservationLimit = policy === 'charge at the end' ? limit : { ...limit, estimate: policy };
   const run = (operation: Operation): Decision => {
-    const [reply] = backend.run([operation], { spend: 'each', timeoutMs: 0 }) as Replies; // in memory nothing waits
+    const [reply] = backend.run([operation], { spend: 'each', timeoutMs: 0 }) as Replies; // in memory, replies are synchronous
     if (!reply || reply.code === 'UNAVAILABLE') throw new Error('the counters gave no reply');
     return reply;
   };
-  const keyOf = (tenant: number) => `tenant ${tenant}` as CounterKey; // as good as any
+  const keyOf = (tenant: number) => `tenant ${tenant}` as CounterKey; // any key will do
   const running = new Array<number>(TENANTS).fill(0); // tokens that the running requests will have used
-  const ends: (SimulatedRequest & { readonly holder: number })[] = []; // a heap: the first to end is the first
+  const ends: (SimulatedRequest & { readonly holder: number })[] = []; // a heap whose first item ends first
   const sums = { refused: 0, refusedInVain: 0, mostOverspent: 0, overspent: 0, used: 0 };
   const finishUntil = (untilMs: number): void => {
     for (let first = ends[0]; first && first.endMs <= untilMs; first = ends[0]) {
@@ -133,7 +133,7 @@ function push<E extends { readonly endMs: number }>(heap: E[], one: E): void {
   let at = heap.push(one) - 1;
   while (at > 0) {
     const parent = (at - 1) >> 1;
-    if ((heap[parent] as E).endMs <= one.endMs) break; // within the heap
+    if ((heap[parent] as E).endMs <= one.endMs) break; // a valid index
     heap[at] = heap[parent] as E;
     at = parent;
   }
@@ -147,7 +147,7 @@ function pop<E extends { readonly endMs: number }>(heap: E[]): void {
   for (;;) {
     let child = 2 * at + 1;
     if (child >= heap.length) break;
-    if (child + 1 < heap.length && (heap[child + 1] as E).endMs < (heap[child] as E).endMs) child++; // within the heap
+    if (child + 1 < heap.length && (heap[child + 1] as E).endMs < (heap[child] as E).endMs) child++; // valid indexes
     if ((heap[child] as E).endMs >= last.endMs) break;
     heap[at] = heap[child] as E;
     at = child;
@@ -155,7 +155,7 @@ function pop<E extends { readonly endMs: number }>(heap: E[]): void {
   heap[at] = last;
 }
 
-/** Mulberry32: numbers from 0 to below 1. */
+/** Mulberry32: numbers in [0, 1). */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {

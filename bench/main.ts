@@ -1,4 +1,4 @@
-/** Runs a program: an error ends it with exit code 1, and its message alone. */
+/** Runs a program. An error ends it with exit code 1 and prints only its message. */
 export function runMain(main: () => Promise<void>): void {
   main().catch((error: Error) => {
     console.error(error.message);

@@ -1,4 +1,4 @@
-/** The number in the middle, or the mean of the two in the middle; NaN of none. */
+/** The median: the middle number, or the mean of the two in the middle; NaN for an empty list. */
 export function median(numbers: readonly number[]): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   const below = sorted[Math.ceil(sorted.length / 2) - 1] ?? Number.NaN;

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What a process and all its descendants have used so far; ended ones do not count. */
+/** The resource use of a process and its running descendants so far. */
 export interface Usage {
   readonly cpuMs: number;
-  /** Resident now. */
+  /** Current resident memory. */
   readonly memoryBytes: number;
 }
 
@@ -12,9 +12,9 @@ interface Entry extends Usage {
   readonly parent: number;
 }
 
-/** The unit of times that Linux shows, USER_HZ: a hundred a second. */
+/** The unit of times in /proc, USER_HZ: a hundredth of a second. */
 const TICK_MS = 10;
-/** Of the fields that follow the name in parentheses, where state is the first. @see proc_pid_stat(5) */
+/** Indexes of the fields after the name in parentheses, from 0 for the state. @see proc_pid_stat(5) */
 const field = { ppid: 1, utime: 11, stime: 12 } as const;
 
 /** @throws  there is no such process */
@@ -45,7 +45,7 @@ const readAll = (): Entry[] =>
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => readOne(Number(name)) ?? []);
 
-/** Undefined for one that has just ended. */
+/** Undefined if the process has just ended. */
 function readOne(pid: number): Entry | undefined {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -58,7 +58,7 @@ function readOne(pid: number): Entry | undefined {
       pid,
       parent: fields[field.ppid] ?? 0,
       cpuMs: ticks * TICK_MS,
-      memoryBytes: Number(residentKb ?? 0) * 1024, // a thread of the kernel has none
+      memoryBytes: Number(residentKb ?? 0) * 1024, // kernel threads have none
     };
   } catch {
     return undefined;

@@ -11,33 +11,33 @@ import { usageOf } from './process-tree.ts';
 import { table } from './table.ts';
 
 export interface ReportedBuckets {
-  /** Of all streams together, each of one proxy. */
+  /** The buckets of all streams together; each stream is that of one proxy. */
   readonly buckets: number;
   readonly streams: number;
-  /** How long is measured. */
+  /** The length of the measurement. */
   readonly seconds: number;
 }
 
-/** A token bucket for each user, as most rules with many buckets have. */
+/** A token bucket for each user, like most rules with many buckets. */
 const RULES =
   'domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: 10, algorithm: token_bucket, burst: 20 } }]\n';
-/** Envoy 1.40 reports every bucket so often. */
+/** Envoy 1.40's interval between reports of a bucket. */
 const REPORT_SECONDS = 5;
-/** Reports until shares have followed the demand. */
+/** The number of reports until shares match the demand. */
 const SETTLING_REPORTS = 4;
-/** Reports of a stream that are sent in turn: the demand of each bucket changes from one to the next. */
+/** The number of different reports that a stream sends in turn: each bucket's demand changes from one to the next. */
 const VARIANTS = 4;
 const MOST_REQUESTS = 40;
 const BYTES = 2 ** 30;
 const MIB = 2 ** 20;
 
-/** A proxy that reports its buckets, and counts the messages that it is sent. */
+/** A proxy that reports its buckets, and counts the messages that it receives. */
 interface Proxy {
   report(): void;
   close(): void;
 }
 
-/** What a run has used so far. */
+/** The resources that a run has used so far. */
 interface Reading {
   readonly atMs: number;
   readonly cpuMs: number;
@@ -47,7 +47,7 @@ interface Reading {
   readonly messages: number;
 }
 
-/** Prints what reports of so many buckets cost, with shares in memory and in Redis. */
+/** Prints the cost of reports, with shares in memory and in Redis. */
 export async function measureBuckets(options: ReportedBuckets): Promise<void> {
   const head = [
     ...['shares in', 'buckets', 'streams', 'bucket reports/s', 'assignments/s', 'messages sent/s'],
@@ -88,7 +88,7 @@ async function measure(
     const [first, last] = [at, at + 1].map((edge) => Math.floor((edge * buckets) / streams));
     return openProxy(weir, `proxy-${at}`, [first ?? 0, last ?? 0], received);
   });
-  // one after the other, as proxies that were not started together
+  // staggered, like proxies that were not started together
   const timers = proxies.map((proxy, at) => {
     const begin = (): void => {
       proxy.report();
@@ -120,7 +120,7 @@ async function measure(
   }
 }
 
-/** @param users  the first, and the one after the last */
+/** @param users  the first user, and the one after the last */
 function openProxy(
   { grpcPort }: Weir,
   name: string,

@@ -8,48 +8,48 @@ const SEED = 1;
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 
-/** Of the model: when its dependency is down. The server stalls then. */
+/** The model's outage of its dependency, in which the server stalls. */
 const DOWN_FROM_MS = 8 * MINUTE_MS;
 const DOWN_UNTIL_MS = 10 * MINUTE_MS;
 const END_MS = 20 * MINUTE_MS;
 
 /** Twice the load of the model. */
 const CAPACITY_PER_SECOND = 40;
-/** How much work waits at most, where the server is limited and where it is not. */
+/** The longest queue of a server with limits, and of one without. */
 const SHORT_QUEUE_MS = 500;
 const LONG_QUEUE_MS = 5_000;
 /** How long a client waits for an answer. */
 const TIMEOUT_MS = 1_000;
 
-/** What the retries of the model are: five, 200 ms apart. */
+/** The model's retries: five, 200 ms apart. */
 const RETRIES = 5;
 const RETRY_AFTER_MS = 200;
 
 /** How the clients of a simulation behave. */
 export interface Manners {
-  /** Undefined: each failure is repeated at once, as in the model. */
+  /** Undefined: a failed request is repeated at once, as in the model. */
   readonly fetch?: FetchOptions;
-  /** How long a client uses a response instead of asking again. */
+  /** How long a client uses a response before it sends another request. */
   readonly cacheMs?: number;
-  /** The server has a short queue, and refuses what does not fit with 429 and `Retry-After: 1`. */
+  /** The server has a short queue, and refuses requests beyond it with 429 and `Retry-After: 1`. */
   readonly isLimited?: boolean;
 }
 
 export interface StormResult {
   readonly polls: number;
-  /** Received by the server. */
+  /** The number of requests that the server received. */
   readonly requests: number;
-  /** In the second with the most. */
+  /** The number of requests in the busiest second. */
   readonly peakPerSecond: number;
   /** Polls without a response while the server was down. */
   readonly failedWhileDown: number;
-  /** And after that. */
+  /** Polls without a response afterwards. */
   readonly failedAfter: number;
-  /** From the end of the outage until the last poll that failed; 0: none did. */
+  /** Time from the end of the outage until the last failed poll; 0: none failed. */
   readonly recoveryMs: number;
 }
 
-/** Runs the clients of the model `retry-storm` against a server of limited capacity, on a clock of their own. */
+/** Runs the clients of the model `retry-storm` against a server of limited capacity, on a simulated clock. */
 export async function simulateStorm({ fetch, cacheMs = 0, isLimited = false }: Manners): Promise<StormResult> {
   const random = new Random(SEED);
   const polls = [...scenarios['retry-storm'].requests(random)].filter(({ label }) => label === 'allow');
@@ -104,10 +104,10 @@ const surroundingsOf = (clock: SimulatedClock, server: SimulatedServer, random: 
   random: () => random.uniform(),
 });
 
-/** Time that passes when nothing is left to do. */
+/** A clock that advances when no work is left. */
 class SimulatedClock {
   nowMs = 0;
-  /** By time; those of one time in their order. */
+  /** Events by time, each list in its order of addition. */
   readonly #events = new Map<number, (() => unknown)[]>();
   readonly #times: number[] = [];
 
@@ -116,7 +116,7 @@ class SimulatedClock {
     const events = this.#events.get(time);
     if (events) return void events.push(run);
     this.#events.set(time, [run]);
-    let place = this.#times.length; // latest first
+    let place = this.#times.length; // sorted with the latest time first
     while (place > 0 && (this.#times[place - 1] ?? 0) < time) place--;
     this.#times.splice(place, 0, time);
   }
@@ -138,7 +138,7 @@ class SimulatedClock {
   }
 }
 
-/** Answers one request after the other; it finishes those, too, for which their clients no longer wait. */
+/** Answers one request after the other, including those whose clients no longer wait. */
 class SimulatedServer {
   requests = 0;
   peakPerSecond = 0;
@@ -153,7 +153,7 @@ class SimulatedServer {
     this.#isLimited = isLimited;
   }
 
-  /** @throws Error  the client has waited for as long as it does */
+  /** @throws Error  the client's timeout is over */
   async answer(): Promise<Response> {
     const { nowMs } = this.#clock;
     this.#count(nowMs);

@@ -5,7 +5,7 @@ import type { Question } from './generator/requests.ts';
 
 export const DOMAIN = 'bench';
 
-/** A rule for one key, whatever its value. */
+/** A rule for all values of one key. */
 export interface BenchRule {
   readonly key: string;
   readonly requestsPerUnit: number;
@@ -13,20 +13,20 @@ export interface BenchRule {
   readonly algorithm: Limit['algorithm'];
 }
 
-/** A row of the benchmark: what is asked of every service that can be asked it. */
+/** A row of the benchmark: the same load for every service that supports it. */
 export interface Shape {
   readonly name: string;
   readonly store: 'memory' | 'redis';
   readonly rules: readonly BenchRule[];
   readonly question: Question;
   readonly connections: number;
-  /** On each connection, in a closed loop. */
+  /** Calls in flight on each connection, in a closed loop. */
   readonly callsInFlight: number;
-  /** half capacity: all services at one rate, half of what the slowest of them does in a closed loop. */
+  /** half capacity: the same rate for all services, half of the slowest one's in a closed loop. */
   readonly pace: 'closed loop' | 'half capacity';
-  /** What every call must be answered, once it is warm. */
+  /** The expected code of every answer after the warm-up. */
   readonly code: Code;
-  /** Memory for counters that are known to be over their limit; 0: none. */
+  /** Size of the deny cache; 0: off. */
   readonly denyCacheBytes: number;
 }
 
@@ -53,7 +53,7 @@ const ordinary: Omit<Shape, 'name'> = {
 };
 const distinct = { ...ordinary, question: { domain: DOMAIN, descriptors: [manyUsers] } };
 
-/** A limit that each of many keys stays below, and small enough for every algorithm. */
+/** A limit that none of many keys reaches, and that is small enough for every algorithm. */
 const PER_KEY = 1_000;
 const algorithms = [
   'sliding_window_counter',
@@ -63,7 +63,7 @@ const algorithms = [
   'leaky_bucket',
 ] as const;
 
-/** Rows that show what recording answers for operators costs: the last one meets no rule. */
+/** Rows for the cost of recording answers for operators; the last one matches no rule. */
 export const viewShapes: readonly Shape[] = [
   { ...ordinary, name: 'memory, one hot key', store: 'memory' },
   { ...distinct, name: `memory, ${KEYS} keys`, store: 'memory' },
@@ -76,7 +76,7 @@ export const viewShapes: readonly Shape[] = [
   },
 ];
 
-/** Rows that compare one process with several: with equally many connections for each worker. */
+/** Rows that compare one process with several, with the same number of connections per worker. */
 export const workerShapes: readonly Shape[] = [
   { ...ordinary, name: 'Redis, one hot key, 8 connections', connections: 8 },
   { ...distinct, name: `Redis, ${KEYS} keys, 8 connections`, connections: 8 },

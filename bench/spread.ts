@@ -8,24 +8,24 @@ import { setStage } from './stage.ts';
 import type { Service, Subject } from './subjects.ts';
 
 const ROUNDS = 20;
-/** How long the service is kept busy in a round, and since when when connections are opened. */
+/** How long the service is kept busy in a round, and for how long before connections are opened. */
 const BUSY_MS = 300;
 const BUSY_BEFORE_MS = 100;
-/** In /proc/net/tcp. @see https://docs.kernel.org/networking/proc_net_tcp.html */
+/** Columns of /proc/net/tcp. @see https://docs.kernel.org/networking/proc_net_tcp.html */
 const field = { local: 1, state: 3, inode: 9 } as const;
 const ESTABLISHED = '01';
 
-/** The most connections that one worker was given, of those opened at once. */
+/** The largest number of simultaneously opened connections that one worker got. */
 export interface Spread {
   readonly connections: number;
   readonly rounds: number;
-  /** While nothing called the service. */
+  /** While the service was idle. */
   readonly mostAtRest: number;
   /** While calls on other connections kept it busy. */
   readonly mostWhenBusy: number;
 }
 
-/** Opens as many connections as the shape has at once, again and again, and counts those of each worker. */
+/** Repeatedly opens the shape's number of connections at once, and counts those of each worker. */
 export async function measureSpread(subject: Subject, shape: Shape, generator: Generator): Promise<Spread> {
   const { connections, callsInFlight, question } = shape;
   const { service, clear } = await setStage(subject, shape, generator);
@@ -55,7 +55,7 @@ async function mostOf({ pid, port }: Service, crowd: Crowd, connections: number)
   return Math.max(...Array.from(after, ([worker, count]) => count - (before.get(worker) ?? 0)));
 }
 
-/** Open connections on a port of 127.0.0.1, of each process of a tree. */
+/** The number of open connections on a port of 127.0.0.1, for each process of a tree. */
 export function connectionsOf(root: number, port: number): ReadonlyMap<number, number> {
   const own = inodesOf(port);
   const isOwn = (target: string): boolean => own.has(/^socket:\[(\d+)\]$/.exec(target)?.[1] ?? '');
@@ -72,7 +72,7 @@ function inodesOf(port: number): ReadonlySet<string> {
   return new Set(open.map((row) => row[field.inode] ?? ''));
 }
 
-/** What a process has open. */
+/** The open files of a process. */
 const filesOf = (pid: number): readonly string[] =>
   readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
     try {

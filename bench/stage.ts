@@ -7,18 +7,18 @@ import type { Generator } from './generator/generator.ts';
 import { PROBE, type Shape } from './shapes.ts';
 import type { Service, Subject } from './subjects.ts';
 
-/** A service that has its rules and whatever else it needs. */
+/** A running service with its rules and, if it needs one, its Redis. */
 export interface Stage {
   readonly subject: Subject;
   readonly service: Service;
-  /** Undefined where counters live in memory. */
+  /** Undefined if counters are in memory. */
   readonly redisPid: number | undefined;
   clear(): Promise<void>;
 }
 
 const PROBES = 100;
 
-/** Starts a service for a shape, with a Redis of its own where it takes one. */
+/** Starts a service for a shape, with its own Redis if it needs one. */
 export async function setStage(subject: Subject, shape: Shape, generator: Generator): Promise<Stage> {
   const clearing: (() => Promise<unknown>)[] = [];
   const clear = async () => {
@@ -39,7 +39,7 @@ export async function setStage(subject: Subject, shape: Shape, generator: Genera
   }
 }
 
-/** A service without rules would answer, and fast. */
+/** Waits until the service applies its rules: without rules it would answer, too, and fast. */
 async function waitForRules({ name }: Subject, { port }: Service, generator: Generator): Promise<void> {
   const pace = { kind: 'closed', callsInFlight: 1, end: { calls: 2 } } as const;
   for (let at = 0; at < PROBES; at++) {

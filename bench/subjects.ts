@@ -7,23 +7,23 @@ import { type BenchRule, DOMAIN, type Shape } from './shapes.ts';
 /** A service to measure: Weir on one of its transports, or a peer. */
 export interface Subject {
   readonly name: string;
-  /** Whether it can do what the shape asks. */
+  /** Whether the service supports the shape. */
   serves(shape: Shape): boolean;
   start(shape: Shape, site: Site): Promise<Service>;
 }
 
-/** What a service is given. */
+/** The resources of a service. */
 export interface Site {
-  /** A directory of its own. */
+  /** The service's own directory. */
   readonly folder: string;
-  /** host:port of a Redis of its own; undefined where counters live in memory. */
+  /** host:port of the service's own Redis; undefined if counters are in memory. */
   readonly redisUrl: string | undefined;
 }
 
-/** A service, running. */
+/** A running service. */
 export interface Service {
   readonly pid: number;
-  /** Of gRPC, on 127.0.0.1. */
+  /** The gRPC port, on 127.0.0.1. */
   readonly port: number;
   stop(): Promise<unknown>;
 }
@@ -61,7 +61,7 @@ async function weirService(
       ...(hasCandidate && { CANDIDATE_RULES_PATH: path }),
       ...(workers !== undefined && { WORKERS: String(workers) }),
       LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
-      STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
+      STORE_TIMEOUT: '10s', // on a machine busy with all services, calls wait as long as at the other ones
     },
     main === undefined ? {} : { main },
   );
@@ -78,7 +78,7 @@ export const weirWithConsole = (transport: string): Subject => {
       const { debugPort, ...service } = await weirService(transport, shape, site);
       const reader = new AbortController();
       const stream = await fetch(`http://127.0.0.1:${debugPort}/api/v1/events`, { signal: reader.signal });
-      void stream.body?.pipeTo(new WritableStream()).catch(() => {}); // until it is aborted
+      void stream.body?.pipeTo(new WritableStream()).catch(() => {}); // rejects when it is aborted
       return {
         ...service,
         stop() {
@@ -90,7 +90,7 @@ export const weirWithConsole = (transport: string): Subject => {
   };
 };
 
-/** Weir on one of its transports, while it tries a candidate: the same rules once more. */
+/** Weir on one of its transports, with a candidate that has the same rules. */
 export const weirWithCandidate = (transport: string): Subject => {
   const subject = weirOn(transport);
   return {
@@ -100,7 +100,7 @@ export const weirWithCandidate = (transport: string): Subject => {
   };
 };
 
-/** Weir on one of its transports, in so many worker processes. */
+/** Weir on one of its transports, with worker processes. */
 export const weirWithWorkers = (transport: string, workers: number): Subject => {
   const subject = weirOn(transport);
   return {
@@ -111,7 +111,7 @@ export const weirWithWorkers = (transport: string, workers: number): Subject => 
   };
 };
 
-/** envoyproxy/ratelimit, without statistics: the cheapest that it can be. */
+/** envoyproxy/ratelimit, without statistics, its cheapest configuration. */
 export const reference = (binary: string): Subject => ({
   name: 'envoyproxy/ratelimit',
   serves: ({ store, rules }) => store === 'redis' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
@@ -167,7 +167,7 @@ export async function limitadorArguments(
 const BUCKETS = 12;
 const unitSeconds = { HOUR: 3_600, DAY: 86_400 } as const;
 
-/** As Weir and envoyproxy/ratelimit read them; the latter knows no algorithms, and is given none. */
+/** Rules for Weir and envoyproxy/ratelimit; the latter has no algorithms, so its rules name none. */
 export const envoyRules = (rules: readonly BenchRule[]): string =>
   JSON.stringify({
     domain: DOMAIN,
@@ -183,7 +183,7 @@ export const envoyRules = (rules: readonly BenchRule[]): string =>
     })),
   });
 
-/** Of the first descriptor of a call. */
+/** Limits on the first descriptor of a call. */
 const limitadorLimits = (rules: readonly BenchRule[]): string =>
   JSON.stringify(
     rules.map(({ key, requestsPerUnit, unit }) => ({
@@ -195,7 +195,7 @@ const limitadorLimits = (rules: readonly BenchRule[]): string =>
     })),
   );
 
-/** Writes a file; its path. JSON is YAML. */
+/** Writes a file. JSON is YAML. @returns its path */
 function written(folder: string, name: string, text: string): string {
   const path = join(folder, name);
   writeFileSync(path, text);

@@ -8,10 +8,10 @@ const BYTES_PER_MIB = 1024 * 1024;
 const NOT_MEASURED = 'not measured';
 
 /**
- * The rows as a Markdown table, a line for each service that was measured, and one for each that would have been had there been a program of it.
+ * The rows as a Markdown table, with a line for each measured service, and for each service whose program is missing.
  *
- * @param bases    the services that the others are compared with, a column each: CPU time and throughput, as multiples of the base's
- * @param missing  services of which there is no program
+ * @param bases    services to compare with, a column each: CPU time and throughput as multiples of the base's
+ * @param missing  services whose programs are missing
  */
 export function toMarkdown(rows: readonly Row[], bases: readonly Subject[], missing: readonly Subject[] = []): string {
   const head = [
@@ -27,7 +27,7 @@ export function toMarkdown(rows: readonly Row[], bases: readonly Subject[], miss
   return table(head, 2, lines);
 }
 
-/** Two builds compared, as a Markdown table: a line for what the service used, and one for the service with its Redis. */
+/** A comparison of two builds as a Markdown table: a line for the service, and one for the service with its Redis. */
 export function comparisonsToMarkdown(rows: readonly ComparedRow[]): string {
   const head = [
     ...['calls', 'transport', 'CPU of'],

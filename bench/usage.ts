@@ -1,4 +1,4 @@
-/** Prints how a script is used and ends the process, where its arguments ask for that. */
+/** Prints a script's usage and ends the process, if the arguments include --help or -h. */
 export function showHelp(usage: string): void {
   if (!process.argv.slice(2).some((argument) => argument === '--help' || argument === '-h')) return;
   process.stdout.write(usage);
@@ -6,7 +6,7 @@ export function showHelp(usage: string): void {
 }
 
 /**
- * The same; an argument that the script does not take ends the process with 1.
+ * The same, and ends the process with 1 on an unknown argument.
  *
  * @param usage         the whole text, which begins with `Usage: npm run …`
  * @param maxArguments  how many plain arguments the script takes
@@ -20,7 +20,7 @@ export function showUsage(usage: string, maxArguments = 0): void {
   process.exit(1);
 }
 
-/** @throws Error  what is written is no whole number above 0 */
+/** @throws Error  the text is no positive integer */
 export function countOf(option: string, written: string): number {
   const value = Number(written);
   if (Number.isInteger(value) && value > 0) return value;

@@ -1,8 +1,8 @@
 import { median } from './median.ts';
 
 /**
- * CPU time for each call, in microseconds: one number a round. The same place in all three lists is the same round.
- * The processes of a launch are started for it and stopped after it.
+ * CPU time per call, in microseconds: one number per round, at the same index in all three lists. The processes of a
+ * launch are started for it and stopped after it.
  */
 export interface Launch {
   readonly current: readonly number[];
@@ -11,14 +11,14 @@ export interface Launch {
   readonly other: readonly number[];
 }
 
-/** What the current build costs compared with another. */
+/** The cost of the current build, compared with another. */
 export interface Comparison {
   /** Medians over all rounds. */
   readonly currentUs: number;
   readonly otherUs: number;
   /** CPU time of the current build ÷ CPU time of the other: the median over all rounds. Above 1, the current build costs more. */
   readonly ratio: number;
-  /** By how much the same median differs from 1, as a fraction, when the build is compared with itself. */
+  /** How far the same median is from 1, as a fraction, when the build is compared with itself. */
   readonly spread: number;
   /** By how much the ratio may exceed 1: the spread, at least ALWAYS_ALLOWED. */
   readonly allowed: number;
@@ -29,7 +29,7 @@ export interface Comparison {
 export const ALWAYS_ALLOWED = 0.03;
 
 /**
- * Compares rounds in pairs: what the machine did during a round affected all of its processes.
+ * Compares rounds in pairs, since other work of the machine in a round affected all its processes.
  * Ratios are compared by their logarithms, so that a ratio and its inverse are equally far from 1.
  *
  * @throws  a round used no CPU time, or the lists of a launch differ in length
@@ -56,8 +56,9 @@ const logRatios = (first: readonly number[], second: readonly number[], third: r
 const logAt = (us: readonly number[], round: number): number => Math.log(us[round] ?? Number.NaN);
 
 /**
- * Which of the two processes of a launch is the first is arbitrary, since they run the same build. The spread is the largest deviation
- * from 1 that the median over all rounds can have when the two are exchanged in any of the launches (a randomization test).
+ * The order of a launch's two processes is arbitrary, since they run the same build. The spread is the largest
+ * deviation from 1 that the median over all rounds can have if the two are exchanged in any of the launches (a
+ * randomization test).
  *
  * @param launches  the logarithms of the ratios of the two processes, round by round
  */

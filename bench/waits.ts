@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 const NS_PER_MS = 1e6;
 
 /**
- * How long the main thread of a process has been ready to run and had no processor, in milliseconds; undefined where
- * the kernel does not count it.
+ * How long the main thread of a process was ready to run but had no processor, in milliseconds; undefined if the kernel
+ * does not count it.
  *
  * @see https://docs.kernel.org/scheduler/sched-stats.html
  */

@@ -1,14 +1,14 @@
 import type { CallRecord } from './log.ts';
 import type { ChaosRule } from './rules.ts';
 
-/** An admitted call: it was counted at some moment from `fromMs` to `toMs`. */
+/** An admitted call, which was counted between `fromMs` and `toMs`. */
 export interface Admitted {
   readonly call: CallRecord;
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** More was admitted than the algorithm may, by calls that were certainly counted from `fromMs` to `toMs`. */
+/** An interval in which calls that were certainly counted in it exceed the algorithm's bound. */
 export interface Overrun {
   readonly fromMs: number;
   readonly toMs: number;
@@ -17,19 +17,19 @@ export interface Overrun {
   readonly calls: readonly CallRecord[];
 }
 
-/** How many times counters may have started anew from one time to another. */
+/** The number of times that counters may have been lost in an interval. */
 export type Losses = (fromMs: number, toMs: number) => number;
 
-/** The clocks of the run and of the counters are the same machine's; each is cut to whole milliseconds somewhere. */
+/** The run and the counters use the clock of the same machine, but round to milliseconds at different places. */
 export const CLOCK_SLACK_MS = 5;
-/** The longest interval that is checked for algorithms with a bound for every interval. */
+/** The longest interval that is checked for algorithms that bound every interval. */
 const REACH_MS = 30_000;
-/** A leased token may be spent so long after it has left its bucket. */
+/** How long after leaving its bucket a leased token may be spent. */
 const LONGEST_LEASE_MS = 1_000;
 
 /**
- * Finds where more was admitted than the algorithm may admit, each time that the counters started anew counted as another whole limit.
- * Knows nothing of how the algorithms are built, only what they promise.
+ * Finds intervals in which more was admitted than the algorithm permits. Each loss of counters permits one further
+ * limit. Depends on the algorithms' guarantees only, not on their implementation.
  *
  * @param admitted  calls of one key, in any order
  */
@@ -45,7 +45,7 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
       return overrunsOfIntervals(admitted, losses, { base: limit, perMs: 0, aheadMs: 0, reachMs: windowMs });
     case 'in_flight':
     case 'reserve':
-      return []; // slots are given back, and what is reserved is not what is charged: see slots.ts, reservations.ts
+      return []; // slots are released, and charges differ from reservations: see slots.ts, reservations.ts
     case 'token_bucket':
     case 'leaky_bucket': {
       const aheadMs = isLeased ? LONGEST_LEASE_MS : 0;
@@ -59,7 +59,7 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
   }
 }
 
-/** From one multiple of the window's length to the next at most the limit. */
+/** Each window, from one multiple of its length to the next, admits at most the limit. */
 function overrunsOfWindows({ limit, windowMs }: ChaosRule, admitted: readonly Admitted[], losses: Losses): Overrun[] {
   const overruns: Overrun[] = [];
   for (const [at, within] of byWindow(admitted, windowMs)) {
@@ -74,15 +74,15 @@ function overrunsOfWindows({ limit, windowMs }: ChaosRule, admitted: readonly Ad
 interface IntervalBound {
   /** Hits at once. */
   readonly base: number;
-  /** And hits a millisecond. */
+  /** Further hits per millisecond. */
   readonly perMs: number;
-  /** By so much earlier hits may have been taken than they were answered. */
+  /** How long before their answers hits may have been taken. */
   readonly aheadMs: number;
-  /** Only intervals that are shorter than this are bounded. */
+  /** Only shorter intervals are bounded. */
   readonly reachMs: number;
 }
 
-/** In any interval at most so many at once, and so many a millisecond. */
+/** Any interval admits at most `base` hits plus `perMs` hits per millisecond. */
 function overrunsOfIntervals(admitted: readonly Admitted[], losses: Losses, bound: IntervalBound): Overrun[] {
   const { base, perMs, aheadMs, reachMs } = bound;
   const byStart = admitted.toSorted((a, b) => a.fromMs - b.fromMs);
@@ -113,8 +113,8 @@ function overrunsOfIntervals(admitted: readonly Admitted[], losses: Losses, boun
 }
 
 /**
- * No hit may pass where this window's hits before it and, of the window before, the part that still counts come to more than the limit; a
- * fraction of a hit is dropped.
+ * No hit may pass if the earlier hits of this window plus the part of the previous window that still counts exceed the
+ * limit; fractions of a hit are dropped.
  */
 function overrunsOfEstimate({ limit, windowMs }: ChaosRule, admitted: readonly Admitted[], losses: Losses): Overrun[] {
   const windows = byWindow(admitted, windowMs);
@@ -135,7 +135,7 @@ function overrunsOfEstimate({ limit, windowMs }: ChaosRule, admitted: readonly A
   return overruns;
 }
 
-/** The calls that were certainly counted in one window, by the window's number since the epoch. */
+/** The calls that were certainly counted within one window, by the window's number since the epoch. */
 function byWindow(admitted: readonly Admitted[], windowMs: number): ReadonlyMap<number, Admitted[]> {
   const windows = new Map<number, Admitted[]>();
   for (const call of admitted) {

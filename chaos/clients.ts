@@ -8,37 +8,37 @@ import { type ChaosRule, DOMAIN, hasIds, ID_KEY, USED_KEY } from './rules.ts';
 import { createDraw, type Draw } from './schedule.ts';
 
 export interface ClientOptions {
-  /** Of the instances. */
+  /** The gRPC ports of the instances. */
   readonly ports: readonly number[];
   readonly rules: readonly ChaosRule[];
-  /** For the log. */
+  /** The folder for the log. */
   readonly folder: string;
   readonly seed: number;
   /** Milliseconds since the epoch, with fractions. */
   readonly nowMs: () => number;
 }
 
-/** Callers at a time, each with a connection to every instance. */
+/** The number of clients; each has a connection to every instance. */
 const CLIENTS = 4;
-/** From one volley of a client to its next, whatever became of the last one. */
+/** Time between two volleys of a client; it does not wait for answers. */
 const EVERY_MS = [5, 40] as const;
-/** Calls of a volley: all for one key, each to any instance. */
+/** Calls in a volley: all for one key, each to a random instance. */
 const VOLLEY = [1, 4] as const;
 const HITS = [1, 2] as const;
-/** What a request reserves, and the part of it that it uses, in percent. */
+/** The hits that a request reserves, and the percentage of them that it uses. */
 const RESERVED_HITS = [1, 8] as const;
 const USED_PERCENT = [0, 150] as const;
-/** Of so many commits one is sent twice. */
+/** One of this many commits is sent twice. */
 const REPEATED_ONE_OF = 4;
-/** How long a slot or a reservation is held that is given back: some are longer than its ttl. */
+/** How long a slot or reservation is held before its release; some times exceed its ttl. */
 const HELD_MS = [20, 900] as const;
 const LONG_MS = [1_000, 2_500] as const;
-/** Of so many slots or reservations one is held for long, and one is never given back: its holder died. */
+/** One of this many slots or reservations is held for long, and one is never released, as if its holder had died. */
 const ONE_OF = 12;
 /** A call without an answer after this time counts as hanging. */
 const DEADLINE_MS = 15_000;
 
-/** Runs clients that record every answer; resolves with the last answer after they were stopped. */
+/** Runs clients that record every answer. `stop` resolves after the last answer. */
 export function startClients(options: ClientOptions): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const all = Array.from({ length: CLIENTS }, (_, at) => drive(at, options, stopping.signal));
@@ -64,7 +64,7 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   let number = 0;
   const send = async (asked: SentCall): Promise<string> => {
     const call = { call: `${client}-${number++}`, ...asked, instance: draw.whole(0, ports.length - 1) };
-    const channel = channels[call.instance] as Client; // one each
+    const channel = channels[call.instance] as Client; // one for each instance
     const sentMs = nowMs();
     const answer = await ask(channel, call);
     log.write({ ...call, sentMs, answeredMs: nowMs(), ...answer });
@@ -100,7 +100,9 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   await log.close();
 }
 
-/** What becomes of a slot; a refused request may be released as well, as Envoy does. */
+/**
+ * Plans how long a slot is held and whether it is released. A refused request may be released as well, as Envoy does.
+ */
 function holdPlan(draw: Draw) {
   const [isLong, isLost] = [draw.whole(1, ONE_OF) === 1, draw.whole(1, ONE_OF) === 1];
   return {
@@ -133,7 +135,7 @@ function ask(client: Client, { key, hits, id, isRelease, isCommit }: SentCall): 
     ...(id === undefined ? [] : [{ key: ID_KEY, value: id }]),
     ...(isCommit ? [{ key: USED_KEY, value: '' }] : []),
   ];
-  const hits_addend = isRelease || isCommit ? { value: hits } : null; // 0 of the request would be 1
+  const hits_addend = isRelease || isCommit ? { value: hits } : null; // 0 in the request's own field would mean 1
   const request = {
     domain: DOMAIN,
     descriptors: [{ entries, limit: null, hits_addend, is_negative_hits: isRelease ?? false }],
@@ -155,7 +157,7 @@ const OVER_LIMIT = 2;
 function answerOf({ overall_code, dynamic_metadata }: WireResponse): Answer {
   const outcome = overall_code === OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
   if (!dynamic_metadata) return { outcome };
-  const metadata = fromStruct(dynamic_metadata) as AnswerMetadata; // what src/rls/metadata.ts writes
+  const metadata = fromStruct(dynamic_metadata) as AnswerMetadata; // written by src/rls/metadata.ts
   const degraded = metadata.weir?.statuses[0]?.degraded;
   return { outcome, ...(degraded !== undefined && { degraded }) };
 }

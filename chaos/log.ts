@@ -2,28 +2,30 @@ import { createWriteStream, readdirSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import type { ChaosRule } from './rules.ts';
 
-/** What a run writes down. All times are milliseconds since the epoch, with fractions, of one clock that never runs backwards. */
+/**
+ * The log of a run. All times are milliseconds since the epoch, with fractions, from one clock that never goes back.
+ */
 export interface RunLog {
   readonly plan: Plan;
   readonly calls: readonly CallRecord[];
   readonly faults: readonly FaultRecord[];
 }
 
-/** What was run, and what it is held to. */
+/** The setup of a run, and the bounds that it is checked against. */
 export interface Plan {
   readonly topology: string;
   readonly seed: number;
   readonly instances: number;
-  /** Processes that answer, by instance; absent: one each. */
+  /** Number of processes that answer, by instance; absent: one each. */
   readonly workers?: readonly number[];
   readonly rules: readonly ChaosRule[];
-  /** No call may take longer, unless its instance was down or frozen meanwhile: STORE_TIMEOUT and a margin. */
+  /** The longest that a call may take unless its instance was down or frozen: STORE_TIMEOUT plus a margin. */
   readonly answerWithinMs: number;
-  /** After a fault has ended, and before the next one begins, nothing may fail for longer. */
+  /** How long after the end of a fault calls may still fail, unless the next fault begins. */
   readonly normalWithinMs: number;
 }
 
-/** One call of a client, and what became of it. */
+/** One call of a client, and its outcome. */
 export interface CallRecord {
   /** `<client>-<number>` */
   readonly call: string;
@@ -34,20 +36,20 @@ export interface CallRecord {
   readonly answeredMs: number;
   /** OK, OVER_LIMIT, or the name of a gRPC status. */
   readonly outcome: string;
-  /** The policy that answered where the counters could not. */
+  /** The policy that answered instead of the counters. */
   readonly degraded?: string;
   /** The id of the request in flight. */
   readonly id?: string;
-  /** It gives a slot back. */
+  /** The call releases a slot. */
   readonly isRelease?: true;
-  /** Its hits are what the request has used. */
+  /** The call commits the hits that the request used. */
   readonly isCommit?: true;
 }
 
 /** One fault. */
 export interface FaultRecord {
   readonly kind: string;
-  /** What was touched: the counters, the rules, or the instance of this number. */
+  /** The target: the counters, the rules, or the instance with this number. */
   readonly on: 'store' | 'rules' | number;
   readonly begunMs: number;
   readonly endedMs: number;
@@ -55,10 +57,10 @@ export interface FaultRecord {
 }
 
 /**
- * data_lost     counters may have started anew at some moment of the fault
- * clock_frozen  a call may have been counted at the time when the fault began
- * local_lost    what a process of the instance had counted by itself is gone: it was started anew
- * unplanned     not in the schedule: an instance ended by itself
+ * data_lost     counters may have been lost at some moment during the fault
+ * clock_frozen  a call may have been counted with the time at which the fault began
+ * local_lost    the local counts of a process of the instance are lost, since it was restarted
+ * unplanned     not in the schedule: an instance exited by itself
  */
 export type Effect = 'data_lost' | 'clock_frozen' | 'local_lost' | 'unplanned';
 
@@ -86,7 +88,7 @@ function openLines<T>(path: string): Lines<T> {
   };
 }
 
-/** Reads what a run wrote into a folder. */
+/** Reads the log of a run from its folder. */
 export function readRunLog(folder: string): RunLog {
   const lines = (name: string): unknown[] =>
     readFileSync(join(folder, name), 'utf8')

@@ -2,10 +2,13 @@ import type { Violation } from './checker.ts';
 import type { CallRecord, FaultRecord, RunLog } from './log.ts';
 import { isTrouble, type Spell, spellsOf } from './spells.ts';
 
-/** Lines of the logs that are shown for each violation. */
+/** The most log lines shown for each violation. */
 const EVIDENCE_LINES = 30;
 
-/** A line for each kind of fault, the first for the time before them: what calls met from its beginning until the next faults began. */
+/**
+ * A table with the outcomes of calls from the start of each kind of fault until the next; the first row is the time
+ * before faults.
+ */
 export function toMarkdown(log: RunLog): string {
   const byKind = new Map<string, Spell[]>();
   for (const spell of spellsOf(log)) {
@@ -29,7 +32,7 @@ function line(kind: string, spells: readonly Spell[]): string[] {
   return [kind, ...[spells.length, calls.length, failed, degraded.length, worst, normal].map((n) => n.toFixed(0))];
 }
 
-/** What was found, with the lines of the logs that show it. */
+/** Describes violations, with the log lines that show them. */
 export function describeViolations(violations: readonly Violation[]): string {
   return violations
     .map(({ invariant, what, evidence }) => [`${invariant}: ${what}`, ...shown(evidence)].join('\n'))

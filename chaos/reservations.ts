@@ -4,7 +4,7 @@ import type { ChaosRule } from './rules.ts';
 import { isUndone, takenAtLatest } from './slots.ts';
 import { isTrouble } from './spells.ts';
 
-/** More was charged and on hold than the limit, or a request was refused although less can have been. */
+/** Charges and holds exceeded the limit, or a request was refused although they cannot have reached it. */
 export interface ReservationFinding {
   readonly kind: 'too many' | 'not free';
   readonly atMs: number;
@@ -13,28 +13,28 @@ export interface ReservationFinding {
   readonly calls: readonly CallRecord[];
 }
 
-/** What is known of one request: it reserved hits, and may have committed what it used, more than once. */
+/** The calls of one request: a reservation, and any number of commits. */
 interface Reservation {
   readonly reserve: CallRecord;
   readonly commits: readonly CallRecord[];
 }
 
-/** Hits that were charged at some moment. */
+/** Hits charged at one moment. */
 interface Charged {
   readonly hits: number;
   readonly atMs: number;
 }
 
 const MAX_FINDINGS = 3;
-/** Older charges are left out where only so much is known to be charged at least. */
+/** Lower bounds of the charged hits ignore older charges. */
 const REACH_MS = 10_000;
-/** A part of a hit may be refused. */
+/** Fractions of a hit may cause a refusal. */
 const ROUNDING = 1;
 
 /**
- * Finds where a request was admitted although what was charged and what was on hold left no room for it, each time that the counters may
- * have lost some counted as another whole limit; and where one was refused although there was room, were each commit charged once and each
- * reservation free after its ttl. The counter is a bucket that drains; commits are charged beyond the limit, too.
+ * Finds requests that were admitted although charges and holds left no room; each possible loss of counters permits one
+ * further limit. Also finds requests that were refused although there was room, if each commit is charged once and each
+ * reservation ends after its ttl. The counter is a bucket that drains; commits may charge beyond the limit.
  *
  * @param calls  of one key, in any order
  */
@@ -99,7 +99,7 @@ function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly 
   const { limit, burst = limit, windowMs, ttlMs = 0 } = rule;
   const frozen = faults.filter(hasEffect('clock_frozen'));
   const possible = all.filter(({ reserve }) => reserve.outcome === 'OK' || isTrouble(reserve));
-  // one that failed is sent again for a ttl
+  // a failed commit is retried for a ttl
   const latest = (commit: CallRecord): number => takenAtLatest(commit, faults) + (isTrouble(commit) ? ttlMs : 0);
   const charges = possible
     .filter(({ commits }) => commits.length > 0)
@@ -136,9 +136,9 @@ const isDone = ({ outcome }: CallRecord): boolean => outcome === 'OK';
 const sumOf = (held: readonly Reservation[]): number => held.reduce((sum, { reserve }) => sum + reserve.hits, 0);
 
 /**
- * What a bucket holds that these hits have filled and that drains at this rate.
+ * The level of a bucket that these charges fill and that drains at this rate.
  *
- * @param charges  the last first
+ * @param charges  newest first
  */
 function levelOf(charges: readonly Charged[], nowMs: number, perMs: number): number {
   let [sum, level] = [0, 0];

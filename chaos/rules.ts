@@ -1,23 +1,23 @@
 import type { Topology } from './schedule.ts';
 
-/** A rule that is put to the test: the numbers that the service is given, and that the checker goes by. */
+/** A rule under test: the numbers for both the service and the checker. */
 export interface ChaosRule {
-  /** Of the only entry of its descriptor. */
+  /** The key of its descriptor's only entry. */
   readonly key: string;
   readonly algorithm: ChaosAlgorithm;
-  /** Hits a window; slots of `in_flight`. */
+  /** Hits per window; for `in_flight`: slots. */
   readonly limit: number;
-  /** Of `in_flight` the ttl of a slot. */
+  /** For `in_flight`: the ttl of a slot. */
   readonly windowMs: number;
-  /** Of the two buckets, and of `reserve`, which counts by a token bucket. */
+  /** For the two buckets, and for `reserve`, which counts with a token bucket. */
   readonly burst?: number;
-  /** Of `reserve`: how long hits are on hold that are not committed. */
+  /** For `reserve`: how long hits stay on hold without a commit. */
   readonly ttlMs?: number;
   readonly onStoreFailure: 'error' | 'allow' | 'deny' | 'local';
-  /** Of `local`: how many processes share the limit. */
+  /** For `local`: the number of processes that share the limit. */
   readonly localShare?: number;
   readonly isLeased?: true;
-  /** How many times as often as others its key is asked for. */
+  /** How often its key is requested, relative to others. */
   readonly weight: number;
 }
 
@@ -32,12 +32,12 @@ export type ChaosAlgorithm =
   | 'reserve';
 
 export const DOMAIN = 'chaos';
-/** The key of the id of a request in flight. */
+/** The key of the entry with a request's id. */
 export const ID_KEY = 'id';
-/** The key of the entry more that a commit has. */
+/** The key of the additional entry of a commit. */
 export const USED_KEY = 'used';
 
-/** Processes that answer, by instance of the service: one has workers. */
+/** The number of processes that answer, by instance: one has workers. */
 export const WORKERS: readonly number[] = [1, 2, 1];
 export const INSTANCES = WORKERS.length;
 /** The instance whose workers are killed. */
@@ -47,7 +47,7 @@ const PROCESSES = WORKERS.reduce((sum, workers) => sum + workers, 0);
 const strict = { onStoreFailure: 'error', weight: 1 } as const;
 const shared = { onStoreFailure: 'local', localShare: PROCESSES, weight: 1 } as const;
 
-/** Every algorithm, every policy and leases, on limits that the clients reach. */
+/** Every algorithm, every policy and leases, with limits that the clients reach. */
 const rules: readonly ChaosRule[] = [
   { ...strict, key: 'fixed', algorithm: 'fixed_window', limit: 40, windowMs: 3_000 },
   { ...strict, key: 'log', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000 },
@@ -68,13 +68,13 @@ const rules: readonly ChaosRule[] = [
   },
 ];
 
-/** The rules that the counters of a topology can keep: memcached has no logs, leases, slots and reservations. */
+/** The rules that a topology supports: memcached has no logs, leases, slots and reservations. */
 export const rulesOf = (topology: Topology): readonly ChaosRule[] =>
   topology === 'memcached'
     ? rules.filter(({ key, algorithm, isLeased }) => key !== 'log' && !hasIds(algorithm) && !isLeased).map(withoutLog)
     : rules;
 
-/** Whether requests are named, as what they hold ends by itself. */
+/** Whether requests have ids, since their slots or reservations expire. */
 export const hasIds = (algorithm: ChaosAlgorithm): boolean => algorithm === 'in_flight' || algorithm === 'reserve';
 
 const withoutLog = (rule: ChaosRule): ChaosRule =>

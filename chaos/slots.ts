@@ -3,7 +3,7 @@ import type { CallRecord, FaultRecord } from './log.ts';
 import type { ChaosRule } from './rules.ts';
 import { isTrouble } from './spells.ts';
 
-/** Too many slots were held at a time, or a request was refused although there was a free one. */
+/** Too many slots were held at a time, or a request was refused although a slot was free. */
 export interface SlotFinding {
   readonly kind: 'too many' | 'not back';
   readonly atMs: number;
@@ -12,19 +12,19 @@ export interface SlotFinding {
   readonly calls: readonly CallRecord[];
 }
 
-/** A slot, and when it was held. */
+/** A slot, and the time during which it was held. */
 interface HeldSlot {
   readonly acquire: CallRecord;
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** A call that failed may have been counted so long after the fault that failed it. */
+/** How long after a fault a call that failed because of it may still be counted. */
 const LATE_MS = 5_000;
 
 /**
- * Finds where more slots were held than the limit has, each time that the counters may have lost some in the ttl before counted as another
- * whole limit; and where a request was refused although fewer can have been held than there are.
+ * Finds times at which more slots were held than the limit permits; each possible loss of counters within the ttl
+ * before permits one further limit. Also finds requests that were refused although a slot must have been free.
  *
  * @param calls  of one key, in any order
  */
@@ -65,7 +65,7 @@ function tooMany(
 
 const MAX_FINDINGS = 3;
 
-/** When a slot was held beyond doubt: from the answer until the release was sent, or its ttl was over. */
+/** When a slot was certainly held: from the answer until the release was sent or its ttl was over. */
 function certainly(
   acquire: CallRecord,
   release: CallRecord | undefined,
@@ -102,7 +102,7 @@ function notBack(
   return findings.slice(0, MAX_FINDINGS);
 }
 
-/** When a slot may have been held: until its release was answered, else until its ttl was over. */
+/** When a slot may have been held: until its release was answered, or else until its ttl was over. */
 function possibly(
   acquire: CallRecord,
   release: CallRecord | undefined,
@@ -114,7 +114,7 @@ function possibly(
   return { acquire, fromMs: acquire.sentMs, toMs: isReleased ? Math.min(release.answeredMs, expiresMs) : expiresMs };
 }
 
-/** When a call was counted at the latest: without an answer of the counters it may still be waiting for them. */
+/** The latest time at which a call was counted: if the counters did not answer, it may still wait for them. */
 export function takenAtLatest(acquire: CallRecord, faults: readonly FaultRecord[]): number {
   if (!isTrouble(acquire)) return acquire.answeredMs;
   const ends = faults
@@ -123,7 +123,7 @@ export function takenAtLatest(acquire: CallRecord, faults: readonly FaultRecord[
   return Math.max(acquire.answeredMs, ...ends) + LATE_MS;
 }
 
-/** A replica that takes over may not have the release, or the commit. */
+/** Whether a release or commit may be lost because a replica without it took over. */
 export const isUndone = (release: CallRecord, untilMs: number, faults: readonly FaultRecord[]): boolean =>
   faults.some(
     ({ begunMs, endedMs, effects }) => effects.includes('data_lost') && begunMs <= untilMs && endedMs >= release.sentMs,

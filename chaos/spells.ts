@@ -1,22 +1,22 @@
 import type { CallRecord, FaultRecord, RunLog } from './log.ts';
 
-/** Faults that overlap, and what followed until the next ones began. */
+/** Overlapping faults, and the time until the next ones began. */
 export interface Spell {
-  /** None: the time before the first fault. */
+  /** Empty: the time before the first fault. */
   readonly faults: readonly FaultRecord[];
   readonly begunMs: number;
   readonly endedMs: number;
-  /** Answered from its beginning until that of the next spell. */
+  /** The calls answered from its start until the start of the next spell. */
   readonly calls: readonly CallRecord[];
-  /** From the end of the faults until the last trouble was answered; 0: none came after them. */
+  /** From the end of the faults until the last answer to a troubled call; 0: there was none afterwards. */
   readonly normalAfterMs: number;
 }
 
-/** Whether a call was not answered by its counters. */
+/** Whether the counters did not decide a call. */
 export const isTrouble = ({ outcome, degraded }: CallRecord): boolean =>
   degraded !== undefined || (outcome !== 'OK' && outcome !== 'OVER_LIMIT');
 
-/** Cuts a run into the time before the first fault and a spell for all faults that overlap. */
+/** Splits a run into the time before the first fault, and a spell for each group of overlapping faults. */
 export function spellsOf({ faults, calls }: Pick<RunLog, 'faults' | 'calls'>): readonly Spell[] {
   const groups: FaultRecord[][] = [[]];
   let endedMs = Number.NEGATIVE_INFINITY;

@@ -11,33 +11,33 @@ import { redis6Server, redisServer } from '../test/helpers/tools.ts';
 import type { Topology } from './schedule.ts';
 import { until } from './until.ts';
 
-/** A server that counts. */
+/** A server with counters. */
 export interface ChaosServer extends Stoppable {
   readonly port: number;
 }
 
-/** Where the counters of a run live. */
+/** The store of a run's counters. */
 export interface ChaosStore {
   /** Settings of the service for this store. */
   readonly env: Readonly<Record<string, string>>;
-  /** The servers that count now. */
+  /** The servers that currently hold counters, without replicas. */
   masters(): Promise<readonly ChaosServer[]>;
   /** Deletes all counters. */
   flush(): Promise<void>;
-  /** Deletes what a server that is stopped has kept. */
+  /** Deletes the persisted data of a stopped server. */
   forget(): void;
-  /** Resolves when each master has a replica that can take its place. */
+  /** Resolves when each master has a replica that can take over. */
   whole(): Promise<void>;
-  /** Resolves when another server has taken a master's place. */
+  /** Resolves when another server has replaced a master. */
   replaced(master: ChaosServer): Promise<void>;
-  /** Resolves when a server that was replaced is a replica. */
+  /** Resolves when a replaced server has become a replica. */
   rejoined(server: ChaosServer): Promise<void>;
   stop(): Promise<void>;
 }
 
 const COMMAND_TIMEOUT_MS = 1_000;
 
-/** Sends one command to a server; rejects where there is no answer. */
+/** Sends one command to a server; rejects without an answer. */
 export async function command(
   { port }: Pick<Redis, 'port'>,
   name: string,
@@ -55,7 +55,7 @@ export async function command(
   }
 }
 
-/** @param folder  of the run: servers may keep their data below it */
+/** @param folder  the run's folder, below which servers may keep data */
 export const startStore: { readonly [T in Topology]: (folder: string) => Promise<ChaosStore> } = {
   single: async (folder) => startSingle(folder, await redisServer()),
   redis6: async (folder) => startSingle(folder, await redis6Server()),
@@ -98,7 +98,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     mkdirSync(data);
     const { nodes: firstMasters, replicas, clients, stop } = await startCluster({ withReplicas: true, folder: data });
     const nodes = [...firstMasters, ...replicas];
-    for (const client of clients) client.disconnect(); // nodes will go
+    for (const client of clients) client.disconnect(); // nodes will go down
     const half = nodes.length / 2;
     const masters = () => those(nodes, isMaster);
     const isUp = async (node: Redis) => String(await command(node, 'CLUSTER', 'INFO')).includes('cluster_state:ok');
@@ -128,14 +128,14 @@ async function flushEach(masters: () => Promise<readonly Redis[]>): Promise<void
   await Promise.all((await masters()).map((master) => command(master, 'FLUSHALL')));
 }
 
-/** Connections that wait to be accepted: more than come at once, and few enough to be filled. */
+/** Length of the accept queue: longer than any burst of connections, and short enough to be filled. */
 const BACKLOG = 64;
 
 async function startSingle(folder: string, program: string): Promise<ChaosStore> {
   const data = join(folder, 'redis');
   mkdirSync(data);
   const redis = await startRedis({ folder: data, program, args: ['--tcp-backlog', String(BACKLOG)] });
-  const kept = ['appendonlydir', 'appendonly.aof']; // the latter before Redis 7
+  const kept = ['appendonlydir', 'appendonly.aof']; // the second one before Redis 7
   return {
     env: { REDIS_URL: redis.url },
     masters: async () => [redis],
@@ -157,7 +157,7 @@ async function startOneMemcached(): Promise<ChaosStore> {
       const socket = connect(memcached.port, '127.0.0.1').end('flush_all\r\n');
       await once(socket.resume(), 'close');
     },
-    forget: () => {}, // it keeps nothing
+    forget: () => {}, // memcached persists nothing
     ...withoutReplicas,
     stop: memcached.stop,
   };
@@ -179,7 +179,7 @@ const isMaster = async (server: ChaosServer): Promise<boolean> =>
 const isReplica = async (server: ChaosServer): Promise<boolean> =>
   /^slave,.*,connected,/.test(String(await command(server, 'ROLE')));
 
-/** Those of which it holds; a server that does not answer is none. */
+/** The servers for which the condition holds; those without an answer are left out. */
 async function those<S extends ChaosServer>(
   servers: readonly S[],
   holds: (server: S) => Promise<boolean>,

@@ -1,13 +1,13 @@
 const SAMPLES = 1_000;
 
-/** Milliseconds since the epoch, with fractions, on a clock that never runs backwards. */
+/** Milliseconds since the epoch, with fractions, from a clock that never goes back. */
 export interface WallClock {
   nowMs(): number;
-  /** How far the machine's clock has been set since. */
+  /** By how much the machine's clock has been set since the start. */
   setByMs(): number;
 }
 
-/** The machine's clock at the start, continued by the monotonic clock: windows follow the first, durations the second. */
+/** The machine's clock at the start, for windows, continued by the monotonic clock, for exact durations. */
 export function createWallClock(): WallClock {
   const originMs = measureOriginMs();
   return {
@@ -16,7 +16,7 @@ export function createWallClock(): WallClock {
   };
 }
 
-/** Each sample is too small by what was cut off, and by what the process had to wait between the two. */
+/** Takes the largest sample: each is too small by rounding, and by the time between its two readings. */
 function measureOriginMs(): number {
   let largest = Number.NEGATIVE_INFINITY;
   for (let left = SAMPLES; left > 0; left--) largest = Math.max(largest, Date.now() - performance.now());

@@ -8,17 +8,16 @@ import { build } from 'esbuild';
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const CLIENT = join(PROJECT, 'client');
 
-/** The modules that can be imported, each with its types. */
+/** The package's entry points, each with its types. */
 const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'grpc', 'bullmq', 'fetch'];
 
-/** Installed by those that use them. */
+/** Peer dependencies, which users install. */
 const PEERS = ['@grpc/grpc-js', '@nestjs/common', 'bullmq', 'express', 'fastify', 'hono', 'koa'];
 
 /**
- * Builds the package of the client into `client/dist`: its modules, with the code of the packages that it needs, their
- * types, and licences.
+ * Builds the client's package into `client/dist`: modules with the bundled code of dependencies, types, and licences.
  *
- * @param licences  the licences of the packages among these files
+ * @param licences  returns the licences of the packages that these files belong to
  */
 export async function buildClient(licences: (inputs: readonly string[]) => string): Promise<void> {
   const aside = join(CLIENT, 'dist.building');
@@ -46,7 +45,7 @@ export async function buildClient(licences: (inputs: readonly string[]) => strin
   renameSync(aside, dist);
 }
 
-/** The declarations that the entries lead to, which name one another as the built modules. */
+/** Writes the declarations that the entries need, with imports changed to the built modules. */
 function writeTypes(folder: string): void {
   const made = mkdtempSync(join(tmpdir(), 'client-types-'));
   try {

@@ -1,4 +1,4 @@
-// `npm start` runs this first: it builds dist/ unless that is newer than all it is made from. Plain JavaScript, so that it starts at once.
+// `npm start` runs this first: it builds dist/ unless that is newer than all its sources. Plain JavaScript starts fast.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const SOURCES = ['src', 'console', 'deploy/build.ts', 'package.json', 'package-lock.json'];
 
-/** A folder's own time changes when a file in it is added, renamed or removed. */
+/** Includes folders: their own times change when a file is added, renamed or removed. */
 const pathsOf = (path) =>
   statSync(path).isDirectory()
     ? [path, ...readdirSync(path, { recursive: true, encoding: 'utf8' }).map((name) => join(path, name))]

@@ -8,9 +8,9 @@ import { siteOperations } from '../src/admin/site-operations.ts';
 import { type ConsoleOptions, consoleOperations } from '../src/console/operations.ts';
 import { wrapped } from '../test/words/wrap.ts';
 
-/** The operations without a service behind them: they are listed here, and never called. */
+/** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly ApiOperation[] {
-  const options = { more: [], hasQuotas: true } as unknown as AdminOptions; // operations read the others when they are called
+  const options = { more: [], hasQuotas: true } as unknown as AdminOptions; // operations read the other options only when called
   const access = {} as Parameters<typeof sessionOperations>[0];
   const session = {} as Parameters<typeof sessionOperations>[1];
   const live = {} as ConsoleOptions; // the same
@@ -26,7 +26,7 @@ const needs = {
   operate: 'the role `operate`',
 } as const;
 
-/** The reference of the admin API, out of its operations. */
+/** The reference of the admin API, generated from its operations. */
 export function adminApiPage(): string {
   const byPath = [...listedOperations()].sort((one, other) =>
     one.path < other.path ? -1 : one.path > other.path ? 1 : 0,

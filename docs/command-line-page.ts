@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const PRINTER = fileURLToPath(new URL('print-command-line.ts', import.meta.url));
 
-/** The reference of the command line: what `--help` prints, command by command. */
+/** The reference of the command line: the output of `--help` for each command. */
 export function commandLinePage(): string {
   const env = { PATH: process.env.PATH, NO_COLOR: '1' };
   const printed = execFileSync(process.execPath, ['--import', 'tsx', PRINTER], { cwd: ROOT, encoding: 'utf8', env });

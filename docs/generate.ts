@@ -53,8 +53,8 @@ function settingsPage(): string {
 }
 
 /**
- * The format of rule files as a JSON Schema for editors. Draft 7, which all of them support. It accepts only one of YAML 1.1's spellings:
- * `true`, not `yes`; an absent key, not an empty one.
+ * The format of rule files as a JSON Schema for editors: draft 7, which all of them support. It accepts only one of
+ * YAML 1.1's spellings: `true`, not `yes`; an absent key, not an empty one.
  */
 function rulesSchema(): string {
   const schema = {
@@ -69,7 +69,7 @@ function rulesSchema(): string {
   return `${withShortLists(JSON.stringify(schema, null, 2))}\n`;
 }
 
-/** Formats like `npm run format`: a list of words on one line if it fits. */
+/** Formats like `npm run format`: puts a list of words on one line if it fits. */
 function withShortLists(json: string): string {
   return json.replace(/^(.*)\[\n([^[\]{}]*)\n *\](,?)$/gm, (long, before, words, after) => {
     const short = `${before}[${words.trim().replace(/\n */g, ' ')}]${after}`;
@@ -82,7 +82,7 @@ function blockSchema(block: string, fields: Readonly<Record<string, Field>>): ob
   const properties = entries.map(([key, field]) => [key, { description: field.meaning, ...valueSchema(field) }]);
   const required = entries.filter(([, field]) => field.required).map(([key]) => key);
   const dependencies = entries.flatMap(([key, field]) => {
-    // an entry of a schedule may leave the algorithm to its limit
+    // a schedule's entry may inherit the algorithm of its limit
     const others = block === 'scheduled' && field.goesWith ? undefined : neighbourSchema(field);
     return others ? [[key, others]] : [];
   });
@@ -120,7 +120,7 @@ function valueSchema(field: Field): object {
   }
 }
 
-/** Free text may look like a number or a flag: `value: 404` is the text 404. */
+/** Free text may be written like a number or boolean: `value: 404` is the text 404. */
 function textSchema({ choices, anyCase, pattern, required }: Extract<Field, { type: 'text' }>): object {
   if (pattern) return { type: 'string', pattern };
   if (!choices) return { type: ['string', 'integer', 'boolean'], minLength: required ? 1 : undefined };

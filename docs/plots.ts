@@ -2,35 +2,35 @@ import type { Limit } from '../src/algorithms/index.ts';
 import { algorithmFor } from '../src/algorithms/index.ts';
 import type { State } from '../src/algorithms/limit.ts';
 
-/** What one drawing shows: a limit, the hits that meet it, and the number that it decides by. */
+/** A drawing: a limit, the hits that it decides, and the quantity that decides. */
 interface Picture {
   readonly title: string;
   readonly limit: Limit;
   readonly schedule: Schedule;
-  /** What the limit keeps count of, as it stands in a state that was brought up to `nowMs`. */
+  /** The quantity that decides, in a state that was brought up to `nowMs`. */
   readonly quantity: { readonly name: string; of(state: State, nowMs: number): number };
-  /** Dashed lines across the quantity: the limit itself. */
+  /** Dashed horizontal lines, such as the limit. */
   readonly dashed: readonly { readonly at: number; readonly label: string }[];
-  /** Where the dashed lines are named: at the end where the quantity leaves room. */
+  /** The side of the labels of dashed lines: the end where the quantity leaves room. */
   readonly labels: 'start' | 'end';
-  /** A light line every so often: where windows or their parts begin. */
+  /** The interval of light vertical lines, where windows or their parts begin. */
   readonly boundaryMs: number | undefined;
 }
 
-/** When hits come, one at a time. Everything in ms since the drawing's left edge. */
+/** The times of hits, one at a time, in ms since the drawing's left edge. */
 interface Schedule {
   readonly hitsAtMs: readonly number[];
   readonly endMs: number;
-  /** The quantity bends only at multiples of this. */
+  /** The quantity changes its slope only at multiples of this. */
   readonly tickMs: number;
   readonly label: { readonly everyMs: number; of(atMs: number): string };
 }
 
-/** What became of a hit. */
+/** The outcome of a hit. */
 interface Arrival {
   readonly atMs: number;
   readonly passed: boolean;
-  /** When it passes: later than `atMs` where it is held. */
+  /** When it passes: later than `atMs` if it is held. */
   readonly turnMs: number;
 }
 
@@ -39,11 +39,11 @@ interface Point {
   readonly value: number;
 }
 
-/** The left edge of every drawing, on the boundary of a minute. */
+/** The left edge of every drawing, at the start of a minute. */
 const START_MS = 1_700_000_040_000;
 const MINUTE_MS = 60_000;
 
-/** A burst at the end of a minute, another one after its boundary, then one hit every ten seconds. */
+/** A burst at the end of a minute, another at the start of the next, then one hit every ten seconds. */
 const aroundABoundary: Schedule = {
   hitsAtMs: [43, 46, 49, 52, 55, 58, 62, 65, 68, 71, 74, 77, 90, 100, 110, 120, 130, 140, 150, 160, 170].map(
     (seconds) => seconds * 1_000,
@@ -144,7 +144,7 @@ const pictures: Readonly<Record<string, Picture>> = {
   },
 };
 
-/** Runs the algorithm itself over the schedule. */
+/** Runs the real algorithm on the schedule. */
 function replay({ limit, schedule, quantity }: Picture): { readonly arrivals: Arrival[]; readonly line: Point[] } {
   const { step, describe } = algorithmFor(limit);
   const arrivals: Arrival[] = [];
@@ -165,12 +165,12 @@ function replay({ limit, schedule, quantity }: Picture): { readonly arrivals: Ar
       state = next.state;
       note(atMs);
     }
-    note(atMs + schedule.tickMs - 1, atMs + schedule.tickMs); // what it was just before
+    note(atMs + schedule.tickMs - 1, atMs + schedule.tickMs); // the value just before
   }
   return { arrivals, line };
 }
 
-/** The most hits that passed within one window's length, its end not included. */
+/** The most hits that passed within one window's length, excluding its end. */
 function mostWithin(windowMs: number, arrivals: readonly Arrival[]): number {
   const turnsMs = arrivals.filter(({ passed }) => passed).map(({ turnMs }) => turnMs);
   return Math.max(...turnsMs.map((from) => turnsMs.filter((at) => at >= from && at < from + windowMs).length));
@@ -243,7 +243,7 @@ function draw(picture: Picture): string {
   ].join('\n')}\n`;
 }
 
-/** A row for each hit: the first in which it, with its way to its turn, covers no other. */
+/** A row for each hit: the first in which the mark and its line to its turn cover no other. */
 function lanesOf(arrivals: readonly Arrival[], x: (atMs: number) => number): readonly number[] {
   const freeFrom: number[] = [];
   return arrivals.map(({ atMs, turnMs }) => {
@@ -254,7 +254,7 @@ function lanesOf(arrivals: readonly Arrival[], x: (atMs: number) => number): rea
   });
 }
 
-/** A filled mark where a hit passes, a crossed one where it is refused, a thin line from its arrival where it is held. */
+/** A filled mark for a hit that passes, a crossed one for a refused hit, a thin line from the arrival of a held hit. */
 function mark({ atMs, passed, turnMs }: Arrival, y: number, x: (atMs: number) => number): string {
   const circle = (style: string) => `<circle cx="${round(x(turnMs))}" cy="${y}" r="${RADIUS}" ${style}/>`;
   if (!passed) {
@@ -284,7 +284,7 @@ const coloured = (words: string, colour: string): string => `<tspan fill="${colo
 const every = (everyMs: number | undefined, endMs: number): readonly number[] =>
   everyMs === undefined ? [] : Array.from({ length: Math.floor(endMs / everyMs) + 1 }, (_, at) => at * everyMs);
 
-/** Without the points that lie on a straight line between their neighbours, up to an invisible difference. */
+/** Removes points that lie on a straight line between their neighbours, up to an invisible difference. */
 function withoutStraights(points: readonly Pixel[]): readonly Pixel[] {
   const kept: Pixel[] = [];
   for (const point of points) {
@@ -295,14 +295,16 @@ function withoutStraights(points: readonly Pixel[]): readonly Pixel[] {
   return kept;
 }
 
-/** How far a point is from the straight line through two others. */
+/** The distance of a point from the straight line through two others. */
 function distance([px, py]: Pixel, [ax, ay]: Pixel, [bx, by]: Pixel): number {
   return Math.abs((px - ax) * (by - ay) - (py - ay) * (bx - ax)) / Math.hypot(bx - ax, by - ay);
 }
 
 const round = (number: number): number => Math.round(number * 10) / 10;
 
-/** The drawings under docs/img/, by their path from the project's root. `npm run docs` writes them; a test compares them. */
+/**
+ * The drawings in docs/img/, by path relative to the project's root. `npm run docs` writes them; a test compares them.
+ */
 export const plots: ReadonlyMap<string, string> = new Map(
   Object.entries(pictures).map(([name, picture]) => [`docs/img/${name}.svg`, draw(picture)]),
 );

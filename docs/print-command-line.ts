@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 
-// Prints the help of every command of `weir` as JSON, without running one: src/main.ts builds the commands and parses
-// the arguments at once, so parsing is replaced.
+// Prints the help of every command of `weir` as JSON, without running one: src/main.ts builds the commands and at once
+// parses the arguments, so this script replaces parsing.
 
 let program: Command | undefined;
 Command.prototype.parseAsync = async function (this: Command) {
@@ -10,7 +10,7 @@ Command.prototype.parseAsync = async function (this: Command) {
 };
 await import('../src/main.ts');
 
-/** A command and those below it: `weir override set`. */
+/** The help of a command and its subcommands: `weir override set`. */
 function helpsOf(command: Command, parents: readonly string[]): readonly { name: string; help: string }[] {
   const names = [...parents, command.name()];
   command.configureHelp({ ...command.configureHelp(), helpWidth: 100 });

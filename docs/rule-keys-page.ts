@@ -12,10 +12,10 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   anchor: ['A date to align to', 'The value of `alignment`, where it is no text.'],
 };
 
-/** The reference of rule files, out of the format that they are checked by. */
+/** The reference of rule files, generated from the format that they are checked against. */
 export function ruleKeysPage(): string {
   const sections = Object.entries(format).flatMap(([shape, fields]) => {
-    const [title, about] = titles[shape as Shape]; // Object.entries knows strings only
+    const [title, about] = titles[shape as Shape]; // Object.entries types keys as strings
     return ['', `## ${title}`, '', about, '', ...tableOf(fields)];
   });
   return `${[

@@ -10,7 +10,7 @@ import { START_MS, simulated } from '../src/simulate/simulate.ts';
 
 const SEED = 1;
 
-/** What the rule of a scenario counts by, and its numbers. */
+/** The key by which the rule of a scenario counts, and its numbers. */
 interface Limited {
   readonly by: 'user' | 'remote_address';
   readonly requests: number;
@@ -27,7 +27,7 @@ const limits: Readonly<Record<ScenarioName, Limited>> = {
   'credential-stuffing': { by: 'remote_address', requests: 10, unit: 'hour' },
 };
 
-/** The algorithms, with what they need beside the numbers. */
+/** The algorithms, with the further keys that they need. */
 const algorithms: Readonly<Record<string, string>> = {
   fixed_window: '',
   sliding_window_log: '',
@@ -37,7 +37,7 @@ const algorithms: Readonly<Record<string, string>> = {
   leaky_bucket: ', burst: 10',
 };
 
-/** What became of requests in one column of time. */
+/** The outcomes of requests in one column of time. */
 interface Column {
   passed: number;
   missed: number;
@@ -46,7 +46,7 @@ interface Column {
 }
 type Fate = keyof Column;
 
-/** From the bottom to the top. */
+/** In order from bottom to top. */
 const fates: readonly Fate[] = ['passed', 'missed', 'right', 'wrong'];
 const names: Readonly<Record<Fate, string>> = {
   passed: 'passed, rightly',
@@ -89,7 +89,7 @@ const WIDTH = 720;
 const PANEL = { width: 336, height: 132, top: 74 };
 const GRAPH = { left: 34, top: 38, width: 302, height: 74 };
 
-/** One scenario: a panel for each algorithm. */
+/** The plot of one scenario, with a panel for each algorithm. */
 export async function scenarioPlot(name: ScenarioName): Promise<string> {
   const limited = limits[name];
   const parsed = parseMapping('scenario', mappingBy(limited.by));
@@ -154,14 +154,14 @@ function panel(
     .join('\n');
 }
 
-/** Only the descriptor that the rule counts. */
+/** A mapping for only the descriptor that the rule counts. */
 const mappingBy = (by: Limited['by']): string => `domain: demo
 rate_limits:
   - actions: [${by === 'user' ? '{ request_headers: { header_name: x-user, descriptor_key: user } }' : '{ remote_address: {} }'}]
 label: { field: label, allow: allow, refuse: refuse }
 `;
 
-/** From the project's root. */
+/** The path of a plot, relative to the project's root. */
 export const pathOf = (name: ScenarioName): string => `docs/scenarios/${name}.svg`;
 
 async function main(): Promise<void> {

@@ -41,7 +41,7 @@ The plots show one rule with each algorithm, drawn by \`npm run scenarios\`. \`s
 algorithms at the same rate. They do not say which limit is right for you.
 `;
 
-/** docs/scenarios.md: the models in the words of the code, each with its plot. */
+/** docs/scenarios.md: the descriptions of the models from the code, each with its plot. */
 export function scenariosPage(): string {
   const sections = scenarioNames.map((name) => {
     const { summary, model } = scenarios[name];

@@ -1,6 +1,6 @@
 import { inWords, readFigures, timesLess } from '../docs/figures.ts';
 
-/** The head of the first page, above docs/README.md. Its figures are those of docs/results. */
+/** The head of the first page, above docs/README.md. Its figures come from docs/results. */
 export function home(): object {
   const { hotKey, faults, calls, startMs, memoryMib } = readFigures();
   return {

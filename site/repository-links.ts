@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { posix } from 'node:path';
 
-/** A link token of markdown-it, as far as it is used here. */
+/** The used part of a link token of markdown-it. */
 interface LinkToken {
   readonly type: string;
   readonly children: readonly LinkToken[] | null;
@@ -17,17 +17,17 @@ interface MarkdownParser {
   };
 }
 
-/** The page that is rendered: `decisions/0001-language-and-tools.md`. */
+/** The rendered page: `decisions/0001-language-and-tools.md`. */
 interface PageEnv {
   readonly relativePath?: string;
 }
 
 /**
- * Makes links that leave docs/ lead to the repository: on GitHub they are relative paths, on the site there is nothing
- * at these paths.
+ * Makes links that leave docs/ point to the repository: they are relative paths on GitHub, but these paths do not exist
+ * on the site.
  *
- * @param root        of the project
- * @param repository  its address: `https://github.com/weir-rls/weir`
+ * @param root        the project's root
+ * @param repository  its URL: `https://github.com/weir-rls/weir`
  */
 export function repositoryLinks(root: string, repository: string): (markdown: MarkdownParser) => void {
   return (markdown) =>
@@ -41,11 +41,11 @@ export function repositoryLinks(root: string, repository: string): (markdown: Ma
     });
 }
 
-/** README.md is the page of its folder, on GitHub and here. */
+/** README.md is the index of its folder, on GitHub and here. */
 const onSite = (href: string): string =>
   /^[a-z]+:/.test(href) ? href : href.replace(/(^|\/)README\.md/, '$1index.md');
 
-/** The path from the root of the project; undefined for what the site has itself. */
+/** The path from the project's root; undefined: the target is on the site. */
 export function inRepository(href: string, page: string): string | undefined {
   if (/^(?:[a-z]+:|#|\/)/.test(href)) return undefined;
   const path = posix.join('docs', posix.dirname(page), href);

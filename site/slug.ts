@@ -1,4 +1,4 @@
-/** The anchor of a heading, as GitHub makes it: one link works in both places. */
+/** The anchor of a heading, as on GitHub, so that one link works in both places. */
 export const githubSlug = (heading: string): string =>
   heading
     .trim()

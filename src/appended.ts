@@ -1,6 +1,6 @@
 /**
- * Appends to a list, which is made if there is none. V8 makes room for 17 items at the first `push` to an empty list;
- * most lists of a request have one.
+ * Appends to a list, which is created if there is none. At the first `push` to an empty list, V8 allocates room for 17
+ * items; most lists of a request have one.
  */
 export function appended<T>(list: T[] | undefined, item: T): T[] {
   if (!list) return [item];

@@ -1,15 +1,12 @@
 import { performance } from 'node:perf_hooks'; // the global is a getter, which is slow
 
 /**
- * Milliseconds since the Unix epoch, whole. Handed in wherever time matters, so that a test can replay any schedule.
+ * Milliseconds since the Unix epoch, an integer. Injected wherever time matters, so that tests can replay any schedule.
  */
 export type Clock = () => number;
 
-/**
- * Milliseconds since some moment, on a clock that never runs backwards: for how long something lasts. Handed in as the
- * clock is.
- */
+/** Milliseconds on a clock that never runs backwards, since an arbitrary moment. Injected like `Clock`. */
 export type Monotonic = () => number;
 
-/** Of this process. */
+/** The monotonic clock of this process. */
 export const monotonicMs: Monotonic = () => performance.now();

@@ -14,14 +14,14 @@ import type { Overrides } from './overrides.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from './rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
 
-/** What a caller asks: may this request, counted by these descriptors, pass? */
+/** A caller's request: whether to admit a request that is counted by these descriptors. */
 export interface RateLimitRequest {
   readonly domain: string;
   readonly descriptors: readonly RequestDescriptor[];
 }
 
 export interface RequestDescriptor extends Descriptor {
-  /** Whole hits that this descriptor counts: 0 peeks, a negative number gives hits back. */
+  /** The hits that this descriptor counts, an integer: 0 peeks, a negative number refunds hits. */
   readonly hits: number;
 }
 
@@ -32,9 +32,9 @@ export type Verdict =
   | {
       readonly kind: 'limited';
       readonly rule: Rule;
-      /** What statistics are kept under: see `Match`. */
+      /** The keys under which statistics are kept: see `Match`. */
       readonly levels: readonly string[];
-      /** The tightest of the limits that apply, how it is shown, and what its algorithm said. */
+      /** The tightest of the limits that apply, its label and policy, and its algorithm's decision. */
       readonly limit: Limit;
       readonly label: LimitLabel;
       readonly policy: LimitPolicy;
@@ -42,13 +42,15 @@ export type Verdict =
       readonly hits: number;
       /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;
-      /** Limits in shadow mode, beside the one that is shown, that would have refused; undefined: none. */
+      /** Further limits in shadow mode that would have refused; undefined: none. */
       readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
-      /** All limits that apply, if there are several and `Decider.reportsEveryLimit`, or the request has an id. */
+      /**
+       * All limits that apply, if there are several, and `Decider.reportsEveryLimit` is set or the request has an id.
+       */
       readonly applied?: readonly AppliedLimit[] | undefined;
     };
 
-/** A limit, and what its algorithm decided. */
+/** A limit, and its algorithm's decision. */
 export interface AppliedLimit extends RuleLimit {
   readonly decision: Decision;
 }
@@ -58,7 +60,7 @@ export interface ShadowRefusal extends OtherDecision {
   readonly label: LimitLabel;
 }
 
-/** A limit that is not shown. */
+/** A limit that the verdict does not show. */
 export interface OtherDecision {
   readonly limit: Limit;
   readonly decision: Decision;
@@ -68,60 +70,60 @@ export type Code = Decision['code'];
 
 export interface Answer {
   readonly overallCode: Code;
-  /** One a descriptor, in the request's order. */
+  /** One per descriptor, in the request's order. */
   readonly verdicts: readonly Verdict[];
-  /** The service as a whole is in shadow mode, and that alone made the answer OK. */
+  /** The answer is OK only because the service as a whole is in shadow mode. */
   readonly shadowed: boolean;
   /**
-   * How long to hold the answer, so that the request takes its turn; 0 where it is refused. Requests in shadow mode are
+   * How long to hold the answer, so that the request takes its turn; 0 if it is refused. Requests in shadow mode are
    * never held.
    */
   readonly delayMs: number;
 }
 
-/** What the service decides with. Everything but the request; the same for all requests between two reloads. */
+/** The dependencies of decisions, which are the same for all requests between two reloads. */
 export interface Decider {
-  /** Undefined until rules have been loaded for the first time. */
+  /** Undefined until the first rules have been loaded. */
   readonly rules: () => RuleTree | undefined;
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly counters: Counters;
-  /** This process's: it says which limits of a schedule apply. */
+  /** This process's clock, which determines the limits of a schedule that apply. */
   readonly clock: Clock;
-  /** The longest that the store may take, whatever the caller's own deadline. */
+  /** The longest time that the store may take, regardless of the caller's deadline. */
   readonly storeTimeoutMs: number;
-  /** Answer OK where OVER_LIMIT is meant. */
+  /** Answer OK instead of OVER_LIMIT. */
   readonly shadowMode: boolean;
   /** Every rule is a quota rule. */
   readonly quotaMode: boolean;
-  /** What a request spends that a limit refuses, where its domain does not say. */
+  /** The spending mode of domains that do not set one: what a request spends if a limit refuses it. */
   readonly spend: Spend;
-  /** Verdicts report every limit of a rule, not only the tightest; absent: they do not. */
+  /** Verdicts report every limit of a rule, not only the tightest; absent: only the tightest. */
   readonly reportsEveryLimit?: boolean;
-  /** What requests have used; absent: nothing is known. */
+  /** Estimates from the usage of earlier requests; absent: there are none. */
   readonly estimates?: Estimates;
-  /** What operators have set for single descriptors; absent: nothing. */
+  /** Operators' overrides for single descriptors; absent: there are none. */
   readonly overrides?: Overrides;
 }
 
-/** What of a caller's deadline is kept for the answer to travel, when a request is held. */
+/** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
 const HOLD_MARGIN_MS = 5;
 
-/** The caller broke the contract: what is wrong with the request, in words for its author. */
+/** The request is invalid; the message explains the problem to its author. */
 export class InvalidRequest extends Error {
   override readonly name = 'InvalidRequest';
 }
 
-/** Nothing can be decided yet: no rule file has been right so far. */
+/** No decision is possible: no valid rules have been loaded yet. */
 export class RulesNotLoaded extends Error {
   override readonly name = 'RulesNotLoaded';
 }
 
-/** The counters could not be reached in time. What had been asked of them is counted all the same. */
+/** The counters did not answer in time. The debits sent to them may have been counted nevertheless. */
 export class CountersUnavailable extends StoreUnavailable {
   readonly domain: string;
-  /** One a descriptor, in the request's order. */
+  /** One per descriptor, in the request's order. */
   readonly asked: readonly MatchedDescriptor[];
-  /** Since this process was late, not the store. */
+  /** This process was late, not the store. */
   readonly isProcessLate: boolean;
   constructor(reason: string, domain: string, asked: readonly MatchedDescriptor[], isProcessLate = false) {
     super(reason);
@@ -132,13 +134,13 @@ export class CountersUnavailable extends StoreUnavailable {
 }
 
 /**
- * The whole service: match every descriptor, debit every limit found in one atomic step, combine. Without a promise
- * where the ledger answers without one.
+ * The whole service: matches every descriptor, debits all matched limits in one atomic step, and combines the
+ * decisions. Returns no promise if the ledger answers without one.
  *
- * @param callerTimeoutMs  what is left of the caller's deadline
- * @throws InvalidRequest    no domain, no descriptors, or a request limit that is none
+ * @param callerTimeoutMs  the time left until the caller's deadline
+ * @throws InvalidRequest    no domain, no descriptors, or an invalid request limit
  * @throws RulesNotLoaded    before the first rules
- * @throws CountersUnavailable         the counters could not be reached in time
+ * @throws CountersUnavailable         the counters did not answer in time
  */
 export function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Eventual<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
@@ -159,7 +161,7 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   return after(entries, answerOf, { asked, domain: request.domain, decider });
 }
 
-/** What was asked of the ledger, and with what. */
+/** The requested debits, and the context of their decision. */
 interface OpenDecision {
   readonly asked: readonly MatchedDescriptor[];
   readonly domain: string;
@@ -169,7 +171,7 @@ interface OpenDecision {
 const answerOf = (known: Entries, { asked, domain, decider }: OpenDecision): Answer =>
   combine(asked, available(known, domain, asked), decider);
 
-/** What applies to each descriptor of a request: what operators have set for it, else its rule. */
+/** The match of each descriptor of a request: an operator's override if there is one, else its rule. */
 export function matchesOf(
   { domain, descriptors }: RateLimitRequest,
   rules: RuleTree,
@@ -182,7 +184,7 @@ export function matchesOf(
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
 
-/** What the rules say of a descriptor, and the hits that it counts. */
+/** The match of a descriptor, and the hits that it counts. */
 export interface MatchedDescriptor {
   readonly found: ValidMatch;
   readonly hits: number;
@@ -209,7 +211,7 @@ function withDebits(
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
-    // no turn is reserved that would come after the caller has gone
+    // reserves no turn after the caller's deadline
     const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
     if (holder === undefined) {
       debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
@@ -224,32 +226,32 @@ function withDebits(
   return debits;
 }
 
-/** The hits that are asked for, or more, where the limit requires more: but for peeks, and hits that are given back. */
+/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. */
 export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
   if (hits <= 0) return hits;
   return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
 }
 
-/** Charges what a request has used. Never refuses. @param hits  their sign means nothing */
+/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored */
 export function usedDebit(
   counter: Counter,
   one: Pick<RuleLimit, 'limit' | 'policy'>,
   hits: number,
   estimates: Estimates | undefined,
 ): Debit {
-  // a request that failed says nothing of what others use
+  // 0 hits may be a failed request, which says nothing about the usage of others
   if (hits !== 0 && algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
-  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are no peek
+  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
 }
 
 function available(answered: Entries, domain: string, asked: readonly MatchedDescriptor[]): readonly Decision[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
       throw new CountersUnavailable(answer.reason, domain, asked, answer.isProcessLate === true);
-  return answered as readonly Decision[]; // all are, by now
+  return answered as readonly Decision[]; // all are decisions, as just checked
 }
 
-/** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */
+/** Assigns the decisions, which are in the order of the debits, to their descriptors. */
 function combine(asked: readonly MatchedDescriptor[], known: readonly Decision[], modes: Decider): Answer {
   let decisions = known;
   let next = 0;
@@ -262,13 +264,13 @@ function combine(asked: readonly MatchedDescriptor[], known: readonly Decision[]
     let shown = first;
     for (const { policy } of limits) {
       const decision = decisionAt(decisions, next);
-      const shownPolicy = (limits[shown - first] as RuleLimit).policy; // one of its own
+      const shownPolicy = (limits[shown - first] as RuleLimit).policy; // within its limits
       if (next > first && goesBefore(policy, decision, shownPolicy, decisionAt(decisions, shown))) shown = next;
       if (!policy.shadow) delayMs = Math.max(delayMs, decision.delayMs);
       next++;
     }
     const decision = decisionAt(decisions, shown);
-    const { limit, label, policy } = limits[shown - first] as RuleLimit; // one of its own
+    const { limit, label, policy } = limits[shown - first] as RuleLimit; // within its limits
     const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
     const code = policy.shadow ? 'OK' : decision.code;
     const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
@@ -284,10 +286,10 @@ function combine(asked: readonly MatchedDescriptor[], known: readonly Decision[]
   };
 }
 
-// a store gives one a hit
+// the ledger returns one decision per debit
 const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
 
-/** @param first  where the decisions on these limits begin */
+/** @param first  the index of the first decision on these limits */
 function endInTime(
   decisions: readonly Decision[],
   limits: readonly RuleLimit[],
@@ -298,7 +300,7 @@ function endInTime(
 }
 
 /**
- * The decision, but it promises nothing beyond the limit's end: another limit applies then.
+ * The decision, with its promises cut to the limit's end: another limit applies then.
  *
  * @param endsAtMs  undefined: the limit does not end
  */
@@ -314,8 +316,8 @@ export function endingAt(decision: Decision, endsAtMs: number | undefined, nowMs
 }
 
 /**
- * Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter
- * limit.
+ * Limits that may refuse come before those in shadow mode; of two refusals, an ordinary limit's before a quota's; then
+ * the tighter limit.
  */
 function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
   if (policy.shadow !== other.shadow) return other.shadow === true;
@@ -324,7 +326,7 @@ function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy,
   return isTighter(decision, ofOther);
 }
 
-/** @param first  where the decisions on these limits begin */
+/** @param first  the index of the first decision on these limits */
 function shadowRefusalsOf(
   limits: readonly RuleLimit[],
   decisions: readonly Decision[],
@@ -341,7 +343,7 @@ function shadowRefusalsOf(
   return refusals;
 }
 
-/** @param first  where the decisions on these limits begin */
+/** @param first  the index of the first decision on these limits */
 const appliedOf = (
   limits: readonly RuleLimit[],
   decisions: readonly Decision[],
@@ -349,7 +351,7 @@ const appliedOf = (
 ): readonly AppliedLimit[] =>
   limits.map(({ limit, label, policy }, at) => ({ limit, label, policy, decision: decisionAt(decisions, first + at) }));
 
-/** Refused before passed, then the longer wait, then flagged before not, then the fewer hits left. */
+/** Refused before passed, then the longer wait, then soft before not, then fewer hits left. */
 function isTighter(one: Decision, other: Decision): boolean {
   if (one.code !== other.code) return one.code === 'OVER_LIMIT';
   if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
@@ -358,9 +360,9 @@ function isTighter(one: Decision, other: Decision): boolean {
 }
 
 /**
- * One ordinary limit that is exceeded refuses; quotas refuse only when all of them are exceeded, where those of one
- * descriptor are one. With quota mode for all, what matched no rule is a quota that is left, while an unlimited rule
- * says nothing either way.
+ * An ordinary limit that is exceeded refuses. Quotas refuse only if all of them are exceeded; the quotas of one
+ * descriptor count as one. If quota mode applies to all rules, a descriptor without a rule counts as a quota with room;
+ * an unlimited rule is ignored.
  */
 function isRefused(asked: readonly MatchedDescriptor[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
   let quotas = 0;

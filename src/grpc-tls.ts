@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 
-/** How a channel of `@grpc/grpc-js` knows its server. */
+/** How a channel of `@grpc/grpc-js` verifies its server. */
 export interface GrpcServerIdentity {
   /** For `credentials.createSsl`. */
   readonly verify: { checkServerIdentity?(name: string, certificate: PeerCertificate): Error | undefined };
@@ -9,15 +9,15 @@ export interface GrpcServerIdentity {
   readonly channel: { readonly 'grpc.ssl_target_name_override'?: string };
 }
 
-/** Sent to servers that have no name. */
+/** Sent to servers without a name. */
 const NO_NAME = 'address.invalid';
 
 /**
- * What a server's certificate must be for. grpc-js sends the host of its target as the name of the server, also if it
- * is an IP address, which is no such name (RFC 6066, section 3): Node 26 refuses to connect. To an IP address, another
- * name is sent, and the certificate must be for the address.
+ * The identity that a server's certificate must have. grpc-js sends the host of its target as the server's name, even
+ * if it is an IP address, which is not allowed (RFC 6066, section 3): Node 26 then refuses to connect. For an IP
+ * address, another name is sent, and the certificate must be for the address.
  *
- * @param target      of the channel: `10.0.0.7:8081`
+ * @param target      the channel's target: `10.0.0.7:8081`
  * @param serverName  instead of the target's host
  * @see https://github.com/grpc/grpc-node/issues/1919
  */
@@ -31,7 +31,7 @@ export function serverIdentity(target: string, serverName?: string): GrpcServerI
   return { verify: {}, channel: serverName === undefined ? {} : { 'grpc.ssl_target_name_override': serverName } };
 }
 
-/** Of `host:port`, `[::1]:port`, `dns:///host:port`, `ipv4:address:port`. */
+/** The host of `host:port`, `[::1]:port`, `dns:///host:port`, `ipv4:address:port`. */
 function hostOf(target: string): string {
   const [first = ''] = target.replace(/^(dns|ipv4|ipv6):(\/\/[^/]*\/)?/, '').split(',');
   if (isIP(first) > 0) return first;

@@ -1,14 +1,14 @@
-/** A task that is repeated while there is something to do, and costs nothing otherwise. */
+/** A task that repeats while there is work, and costs nothing otherwise. */
 export interface Intermittent {
-  /** Starts the repetition, unless it runs. Cheap enough to be called for each request. */
+  /** Starts the repetition unless it is running. Cheap enough to call for each request. */
   wake(): void;
   readonly isAwake: boolean;
-  /** Ends it for good. */
+  /** Ends the repetition permanently. */
   close(): void;
 }
 
 /**
- * @param task  returns whether it is to run again; otherwise it sleeps until `wake`
+ * @param task  returns whether to run again; otherwise it sleeps until `wake`
  */
 export function intermittent(intervalMs: number, task: () => boolean): Intermittent {
   let timer: NodeJS.Timeout | undefined;

@@ -1,12 +1,12 @@
-/** Takes what becomes of a `Later`. Must not throw. */
+/** Receives the outcome of a `Later`. Must not throw. */
 interface Listener<T> {
   take(value: T): void;
   fail(cause: unknown): void;
 }
 
 /**
- * A value that is not there yet. Unlike a promise, it calls its listeners before `resolve` returns: a step costs
- * neither a microtask nor the search for a `then` on every value. `await` works as on a promise.
+ * A value that may arrive later. Unlike a promise, it calls its listeners before `resolve` returns, so that a step
+ * costs neither a microtask nor the check of every value for a `then`. `await` works as with a promise.
  */
 export class Later<T> implements PromiseLike<T> {
   #state: 'pending' | 'resolved' | 'rejected' = 'pending';
@@ -19,21 +19,21 @@ export class Later<T> implements PromiseLike<T> {
     return this.#state !== 'pending';
   }
 
-  /** Does nothing if it is settled. */
+  /** Does nothing if already settled. */
   resolve(value: T): void {
     this.#settle('resolved', value);
   }
 
-  /** Does nothing if it is settled. */
+  /** Does nothing if already settled. */
   reject(cause: unknown): void {
     this.#settle('rejected', cause);
   }
 
   /**
-   * What `step` makes of the value, or `onFailure` of the cause of a failure; absent: the failure is passed on. What
-   * either throws is the cause of a failure.
+   * The result of `step` for the value, or of `onFailure` for a failure; without `onFailure`, the failure is passed on.
+   * If either throws, the error becomes the failure.
    *
-   * @param context  handed to both: functions that are made anew for each call are slower
+   * @param context  passed to both, since creating a function for each call is slower
    */
   map<R, C>(step: (value: T, context: C) => R, context: C, onFailure?: (cause: unknown, context: C) => R): Later<R> {
     const mapped = new Mapped(step, context, onFailure);
@@ -55,7 +55,7 @@ export class Later<T> implements PromiseLike<T> {
     this.#outcome = outcome;
     const listener = this.#listener;
     const others = this.#others;
-    this.#listener = undefined; // what is settled may be kept for long
+    this.#listener = undefined; // a settled value may be kept for long
     this.#others = undefined;
     if (listener) this.#deliver(listener);
     if (others) for (const other of others) this.#deliver(other);
@@ -110,16 +110,16 @@ class Mapped<T, R, C> extends Later<R> implements Listener<T> {
   }
 }
 
-/** A value, or one that is not there yet. */
+/** A value, or a promise of one. */
 export type Eventual<T> = T | PromiseLike<T>;
 
 export const isPending = <T extends object>(value: Eventual<T>): value is PromiseLike<T> => 'then' in value;
 
 /**
- * What `step` makes of the value: at once if it is there, and else as soon as it is.
+ * The result of `step` for the value: at once if the value is available, else as soon as it is.
  *
  * @param context    as for `Later.map`
- * @param onFailure  of a value that was not there
+ * @param onFailure  for a pending value that fails
  */
 export function after<T extends object, R, C = undefined>(
   value: PromiseLike<T>,

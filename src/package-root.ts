@@ -1,2 +1,2 @@
-/** The folder of package.json, `proto/` and `config/`. This file, and all of a build, lies one level below it. */
+/** The folder of package.json, `proto/` and `config/`. This file, and every build output, is one level below it. */
 export const packageRoot = new URL('../', import.meta.url);

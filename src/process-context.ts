@@ -2,15 +2,15 @@ import type { Clock } from './clock.ts';
 import type { Logger } from './observe/log.ts';
 import { RequestClock } from './record/request-clock.ts';
 
-/** What every part of a process uses. */
+/** Dependencies of all parts of a process. */
 export interface ProcessContext {
   readonly clock: Clock;
   readonly log: Logger;
-  /** What `clock` reads, where requests are recorded. */
+  /** The source of `clock`, if requests are recorded. */
   readonly requestClock?: RequestClock;
 }
 
-/** Where requests are recorded, the clock stands still while one is decided. */
+/** If requests are recorded, the clock stands still during a decision. */
 export function contextOf(clock: Clock, log: Logger, isRecording: boolean): ProcessContext {
   if (!isRecording) return { clock, log };
   const requestClock = new RequestClock(clock);

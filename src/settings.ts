@@ -55,9 +55,9 @@ export async function readSettings(env: Environment) {
       requiresDomain: values.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED,
       requiresStore: values.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION,
     },
-    /** What each process keeps for operators. */
+    /** How much each process keeps for operators. */
     agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
-    /** What `weir advise --from` reads; 0: nothing is followed. */
+    /** The data for `weir advise --from`; 0: none is collected. */
     advice: { maxBytes: values.ADVISE_BYTES },
     admin: {
       tokens: values.ADMIN_TOKEN,
@@ -113,7 +113,7 @@ const MIN_CACHE_BYTES = 512 * 1024;
 /** Default share of V8's heap limit for counters in memory. */
 const DEFAULT_HEAP_SHARE = 1 / 4;
 
-/** Default share of V8's heap limit for shares of proxies, and the most that it comes to. */
+/** Default share of V8's heap limit for shares of proxies, and its upper bound. */
 const DEFAULT_HEAP_SHARE_OF_SHARES = 1 / 16;
 const DEFAULT_MAX_SHARE_BYTES = 128 * 1024 * 1024;
 
@@ -143,9 +143,9 @@ function countersOf(values: CheckedValues) {
       maxElapsedMs: values.REDIS_STARTUP_MAX_ELAPSED_TIME,
     },
     processes,
-    /** Of limits that sites share; undefined: this is the only site. */
+    /** The division of limits that sites share; undefined: this is the only site. */
     split: splitOf(values),
-    /** What a request that a limit refuses spends, unless its rules specify it. */
+    /** The hits that a refused request spends, unless its rules specify it. */
     spend: values.spend,
     isSpendSet: values.SPEND !== undefined,
   };
@@ -162,11 +162,11 @@ function quotasOf(values: CheckedValues) {
   };
 }
 
-/** Their names, in the same order at each site: a site is known by its place. */
+/** The names of all sites, in the same order at each site: a site is identified by its index. */
 const siteNamesOf = ({ SITE, SITE_PEERS }: CheckedValues): readonly string[] =>
   [SITE, ...SITE_PEERS.map(({ site }) => site)].sort();
 
-/** Characters of a digest that stand in the name of each counter. */
+/** The length of the digest in the name of each counter. */
 const GROUP_LENGTH = 8;
 
 function splitOf(values: CheckedValues): SiteSplit | undefined {
@@ -179,12 +179,12 @@ function splitOf(values: CheckedValues): SiteSplit | undefined {
 
 function sitesOf(values: CheckedValues) {
   return {
-    /** The site of this instance, and all sites in their order. */
+    /** The site of this instance, and all sites in order. */
     name: values.SITE,
     names: siteNamesOf(values),
     /** The other sites, each with the address of its instances. */
     peers: values.SITE_PEERS.filter(({ site }) => !values.SITE_LOST.includes(site)),
-    /** Sites with which nothing is exchanged: the others divide their parts. */
+    /** Sites that are excluded from exchanges: the others divide their parts. */
     lost: values.SITE_LOST,
     address: { host: values.SITE_HOST, port: values.SITE_PORT },
     tls:
@@ -256,7 +256,7 @@ function sinkOf(values: CheckedValues) {
       protocol: sink.kind === 'statsd' ? values.STATSD_PROTOCOL : ('udp' as const),
       flushIntervalMs: values.STATS_FLUSH_INTERVAL,
     },
-    /** Whether the operator asked for this sink: it is the default. */
+    /** Whether the operator chose this sink, as opposed to the default. */
     isExplicit: values.USE_STATSD !== undefined || sink.kind === 'dogstatsd',
     prometheus: {
       address: values.PROMETHEUS_ADDR,
@@ -266,9 +266,9 @@ function sinkOf(values: CheckedValues) {
   };
 }
 
-/** Compressed octets of one file of a recording, at most. */
+/** The most compressed octets in one file of a recording. */
 const MAX_RECORDING_FILE_BYTES = 64 * 1024 * 1024;
-/** Files that all processes together may have, at least: the oldest of them is removed at a time. */
+/** The least number of files of all processes together, since the oldest file is removed as a whole. */
 const MIN_RECORDING_FILES = 16;
 
 function recordingOf(values: CheckedValues) {
@@ -279,7 +279,7 @@ function recordingOf(values: CheckedValues) {
     maxPerSecond: Math.max(Math.floor(values.RECORD_MAX_PER_SECOND / processes), 1),
     isFromStart: values.RECORD_FROM_START,
     hashKey: values.RECORD_HASH_KEY,
-    /** What decides besides the rules: for the heads of files. */
+    /** Settings that affect decisions in addition to the rules, for the heads of files. */
     settings: {
       BACKEND_TYPE: values.store.kind,
       SPEND: values.spend,

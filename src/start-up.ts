@@ -17,11 +17,11 @@ export interface Part {
   close(): void | Promise<void>;
 }
 
-/** Has an open part closed with the others; returns it. */
+/** Registers an open part to be closed with the others; returns it. */
 export type Add = <P extends Part>(part: P) => P;
 
 /**
- * Opens parts one after the other. `close` closes them once, in reverse order; so does a failure to open one.
+ * Opens parts in sequence. `close` closes them once, in reverse order; so does a failure to open a part.
  *
  * @param open  calls `add` for each part as soon as it is open
  */

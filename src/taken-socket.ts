@@ -1,6 +1,6 @@
 import { type Server, Socket } from 'node:net';
 
-/** What `node:net` keeps on a socket and has no public name for. */
+/** Internal properties of `node:net` sockets without a public name. */
 interface Internals {
   _handle: unknown;
   _server: Server | null;
@@ -9,17 +9,17 @@ interface Internals {
 
 /** The `onread` option of a socket. */
 export interface OnRead {
-  /** Every read goes here, one over the other. */
+  /** Every read overwrites this buffer. */
   readonly buffer: Buffer;
-  /** Called as a method of the socket. @returns false: no more is read until the socket is resumed */
+  /** Called as a method of the socket. @returns false: reading pauses until the socket is resumed */
   readonly callback: (this: Socket, length: number) => boolean;
 }
 
 /**
- * Moves a connection that a server has accepted to a socket that reads into a given buffer.
+ * Moves a connection that a server has accepted to a socket that reads into the given buffer.
  *
- * @returns undefined if this version of Node keeps its handle elsewhere
- * @see https://nodejs.org/api/net.html#new-netsocketoptions `onread`, which `net.createServer` cannot be given
+ * @returns undefined if this version of Node does not expose its handle as expected
+ * @see https://nodejs.org/api/net.html#new-netsocketoptions `onread`, which `net.createServer` does not accept
  */
 export function takeOver(accepted: Socket, onread: OnRead): Socket | undefined {
   const internals = accepted as unknown as Internals;
@@ -28,5 +28,5 @@ export function takeOver(accepted: Socket, onread: OnRead): Socket | undefined {
   internals._handle = null;
   internals._server = null;
   const socket: Socket = new Socket({ handle, onread } as ConstructorParameters<typeof Socket>[0]);
-  return Object.assign(socket, { _server: server, server }); // the server counts its connections by it
+  return Object.assign(socket, { _server: server, server }); // the server counts its connections by these
 }

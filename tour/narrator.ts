@@ -1,13 +1,13 @@
 import { createInterface } from 'node:readline/promises';
 
-/** What a step says, and how it waits for the reader. */
+/** Prints the text of steps, and waits for the reader. */
 export interface Narrator {
   /** The title of a step. */
   title(text: string): void;
   say(text: string): void;
-  /** A command, as the reader could type it, and what it has printed. */
+  /** Prints a command, as the reader could type it, and its output. */
   show(command: string, printed: string): void;
-  /** Lines as they are. */
+  /** Prints lines unchanged. */
   list(text: string): void;
   /** Waits for Enter; returns at once with --auto. */
   pause(): Promise<void>;

@@ -26,7 +26,7 @@ async function stop(code: number): Promise<never> {
   process.exit(code);
 }
 
-/** What was started last is stopped first. */
+/** Stops all parts, in reverse order of their start. */
 async function stopAll(): Promise<void> {
   narrator.close();
   for (const one of stops.splice(0).reverse()) await one();

@@ -17,38 +17,38 @@ const RULES_NAME = 'rules.yaml';
 const RULES = fileURLToPath(new URL(RULES_NAME, import.meta.url));
 const REMOVAL_MS = 2_000;
 
-/** What the tour shows of an answer. */
+/** The part of an answer that the tour shows. */
 export interface TourAnswer {
   readonly status: number;
   /** `x-ratelimit-*` and `retry-after`, a line each; empty without Envoy. */
   readonly headers: readonly string[];
 }
 
-/** All that runs during the tour. */
+/** Everything that runs during the tour. */
 export interface Stage extends Narrator {
   readonly weir: Weir;
-  /** Undefined: there is none here, and requests go to Weir's `/json`. */
+  /** Undefined: unavailable, and requests go to Weir's `/json`. */
   readonly envoy: Envoy | undefined;
-  /** Undefined: there is none here, and counters are in memory. */
+  /** Undefined: unavailable, and counters are in memory. */
   readonly redis: Redis | undefined;
   readonly load: Load;
   /** A copy of the rules, which a step may change. */
   readonly rulesPath: string;
   readonly token: string;
-  /** The address of a path, as the reader would type it. */
+  /** The URL of a path, as the reader would type it. */
   urlOf(path: string): string;
   request(path: string, user?: string): Promise<TourAnswer>;
   /** The command that sends the same request. */
   commandOf(path: string, user?: string): string;
-  /** Runs `weir` with the token and the debug port, shows the command and what it printed, and returns that. */
+  /** Runs `weir` with the token and the debug port, and shows the command and its output. @returns the output */
   run(...args: readonly string[]): Promise<string>;
 }
 
 /**
- * Starts Redis, Weir, Envoy and the load. Says what cannot be had here, and goes on without it.
+ * Starts Redis, Weir, Envoy and the load. Reports a part that is unavailable here, and continues without it.
  *
- * @param without  `redis`, `envoy`: not started
- * @param stops    what stops each part, to be called in reverse; also where the start fails half-way
+ * @param without  parts that are not started: `redis`, `envoy`
+ * @param stops    receives a function to stop each part, to call in reverse order, also if the start fails
  */
 export async function openStage(
   narrator: Narrator,
@@ -74,7 +74,7 @@ export async function openStage(
   );
   if (envoy) {
     stops.push(envoy.stop);
-    await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // it has found Weir
+    await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has connected to Weir
   }
   const request = envoy ? throughEnvoy(envoy) : overJson(weir);
   const load = startLoad(request);
@@ -99,12 +99,12 @@ export async function openStage(
   };
 }
 
-/** A folder for all temporary files of the tour, those of the servers included. */
+/** A folder for all temporary files of the tour, including those of the servers. */
 async function openFolder(stops: (() => Promise<unknown>)[]): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-tour-'));
   process.env.TMPDIR = folder;
   stops.push(async () => {
-    const endMs = Date.now() + REMOVAL_MS; // servers that have ended remove their own folders
+    const endMs = Date.now() + REMOVAL_MS; // stopped servers still remove their own folders
     while ((await readdir(folder)).some((name) => !name.endsWith('.yaml')) && Date.now() < endMs) await sleep(10);
     await rm(folder, { recursive: true, force: true });
   });
@@ -134,7 +134,7 @@ async function orWithout<T>(
 
 type Request = Stage['request'];
 
-/** Port 10001 of envoy.yaml refuses requests while Weir is unreachable, so that an outage shows. */
+/** Uses port 10001 of envoy.yaml, which refuses requests while Weir is unreachable, so that an outage is visible. */
 const throughEnvoy =
   (envoy: Envoy): Request =>
   async (path, user) => {
@@ -150,7 +150,7 @@ const overJson =
     return { status, headers: [] };
   };
 
-/** With the descriptors that envoy.yaml makes of a request. */
+/** The body for `/json`, with the descriptors that envoy.yaml makes from a request. */
 function bodyOf(path: string, user: string | undefined): string {
   const ofUser = user === undefined ? [] : [{ entries: [{ key: 'user', value: user }] }];
   return JSON.stringify({ domain: 'demo', descriptors: [...ofUser, { entries: [{ key: 'path', value: path }] }] });

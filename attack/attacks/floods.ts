@@ -6,11 +6,11 @@ import { ordinaryMessage } from '../messages.ts';
 import { range } from '../range.ts';
 
 const CANCEL = 8;
-/** Connections of a flood: one that the service ends is made again. */
+/** Connections of a flood; one that the service ends is replaced. */
 const CONNECTIONS = 4;
 const PIECE_BYTES = 64_000;
 
-/** Sends these frames for as long as the attack lasts. */
+/** Repeats these frames during the attack. */
 const flood =
   (frames: Buffer, flowBytes = 0, opensStream = false): Attack['prepare'] =>
   () => {
@@ -24,7 +24,7 @@ const flood =
       });
   };
 
-/** Calls, again and again, with what comes after each. */
+/** Repeats a call, with these frames after each. */
 const callFlood =
   (body: Buffer, then: readonly Buffer[], fields = {}, isEnd = true): Attack['prepare'] =>
   () => {
@@ -39,7 +39,7 @@ const callFlood =
 const ordinary = framed(ordinaryMessage('flood'));
 const padding = Buffer.concat([Buffer.of(250), Buffer.alloc(250)]);
 
-/** Frames that cost their sender nothing. */
+/** Frames that cost the sender nothing. */
 export const floods: readonly Attack[] = [
   { name: 'PING flood', prepare: flood(frame(FrameType.PING, 0, 0, Buffer.alloc(8))) },
   {

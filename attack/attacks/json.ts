@@ -3,10 +3,10 @@ import { post, readPage } from '../http1.ts';
 import { range } from '../range.ts';
 import { DOMAIN } from '../rules.ts';
 
-/** The longest body that the service takes, a little less. */
+/** Slightly less than the longest body that the service accepts. */
 const LARGE_BYTES = 4_190_000;
 
-/** Text that is `unit` again and again between the two ends, as long as may be. */
+/** A text of maximum length that repeats `unit` between `start` and `end`. */
 const filled = (start: string, unit: string, end: string): Buffer => {
   const count = Math.floor((LARGE_BYTES - start.length - end.length) / unit.length);
   return Buffer.concat([Buffer.from(start), Buffer.alloc(count * unit.length, unit), Buffer.from(end)]);
@@ -24,7 +24,7 @@ const held = Buffer.from(
   JSON.stringify({ domain: DOMAIN, descriptors: [{ entries: [{ key: 'held', value: 'everyone' }] }] }),
 );
 
-/** Posts a body once, on each of some connections at the same time. */
+/** Posts a body once on each connection, at the same time. */
 const posts =
   (make: () => Buffer, connections = 2): Attack['prepare'] =>
   () => {
@@ -34,7 +34,7 @@ const posts =
     };
   };
 
-/** Sends this on each of so many connections, and leaves them open. */
+/** Sends this on each connection, and leaves the connections open. */
 const leftOpen =
   (make: () => Buffer, connections: number): Attack['prepare'] =>
   () => {
@@ -47,7 +47,7 @@ const leftOpen =
       });
   };
 
-/** Bodies of JSON that are small for their sender. */
+/** JSON bodies that are cheap for the sender. */
 const bodies: readonly Attack[] = [
   { name: '/json: {} 1.4 million times', prepare: posts(() => filled('{"descriptors":[', '{},', '{}]}')) },
   { name: '/json: an array where a text belongs', prepare: posts(() => filled('{"domain":[', '{},', '{}]}')) },
@@ -62,7 +62,7 @@ const bodies: readonly Attack[] = [
   { name: '/json: a text of escapes', prepare: posts(() => filled('{"domain":"', '\\u0061', '"}')) },
 ];
 
-/** Requests that do not end, and requests that wait. */
+/** Incomplete requests, and requests that wait. */
 const open: readonly Attack[] = [
   {
     name: '/json: 100 bodies of 4 MB that lack their last byte',

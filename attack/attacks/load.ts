@@ -6,7 +6,7 @@ import { get, readPage } from '../http1.ts';
 import { descriptor, entry, field, ordinaryMessage, repeated, request } from '../messages.ts';
 import { range } from '../range.ts';
 
-/** Calls on some connections, as fast as the service takes them off the sockets, whatever becomes of the answers. */
+/** Sends calls as fast as the service reads them from the sockets, without waiting for answers. */
 const openLoop =
   (message: Buffer, connections: number, inABatch: number, fields: Fields = {}): Attack['prepare'] =>
   () => {
@@ -18,7 +18,7 @@ const openLoop =
       });
   };
 
-/** Requests of a page on some connections, each after the answer to the one before. */
+/** Requests a page on each connection, again after each answer. */
 const pages =
   (path: string, connections: number): Attack['prepare'] =>
   () =>
@@ -27,7 +27,10 @@ const pages =
       await readPage(attacker, attacker.ports.debug, get(path));
     });
 
-/** A list over many lines, set off by tabs at its end: each such line makes the reader mend the file and parse it again. */
+/**
+ * A list of many lines, the last ones indented by tabs: for each of those, the reader fixes the file and parses it
+ * again.
+ */
 const slowRules = (): string =>
   `domain: shop\ndescriptors: [\n${'  {key: a},\n'.repeat(40_000)}${'\t{key: a},\n'.repeat(300)}]\n`;
 
@@ -38,13 +41,13 @@ const many = (descriptors: number, entries: number): Buffer =>
     ),
   );
 
-/** Requests of one call. */
+/** A batch of requests in one call. */
 const together = (requests: number, descriptors: number, entries: number): Buffer =>
   repeated(requests, field(1, many(descriptors, entries)));
 
 const batch: Fields = { ':path': '/weir.v1.Batch/Decide', 'x-weir-detail': '1' };
 
-/** More work than the service can do. */
+/** Overload. */
 export const load: readonly Attack[] = [
   { name: 'overload: calls of 100 descriptors on 20 connections', prepare: openLoop(many(100, 1), 20, 10) },
   { name: 'overload: small calls on 20 connections', prepare: openLoop(ordinaryMessage('overload'), 20, 100) },

@@ -8,11 +8,11 @@ import { BUDGETS } from '../verdict.ts';
 
 const KUADRANT = '/kuadrant.service.ratelimit.v1.RateLimitService';
 const CONNECTIONS = 10;
-/** Together fewer than a connection may have of such calls: more would only be refused. */
+/** Together below a connection's limit of such calls: more would only be refused. */
 const BATCH_CALLS = 40;
 const MAX_OPEN_CALLS = 50;
 
-/** What ordinary calls need, and a limit whose requests reserve what they may use. */
+/** The default rules, and a limit with reservations. */
 const rules = `${defaultRules}
   - key: tenant
     descriptors:
@@ -21,7 +21,7 @@ const rules = `${defaultRules}
         rate_limit: { unit: hour, requests_per_unit: 1000000000, reserve: { ttl: 60s } }
 `;
 
-/** Calls whose digits are another number in each, as fast as they are answered. */
+/** Calls with a different number each, as fast as they are answered. */
 const calls =
   (method: string, message: Buffer): Attack['prepare'] =>
   () => {

@@ -10,12 +10,12 @@ import { BUDGETS } from '../verdict.ts';
 
 const CANCEL = 8;
 
-/** Calls whose digits make a new name each, on some connections, until so many bytes are sent. */
+/** Sends calls on two connections, each with a new name. */
 async function nameCalls(attacker: Attacker, message: Buffer, calls: number): Promise<void> {
   const body = framed(message);
   const batches = range(2).map(() => new CallBatch({ body, digitsAt: placesIn(body) }, 50));
   const clients = await Promise.all(batches.map(() => attacker.http2()));
-  // the second connection's numbers go on where those of the first end
+  // the second connection's numbers continue after those of the first
   batches[1]?.startAt((calls / 2) * placesIn(body).length);
   await Promise.all(
     clients.map(async (client, at) => {
@@ -25,7 +25,7 @@ async function nameCalls(attacker: Attacker, message: Buffer, calls: number): Pr
   );
 }
 
-/** Names that the service keeps, and a scrape that shows them. */
+/** Makes the service keep names, then scrapes them. */
 const namesThenScrapes =
   (message: () => Buffer, calls: number): Attack['prepare'] =>
   () => {
@@ -39,7 +39,7 @@ const namesThenScrapes =
 
 const longName = (length: number): string => DIGITS_PLACE + 'n'.repeat(length - DIGITS_PLACE.length);
 
-/** Messages of distinct counters' names that compress well. */
+/** Messages with distinct counter names that compress well. */
 function* gzippedNames(messages: number, perMessage: number, length: number): Generator<Buffer> {
   for (let message = 0; message < messages; message++) {
     const descriptors = range(perMessage).map((at) => {
@@ -50,7 +50,7 @@ function* gzippedNames(messages: number, perMessage: number, length: number): Ge
   }
 }
 
-/** Calls that are held until their turn, on some connections. */
+/** Opens delayed calls on four connections. */
 async function openHeld(attacker: Attacker, calls: number) {
   const body = framed(request([descriptor(entry('held', 'everyone'))]));
   const batches = range(4).map(() => new CallBatch({ body }, 100));
@@ -63,7 +63,7 @@ async function openHeld(attacker: Attacker, calls: number) {
   );
 }
 
-/** Memory by names, counters and calls that wait. */
+/** Memory use by names, counters and waiting calls. */
 export const state: readonly Attack[] = [
   {
     name: '25 MB of limits that callers bring, under long names, then 5 scrapes',

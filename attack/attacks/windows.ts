@@ -7,15 +7,15 @@ import type { Http2Client } from '../http2-client.ts';
 import { descriptor, entry, ordinaryMessage, request } from '../messages.ts';
 import { range } from '../range.ts';
 
-/** As many descriptors as a request may have. */
+/** A request with the maximum number of descriptors. */
 const manyDescriptors = request(range(256).map((at) => descriptor(entry('user', String(at % 10)))));
 
 const NO_WINDOW = { settings: [[Setting.INITIAL_WINDOW_SIZE, 0]] } as const;
 
-/** Under the limit for streams of a connection. */
+/** Below the limit of streams on a connection. */
 const BUFFERED_STREAMS = 9_900;
 
-/** Opens a connection on which so many answers wait for window. */
+/** Opens a connection with `BUFFERED_STREAMS` answers that wait for window. */
 async function openWithBufferedAnswers(attacker: Attacker): Promise<Http2Client> {
   const calls = new CallBatch({ body: framed(ordinaryMessage('window')) }, 100);
   const client = await attacker.http2(NO_WINDOW);
@@ -24,7 +24,7 @@ async function openWithBufferedAnswers(attacker: Attacker): Promise<Http2Client>
   return client;
 }
 
-/** Answers that wait until their client grants them window. */
+/** Answers that wait until the client grants window. */
 export const windows: readonly Attack[] = [
   {
     name: 'no window: 9,900 requests of 256 descriptors, gzip',

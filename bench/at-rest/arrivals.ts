@@ -9,30 +9,30 @@ import { type Crowd, startCrowd } from './crowd.ts';
 import { firstAnswer } from './first-answer.ts';
 import { QUESTION, type Site } from './site.ts';
 
-/** Weir refuses no call, however late the machine makes it; of no effect on others. */
+/** Makes Weir refuse no calls when the machine is slow; no effect on other services. */
 const REFUSES_NOTHING = { OVERLOAD_LAG: '0' };
 const CALLS_PER_SECOND = 1_000;
 const CALLING_CONNECTIONS = 4;
 const ROUND_MS = 1_000;
 const WARM_UP_MS = 2_000;
-/** Until the connections of one round are gone in the next. */
+/** Time for the connections of one round to close before the next. */
 const PAUSE_MS = 500;
 
-/** Of the calls of another client, at a fixed rate: 99 % are answered in this time. */
+/** The 99th percentile of answer times of another client, which calls at a fixed rate. */
 interface Round {
-  /** While no connection is opened. */
+  /** While no connections are opened. */
   readonly quietMs: number;
-  /** While connections are opened to a server that does nothing: what the machine alone causes. */
+  /** While connections are opened to a server that does nothing: the effect of the machine alone. */
   readonly besideMs: number;
-  /** While as many are opened to this service, and each makes a call. */
+  /** While as many connections are opened to this service, with a call on each. */
   readonly duringMs: number;
-  /** From the first connection to the answer on the last. */
+  /** Time from the first connection to the answer on the last. */
   readonly openMs: number;
 }
 
 /**
- * Opens so many connections in a second to each service in turn, while another client calls it; first to a server that
- * decides nothing, which shows what Node and the machine take.
+ * Opens connections within a second to each service in turn, while another client calls it; first to a server that
+ * decides nothing, which shows the cost of Node and the machine.
  *
  * @returns  a table in Markdown: medians of all rounds
  */
@@ -90,7 +90,7 @@ async function roundsOf(
       const quietMs = await drive(ROUND_MS);
       const [besideMs] = await driveWhile(barePort, false);
       const [duringMs, openMs] = await driveWhile(port, true);
-      if (round > 0) found.push({ quietMs, besideMs, duringMs, openMs }); // the first compiles what accepts connections
+      if (round > 0) found.push({ quietMs, besideMs, duringMs, openMs }); // the first round compiles the code that accepts connections
     }
     return found;
   } finally {

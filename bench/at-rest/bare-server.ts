@@ -8,7 +8,7 @@ require('node:net')
   .listen(Number(process.env.BARE_PORT), '127.0.0.1');
 `;
 
-/** A server that accepts connections and does nothing else: what a `net.Socket` alone takes. */
+/** A server that only accepts connections: the cost of a `net.Socket` alone. */
 export async function bareSite(): Promise<Site> {
   const grpcPort = await freePort();
   return {
@@ -21,7 +21,7 @@ export async function bareSite(): Promise<Site> {
   };
 }
 
-/** A Node server that answers calls without deciding anything, and does no more for a connection than it must. */
+/** A Node server that answers calls without deciding anything, with the least possible work per connection. */
 export async function cannedSite(): Promise<Site> {
   const grpcPort = await freePort();
   return {

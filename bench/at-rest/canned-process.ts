@@ -4,7 +4,7 @@ import { Flag, FRAME_HEADER_BYTES, FrameType, MAX_WINDOW, PREFACE } from '../../
 import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
 import { frame, settings } from '../../test/helpers/h2-client.ts';
 
-/** As gRPC frames it: overall_code OK. */
+/** A message with overall_code OK, framed for gRPC. */
 const MESSAGE = Buffer.of(0, 0, 0, 0, 2, 0x08, 1);
 const NO_BYTES = Buffer.alloc(0);
 const head = encodeFields([
@@ -16,7 +16,9 @@ const windowUpdate = Buffer.alloc(4);
 windowUpdate.writeUInt32BE(MAX_WINDOW - 65_535);
 const greeting = Buffer.concat([settings(), frame(FrameType.WINDOW_UPDATE, 0, 0, windowUpdate)]);
 
-/** Answers every call with the same bytes, and decides nothing. It speaks as much HTTP/2 as the generator's calls take. */
+/**
+ * Answers every call with the same bytes, without a decision. Speaks only as much HTTP/2 as the generator's calls need.
+ */
 createServer({ noDelay: true }, (socket) => {
   let rest: Buffer = NO_BYTES;
   let hasGreeted = false;
@@ -37,7 +39,7 @@ createServer({ noDelay: true }, (socket) => {
   });
 }).listen(Number(process.env.CANNED_PORT), '127.0.0.1');
 
-/** Beyond the end of the bytes, if the frame is incomplete. */
+/** The end of the frame at `at`; beyond the end of the bytes if it is incomplete. */
 const endOfFrame = (bytes: Buffer, at: number): number =>
   at + FRAME_HEADER_BYTES + (at + FRAME_HEADER_BYTES <= bytes.length ? bytes.readUIntBE(at, 3) : 0);
 

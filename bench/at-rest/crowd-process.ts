@@ -20,7 +20,7 @@ serveParent<CrowdQuestion, number>(async (question) => {
   return 0;
 });
 
-/** @returns  the time until the last one was open and its call answered */
+/** @returns  the time until the last connection was open and its call answered */
 async function open({ port, connections, overMs, calls }: CrowdOrder): Promise<number> {
   const greeting = calls ? Buffer.concat([PREFACE, settings(), callTo(port)]) : undefined;
   const startMs = performance.now();
@@ -34,7 +34,7 @@ async function open({ port, connections, overMs, calls }: CrowdOrder): Promise<n
   return performance.now() - startMs;
 }
 
-/** Resolves when it is connected, and its call answered. */
+/** Resolves when the connection is open and its call answered. */
 async function openOne(port: number, greeting: Buffer | undefined): Promise<void> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   sockets.add(socket);
@@ -42,7 +42,7 @@ async function openOne(port: number, greeting: Buffer | undefined): Promise<void
   const lost = new Promise<never>((_, reject) => {
     socket.once('close', () => reject(new Error('a connection was closed by the service')));
   });
-  lost.catch(() => {}); // also after it has been opened
+  lost.catch(() => {}); // may also fail after it was opened
   await Promise.race([once(socket, 'connect'), lost]);
   if (greeting) await Promise.race([answered(socket, greeting), lost]);
 }
@@ -54,7 +54,7 @@ function answered(socket: Socket, greeting: Buffer): Promise<void> {
       received = Buffer.concat([received, chunk]);
       if (!hasAnswer(received)) return;
       socket.off('data', read);
-      socket.resume(); // whatever comes later is dropped
+      socket.resume(); // drops all later bytes
       resolve();
     };
     socket.on('data', read);

@@ -4,24 +4,24 @@ import { startChild } from '../../attack/child.ts';
 export interface CrowdOrder {
   readonly port: number;
   readonly connections: number;
-  /** They are opened evenly over this time. */
+  /** The time over which connections are opened evenly. */
   readonly overMs: number;
-  /** Each makes one call, as a proxy does that has been used; else it sends nothing. */
+  /** Whether each makes one call, like a proxy in use; otherwise it sends nothing. */
   readonly calls: boolean;
 }
 
 export type CrowdQuestion = { readonly kind: 'open'; readonly order: CrowdOrder } | { readonly kind: 'close' };
 
-/** A client with many connections, in a process of its own. */
+/** A client with many connections, in a separate process. */
 export interface Crowd {
   /**
    * Opens connections and leaves them open.
    *
-   * @returns  the time, in ms, until the last one was open and its call answered
+   * @returns  the time in ms until the last one was open and its call answered
    * @throws Error  a connection failed, or not all were open in time
    */
   open(order: CrowdOrder): Promise<number>;
-  /** Closes all of them at once, by a reset: so none of their ports stays taken. */
+  /** Closes all connections at once with a reset, so that no port stays in use. */
   close(): Promise<void>;
   kill(): Promise<void>;
 }

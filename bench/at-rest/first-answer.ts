@@ -9,8 +9,8 @@ const RETRY_MS = 1;
 /**
  * Resolves when the service on this port has answered a call.
  *
- * @param isRunning  false: it has ended
- * @throws  it ended first
+ * @param isRunning  false: the service has ended
+ * @throws  the service ended before an answer
  */
 export async function firstAnswer(port: number, isRunning: () => boolean): Promise<void> {
   for (;;) {
@@ -29,7 +29,7 @@ const connected = (port: number): Promise<Socket | undefined> =>
     socket.once('error', () => resolve(undefined));
   });
 
-/** Sends one call; whether its gRPC status is 0. */
+/** Sends one call. @returns whether its gRPC status is 0 */
 async function answers(socket: Socket): Promise<boolean> {
   const session = connectHttp2('http://127.0.0.1', { createConnection: () => socket });
   try {
@@ -43,7 +43,7 @@ async function answers(socket: Socket): Promise<boolean> {
       });
       call.on('trailers', (trailers) => resolve(trailers['grpc-status'] === '0'));
       call.once('error', () => resolve(false));
-      call.once('close', () => resolve(false)); // after the trailers, this does nothing
+      call.once('close', () => resolve(false)); // no effect after the trailers
       call.resume().end(message);
     });
   } finally {

@@ -6,9 +6,9 @@ import { startCrowd } from './crowd.ts';
 import type { Site } from './site.ts';
 import { restUsageOf } from './usage.ts';
 
-/** Before memory is read: V8 collects the garbage of the start, and of so many new connections, in this time. */
+/** Time before memory is read, in which V8 collects the garbage of the start and of new connections. */
 const SETTLE_MS = 10_000;
-/** Connections that come and go before anything is measured. */
+/** Connections opened and closed before anything is measured. */
 const WARM_UP = 100;
 const CONNECTIONS_PER_SECOND = 2_000;
 const BYTES_PER_KIB = 1024;
@@ -22,8 +22,8 @@ interface Held {
 }
 
 /**
- * Opens connections to each service in turn, each of which makes one call and then stays idle, and as many that send
- * nothing to a server that does nothing.
+ * Opens connections to each service in turn; each makes one call and then stays idle. Also opens as many that send
+ * nothing, to a server that does nothing.
  *
  * @returns  a table in Markdown
  */

@@ -14,23 +14,23 @@ const COLUMNS = [
   ...['CPU at first', 'CPU afterwards', 'wake-ups/s'],
 ] as const;
 
-/** What one service uses while nothing calls it. */
+/** Resource use of one service without calls. */
 interface Idle {
   readonly name: string;
   readonly start: StartTime;
   readonly settled: RestUsage;
   readonly last: RestUsage;
-  /** Shares of a core: at first, while V8 collects the garbage of the start once, and afterwards. */
+  /** Fractions of a core: at first, while V8 collects the garbage of the start, and afterwards. */
   readonly cpuAtFirst: number;
   readonly cpuAfterwards: number;
   readonly wakeUpsPerSecond: number;
 }
 
 /**
- * Starts all services again and again, then runs them side by side without a call but one each.
+ * Starts all services repeatedly, then runs them side by side with only one call each.
  *
- * @param seconds  how long CPU time is counted, twice in a row
- * @param missing  names of services of which there is no program
+ * @param seconds  the length of each of two successive measurements of CPU time
+ * @param missing  names of services whose programs are missing
  * @returns  a table in Markdown
  */
 export async function measureIdle(

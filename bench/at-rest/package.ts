@@ -7,11 +7,11 @@ import { run } from '../peers/run.ts';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const NPM_LIMIT_MS = 120_000;
 
-/** The npm package: as it is packed, and installed in an empty folder. */
+/** The size of the npm package, packed and installed in an empty folder. */
 export interface PackageSize {
   readonly packedBytes: number;
   readonly installedBytes: number;
-  /** Itself, and what npm installs with it. */
+  /** The number of installed packages, itself included. */
   readonly packages: number;
 }
 

@@ -9,7 +9,7 @@ import { envoyRules, limitadorArguments, referenceEnvironment } from '../subject
 
 const USER = 'user';
 
-/** Every call asks this; it meets the only rule, whose limit is not reached. */
+/** The content of every call; it matches the only rule, whose limit is not reached. */
 export const QUESTION: Question = { domain: DOMAIN, descriptors: [{ key: USER, value: 'ann' }] };
 
 const shape: Pick<Shape, 'rules' | 'denyCacheBytes'> = {
@@ -17,7 +17,7 @@ const shape: Pick<Shape, 'rules' | 'denyCacheBytes'> = {
   denyCacheBytes: 0,
 };
 
-/** A service to start, and what it is given. */
+/** A service to start, with its configuration. */
 export interface Site {
   readonly name: string;
   readonly command: string;

@@ -4,15 +4,15 @@ import { median } from '../median.ts';
 import { firstAnswer } from './first-answer.ts';
 import type { Site } from './site.ts';
 
-/** From start to first answer. */
+/** Time from start to first answer. */
 export interface StartTime {
-  /** Over the time that `node -e 0` takes just before. */
+  /** Relative to the time of `node -e 0` just before. */
   readonly ratio: number;
   readonly ms: number;
 }
 
 /**
- * In each round, Node alone and then every service, one at a time: what else the machine does affects all of them.
+ * In each round, starts Node alone and then every service, one at a time: other work on the machine affects all.
  *
  * @returns  medians
  */
@@ -23,7 +23,7 @@ export async function timeStarts(sites: readonly Site[], rounds: number): Promis
     for (const [site, times] of found) {
       const nodeMs = timeOfNode();
       const ms = await timeOfStart(site);
-      if (round > 0) times.push({ ratio: ms / nodeMs, ms }); // the first brings files into the cache
+      if (round > 0) times.push({ ratio: ms / nodeMs, ms }); // the first round reads files into the page cache
     }
   }
   const medianOf = (times: readonly StartTime[]): StartTime => ({

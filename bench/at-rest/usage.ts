@@ -1,17 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { treeOf } from '../process-tree.ts';
 
-/** What a process and its descendants hold, and have used since they started. */
+/** The memory of a process and its descendants, and what they have used since their start. */
 export interface RestUsage {
-  /** Resident: pages that processes share count for each of them. */
+  /** Resident memory; pages that processes share count for each of them. */
   readonly residentBytes: number;
-  /** The same, but what the processes of the service share with each other counts once: PSS, if nothing else ran Node. */
+  /** The same, but pages shared by the service's processes count once: PSS, if no other process ran Node. */
   readonly togetherBytes: number;
-  /** As the kernel sums it up: pages that other processes of Node have as well, not only of the service, count in part. */
+  /** The kernel's PSS: a shared page is divided among all its processes, including those outside the service. */
   readonly proportionalBytes: number;
   /** CPU time of all threads. */
   readonly cpuNs: number;
-  /** How often a thread went to sleep by itself, which is how often one woke up. */
+  /** Voluntary context switches, which equal the number of wake-ups. */
   readonly wakeUps: number;
 }
 
@@ -29,9 +29,9 @@ export function restUsageOf(root: number): RestUsage {
 }
 
 interface Process extends Pick<RestUsage, 'residentBytes' | 'proportionalBytes' | 'cpuNs' | 'wakeUps'> {
-  /** Pages that no file has. */
+  /** Anonymous pages. */
   readonly ownBytes: number;
-  /** Pages of files, such as Node's program: every process has the same. */
+  /** Pages of files, such as Node's program, which all processes share. */
   readonly fileBytes: number;
 }
 

@@ -1,6 +1,6 @@
 import { drive, type Load, type Tally } from './drive.ts';
 
-/** What the generator's process says to each load it is sent. */
+/** The generator process's reply to a load. */
 export type Reply = { readonly tally: Tally } | { readonly failure: string };
 
 process.on('message', async (load: Load) => {

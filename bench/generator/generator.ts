@@ -6,10 +6,10 @@ import type { Load, Tally } from './drive.ts';
 
 const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url));
 
-/** Makes load from a process of its own, so that its CPU time is no one else's. */
+/** Generates load in a separate process, so that its CPU time is counted separately. */
 export interface Generator {
   readonly pid: number;
-  /** One load at a time. @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
+  /** Runs one load at a time. @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
   drive(load: Load): Promise<Tally>;
   stop(): void;
 }

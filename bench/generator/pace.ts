@@ -3,22 +3,22 @@ import type { Connection } from './connection.ts';
 export type Pace =
   /** Every connection has this many calls in flight; each answer starts the next call. */
   | { readonly kind: 'closed'; readonly callsInFlight: number; readonly end: End }
-  /** Calls begin at this rate whatever becomes of the earlier ones, on each connection in turn. */
+  /** Calls begin at this rate on each connection in turn, without waiting for earlier ones. */
   | { readonly kind: 'open'; readonly callsPerSecond: number; readonly end: { readonly elapsedMs: number } };
 
-/** When no further call begins. */
+/** The condition after which no further call begins. */
 export type End = { readonly calls: number } | { readonly elapsedMs: number };
 
-/** Begins the calls of one load. Milliseconds are those of `performance.now()`. */
+/** Begins the calls of one load. Times in milliseconds are from `performance.now()`. */
 export interface Pacer {
   begin(nowMs: number): void;
   /** @returns  whether that was the last answer */
   answered(connection: Connection, nowMs: number): boolean;
-  /** Begins nothing more. */
+  /** Begins no further calls. */
   stop(): void;
 }
 
-/** As coarse as a timer is: a call that leaves so soon after it was due counts as begun when it leaves. */
+/** The resolution of timers: a call that is late by no more counts as begun when it is sent. */
 const TIMER_MS = 2;
 
 export const createPacer = (pace: Pace, connections: readonly Connection[]): Pacer =>
@@ -56,7 +56,7 @@ function closedLoop(
   };
 }
 
-/** Every millisecond or so, all calls that are due by then begin. */
+/** About every millisecond, begins all calls that are due. */
 function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, connections: readonly Connection[]): Pacer {
   const callsPerMs = callsPerSecond / 1000;
   const calls = Math.ceil(end.elapsedMs * callsPerMs);

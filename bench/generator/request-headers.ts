@@ -1,16 +1,17 @@
 import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
 import { staticTable } from '../../src/transport/h2/hpack/static-table.ts';
 
-/** A request's header block: as a connection sends it first, and as it sends it from then on. */
+/** A request's header block: the first on a connection, and all later ones. */
 export interface RequestHeaders {
   readonly first: Buffer;
   readonly later: Buffer;
 }
 
 /**
- * Keeps all fields in the server's dynamic table, as gRPC clients and Envoy do: a later request names them, an octet each.
+ * Puts all fields into the server's dynamic table, as gRPC clients and Envoy do: later requests refer to them with an
+ * octet each.
  *
- * @param fields  of at most 126 ASCII characters each, few enough for a table of the default size
+ * @param fields  at most 126 ASCII characters each, few enough for a table of the default size
  * @see https://www.rfc-editor.org/rfc/rfc7541#section-6.2.1
  */
 export function encodeRequestHeaders(fields: readonly Pick<HeaderField, 'name' | 'value'>[]): RequestHeaders {

@@ -1,6 +1,6 @@
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 
-/** What a call asks: one hit on each descriptor, of one entry each. */
+/** The content of a call: one hit on each descriptor, which has one entry. */
 export interface Question {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
@@ -9,20 +9,23 @@ export interface Question {
 export interface Descriptor {
   readonly key: string;
   readonly value: string;
-  /** A power of ten, at most a million: so many values, `<value>-000000` and on, each as often as any other. Absent: one value. */
+  /**
+   * The number of values, equally frequent, from `<value>-000000`: a power of ten, at most a million. Absent: one
+   * value.
+   */
   readonly values?: number;
 }
 
 const DIGITS = 6;
-/** Has no factor in common with a power of ten: so many steps visit every value before the first comes again. */
+/** Shares no factor with a power of ten, so that all values are visited before the first one repeats. */
 const STRIDE = 61_803;
 const GRPC_PREFIX_BYTES = 5;
 const ZERO = 48;
 
-/** Writes the messages of calls, framed as gRPC frames them; all have the same length. */
+/** Writes the messages of calls, framed for gRPC; all have the same length. */
 export interface Requests {
   readonly bytes: number;
-  /** The values come in the same order each time. */
+  /** Writes the next message. The order of values is always the same. */
   writeNext(target: Buffer, at: number): void;
 }
 

@@ -13,8 +13,8 @@ export const limitadorPeer: Peer = {
   cached: cachedAs('limitador-server'),
   subjectOf: limitador,
   /**
-   * The crate registry has the library `limitador` and not the server, so that nothing can be built from there. The server is not installed
-   * even if the registry has that name one day: anyone could have published it.
+   * The crate registry has the library `limitador` but not the server, so nothing can be built from there. The server
+   * is not installed even if that name appears in the registry one day: anyone could have published it.
    */
   async build() {
     if (programOf(this, {}) !== undefined) return; // an operator put it there

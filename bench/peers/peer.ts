@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Subject } from '../subjects.ts';
 
-/** A service of another project that Weir is compared with. */
+/** Another project's service that Weir is compared with. */
 export interface Peer {
   readonly name: string;
   /** The environment variable that names its program. */
@@ -11,7 +11,7 @@ export interface Peer {
   /** Where its program is if the variable is not set. */
   readonly cached: string;
   subjectOf(binary: string): Subject;
-  /** Makes `cached`. @throws  that is impossible; the message says why */
+  /** Builds the program at `cached`. @throws  it cannot be built; the message has the reason */
   build(): Promise<void>;
   /** The version that the program was built from. */
   versionOf(binary: string): Promise<string>;
@@ -22,7 +22,7 @@ const CACHE = fileURLToPath(new URL('../../.cache/peers', import.meta.url));
 export const cachedAs = (name: string): string => join(CACHE, name);
 
 /**
- * The peer's program: the one that its variable names, else the cached one, if there is one.
+ * The peer's program: the one that its variable names, else the cached one if it exists.
  *
  * @throws  the variable names something that cannot be executed
  */

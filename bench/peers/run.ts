@@ -3,18 +3,21 @@ import { text } from 'node:stream/consumers';
 
 export interface RunOptions {
   readonly cwd?: string;
-  /** The program is killed when it takes longer. */
+  /** The program is killed after this time. */
   readonly limitMs: number;
-  /** Copies what the program reports to stderr, and prints how long it has taken so far. */
+  /** Copies the program's stderr, and prints the elapsed time. */
   readonly showsProgress?: boolean;
 }
 
 const PROGRESS_INTERVAL_MS = 10_000;
-/** How much of a failed program's stderr an error shows. */
+/** The lines of a failed program's stderr that an error shows. */
 const SHOWN_LINES = 5;
 const MS_PER_S = 1_000;
 
-/** Runs a program to its end; what it printed. @throws  it failed or took too long; the message has the end of its stderr */
+/**
+ * Runs a program to its end. @returns its output @throws  it failed or took too long; the message has the end of its
+ * stderr
+ */
 export async function run(program: string, args: readonly string[], options: RunOptions): Promise<string> {
   const { cwd = process.cwd(), limitMs, showsProgress = false } = options;
   const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitMs });
@@ -25,7 +28,7 @@ export async function run(program: string, args: readonly string[], options: Run
   }, PROGRESS_INTERVAL_MS);
   if (showsProgress) child.stderr.on('data', (chunk: Buffer) => process.stderr.write(chunk));
   const ended = new Promise<string | undefined>((resolve) => {
-    child.once('error', ({ message }) => resolve(message)); // it could not be started
+    child.once('error', ({ message }) => resolve(message)); // the program could not be started
     child.once('close', (code, signal) => resolve(code === 0 ? undefined : reason(code, signal, elapsedS())));
   });
   try {

@@ -1,10 +1,10 @@
 import { LEASE_MS, SHARE_OF_REST } from '../../src/ledger/lease.ts';
 
 /**
- * Calls per request where those of one group, at random times, share a call: (1 − e^−x) / x for x requests a group.
- * Nearly 1 for few requests, 1 / x for many.
+ * Calls per request if the requests of a group, which arrive at random times, share a call: (1 − e^−x) / x for x
+ * requests per group. Nearly 1 for few requests, 1 / x for many.
  *
- * @param perSecond  requests
+ * @param perSecond  requests per second
  * @param groupMs    how long a group lasts: until a batch is sent, or a refusal is forgotten
  */
 export function groupedCalls(perSecond: number, groupMs: number): number {
@@ -13,10 +13,10 @@ export function groupedCalls(perSecond: number, groupMs: number): number {
 }
 
 /**
- * Calls to Redis per decision with `consistency: leased`: each brings the hit that it is made for, and a block.
+ * Calls to Redis per decision with `consistency: leased`: each counts its own hit and leases a block of further ones.
  *
  * @param perSecond  hits of one key at one instance
- * @param rest       hits that the counter has left, about
+ * @param rest       approximate number of hits that the counter has left
  */
 export function leasedCalls(perSecond: number, rest = Number.POSITIVE_INFINITY): number {
   const block = Math.floor(Math.min((perSecond * LEASE_MS) / 1_000, rest * SHARE_OF_REST));

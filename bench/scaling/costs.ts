@@ -2,19 +2,19 @@ import { readFileSync } from 'node:fs';
 
 /** Measured costs, in µs of processor time unless the name has another unit. */
 export interface Costs {
-  /** Of Weir for a decision: many keys, many calls on each connection, large batches. */
+  /** Weir's cost of a decision, with many keys, many calls on each connection, and large batches. */
   readonly weirUs: number;
-  /** Of Weir for a refusal by the cache of refusals. */
+  /** Weir's cost of a refusal from the deny cache. */
   readonly weirRefusalUs: number;
-  /** Of Weir for a decision without Redis, as from a lease. */
+  /** Weir's cost of a decision without Redis, such as from a lease. */
   readonly weirLocalUs: number;
-  /** Of Weir, besides, for a call that is alone in a read of its connection. */
+  /** Weir's additional cost of a call that arrives alone in a read of its connection. */
   readonly weirReadUs: number;
-  /** Of Weir, besides, for each call to Redis. */
+  /** Weir's additional cost of each call to Redis. */
   readonly weirCallUs: number;
-  /** Of Redis for each call, however many counters it has. */
+  /** Redis' cost of each call, regardless of its number of counters. */
   readonly redisCallUs: number;
-  /** Of Redis for each counter of a call. */
+  /** Redis' cost of each counter in a call. */
   readonly redisCounterUs: number;
   readonly redisBytesPerCounter: number;
 }
@@ -31,7 +31,7 @@ export interface LeaseRow {
 const BENCH = 'results/bench.md';
 const LEASES = 'results/leases.md';
 
-/** Out of the tables in docs/. @throws Error  a table has no such row */
+/** Reads the costs from tables in docs/. @throws Error  a table lacks a row */
 export function measuredCosts(): Costs {
   const of = (calls: string, service = 'Weir (h2)') => costOf(rowOf(BENCH, calls, service));
   const hotKey = of('Redis, one hot key');
@@ -71,10 +71,10 @@ interface Pair {
   readonly redisUs: number;
 }
 
-/** Columns of the tables of `npm run bench`. */
+/** Reads a row of the tables of `npm run bench`. */
 const costOf = (cells: readonly string[]): Pair => ({ weirUs: Number(cells[3]), redisUs: Number(cells[4]) });
 
-/** One hot key, with batching and without it: rows of one run. */
+/** The rows for one hot key with and without batching, from the same run. */
 function leverRows(): readonly [withBatches: Pair, withoutBatches: Pair] {
   const rows = tableRows(BENCH).filter(([calls]) => calls === 'Redis, one hot key');
   const without = rows.findIndex(([, service]) => service === 'without batching');
@@ -83,7 +83,7 @@ function leverRows(): readonly [withBatches: Pair, withoutBatches: Pair] {
   return [costOf(before), costOf(row)];
 }
 
-/** Of a fixed window in Redis. */
+/** The size of a fixed window's counter in Redis. */
 function bytesPerCounter(): number {
   const [, bytes] = /^\| bytes a counter \| \d+ in memory, (\d+) in Redis \|$/m.exec(page('algorithms.md')) ?? [];
   if (bytes === undefined) throw new Error('expected the bytes of a counter in docs/algorithms.md');
@@ -110,5 +110,5 @@ const tableRows = (name: string): readonly (readonly string[])[] =>
 
 const page = (name: string): string => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
 
-/** As exact as the tables are. */
+/** Rounds to the precision of the tables. */
 const round = (us: number): number => Math.round(us * 10) / 10;

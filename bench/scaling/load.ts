@@ -1,47 +1,47 @@
-/** What an installation has to decide. The first three are the size; the others describe the traffic. */
+/** The load of an installation. The first three properties are its size; the others describe the traffic. */
 export interface ScaledLoad {
   readonly decisionsPerSecond: number;
-  /** Counters that exist at a time. */
+  /** The number of counters that exist at a time. */
   readonly keys: number;
   readonly proxies: number;
   /** Connections of a proxy: Envoy opens one for each of its worker threads. */
   readonly threadsPerProxy: number;
-  /** Part of the decisions that is about a few keys, such as limits of a whole backend. */
+  /** The fraction of decisions about a few keys, such as limits of a whole backend. */
   readonly hotShare: number;
   readonly hotKeys: number;
-  /** Part of the decisions that is refused, and on how many keys. */
+  /** The refused fraction of decisions, and their number of keys. */
   readonly overShare: number;
   readonly overKeys: number;
-  /** For how long a refusal can be remembered: until the window ends. */
+  /** How long a refusal can be cached: until the window ends. */
   readonly refusalMs: number;
 }
 
-/** What is switched on. */
+/** The features that are switched on. */
 export interface Switches {
   /** `LOCAL_CACHE_SIZE_IN_BYTES`. */
   readonly denyCache: boolean;
   /** `consistency: leased` for the hot keys. */
   readonly leases: boolean;
-  /** `REDIS_TYPE=CLUSTER`; else one Redis in each group. */
+  /** `REDIS_TYPE=CLUSTER`; otherwise one Redis in each group. */
   readonly cluster: boolean;
-  /** Hot keys are limited by proxies, with shares (`RLQS`), and each rule is written for so many parts of the proxies; 0: off. */
+  /** Proxies limit hot keys with shares (`RLQS`), with a rule for each of this many parts of the proxies; 0: off. */
   readonly quotaParts: number;
-  /** Each with its own instances and Redis, for the proxies near it. */
+  /** The number of sites; each has its own instances and Redis, for nearby proxies. */
   readonly sites: number;
-  /** Of a site: instances with a Redis of their own, each for a part of the keys. */
+  /** The number of groups in a site: each has its own instances and Redis, for a part of the keys. */
   readonly groups: number;
 }
 
-/** How machines are planned. */
+/** Parameters of capacity planning. */
 export interface Planning {
-  /** Part of a core that is used: the rest is for peaks, and for instances that are lost. */
+  /** The fraction of a core to use; the rest is for peaks and failed instances. */
   readonly utilization: number;
-  /** How long requests gather for a call to Redis: half of a round trip, as two calls are in flight at a time. */
+  /** How long requests gather for a call to Redis: half a round trip, since two calls are in flight at a time. */
   readonly gatherMs: number;
   readonly redisNodeBytes: number;
 }
 
-/** The size that the paper is about, with its assumptions about the traffic. */
+/** The size of the paper's example, with its assumptions about traffic. */
 export const largeLoad: ScaledLoad = {
   decisionsPerSecond: 1e7,
   keys: 1e9,

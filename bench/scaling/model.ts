@@ -3,7 +3,7 @@ import { groupedCalls, leasedCalls } from './calls.ts';
 import type { Costs } from './costs.ts';
 import type { Planning, ScaledLoad, Switches } from './load.ts';
 
-/** A part that an installation of this shape cannot have more of. */
+/** A part of an installation with a fixed bound. */
 export interface BoundedPart {
   readonly name: string;
   /** In the unit of its name. */
@@ -11,45 +11,45 @@ export interface BoundedPart {
   readonly available: number;
 }
 
-/** What a load takes. */
+/** The resources that a load requires. */
 export interface ScalingPlan {
-  /** Of all sites and groups: processes of one core each. */
+  /** The instances of all sites and groups: processes of one core each. */
   readonly instances: number;
-  /** Of all sites and groups. One for each group without a Cluster, whether it is enough or not. */
+  /** The nodes of all sites and groups. Without a Cluster: one for each group, even if that is not enough. */
   readonly redisNodes: number;
   /** Decisions and reports of proxies. */
   readonly weirPerSecond: number;
-  /** Per decision of Weir; a report of a proxy counts as one. */
+  /** Calls to Redis per decision of Weir; a proxy's report counts as a decision. */
   readonly redisCalls: number;
   readonly weirUs: number;
   readonly redisUs: number;
-  /** The one that is nearest to its bound, or furthest above it, is first. */
+  /** The part nearest to its bound, or furthest above it, comes first. */
   readonly bounds: readonly BoundedPart[];
 }
 
-/** The setting's default, Redis's `maxclients`, and the size up to which Redis Cluster is specified. */
+/** The default of Weir's setting, Redis' `maxclients`, and the largest size for which Redis Cluster is specified. */
 const MAX_CONNECTIONS = 50_000;
 const MAX_REDIS_CLIENTS = 10_000;
 const MAX_CLUSTER_NODES = 1_000;
-/** A Cluster's: Weir puts together only calls for one slot. */
+/** The slots of a Cluster; Weir batches only operations of one slot. */
 const SLOTS = 16_384;
 /** An instance has one connection to each node for counters, and one for messages. */
 const CONNECTIONS_PER_NODE = 2;
-/** As docs/sizing.md plans: counters × bytes × 2. */
+/** From docs/sizing.md: counters × bytes × 2. */
 const MEMORY_FACTOR = 2;
-/** The fleet that the model is about. */
+/** The largest fleet in the model. */
 const MAX_INSTANCES = 1_000;
-/** A proxy reports each bucket so often. */
+/** The interval between a proxy's reports of a bucket. */
 const REPORT_SECONDS = 5;
-/** Rounds of the search for the number of instances: what a decision costs depends on it. */
+/** Maximum rounds of the search for the number of instances, on which the cost of a decision depends. */
 const MAX_ROUNDS = 200;
 
-/** One of the equal groups of all sites. */
+/** One group; the groups of all sites are equal. */
 interface Group extends ScaledLoad {
   readonly switches: Switches;
 }
 
-/** The fewest groups of a site, each with one Redis that has enough of a core and of memory. */
+/** The smallest number of groups in a site for which one Redis each has enough CPU and memory. */
 export function groupsFor(load: ScaledLoad, switches: Switches, costs: Costs, planning: Planning): number {
   for (let groups = 1; ; groups++) {
     const { bounds } = planFor(load, { ...switches, groups }, costs, planning);
@@ -58,7 +58,7 @@ export function groupsFor(load: ScaledLoad, switches: Switches, costs: Costs, pl
   }
 }
 
-/** The machines of a load. Deterministic, without a clock. */
+/** Plans the machines for a load. Deterministic, without a clock. */
 export function planFor(load: ScaledLoad, switches: Switches, costs: Costs, planning: Planning): ScalingPlan {
   const count = switches.sites * switches.groups;
   const group = groupOf(load, switches);
@@ -93,11 +93,11 @@ export function planFor(load: ScaledLoad, switches: Switches, costs: Costs, plan
   };
 }
 
-/** What one hot key takes, which is on one node. */
+/** The cores of Redis for one hot key, which is on one node. */
 const hotKeyCores = ({ decisionsPerSecond, hotShare, hotKeys }: Group, cost: DecisionCost): number =>
   ((decisionsPerSecond * hotShare) / hotKeys / 1e6) * cost.redisUsOfHotKey;
 
-/** Above 1: it is not enough. */
+/** The used fraction of a part; above 1: it is not enough. */
 export const usedOf = ({ needed, available }: BoundedPart): number => needed / available;
 
 /** The load of one group: sites divide proxies and the use of each key, groups divide keys. */
@@ -115,7 +115,7 @@ function groupOf(load: ScaledLoad, switches: Switches): Group {
   return { ...usual, decisionsPerSecond: (decided + reports) / count, hotShare: 0, overShare };
 }
 
-/** The fewest instances at which each has enough of a core. */
+/** The smallest number of instances for which one core each is enough. */
 function instancesOf(group: Group, costs: Costs, { utilization, ...planning }: Planning): number {
   const coresAt = (instances: number): number =>
     (group.decisionsPerSecond * costAt(group, instances, costs, { utilization, ...planning }).weirUs) /
@@ -134,7 +134,7 @@ interface DecisionCost extends Pick<ScalingPlan, 'redisCalls' | 'weirUs' | 'redi
   readonly redisUsOfHotKey: number;
 }
 
-/** What a decision costs where so many instances share the load of a group. */
+/** The cost of a decision if this number of instances share the load of a group. */
 function costAt(group: Group, instances: number, costs: Costs, { gatherMs }: Planning): DecisionCost {
   const { decisionsPerSecond, switches, hotShare, overShare } = group;
   const perKey = (share: number, keys: number): number => (decisionsPerSecond * share) / keys / instances;

@@ -13,22 +13,22 @@ export interface SimulatedTraffic {
   readonly seed: number;
   readonly instances: number;
   readonly keys: number;
-  /** Of each key, at all instances together. */
+  /** Requests per second for each key, at all instances together. */
   readonly perSecond: number;
   readonly seconds: number;
 }
 
-/** Where a minute begins. */
+/** The start of a minute. */
 const START_MS = 1_700_000_040_000;
 const MINUTE_MS = 60_000;
 const TIMEOUT_MS = 1_000;
 /** As in src/backends/redis/backend.ts. */
 const MAX_IN_FLIGHT = 2;
 
-/** Calls per request of one instance that has two calls to Redis in flight at most, each for a round trip. */
+/** Calls per request of an instance with at most two calls to Redis in flight, which take a round trip each. */
 export function simulateBatches(seed: number, perSecond: number, roundTripMs: number, requests: number): number {
   const random = new Random(seed);
-  const ends: number[] = []; // of calls in flight, the earliest first
+  const ends: number[] = []; // end times of calls in flight, earliest first
   let [nowMs, waiting, calls] = [0, 0, 0];
   const send = (atMs: number): void => {
     waiting = 0;
@@ -47,7 +47,7 @@ export function simulateBatches(seed: number, perSecond: number, roundTripMs: nu
   return calls / requests;
 }
 
-/** Calls to the store per decision, of instances with leases as the service has them, below the limit. */
+/** Calls to the store per decision below the limit, of instances with the service's leases. */
 export async function simulateLeases(traffic: SimulatedTraffic): Promise<number> {
   const clock = fakeClock(START_MS);
   const perMinute = traffic.perSecond * traffic.seconds;
@@ -70,7 +70,7 @@ export async function simulateLeases(traffic: SimulatedTraffic): Promise<number>
   return calls / decisions;
 }
 
-/** Calls to the store per decision over the limit, of instances with a cache of refusals as the service has it. */
+/** Calls to the store per decision over the limit, of instances with the service's deny cache. */
 export async function simulateRefusals(traffic: SimulatedTraffic): Promise<number> {
   const clock = fakeClock(START_MS);
   const limit = fixedWindowOf(1, MINUTE_MS);
@@ -100,7 +100,7 @@ interface SimulatedHit {
   readonly debit: Debit;
 }
 
-/** Each request is of a random key, at a random instance. */
+/** Requests for random keys, at random instances. */
 function* requestsOf(
   { seed, instances, keys, perSecond, seconds }: SimulatedTraffic,
   limit: PolicedLimit,

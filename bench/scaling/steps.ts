@@ -2,7 +2,7 @@ import type { Costs } from './costs.ts';
 import { nothingOn, type Planning, type ScaledLoad, type Switches } from './load.ts';
 import { groupsFor, planFor, type ScalingPlan, usedOf } from './model.ts';
 
-/** A way to run a load, and what it takes. */
+/** A configuration for a load, and its plan. */
 export interface ScalingStep {
   readonly name: string;
   readonly switches: Switches;
@@ -10,10 +10,10 @@ export interface ScalingStep {
 }
 
 const SITES = 4;
-/** Proxies for which a rule with quotas is written: a little below the most that a quota can have. */
+/** The number of proxies for each rule with quotas: slightly below the maximum of a quota. */
 const PROXIES_PER_QUOTA = 250;
 
-/** From the simplest on. "Groups" are the fewest that are enough, with one Redis each. */
+/** Configurations, the simplest first. Groups are as few as are enough, with one Redis each. */
 export function stepsFor(load: ScaledLoad, costs: Costs, planning: Planning): readonly ScalingStep[] {
   const step = (name: string, changes: Partial<Switches>): ScalingStep => {
     const switches = { ...nothingOn, ...changes };
@@ -39,7 +39,7 @@ export function stepsFor(load: ScaledLoad, costs: Costs, planning: Planning): re
 /** Whether no part is used beyond its bound. */
 export const isEnough = ({ plan }: ScalingStep): boolean => plan.bounds.every((part) => usedOf(part) <= 1);
 
-/** So many decisions a second, with keys and proxies in the proportions of the load. */
+/** The load scaled to this number of decisions per second, with keys and proxies in proportion. */
 export function atSize(load: ScaledLoad, decisionsPerSecond: number): ScaledLoad {
   const factor = decisionsPerSecond / load.decisionsPerSecond;
   return { ...load, decisionsPerSecond, keys: load.keys * factor, proxies: Math.max(load.proxies * factor, 1) };
@@ -48,7 +48,7 @@ export function atSize(load: ScaledLoad, decisionsPerSecond: number): ScaledLoad
 const SMALLEST_SIZE = 1e3;
 /** Beyond this, a part counts as never full. */
 export const LARGEST_SIZE = 1e9;
-/** Halvings of the logarithm of the size: far finer than what is shown. */
+/** Bisections of the logarithm of the size: far more precise than the printed size. */
 const ROUNDS = 40;
 
 /** The size at which a part is full; undefined: above the largest. */

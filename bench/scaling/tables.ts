@@ -6,7 +6,7 @@ import { type BoundedPart, planFor, usedOf } from './model.ts';
 import { simulateBatches, simulateLeases, simulateRefusals } from './simulation.ts';
 import { atSize, fullAt, isEnough, LARGEST_SIZE, stepsFor } from './steps.ts';
 
-/** What the load takes, step by step. */
+/** The resources for the load with each configuration. */
 export function stepsTable(load: ScaledLoad, costs: Costs, planning: Planning): string {
   const head = [
     'switched on',
@@ -25,7 +25,7 @@ export function stepsTable(load: ScaledLoad, costs: Costs, planning: Planning): 
   return table(head, 1, lines);
 }
 
-/** The simplest configuration that is enough, by size: each a tenth of the one below, down to a thousandth. */
+/** The simplest configuration that is enough for a thousandth, a hundredth, a tenth, and all of the load. */
 export function sizesTable(load: ScaledLoad, costs: Costs, planning: Planning): string {
   const head = [
     ...['decisions/s', 'keys', 'proxies', 'one Redis alone', 'simplest that is enough'],
@@ -53,7 +53,7 @@ const shapes: readonly (readonly [name: string, changes: Partial<Switches>])[] =
   ['and Cluster', { ...local, cluster: true }],
 ];
 
-/** At which size each part is full. */
+/** The size at which each part is full. */
 export function partsTable(load: ScaledLoad, costs: Costs, planning: Planning): string {
   const { bounds } = planFor(load, nothingOn, costs, planning);
   const lines = bounds
@@ -69,7 +69,7 @@ export function partsTable(load: ScaledLoad, costs: Costs, planning: Planning): 
   return table(['part', ...shapes.map(([name]) => `${name}, full at`)], 1, lines);
 }
 
-/** The costs that the model begins with. */
+/** The input costs of the model. */
 export function costsTable(costs: Costs): string {
   const lines = [
     ['a decision of Weir: many keys, large batches', costs.weirUs, 'row `Redis, 100000 keys`'],
@@ -90,7 +90,7 @@ export function costsTable(costs: Costs): string {
 const SEED = 7;
 const ROUND_TRIP_MS = 0.5;
 
-/** Calls per decision: by the model, and by a simulation on simulated clocks. */
+/** Calls per decision by the model, and by a simulation with simulated clocks. */
 export async function simulationTable(): Promise<string> {
   const lines: string[][] = [];
   const add = (what: string, load: string, model: number, simulated: number): void => {
@@ -113,7 +113,7 @@ export async function simulationTable(): Promise<string> {
   return table(['part', 'load', 'model', 'simulated', 'model ÷ simulated'], 2, lines);
 }
 
-/** What the model says of rows that it was not made from. */
+/** The model's predictions for measured rows that are not among its inputs. */
 export function measuredTable(costs: Costs): string {
   const fixed = fixedRateRow();
   const leases = measuredLeases().filter(({ consistency }) => consistency === 'leased');
@@ -144,10 +144,10 @@ const inWords = (count: number): string => Math.round(count).toLocaleString('en-
 
 const instancesInWords = (count: number): string => `${count} ${count === 1 ? 'instance' : 'instances'}`;
 
-/** To two digits. */
+/** Rounds to two significant digits. */
 const rounded = (size: number): string => Number(size.toPrecision(2)).toLocaleString('en-US');
 
-/** `cores of a Redis: 3.4 ×` where it is not enough, else `cores of a Redis: 71 %`. */
+/** `cores of a Redis: 3.4 ×` if it is not enough, else `cores of a Redis: 71 %`. */
 function boundOf(part: BoundedPart | undefined): string {
   if (!part) return '';
   const used = usedOf(part);

@@ -1,4 +1,4 @@
-/** A map of at most `max` entries, which drops the one that was set first. */
+/** A map of at most `max` entries, which drops the entry that was set first. */
 export class BoundedMap<K, V> {
   readonly #max: number;
   readonly #entries = new Map<K, V>();

@@ -4,12 +4,12 @@ const DEFAULT_FAILURES = 10;
 const DEFAULT_MIN_OPEN_MS = 100;
 const DEFAULT_MAX_OPEN_MS = 1_000;
 
-/** `open`: the server gets no calls; `half_open`: it may get one, as a trial. */
+/** `open`: no calls are sent to the server; `half_open`: one trial call may be sent. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /**
- * Keeps calls from a server that fails: open after so many consecutive failures, for a time that doubles; then one call
- * is a trial. The time is shortened at random by up to half, so that clients do not come back together.
+ * Stops calls to a failing server: opens after a number of consecutive failures, for a time that doubles; then one
+ * trial call is sent. The time is shortened at random by up to half, so that clients do not return at once.
  */
 export class Breaker {
   readonly #failures: number;
@@ -17,7 +17,7 @@ export class Breaker {
   readonly #maxOpenMs: number;
   readonly #now: () => number;
   #consecutive = 0;
-  /** How often in a row it has opened. */
+  /** How many times it has opened in a row. */
   #opened = 0;
   #openUntilMs: number | undefined;
   #isOnTrial = false;
@@ -39,7 +39,7 @@ export class Breaker {
     return this.#openUntilMs === undefined || (!this.#isOnTrial && this.#now() >= this.#openUntilMs);
   }
 
-  /** A call is sent: while half open, it is the trial. */
+  /** A call is sent; while half open, it is the trial. */
   begin(): void {
     if (this.#openUntilMs !== undefined) this.#isOnTrial = true;
   }
@@ -61,7 +61,7 @@ export class Breaker {
     this.#openUntilMs = this.#now() + openMs * (1 - Math.random() / 2);
   }
 
-  /** The trial ended without a result: its caller has given up. */
+  /** The trial ended without a result: its caller gave up. */
   abandoned(): void {
     this.#isOnTrial = false;
   }

@@ -13,11 +13,11 @@ export type {
 } from './deferral/options.ts';
 
 /**
- * Opens a queue of BullMQ whose jobs start in the order in which they were added, for each key.
+ * Opens a BullMQ queue whose jobs start in the order in which they were added, for each key.
  *
- * @param options  BullMQ's, and those of lines. Unless a job says otherwise, it has five attempts, with exponential
+ * @param options  BullMQ's, and those of lines. Unless a job has other options, it has five attempts, with exponential
  * back-off.
- * @throws TypeError  an option is missing
+ * @throws TypeError  a required option is missing
  */
 export function createDeferredQueue<D, R = unknown>(
   name: string,
@@ -27,10 +27,10 @@ export function createDeferredQueue<D, R = unknown>(
 }
 
 /**
- * Starts a worker of BullMQ that starts a job when Weir admits it. A job that is refused, and all later ones of its
- * key, wait until it could pass.
+ * Starts a BullMQ worker that starts a job when Weir admits it. A refused job, and all later jobs of its key, wait
+ * until it could pass.
  *
- * @param run  what a job does; it is run again if it throws, or if its worker dies
+ * @param run  processes a job; it is called again if it throws, or if its worker dies
  * @throws TypeError  an option is invalid
  */
 export function createDeferredWorker<D, R = unknown>(

@@ -94,7 +94,7 @@ export class Caller {
     return this.servers.ready(checkTimeout(timeoutMs));
   }
 
-  /** Calls a method of Weir's own, at a server that has them. */
+  /** Calls one of Weir's own methods, on a server that supports them. */
   async call(...[method, ...rest]: Parameters<NonNullable<Transport['call']>>): Promise<Buffer> {
     if (this.#isClosed) throw closed();
     await this.servers.loading;

@@ -12,9 +12,9 @@ export interface ClientStats {
   readonly calls: number;
   readonly allowed: number;
   readonly refused: number;
-  /** Refusals answered by the client, which are also in `refused`. */
+  /** Refusals answered by the client from its cache; they are also in `refused`. */
   readonly rememberedRefusals: number;
-  /** Calls without an answer of the service, decided by `onError`. */
+  /** Calls without an answer from the service, decided by `onError`. */
   readonly failed: number;
   readonly aborted: number;
   readonly batches: number;
@@ -27,8 +27,8 @@ export interface ClientStats {
 /** A client of one service, which may have several servers. */
 export interface Client {
   /**
-   * Asks whether a request may go on, and counts it. A refusal is an ordinary result, and so is a service that does not
-   * answer (`onError`).
+   * Asks whether a request may proceed, and counts it. A refusal is an ordinary result, and so is a service that does
+   * not answer (`onError`).
    *
    * @param descriptors  one, or several: the request passes only if all of them do
    * @throws TypeError  an argument is invalid; or the reason of `signal`
@@ -36,7 +36,7 @@ export interface Client {
   limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options?: CallOptions): Promise<Decision>;
 
   /**
-   * The same for callers that prefer exceptions.
+   * Like `limit`, for callers that prefer exceptions.
    *
    * @throws LimitExceeded  the request is refused
    * @throws WeirUnavailable  there is no answer, and `onError` is `deny`
@@ -44,7 +44,7 @@ export interface Client {
   require(domain: string, descriptors: Descriptor | readonly Descriptor[], options?: CallOptions): Promise<Decision>;
 
   /**
-   * Takes a slot of a limit with `algorithm: in_flight`, which Weir has, over gRPC. The slot is renewed until it is
+   * Takes a slot of a limit with `algorithm: in_flight`; requires Weir and gRPC. The slot is renewed until it is
    * released.
    *
    * @throws WeirUnavailable  there is no answer; or the reason of `signal`
@@ -52,10 +52,10 @@ export interface Client {
   slot(domain: string, descriptor: Descriptor, options?: SlotOptions): Promise<SlotOutcome>;
 
   /**
-   * Runs the function while it has a slot, and releases the slot afterwards.
+   * Runs the function while it holds a slot, then releases the slot.
    *
    * @throws LimitExceeded  there is no slot within `maxDelayMs`
-   * @throws WeirUnavailable  there is no answer; or what the function throws
+   * @throws WeirUnavailable  there is no answer; or the error of the function
    */
   withSlot<T>(
     domain: string,
@@ -65,20 +65,20 @@ export interface Client {
   ): Promise<T>;
 
   /**
-   * Reserves hits of a limit with `reserve`, which Weir has, over gRPC: for requests whose cost is known at their end.
+   * Reserves hits of a limit with `reserve`, for requests whose cost is known at their end; requires Weir and gRPC.
    *
-   * @param hits  what the request is expected to cost
+   * @param hits  the expected cost of the request
    * @throws WeirUnavailable  there is no answer; or the reason of `signal`
    */
   reserve(domain: string, descriptor: Descriptor, hits: number, options?: HoldOptions): Promise<ReserveOutcome>;
 
-  /** Waits until a server takes calls. @returns  false: none does within the time (default: 5,000 ms) */
+  /** Waits until a server accepts calls. @returns  false: none does within the time (default: 5,000 ms) */
   ready(options?: { readonly timeoutMs?: number }): Promise<boolean>;
 
-  /** What has happened since the client was created. */
+  /** Counts since the client was created. */
   stats(): ClientStats;
 
-  /** Closes all connections. Calls without an answer are settled as for a service that does not answer. */
+  /** Closes all connections. Calls without an answer are settled as if the service did not answer. */
   close(): void;
 }
 

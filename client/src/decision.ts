@@ -1,12 +1,12 @@
 import type { Reply, ResponseHeader, Status } from './wire/messages.ts';
 
 /**
- * What answered a request: as the service names it, or the client itself. `client_refusal`: an earlier refusal that
+ * The source of an answer: as named by the service, or the client itself. `client_refusal`: an earlier refusal that
  * still holds. `client_allow`, `client_deny`, `client_local`: there was no answer, see `onError`.
  */
 export type DecisionSource = 'client_refusal' | 'client_allow' | 'client_deny' | 'client_local' | (string & {});
 
-/** Facts about one limit. What only Weir sends is undefined from other servers. */
+/** The state of one limit. Fields that only Weir sends are undefined for other servers. */
 export interface LimitState {
   /** The path of the rule, `demo.user`. Only from Weir. */
   readonly rule: string | undefined;
@@ -14,38 +14,38 @@ export interface LimitState {
   readonly name: string | undefined;
   /** Hits per window. Undefined: no limit applies. */
   readonly limit: number | undefined;
-  /** The window of `limit`. Undefined: no limit applies, or no unit describes its window. */
+  /** The window of `limit`. Undefined: no limit applies, or no unit of the API matches its window. */
   readonly windowMs: number | undefined;
   /** Hits that would still pass. Undefined: no limit applies. */
   readonly remaining: number | undefined;
-  /** Until the limit is unspent. From servers other than Weir in whole seconds. */
+  /** Until the limit is unspent. From servers other than Weir, in whole seconds. */
   readonly resetMs: number | undefined;
-  /** After a refusal: until the request could pass. Only from Weir; undefined there: it never could. */
+  /** After a refusal: until the request could pass. Only from Weir, where undefined means that it never could. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** What became of one descriptor. */
+/** The decision for one descriptor. */
 export interface DescriptorDecision extends LimitState {
   readonly ok: boolean;
 }
 
 /** The outcome of `limit`. The fields of `LimitState` describe the limit that decided. */
 export interface Decision extends LimitState {
-  /** Whether the request may go on. */
+  /** Whether the request may proceed. */
   readonly ok: boolean;
   /** How long the service held the request for its turn (`max_delay`). Only from Weir. */
   readonly delayMs: number | undefined;
   /** Only from Weir, or from the client itself. */
   readonly source: DecisionSource | undefined;
-  /** One for each descriptor, in their order. Empty where the client answered. */
+  /** One per descriptor, in their order. Empty if the client answered. */
   readonly descriptors: readonly DescriptorDecision[];
-  /** Headers that the service asks to add to the response. */
+  /** Headers that the service wants added to the response. */
   readonly headers: readonly ResponseHeader[];
-  /** Why there is no answer of the service: `ok` is then what `onError` says. */
+  /** Why there is no answer from the service; `ok` is then determined by `onError`. */
   readonly error: Error | undefined;
 }
 
-/** A decision on which nothing is known but its outcome. */
+/** A decision of which only the outcome is known. */
 export const bareDecision = (ok: boolean, source: DecisionSource, error?: Error): Decision => ({
   ok,
   ...unlimited,
@@ -66,7 +66,7 @@ const unlimited: LimitState = {
   retryAfterMs: undefined,
 };
 
-/** What a reply means. A code that is unknown is no refusal, as for Envoy. */
+/** Converts a reply. An unknown code is not a refusal, as in Envoy. */
 export function decisionOf({ code, statuses, headers, detail }: Reply): Decision {
   const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
   const descriptors = statuses.map((status, at) => stateOf(status, details[at]));
@@ -89,7 +89,7 @@ export function decisionOf({ code, statuses, headers, detail }: Reply): Decision
   };
 }
 
-/** The status that decided: the first that refuses, else the one with the fewest hits left. */
+/** The status that decided: the first refusal, else the one with the fewest hits left. */
 function decisiveOf(statuses: readonly Status[]): number {
   let decisive = -1;
   let fewest = Number.POSITIVE_INFINITY;
@@ -104,7 +104,7 @@ function decisiveOf(statuses: readonly Status[]): number {
 }
 
 function stateOf({ code, limit, remaining, resetMs }: Status, written: unknown): DescriptorDecision {
-  // Fields are read by the type they have.
+  // Each field is checked for its type when it is read.
   const detail = typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
   const ok = code !== 'OVER_LIMIT';
   return {

@@ -5,12 +5,12 @@ import { isFailure, type Server } from './server.ts';
 import type { Outcome } from './transport/transport.ts';
 import { isRefund } from './wire/messages.ts';
 
-/** Bounds of one batch, within those of the service. */
+/** Limits of one batch, within those of the service. */
 const MAX_BATCH = 128;
 const MAX_BATCH_DESCRIPTORS = 512;
 const MAX_BATCH_CHARS = 50_000;
 
-/** A call that its server has not answered is sent to one other. */
+/** A call without an answer from its server is sent to one other server. */
 const MAX_ATTEMPTS = 2;
 
 export interface DispatcherStats {
@@ -19,7 +19,7 @@ export interface DispatcherStats {
   retries: number;
 }
 
-/** Sends the calls of one turn of the event loop together, each to a server that works. */
+/** Sends the calls of one turn of the event loop together, each to a working server. */
 export class Dispatcher {
   readonly #servers: readonly Server[];
   readonly #loading: Promise<unknown>;
@@ -43,8 +43,8 @@ export class Dispatcher {
   }
 
   /**
-   * The server for the next call: of two at random, that with fewer calls in flight. A server that is to be tried again
-   * gets a health check instead of a call, as long as there are others.
+   * The server for the next call: of two at random, the one with fewer calls in flight. A server that is due for a
+   * trial gets a health check instead of a call, as long as there are others.
    */
   pick(except?: Server, among = this.#servers): Server | undefined {
     const [only] = among;

@@ -6,7 +6,7 @@ export class LimitExceeded extends Error {
   readonly domain: string;
   /** Undefined for slots. */
   readonly decision: Decision | undefined;
-  /** Until the request could pass; undefined: not known. */
+  /** Until the request could pass; undefined: unknown. */
   readonly retryAfterMs: number | undefined;
 
   constructor(domain: string, decision: Decision | undefined, retryAfterMs = decision?.retryAfterMs) {
@@ -20,9 +20,9 @@ export class LimitExceeded extends Error {
 
 /**
  * Why there is no answer: `unavailable` (no connection, or the service failed), `timeout`, `invalid` (the service
- * finds the request invalid), `rejected` (it refuses the call for another reason, such as a missing permission),
- * `unimplemented` (the server has no such method), `breaker_open` (nothing
- * was sent), or `closed` (by `close()`).
+ * considers the request invalid), `rejected` (the service refuses the call for another reason, such as a missing
+ * permission), `unimplemented` (the server does not have the method), `breaker_open` (nothing was sent), or `closed`
+ * (by `close()`).
  */
 export type FailureKind =
   | 'unavailable'
@@ -33,7 +33,7 @@ export type FailureKind =
   | 'breaker_open'
   | 'closed';
 
-/** The service has not answered. Thrown by `require` and `withSlot`; otherwise it is the `error` of a decision. */
+/** The service has not answered. Thrown by `require` and `withSlot`; elsewhere it is the `error` of a decision. */
 export class WeirUnavailable extends Error {
   override readonly name = 'WeirUnavailable';
   readonly kind: FailureKind;

@@ -3,10 +3,10 @@ import type { GiveUp, PendingCall, Sent } from './pending-call.ts';
 import { isFailure, type Server } from './server.ts';
 import type { Cancel, Outcome, Transport } from './transport/transport.ts';
 
-/** What becomes of a call that its server has not answered: it may be sent to another one. */
+/** Handles the outcome of a call; a call without an answer may be sent to another server. */
 export type OnOutcome = (call: PendingCall, outcome: Outcome, server: Server) => void;
 
-/** A message to one server, with the requests of one caller or several. Ends when all of them are answered or gone. */
+/** A message to one server, with requests of one or more callers. Ends when all are answered or have given up. */
 export class Exchange implements Sent {
   readonly #server: Server;
   readonly #calls: readonly PendingCall[];
@@ -21,7 +21,7 @@ export class Exchange implements Sent {
     for (const call of calls) call.sent = this;
   }
 
-  /** Sends one request by itself. */
+  /** Sends a single request. */
   send(transport: Transport, timeoutMs: number, onOutcome: OnOutcome): void {
     const [call] = this.#calls;
     if (!call) return;
@@ -31,7 +31,7 @@ export class Exchange implements Sent {
     });
   }
 
-  /** Sends the requests as a batch; `refused` gets the calls that still wait, where the server decides none of them. */
+  /** Sends the requests as a batch; if the server decides none of them, `refused` gets the calls that still wait. */
   sendAll(
     sendAll: NonNullable<Transport['sendAll']>,
     timeoutMs: number,

@@ -9,7 +9,7 @@ export interface ExpressLimitOptions extends LimitOptions<Request>, CostAfter<Re
 /**
  * Limits requests in Express 4 or 5: `app.get('/', rateLimit({ client, domain: 'demo' }), handler)`.
  *
- * @returns a middleware, which refuses with 429 and a problem document
+ * @returns a middleware that refuses with 429 and a problem document
  */
 export function rateLimit(options: ExpressLimitOptions): RequestHandler {
   const guard = createGuard(options);

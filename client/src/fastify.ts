@@ -15,7 +15,7 @@ export const rateLimit: FastifyPluginCallback<FastifyLimitOptions> = (app, optio
   done();
 };
 
-// As fastify-plugin does: the hooks apply to the instance that registers the plugin.
+// Like fastify-plugin: the hooks apply to the instance that registers the plugin.
 Object.assign(rateLimit, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'weir-client',

@@ -11,7 +11,7 @@ export {
 } from './outgoing/options.ts';
 
 /**
- * A `fetch` for the APIs of others. It waits as long as they ask for, with full jitter, and repeats what may be
+ * A `fetch` for third-party APIs. It waits as long as they request, with full jitter, and retries requests that may be
  * repeated, within a budget. With a client of Weir, all processes pause together.
  *
  * @throws TypeError  an option is invalid

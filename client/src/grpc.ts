@@ -11,8 +11,8 @@ export interface GrpcCall {
 
 /**
  * Limits the calls of a gRPC server: `new Server({ interceptors: [rateLimit({ client, domain: 'demo' })] })`. Refused
- * calls fail with RESOURCE_EXHAUSTED, or UNAVAILABLE without an answer of the service; trailers have what the other
- * middlewares send as headers.
+ * calls fail with RESOURCE_EXHAUSTED, or with UNAVAILABLE if the service does not answer; trailers contain the fields
+ * that other middlewares send as headers.
  */
 export function rateLimit(options: LimitOptions<GrpcCall>): ServerInterceptor {
   const guard = createGuard(options);
@@ -41,8 +41,8 @@ export function rateLimit(options: LimitOptions<GrpcCall>): ServerInterceptor {
   };
 }
 
-/** Codes of refusals by HTTP status; others are UNAVAILABLE. */
+/** The codes of refusals by HTTP status; UNAVAILABLE for others. */
 const codes: Readonly<Record<number, status>> = { 400: status.INVALID_ARGUMENT, 429: status.RESOURCE_EXHAUSTED };
 
-/** The address in what grpc-js calls a peer: `address:port`, `::1:50000` for IPv6, or `unknown` for a Unix socket. */
+/** The address in grpc-js's name of a peer: `address:port`, `::1:50000` for IPv6, or `unknown` for a Unix socket. */
 const addressOf = (peer: string): string => /^(.+):\d+$/.exec(peer)?.[1] ?? peer;

@@ -8,15 +8,15 @@ import type { LimitRequest } from './wire/messages.ts';
 /** Calls about holds are rarer than decisions, and their answers matter more. */
 const DEFAULT_TIMEOUT_MS = 1_000;
 
-/** How a holder is named, and how long it waits for the service. */
+/** The identity of a holder, and how long it waits for the service. */
 export interface HoldOptions {
-  /** The key of the entry that is the holder's id: the rule's `not_counted: hold`. Default: `request_id`. */
+  /** The key of the entry with the holder's id: the rule's `not_counted: hold`. Default: `request_id`. */
   readonly idKey?: string;
   /** The holder's id. Default: a random UUID. */
   readonly id?: string;
   /** How long to wait for the service, beyond `maxDelayMs`. Default: 1,000. */
   readonly timeoutMs?: number;
-  /** Ends the wait. */
+  /** Aborts the wait. */
   readonly signal?: AbortSignal;
 }
 
@@ -30,14 +30,14 @@ export interface HoldCall {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The holder that the options name, and its request. */
+/** The holder according to the options, and its request. */
 export function holderOf(domain: string, descriptor: Descriptor, hits: number, options: HoldOptions) {
   const { idKey = 'request_id', id = randomUUID() } = options;
   const timeoutMs = checkTimeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
   return { id, timeoutMs, request: requestOf(domain, { ...descriptor, [idKey]: id }, hits) };
 }
 
-/** @returns the answer, encoded */
+/** @returns the encoded answer */
 export async function callHolds(caller: Caller, method: HoldMethod, options: HoldCall): Promise<Buffer> {
   const { request, timeoutMs, maxDelayMs = 0, signal } = options;
   const message = encodeHold(request, maxDelayMs);

@@ -5,7 +5,7 @@ import { settleAtEnd, settleAtEndOfBody } from './middleware/settle.ts';
 
 /** Options of the middleware for Hono. */
 export interface HonoLimitOptions extends LimitOptions<Context>, CostAfter<Context, Response> {
-  /** The address that has connected. Default: that of the socket, on Node. */
+  /** The connected address. Default: the socket's address, on Node. */
   readonly peer?: (context: Context) => string | undefined;
 }
 
@@ -21,22 +21,22 @@ export function rateLimit(options: HonoLimitOptions): MiddlewareHandler {
     };
     if (!passage.ok) {
       addFields();
-      // Hono's type lists the numbers; 400, 429 and 503 are among them.
+      // Hono's type requires specific numbers, which include 400, 429 and 503.
       const status = passage.status as 400 | 429 | 503;
       return context.body(JSON.stringify(passage.problem), status, { 'content-type': PROBLEM_TYPE });
     }
     await next();
-    addFields(); // to the response: one that a handler makes by itself has no others
+    addFields(); // added here, since a response that a handler creates itself lacks them
     if (!costAfter) return undefined;
     const cost = () => costAfter(context, context.res);
-    const outgoing = context.env?.outgoing; // the response of Node, from @hono/node-server
+    const outgoing = context.env?.outgoing; // Node's response, from @hono/node-server
     if (outgoing) settleAtEnd(outgoing, passage, cost);
     else context.res = settleAtEndOfBody(context.res, passage, cost);
     return undefined;
   };
 }
 
-/** What @hono/node-server passes on as the environment. */
+/** Reads the environment that @hono/node-server passes on. */
 function socketAddress({ env }: Context): string | undefined {
   return env?.incoming?.socket?.remoteAddress;
 }

@@ -2,7 +2,7 @@ import { BoundedMap } from './bounded-map.ts';
 import { bareDecision, type Decision, type LimitState } from './decision.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
-/** Limits and counters in memory, each. */
+/** The most limits, and the most counters, in memory. */
 const MAX_ENTRIES = 10_000;
 
 interface Counter {
@@ -11,8 +11,8 @@ interface Counter {
 }
 
 /**
- * `onError: 'local'`: counts in fixed windows by the last limit that the service has sent for the same descriptors, or
- * else for descriptors with the same keys. Exact for none, but a bound while the service cannot be reached.
+ * `onError: 'local'`: counts in fixed windows, under the last limit that the service has sent for the same descriptors
+ * or, if none, for descriptors with the same keys. It is not exact, but a bound while the service is unreachable.
  */
 export class LocalLimits {
   readonly #byKey = new BoundedMap<string, LimitState>(MAX_ENTRIES);
@@ -24,7 +24,7 @@ export class LocalLimits {
     this.#now = now;
   }
 
-  /** Notes the limits of an answer. */
+  /** Records the limits of an answer. */
   record(key: string, request: LimitRequest, decision: Decision): void {
     const shape = shapeOf(request);
     if (this.#byShape.get(shape)?.limit !== decision.limit) this.#byShape.set(shape, decision);
@@ -56,6 +56,6 @@ export class LocalLimits {
   }
 }
 
-/** What descriptors of one rule have in common: the domain and the keys. */
+/** The part that descriptors of one rule share: the domain and the keys. */
 const shapeOf = ({ domain, descriptors }: LimitRequest): string =>
   JSON.stringify([domain, ...descriptors.map((entries) => entries.map(([key]) => key))]);

@@ -13,7 +13,7 @@ export type NestRequest = Pick<IncomingMessage, 'headers' | 'socket' | 'method' 
 /** Options of the guard for NestJS. */
 export interface NestLimitOptions extends LimitOptions<NestRequest>, CostAfter<NestRequest, ServerResponse> {}
 
-/** What both platforms have of a response; Fastify's has the one of Node as `raw`. */
+/** The common parts of both platforms' responses; Fastify's has Node's response as `raw`. */
 interface NestResponse {
   header(name: string, value: string): unknown;
   readonly raw?: ServerResponse;
@@ -46,7 +46,7 @@ export class RateLimitGuard implements CanActivate {
       throw new HttpException(passage.problem, passage.status);
     }
     const costAfter = this.#costAfter;
-    // Express passes on the response of Node itself.
+    // Express passes Node's response itself.
     const raw = response.raw ?? (response as unknown as ServerResponse);
     if (costAfter) settleAtEnd(raw, passage, () => costAfter(request, raw));
     return true;

@@ -1,11 +1,11 @@
 import type { OpenTelemetryApi } from './telemetry.ts';
 
-/** A descriptor: what a request is counted by, in the order of the rule's levels. `{ user: 'alice' }` */
+/** A descriptor: the entries that count a request, in the order of the rule's levels. `{ user: 'alice' }` */
 export type Descriptor = Readonly<Record<string, string | number>>;
 
 /**
- * What decides where the service has not answered. `allow` and `deny` every request; `local`: the client counts by the
- * last limit that it has seen for the rule, in its own memory, and allows what it has seen no limit for.
+ * The decision if the service does not answer. `allow` and `deny` apply to every request; `local`: the client counts in
+ * its own memory, under the last limit that it has seen for the rule, and allows requests without a known limit.
  */
 export type OnError = 'allow' | 'deny' | 'local';
 
@@ -15,44 +15,44 @@ export interface TlsOptions {
   /** For mutual TLS, with `key`. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
-  /** The name in the server's certificate, where it is not that of the target, or the target is an address. */
+  /** The name in the server's certificate, if it differs from the target, or the target is an address. */
   readonly serverName?: string;
 }
 
-/** When a server gets no calls. */
+/** When calls to a server are stopped. */
 export interface BreakerOptions {
-  /** Consecutive failures of a server after which it gets no calls. Default: 10. */
+  /** Consecutive failures of a server after which no calls are sent to it. Default: 10. */
   readonly failures?: number;
-  /** How long, the first time; doubled up to `maxOpenMs` with every further failure. Default: 100. */
+  /** The first time without calls; doubled with every further failure, up to `maxOpenMs`. Default: 100. */
   readonly minOpenMs?: number;
   /** Default: 1,000. */
   readonly maxOpenMs?: number;
 }
 
-/** Which refusals the client remembers. */
+/** The refusals that the client caches. */
 export interface RefusalOptions {
-  /** Refusals remembered at once; the oldest is dropped. Default: 10,000. */
+  /** The most cached refusals; beyond it, the oldest is dropped. Default: 10,000. */
   readonly max?: number;
-  /** The longest time for which the client answers by itself, in case an operator resets the limit. Default: 1,000. */
+  /** The longest time for which the client itself answers, in case an operator resets the limit. Default: 1,000. */
   readonly maxMs?: number;
 }
 
 /** Options of `createClient`. */
 export interface ClientOptions {
   /**
-   * One server or several: `weir:8081` is gRPC (also `dns:///weir:8081` and `unix:/run/weir.sock`), `http://weir:8080`
-   * or `https://weir:8080` is its HTTP port. Calls go to the server with the fewest calls in flight of two at random.
+   * One or more servers: `weir:8081` is gRPC (also `dns:///weir:8081` and `unix:/run/weir.sock`), `http://weir:8080` or
+   * `https://weir:8080` is its HTTP port. Of two servers at random, calls go to the one with fewer calls in flight.
    */
   readonly target: string | readonly string[];
-  /** How long `limit` waits for an answer, unless its own `timeoutMs` says otherwise. Default: 20. */
+  /** How long `limit` waits for an answer, unless the call has its own `timeoutMs`. Default: 20. */
   readonly timeoutMs?: number;
   /** Default: `allow`. */
   readonly onError?: OnError;
-  /** gRPC with TLS. `https://` targets have it without this option. */
+  /** gRPC with TLS. `https://` targets use TLS without this option. */
   readonly tls?: TlsOptions | true;
-  /** Send the calls of one turn of the event loop together, where the server can. Default: true. */
+  /** Send the calls of one turn of the event loop together, if the server supports it. Default: true. */
   readonly batch?: boolean;
-  /** False: a server gets calls whatever has become of the earlier ones. */
+  /** False: calls are sent to a server regardless of earlier failures. */
   readonly breaker?: BreakerOptions | false;
   /** False: every call is sent. */
   readonly refusals?: RefusalOptions | false;
@@ -62,9 +62,9 @@ export interface ClientOptions {
 
 /** Options of `limit`, `require` and of the middlewares. */
 export interface CallOptions {
-  /** Default: 1. 0 reads the counters, a negative number gives hits back. */
+  /** Default: 1. 0 reads the counters, a negative number refunds hits. */
   readonly hits?: number;
-  /** How long to wait for an answer. Calls that wait longer than the client's default are not sent in batches. */
+  /** How long to wait for an answer. Calls with a longer wait than the client's default are not sent in batches. */
   readonly timeoutMs?: number;
   readonly onError?: OnError;
   /** When it aborts, the promise rejects with its reason. */
@@ -75,7 +75,7 @@ export interface CallOptions {
 const MAX_HITS = 0xffff_ffff;
 const MAX_TIMEOUT_MS = 0x7fff_ffff;
 
-/** Throws a TypeError where an option has not the value it needs. */
+/** Throws a TypeError if an option is not a number in the range. */
 export function checkNumber(name: string, value: number, [min, max]: readonly [number, number]): number {
   if (typeof value === 'number' && value >= min && value <= max) return value;
   throw new TypeError(`${name} must be a number from ${min} to ${max}, got ${String(value)}`);

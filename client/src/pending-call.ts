@@ -2,19 +2,19 @@ import { WeirUnavailable } from './errors.ts';
 import type { Outcome } from './transport/transport.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
-/** Why a caller waits no longer. */
+/** Why a caller stops waiting. */
 export type GiveUp = 'timeout' | 'abort';
 
-/** What has been sent for a call. */
+/** The message sent for a call. */
 export interface Sent {
   leave(why: GiveUp): void;
 }
 
-/** One request on its way. It is settled once: by its outcome, at its deadline, or when its caller aborts. */
+/** A request in flight. It is settled once: by its outcome, at its deadline, or when its caller aborts. */
 export class PendingCall {
   readonly request: LimitRequest;
   readonly deadlineMs: number;
-  /** It must not wait for others, or has headers of its own. */
+  /** The call must not wait for others, or has its own headers. */
   readonly isAlone: boolean;
   readonly headers: Readonly<Record<string, string>> | undefined;
   sent: Sent | undefined;
@@ -49,7 +49,7 @@ export class PendingCall {
     this.#settle(outcome);
   }
 
-  /** The caller waits no longer; what settles its promise is up to it. */
+  /** The caller stops waiting, and settles its promise itself. */
   abort(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;

@@ -16,8 +16,8 @@ interface Refusal {
 }
 
 /**
- * Refusals that still hold: a request with at least as many hits of the same descriptors would be refused again, and
- * need not be sent.
+ * Refusals that still hold: a request with the same descriptors and at least as many hits would be refused again, so it
+ * is not sent.
  */
 export class Refusals {
   readonly #byRequest: BoundedMap<string, Refusal>;
@@ -34,7 +34,7 @@ export class Refusals {
     return this.#byRequest.size;
   }
 
-  /** The refusal of this request, with the time that is left of it. */
+  /** The cached refusal of this request, with the remaining times. */
   find(key: string, hits: number): Decision | undefined {
     const refusal = this.#byRequest.get(key);
     if (!refusal || hits < refusal.hits) return undefined;
@@ -51,11 +51,11 @@ export class Refusals {
       retryAfterMs: left(decision.retryAfterMs),
       resetMs: left(decision.resetMs),
       source: 'client_refusal',
-      headers: [], // they have the times of then
+      headers: [], // their times are outdated
     };
   }
 
-  /** Remembers a refusal by the service, if it will hold for a while. */
+  /** Caches a refusal by the service, if it will hold for a while. */
   record(key: string, { hits }: LimitRequest, decision: Decision): void {
     const holdsMs = Math.min(holdsFor(decision), this.#maxMs);
     if (holdsMs <= 0 || hits <= 0) return;
@@ -63,15 +63,15 @@ export class Refusals {
     this.#byRequest.set(key, { decision, hits, fromMs, untilMs: fromMs + holdsMs });
   }
 
-  /** Hits were given back. */
+  /** Hits were refunded. */
   forget(key: string): void {
     this.#byRequest.delete(key);
   }
 }
 
 /**
- * How long the refusal is certain. A limit that no unit describes may be one of requests in flight, which end at any
- * time; a refusal by `on_store_failure: deny` ends with the failure.
+ * How long the refusal is certain. A limit whose window matches no unit may be a limit of requests in flight, which end
+ * at any time; a refusal by `on_store_failure: deny` ends with the failure.
  */
 function holdsFor({ retryAfterMs, resetMs, source, descriptors }: Decision): number {
   const isCertain = descriptors.every(({ ok, windowMs }) => ok || windowMs !== undefined);
@@ -79,7 +79,7 @@ function holdsFor({ retryAfterMs, resetMs, source, descriptors }: Decision): num
   return retryAfterMs ?? (resetMs ?? 0) - ROUNDING_MS;
 }
 
-/** The same text for the same domain and descriptors, and no other. */
+/** A text that is unique to the domain and descriptors. */
 export const requestKey = ({ domain, descriptors }: LimitRequest): string => {
   let key = domain;
   for (const entries of descriptors) {

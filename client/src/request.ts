@@ -1,14 +1,14 @@
 import type { Descriptor } from './options.ts';
 import type { Entry, LimitRequest } from './wire/messages.ts';
 
-/** The bounds of the service for a descriptor; `test/client/request.test.ts` compares them. */
+/** The service's limits for a descriptor; `test/client/request.test.ts` compares them. */
 const MAX_ENTRIES = 64;
 const MAX_CHARS = 16_384;
 
-/** A descriptor exceeds the bounds of the service, often by what a client of the caller has sent. */
+/** A descriptor exceeds the limits of the service, often because of a text from the caller's client. */
 export class OversizedDescriptor extends TypeError {}
 
-/** The request as it is sent. Throws a TypeError where it cannot be. */
+/** Creates the request to send. Throws a TypeError if it would be invalid. */
 export function requestOf(domain: string, descriptors: Descriptor | readonly Descriptor[], hits: number): LimitRequest {
   if (typeof domain !== 'string' || domain === '') throw new TypeError(`domain must be a name, got ${String(domain)}`);
   const list = isList(descriptors) ? descriptors : [descriptors];
@@ -38,5 +38,5 @@ function entriesOf(descriptor: Descriptor): readonly Entry[] {
 const oversized = (name: string, { length }: string): OversizedDescriptor =>
   new OversizedDescriptor(`${name} must have at most ${MAX_CHARS} characters, got ${length}`);
 
-/** As protobuf encodes it. TypeScript's library for ES2023 does not list the method, which Node 20 has. */
+/** As encoded in protobuf. TypeScript's library for ES2023 does not list the method, which Node 20 has. */
 const wellFormed = (text: string): string => (text as unknown as { toWellFormed(): string }).toWellFormed();

@@ -8,13 +8,13 @@ import type { LimitRequest } from './wire/messages.ts';
 
 const MAX_HITS = 0xffff_ffff;
 
-/** A commit that fails is sent again, so often and after so long at first. */
+/** The attempts of a failing commit, and the first pause between them. */
 const COMMIT_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
 
 /**
- * What became of a commit. `late`: the reservation had expired, `unknown`: there was none under this id; both are
- * charged all the same. `repeated`: it has been committed before, and nothing is charged.
+ * The outcome of a commit. `late`: the reservation had expired; `unknown`: there was none under this id; in both cases
+ * the hits are charged. `repeated`: it has been committed before, and nothing is charged.
  */
 export type CommitOutcome = 'committed' | 'late' | 'unknown' | 'repeated';
 
@@ -22,26 +22,26 @@ export type CommitOutcome = 'committed' | 'late' | 'unknown' | 'repeated';
 export interface Commit {
   readonly outcome: CommitOutcome;
   readonly charged: number;
-  /** Used beyond what was reserved. With `on_overrun: clip` it is not charged. */
+  /** Usage beyond the reservation. It is not charged with `on_overrun: clip`. */
   readonly overrun: number;
 }
 
-/** Hits that are reserved until they are committed, or until their time is over. */
+/** Hits that are reserved until they are committed, or until the reservation expires. */
 export interface Reservation {
   readonly id: string;
-  /** What is reserved: the hits of the request, or more by the rule's `estimate`. */
+  /** The reserved hits: those of the request, or more because of the rule's `estimate`. */
   readonly hits: number;
-  /** After so long the hits are free again, and a commit is late. */
+  /** After this time, the hits are free again, and a commit is late. */
   readonly ttlMs: number;
   /**
-   * Charges what was used, once, and frees the rest; 0 frees all. A commit without an answer is sent again.
+   * Charges the usage, once, and frees the rest; 0 frees everything. A commit without an answer is sent again.
    *
-   * @throws WeirUnavailable  there is no answer to any of them; `commit` may be called again
+   * @throws WeirUnavailable  no attempt was answered; `commit` may be called again
    */
   commit(hits: number): Promise<Commit>;
 }
 
-/** Whether the hits are reserved; else, until when at the latest they could not be (undefined: not known). */
+/** Whether the hits are reserved; if not, the time after which they could be, at the latest (undefined: unknown). */
 export type ReserveOutcome =
   | { readonly ok: true; readonly reservation: Reservation }
   | { readonly ok: false; readonly retryAfterMs: number | undefined };
@@ -64,7 +64,7 @@ export async function reserve(caller: Caller, subject: Subject, options: HoldOpt
     const { reserved, hits, ttlMs, retryAfterMs } = decodeReserve(answer);
     return reserved ? { ok: true, reservation: { id, hits, ttlMs, commit } } : { ok: false, retryAfterMs };
   } catch (error) {
-    commit(0).catch(() => {}); // the service may have reserved all the same
+    commit(0).catch(() => {}); // the service may have reserved the hits nevertheless
     throw error;
   }
 }
@@ -83,6 +83,6 @@ async function commitUsed(caller: Caller, request: LimitRequest, timeoutMs: numb
   }
 }
 
-/** Whether the same call may be answered later. */
+/** Whether a later call may be answered. */
 const isPassing = (error: unknown): boolean =>
   error instanceof WeirUnavailable && ['unavailable', 'timeout', 'breaker_open'].includes(error.kind);

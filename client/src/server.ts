@@ -4,15 +4,15 @@ import type { Outcome, Transport } from './transport/transport.ts';
 
 const HEALTH_TIMEOUT_MS = 1_000;
 
-/** What is known about one server. */
+/** The state of one server. */
 export interface ServerStats {
   readonly target: string;
   readonly breaker: BreakerState;
   readonly inFlight: number;
-  /** Calls sent, a batch counted once. */
+  /** Messages sent; a batch counts once. */
   readonly sent: number;
   readonly failed: number;
-  /** Whether it takes batches; undefined before the first one. */
+  /** Whether it accepts batches; undefined before the first one. */
   readonly takesBatches: boolean | undefined;
 }
 
@@ -36,7 +36,7 @@ export class Server {
     return this.#breaker === undefined || this.#breaker.admits;
   }
 
-  /** Its last calls have not failed. */
+  /** Its last calls did not fail. */
   get isProven(): boolean {
     return this.#breaker === undefined || this.#breaker.state === 'closed';
   }
@@ -47,7 +47,7 @@ export class Server {
     this.#breaker?.begin();
   }
 
-  /** Checks its health, as the trial of its breaker. */
+  /** Checks its health, which is the trial of its breaker. */
   async check(): Promise<void> {
     this.#breaker?.begin();
     const isReady = await this.transport?.isReady(HEALTH_TIMEOUT_MS);
@@ -55,16 +55,16 @@ export class Server {
     else this.#breaker?.failed();
   }
 
-  /** A call was answered; `isFailure`: in a way that says that the server does not work. */
+  /** A call has ended; `isFailure`: with an outcome that shows that the server does not work. */
   end(isFailure: boolean): void {
     this.inFlight--;
     if (!isFailure) return this.#breaker?.succeeded();
     this.#failed++;
-    this.takesBatches = undefined; // it may come back as another build
+    this.takesBatches = undefined; // the server may return as another version
     this.#breaker?.failed();
   }
 
-  /** All callers of a call have given up before its deadline. */
+  /** All callers of a call gave up before its deadline. */
   abandon(): void {
     this.inFlight--;
     this.#breaker?.abandoned();
@@ -77,6 +77,6 @@ export class Server {
   }
 }
 
-/** Whether this outcome says that the server does not work. */
+/** Whether this outcome shows that the server does not work. */
 export const isFailure = (outcome: Outcome): boolean =>
   outcome instanceof WeirUnavailable && (outcome.kind === 'unavailable' || outcome.kind === 'timeout');

@@ -13,13 +13,13 @@ const READY_POLL_MS = 50;
 /** The servers of a client. */
 export interface Servers {
   readonly all: readonly Server[];
-  /** Resolves when all have their transport; one that cannot be opened fails all of its calls. */
+  /** Resolves when all servers have their transport; if a transport cannot be opened, all of its calls fail. */
   readonly loading: Promise<void>;
   ready(timeoutMs: number): Promise<boolean>;
   close(): void;
 }
 
-/** Opens a transport to each target. Throws a TypeError where a target is none. */
+/** Opens a transport to each target. Throws a TypeError if a target is invalid. */
 export function openServers(options: ClientOptions, now: () => number): Servers {
   const targets = [options.target].flat();
   if (targets.length === 0) throw new TypeError('expected at least one target');

@@ -5,7 +5,7 @@ import { decodeHold } from './wire/decode-holds.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
 const MAX_DELAY_MS = 3_600_000;
-/** A slot is renewed so many times within its ttl. */
+/** How many times a slot is renewed within its ttl. */
 const RENEWALS_PER_TTL = 3;
 const MIN_RENEWAL_MS = 20;
 const MAX_RENEWAL_MS = 0x7fff_ffff;
@@ -18,16 +18,16 @@ export interface SlotOptions extends HoldOptions {
   readonly maxDelayMs?: number;
 }
 
-/** A slot that is held, and renewed until it is released. */
+/** A slot, which is renewed until it is released. */
 export interface Slot {
   readonly id: string;
-  /** Aborts when the slot is lost: it has expired before it could be renewed, and another holder may have it. */
+  /** Aborts when the slot is lost: it expired before it could be renewed, and another holder may have it. */
   readonly signal: AbortSignal;
-  /** Gives the slot back. Never rejects: a slot whose release is lost expires by itself. */
+  /** Releases the slot. Never rejects: if the release is lost, the slot expires. */
   release(): Promise<void>;
 }
 
-/** Whether there is a slot; without one, until when at the latest (undefined: not known). */
+/** Whether there is a slot; if not, the time after which there is one, at the latest (undefined: unknown). */
 export type SlotOutcome =
   | { readonly ok: true; readonly slot: Slot }
   | { readonly ok: false; readonly retryAfterMs: number | undefined };
@@ -50,7 +50,7 @@ export function createSlots(caller: Caller): Slots {
         if (!held) return { ok: false, retryAfterMs };
         return { ok: true, slot: hold(caller, { id, request, timeoutMs, ttlMs }) };
       } catch (error) {
-        void release(); // the service may have given a slot all the same
+        void release(); // the service may have granted a slot nevertheless
         throw error;
       }
     },

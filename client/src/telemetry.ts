@@ -1,6 +1,6 @@
 import type { Decision } from './decision.ts';
 
-/** The part of `@opentelemetry/api` that is used: pass the module. */
+/** The part of `@opentelemetry/api` that is used; pass the module. */
 export interface OpenTelemetryApi {
   readonly trace: {
     getTracer(name: string): { startSpan(name: string, options?: object): OpenTelemetrySpan };
@@ -30,7 +30,7 @@ const ERROR_STATUS = 2;
 
 const NAME = 'weir-client';
 
-/** What is recorded about one call. */
+/** The record of one call. */
 export interface CallRecord {
   /** Headers that carry the trace to the service. */
   readonly headers: Readonly<Record<string, string>>;
@@ -47,7 +47,7 @@ export function createTelemetry(api: OpenTelemetryApi, now: () => number): (doma
     const startMs = now();
     const span = tracer.startSpan('weir limit', { kind: CLIENT_SPAN, attributes: { 'weir.domain': domain } });
     const headers: Record<string, string> = {};
-    // The module's own values, which this code only passes on.
+    // Values of the module itself, which are only passed on.
     const context = api.trace.setSpan(api.context.active() as never, span as never);
     api.propagation.inject(context as never, headers);
     return {

@@ -23,7 +23,7 @@ export type {
   UnmatchedDescriptor,
 };
 
-/** An answer that is not 200. */
+/** A response whose status is not 2xx. */
 export class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -51,7 +51,7 @@ export async function call<T>(method: string, path: string, body?: object | stri
     throw new ApiError(0, 'The service cannot be reached.');
   });
   if (response.ok) return (await response.json()) as T;
-  if (response.status === 401 && session.peek()?.role !== undefined) void loadSession(); // the session has ended
+  if (response.status === 401 && session.peek()?.role !== undefined) void loadSession(); // the session has expired
   const { detail } = (await response.json().catch(() => ({}))) as { detail?: string };
   throw new ApiError(response.status, detail ?? `${response.status} ${response.statusText}`);
 }
@@ -76,7 +76,7 @@ export interface ListedLimit {
   readonly on_store_failure: string;
   readonly consistency: string;
   readonly burst?: number;
-  /** When it applies. */
+  /** When the limit applies. */
   readonly active?: string;
   readonly on_change?: string;
   readonly [more: string]: unknown;
@@ -91,7 +91,7 @@ export interface ListedRule {
   readonly unlimited?: boolean;
   readonly replaces?: readonly string[];
   readonly limits: readonly ListedLimit[];
-  /** Which limits apply now, by their places, and when others do. */
+  /** The indexes of the limits that apply now, and when others will. */
   readonly schedule?: { readonly now: readonly number[]; readonly changes_at_ms?: number };
 }
 
@@ -105,7 +105,7 @@ export interface ListedRules {
   readonly reload?: ListedReload;
 }
 
-/** What the last reload did. */
+/** The result of the last reload. */
 export interface ListedReload {
   readonly at_ms: number;
   readonly text: string;

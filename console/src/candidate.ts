@@ -4,12 +4,12 @@ import type { Tally } from '../../src/candidate/report.ts';
 import type { Problem } from '../../src/rules/problem.ts';
 import { call, get } from './api.ts';
 
-/** `file` is absent where it is of the text that was sent. */
+/** Without `file`, the problem is in the submitted text. */
 export type TextProblem = Omit<Problem, 'file' | 'line'> & { readonly file?: string; readonly line?: number };
 
 export interface FoundProblems {
   readonly problems: readonly TextProblem[];
-  /** Those that are not listed. */
+  /** The number of problems that are not listed. */
   readonly moreProblems: number;
 }
 
@@ -39,7 +39,7 @@ export interface TriedCandidate extends FoundProblems {
   readonly domains: readonly string[];
   readonly ruleCount: number;
   readonly sample: number;
-  /** When the figures began; null: it is not tried yet. */
+  /** The start of the figures; null: the candidate is not in use yet. */
   readonly since: string | null;
   readonly dropped: { readonly behind: number; readonly overload: number };
   readonly evicted: number;

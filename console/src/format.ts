@@ -1,7 +1,7 @@
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
-/** `1,234`, `12.3k`. Below 10 one decimal, where there is one. */
+/** `1,234`, `12.3k`. Below 10: at most one decimal. */
 export function count(value: number): string {
   if (value >= 1_000_000) return `${oneDecimal.format(value / 1_000_000)}M`;
   if (value >= 100_000) return `${whole.format(value / 1_000)}k`;
@@ -12,7 +12,7 @@ export const exact = (value: number): string => whole.format(value);
 
 export const percent = (share: number): string => `${whole.format(share * 100)} %`;
 
-/** The share of a limit that is used. Some algorithms count refused hits, too. */
+/** The used share of a limit. May exceed it, since some algorithms count refused hits, too. */
 export const usedShare = (share: number): string => (share > 1 ? '> 100 %' : percent(share));
 
 export function bytes(value: number): string {
@@ -33,7 +33,7 @@ const spans = [
   ['s', 1_000],
 ] as const;
 
-/** A duration with its two largest units: `2 min 5 s`. */
+/** A duration in its two largest units: `2 min 5 s`. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.max(Math.round(ms), 0)} ms`;
   let left = Math.round(ms / 1_000) * 1_000;
@@ -59,10 +59,10 @@ export function time(atMs: number): string {
 
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** Characters that change how text around them is shown, or cannot be seen. */
+/** Characters that are invisible, or that affect the display of text around them. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Text of a caller: characters that cannot be seen are written as `\u202e`. */
+/** A caller's text, with invisible characters written as `\u202e`. */
 export const visible = (text: string): string =>
   text.replace(INVISIBLE, (one) => `\\u${(one.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`);
 
@@ -73,7 +73,7 @@ export function limitText(limit: {
   readonly unit?: string;
   readonly unit_multiplier?: number;
   readonly window_ms: number;
-  /** Hits are reserved first. */
+  /** Set if hits are reserved first. */
   readonly reserve?: unknown;
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;

@@ -24,13 +24,13 @@ export const ruleHistory = signal<ReadonlyMap<string, Readonly<Record<string, re
 
 export const rules = signal<ListedRules | undefined>(undefined);
 
-/** The reader's clock, once a second. */
+/** The browser's clock, updated each second. */
 export const nowMs = signal(Date.now());
 
 const receivedAtMs = signal(0);
 const isOpen = signal(false);
 
-/** How it stands with the stream. */
+/** The state of the stream. */
 export const connection = computed<'connecting' | 'live' | 'stale' | 'disconnected'>(() => {
   if (!snapshot.value) return receivedAtMs.value === 0 && !hasFailed.value ? 'connecting' : 'disconnected';
   if (nowMs.value - receivedAtMs.value < STALE_MS) return 'live';
@@ -40,7 +40,7 @@ const hasFailed = signal(false);
 
 export const silentMs = computed(() => Math.max(nowMs.value - receivedAtMs.value, 0));
 
-/** Begins to follow the service. */
+/** Starts the event stream and the polls of the service. */
 export function startLive(): void {
   setInterval(() => {
     nowMs.value = Date.now();
@@ -49,13 +49,13 @@ export function startLive(): void {
   let role = session.peek()?.role;
   session.subscribe((now) => {
     if (now?.role === role) return;
-    role = now?.role; // another client sees other values
+    role = now?.role; // another role sees other values
     close();
     close = openStream(onMessage);
   });
 }
 
-/** Pages of one browser share a stream by a SharedWorker; where there is none, each has its own. */
+/** Pages of one browser share a stream through a SharedWorker; if that is unsupported, each has its own. */
 function openStream(on: (message: StreamMessage) => void): () => void {
   const url = new URL('../api/v1/events', location.href).href;
   const kind = session.peek()?.role ?? 'open';
@@ -124,7 +124,7 @@ function append(next: LiveSnapshot): void {
       !rates &&
       (['passed', 'refused', 'held'] as const).every((field) => known?.[field]?.every((value) => value === 0) ?? true);
     if (known && isQuiet) {
-      after.set(rule, known); // nothing to draw anew
+      after.set(rule, known); // no need to draw it again
       continue;
     }
     const last = known?.share?.at(-1) ?? 0;
@@ -151,7 +151,7 @@ async function loadHistory(): Promise<void> {
 }
 
 let isLoadingRules = false;
-/** When other limits of a schedule apply, by the service's clock. */
+/** The next time at which other limits of a schedule apply, by the service's clock. */
 let nextChangeMs = Number.POSITIVE_INFINITY;
 
 async function loadRules(): Promise<void> {

@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 
-/** What the page shows, kept in the fragment of its address, so that it works behind any path. */
+/** The current view, kept in the fragment of the URL, so that the console works under any path. */
 export interface Route {
   readonly view: string;
   readonly params: URLSearchParams;
@@ -18,7 +18,7 @@ export const route = computed<Route>(() => {
 
 export type Params = Readonly<Record<string, string | undefined>>;
 
-/** The address of a view. */
+/** The URL of a view. */
 export function linkTo(view: string, params: Params = {}): string {
   const written = new URLSearchParams();
   for (const [name, value] of Object.entries(params))
@@ -27,7 +27,7 @@ export function linkTo(view: string, params: Params = {}): string {
   return `#/${view}${query === '' ? '' : `?${query}`}`;
 }
 
-/** Changes parameters of the present view without a step in the history. */
+/** Changes parameters of the current view without a history entry. */
 export function replaceParams(params: Params): void {
   const { view, params: known } = route.peek();
   const next = { ...Object.fromEntries(known), ...params };
@@ -43,11 +43,11 @@ export interface Pair {
   readonly value: string;
 }
 
-/** A descriptor in an address. */
+/** A descriptor as a URL parameter. */
 export const pairsParam = (entries: readonly Pair[]): string =>
   JSON.stringify(entries.map(({ key, value }) => [key, value]));
 
-/** Undefined where the address holds none. */
+/** Undefined if the URL has none. */
 export function readPairs(text: string | undefined): readonly Pair[] | undefined {
   if (text === undefined) return undefined;
   try {

@@ -5,7 +5,7 @@ export type StreamMessage =
   | { readonly kind: 'lost' }
   | { readonly kind: 'snapshot'; readonly text: string };
 
-/** How long to wait after an answer that is no stream, such as 503; an interrupted one is resumed by the browser. */
+/** Delay after a response that is no stream, such as 503; the browser itself resumes interrupted streams. */
 const RETRY_MS = 2_000;
 
 /** The part of a SharedWorker's global scope that is used here. */

@@ -1,6 +1,7 @@
 /**
- * Prints the bill of materials as CycloneDX: `npm run --silent sbom`. It names the packages that the bundle includes, and OpenTelemetry,
- * which is optional for the npm package and included in the image. `npm sbom` cannot: to npm, all of them are of development.
+ * Prints the bill of materials as CycloneDX: `npm run --silent sbom`. It lists the bundled packages, and OpenTelemetry,
+ * which is optional for the npm package and included in the image. `npm sbom` cannot do this: to npm, all of them are
+ * development dependencies.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

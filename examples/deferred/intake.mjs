@@ -1,4 +1,4 @@
-// Accepts the requests that were refused: each becomes a job. Envoy sends them here, with method, path, headers and body.
+// Accepts refused requests: each becomes a job. Envoy sends them here, with method, path, headers and body.
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createDeferredQueue } from 'weir-client/bullmq';
@@ -7,7 +7,7 @@ import { connection, line, QUEUE } from './requests.mjs';
 const { queue, add, close } = createDeferredQueue(QUEUE, { connection, ...line });
 queue.on('error', (error) => console.error(error.message));
 
-/** Answers 202 when the request is in the queue, and so will not be lost. */
+/** Answers 202 when the request is in the queue, so that it cannot be lost. */
 async function accept(request, response) {
   const { 'x-user': user = '', 'content-type': contentType, 'idempotency-key': clientKey } = request.headers;
   const chunks = [];
@@ -22,7 +22,7 @@ async function accept(request, response) {
   send(response.setHeader('location', location), 202, { status: 'waiting', location });
 }
 
-/** Says what has become of a request. Only its user may know. */
+/** Returns the status of a request, to its own user only. */
 async function report(request, response) {
   const job = await queue.getJob(request.url.slice('/deferred/'.length));
   if (!job || job.data.user !== (request.headers['x-user'] ?? '')) return send(response, 404, { status: 'unknown' });

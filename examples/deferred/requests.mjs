@@ -1,4 +1,4 @@
-// What the intake and the worker must have in common.
+// Settings that the intake and the worker must share.
 
 export const connection = { host: process.env.REDIS_HOST ?? '127.0.0.1', port: Number(process.env.REDIS_PORT ?? 6379) };
 

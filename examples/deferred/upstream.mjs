@@ -1,4 +1,4 @@
-// What is protected: takes orders, each once. A real one keeps the keys where it keeps the orders, in one transaction.
+// The protected service: accepts each order once. A real one stores keys and orders in one transaction.
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 

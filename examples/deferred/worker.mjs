@@ -7,7 +7,7 @@ const client = createClient({ target: process.env.WEIR ?? 'localhost:8081' });
 const lockMs = Number(process.env.LOCK_MS ?? 30_000);
 const upstream = process.env.UPSTREAM ?? 'http://localhost:8000';
 
-/** A request is sent again if this process dies: the upstream drops an idempotency key that it has seen. */
+/** A request is sent again if this process dies: the upstream ignores an idempotency key that it has seen. */
 async function send({ data: { user, method, path, contentType, idempotencyKey, body } }) {
   const headers = {
     'x-user': user,
@@ -25,7 +25,7 @@ const { worker, close } = createDeferredWorker(QUEUE, send, {
   ...line,
   client,
   concurrency: 20,
-  // After a worker was killed, what it ran starts again when its lock has expired, and that is noticed.
+  // Jobs of a killed worker start again when their locks have expired and a check has noticed it.
   lockDuration: lockMs,
   stalledInterval: lockMs,
   maxAgeMs: 3_600_000,

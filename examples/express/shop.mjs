@@ -1,11 +1,11 @@
-// A backend that limits its requests by itself, without a proxy.
+// A backend that limits its own requests, without a proxy.
 import express from 'express';
 import { createClient } from 'weir-client';
 import { rateLimit } from 'weir-client/express';
 
 const client = createClient({ target: process.env.WEIR ?? 'localhost:8081', timeoutMs: 50, onError: 'local' });
 
-/** Customers are counted by their key, everyone else by address. A real shop checks the key first. */
+/** Counts customers by API key, and everyone else by address. A real shop validates the key first. */
 const key = (request, address) => {
   const apiKey = request.get('x-api-key');
   return apiKey ? { api_key: apiKey } : { remote_address: address };
@@ -16,7 +16,7 @@ const limited = rateLimit({ client, domain: 'shop', key });
 const costly = rateLimit({ client, domain: 'shop', key, cost: () => 10 });
 
 const app = express();
-app.set('trust proxy', Number(process.env.PROXIES ?? 0)); // how many proxies are in front
+app.set('trust proxy', Number(process.env.PROXIES ?? 0)); // the number of proxies in front
 app.get('/health', (_, response) => void response.send('ok\n')); // not limited
 app.get('/items', limited, (_, response) => void response.json(['scarf', 'hat']));
 app.get('/report', costly, (_, response) => void response.json({ sold: 3 }));

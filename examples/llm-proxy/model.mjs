@@ -1,4 +1,4 @@
-// In place of a language model: counts, one number every few milliseconds. `count to 20`
+// Simulates a language model that can only count, one number every few milliseconds. `count to 20`
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,7 @@ const PAUSE_MS = Number(process.env.PAUSE_MS ?? 50);
 const PROMPT_TOKENS = 3;
 
 const server = createServer(async (request, response) => {
-  const body = await json(request).catch(() => undefined); // the client may have gone away
+  const body = await json(request).catch(() => undefined); // the client may have disconnected
   if (!body) return response.writeHead(400).end('expected JSON\n');
   const { messages, max_tokens: maxTokens = 500, stream_options: options } = body;
   const [, asked] = /^count to (\d+)$/.exec(messages.at(-1).content) ?? [];

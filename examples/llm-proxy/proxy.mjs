@@ -1,4 +1,4 @@
-// Passes requests on to a language model, for each tenant up to its tokens per minute.
+// Forwards requests to a language model, for each tenant up to its tokens per minute.
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { createClient } from 'weir-client';
@@ -10,16 +10,16 @@ const MAX_ANSWER_MS = 50_000;
 
 const weir = createClient({ target: process.env.WEIR ?? 'localhost:8081' });
 
-/** Reserves what the request may cost, and commits what it has cost, however it ends. */
+/** Reserves the possible cost of the request, and commits the actual cost when it ends, even if it fails. */
 async function chat(request, response) {
-  const tenant = request.headers['x-tenant']; // a real proxy has it from the credentials
+  const tenant = request.headers['x-tenant']; // a real proxy derives it from the credentials
   if (!tenant) return send(response, 401, 'expected x-tenant');
   const body = await json(request).catch(() => undefined);
   if (typeof body !== 'object' || !Array.isArray(body?.messages)) return send(response, 400, 'expected messages');
   const outcome = await weir.reserve('llm', { tenant }, expectedTokens(body)).catch(() => undefined);
   if (!outcome) return send(response.setHeader('retry-after', '1'), 503, 'tokens cannot be counted');
   if (!outcome.ok) {
-    // Without a time, the request is larger than its limit.
+    // Without a time, the request can never pass: it is larger than its limit.
     if (outcome.retryAfterMs === undefined) return send(response, 413, 'the request may cost too many tokens');
     response.setHeader('retry-after', String(Math.ceil(outcome.retryAfterMs / 1_000)));
     return send(response, 429, 'no tokens left');
@@ -33,14 +33,14 @@ async function chat(request, response) {
   }
 }
 
-/** Streams the answer. Ends the request to the model when its client goes away. */
+/** Streams the answer. Aborts the request to the model when the client disconnects. */
 async function passOn(body, response, meter) {
   const gone = new AbortController();
   const leave = () => gone.abort();
   response.once('close', leave);
   const upstream = await fetch(`${UPSTREAM}/v1/chat/completions`, {
     method: 'POST',
-    // An idle connection may be closed just when it is used again, and a POST must not be sent twice.
+    // An idle connection may be closed just when it is reused, and a POST must not be sent twice.
     headers: { 'content-type': 'application/json', connection: 'close' },
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
     signal: AbortSignal.any([gone.signal, AbortSignal.timeout(MAX_ANSWER_MS)]),

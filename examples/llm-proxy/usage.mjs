@@ -1,14 +1,14 @@
-// What a streamed answer has cost so far.
+// Estimates the cost of a request, and measures that of its streamed answer.
 
 const CHARACTERS_PER_TOKEN = 4;
 
-/** What a request will cost at most, roughly: its messages, and the longest answer that it allows. */
+/** The approximate maximum cost of a request: its messages, and the longest answer that it allows. */
 export function expectedTokens({ messages = [], max_tokens: maxTokens = 500 }) {
   const characters = messages.reduce((sum, { content = '' }) => sum + content.length, 0);
   return Math.ceil(characters / CHARACTERS_PER_TOKEN) + maxTokens;
 }
 
-/** Counts the tokens of an answer while it passes: the usage that the model sends at its end, or else its events. */
+/** Counts the tokens of an answer as it is streamed: the usage that the model sends at the end, or else its events. */
 export function createMeter() {
   const decoder = new TextDecoder();
   let rest = '';
@@ -25,7 +25,7 @@ export function createMeter() {
         else events++;
       }
     },
-    /** An answer that was cut off has sent no usage. */
+    /** An interrupted answer has no usage. */
     used: () => total ?? events,
   };
 }

@@ -1,11 +1,11 @@
-// Sends webhooks when Weir admits them. Start as many of it as you like.
+// Sends webhooks when Weir admits them. Any number of these workers can run.
 import { createClient } from 'weir-client';
 import { createDeferredWorker } from 'weir-client/bullmq';
 import { connection, line, QUEUE } from './webhooks.mjs';
 
 const client = createClient({ target: process.env.WEIR ?? 'localhost:8081' });
 
-/** A webhook is sent again if no answer arrives, or if this process dies: its receiver drops an id that it has seen. */
+/** A webhook is sent again if no answer arrives, or if this process dies: the receiver ignores an id that it has seen. */
 async function send({ id, data: { url, event } }) {
   const headers = { 'content-type': 'application/json', 'idempotency-key': id };
   const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(event) });

@@ -8,7 +8,7 @@ import { githubSlug } from '../slug.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const REPOSITORY = 'https://github.com/weir-rls/weir';
 
-/** The site is docs/ as it is on GitHub; only the first page gets a head of its own. */
+/** The site shows docs/ as on GitHub, plus a head on the first page. */
 export default defineConfig({
   srcDir: '../docs',
   outDir: 'dist',
@@ -29,7 +29,7 @@ export default defineConfig({
     languageAlias: { ndjson: 'json' },
     config: (markdown) => {
       repositoryLinks(ROOT, REPOSITORY)(markdown);
-      // a table scrolls inside of its frame; the page never does
+      // a wide table scrolls inside its frame; the page never scrolls sideways
       markdown.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
       markdown.renderer.rules.table_close = () => '</table></div>\n';
     },

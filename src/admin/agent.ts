@@ -13,16 +13,16 @@ import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
-/** What the admin API asks each process that answers requests. */
+/** The questions that the admin API asks each process that answers requests. */
 export type AgentQuestion =
   | { readonly kind: 'explain'; readonly request: WireRequest }
   | { readonly kind: 'unmatched' }
-  /** `rules`: only of so many, those with the highest totals. `rule`: of this one alone. */
+  /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
   | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
   | { readonly kind: 'refusals' }
-  /** Follow these overrides, and no others. */
+  /** Replace the overrides in force by these. */
   | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
-  /** The counters are new. */
+  /** These counters have been reset. */
   | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
   /** The counters may have room again. */
   | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
@@ -30,31 +30,31 @@ export type AgentQuestion =
   | { readonly kind: 'quotas'; readonly query: QuotaQuery }
   /** At most this many counters that sites share. */
   | { readonly kind: 'sites'; readonly count: number }
-  /** What the candidate would change: so many keys of each rule. `rule`: of this one alone. */
+  /** What the candidate would change, with at most `keys` keys of each rule. `rule`: of this rule alone. */
   | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
-  /** What has arrived since the last such question, of the keys in this sample. */
+  /** The arrivals since the last such question, of the keys in this sample. */
   | ({ readonly kind: 'arrivals' } & ArrivalSample)
-  /** Record requests until then, in milliseconds since the epoch; absent: as before. */
+  /** Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. */
   | { readonly kind: 'record'; readonly untilMs?: number };
 
 export type AgentReply =
   | { readonly kind: 'explain'; readonly explanation: ExplainAnswer }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
-  /** Undefined: none are kept. */
+  /** Undefined: no refusals are kept. */
   | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
   | { readonly kind: 'overrides' }
   | { readonly kind: 'forget' }
   | { readonly kind: 'recheck' }
-  /** Undefined: none are served. */
+  /** Undefined: RLQS is off. */
   | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
   /** Undefined: this is the only site. */
   | { readonly kind: 'sites'; readonly report: SharedReport | undefined }
-  /** Undefined: none is tried. */
+  /** Undefined: no candidate is being tried. */
   | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
   /** Undefined: arrivals are not followed. */
   | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
-  /** Until when requests are recorded; undefined: there is no directory for it. */
+  /** When the recording ends; undefined: RECORD_TO is not set. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
 /** The reply to a kind of question. */
@@ -75,26 +75,26 @@ export interface NamedReply<R extends AgentReply = AgentReply> {
 
 export interface AgentOptions extends ExplainOptions {
   readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
-  /** What the tables of top keys may take; 0: none are kept. */
+  /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;
-  /** Refusals that are kept; 0: none. */
+  /** The number of refusals kept; 0: none. */
   readonly refusals: number;
   readonly clock: Clock;
-  /** Records requests until a time, if given; returns until when it does. Absent: there is no directory for it. */
+  /** Sets the end of the recording, if given, and returns it. Absent: RECORD_TO is not set. */
   readonly record?: ((untilMs: number | undefined) => number) | undefined;
-  /** Takes what has arrived; absent: arrivals are not followed. */
+  /** Takes the arrivals since the last call; absent: arrivals are not followed. */
   readonly arrivals?: ((sample: ArrivalSample) => ArrivalBatch) | undefined;
-  /** Absent: no quotas are served. */
+  /** Absent: RLQS is off. */
   readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
   /** Counters that sites share; absent: this is the only site. */
   readonly sites?: ((count: number) => Promise<SharedReport>) | undefined;
-  /** What the candidate would change; undefined: none is tried. */
+  /** What the candidate would change; undefined: no candidate is being tried. */
   readonly candidate: (keys: number, rule?: string) => TrialReport | undefined;
-  /** Calls the function now and then, until the returned one is called. */
+  /** Calls the function at an interval, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** What one process keeps for operators, and answers them. */
+/** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
   readonly #options: AgentOptions;
   readonly #unmatched: Unmatched;
@@ -116,7 +116,7 @@ export class AdminAgent {
     this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
   }
 
-  /** To be called with each answer, after it has left. */
+  /** To be called with each answer after it has been sent. */
   answered({ domain, descriptors }: WireRequest, answer: Answer): void {
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);

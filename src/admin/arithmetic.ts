@@ -11,16 +11,16 @@ export interface Standing {
   readonly hits: number;
 }
 
-/** What an algorithm's counter holds, in its own unit, and what makes it up. */
+/** The content of a counter, in the algorithm's own unit, and its parts. */
 interface Account {
-  /** The terms that are added: `7 × 0.35`, `3`. */
+  /** The terms of the sum: `7 × 0.35`, `3`. */
   readonly terms: readonly string[];
   readonly used: number;
-  /** Beyond the capacity, for requests that may be held. */
+  /** Room beyond the capacity for requests that may be delayed. */
   readonly mayOwe?: number;
 }
 
-/** Of an algorithm that is not here, what was used is reported as one number. */
+/** For an algorithm without an entry, the hits used are reported as one number. */
 type Accounts = {
   readonly [N in AlgorithmName]?: (
     limit: Extract<Limit, { algorithm: N }>,
@@ -29,7 +29,7 @@ type Accounts = {
   ) => Account;
 };
 
-/** The hits of a counter that are reported whole. */
+/** A counter whose hits are reported as one number. */
 function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
   const used = usedOf(limit, state, nowMs);
   return { terms: [text(used)], used };
@@ -58,7 +58,7 @@ const accounts: Accounts = {
   token_bucket: inBucket,
   leaky_bucket: inBucket,
   in_flight(limit, state, nowMs) {
-    const used = usedOf(limit, state, nowMs) - ownSlots(limit, state, nowMs); // a request takes its slots once
+    const used = usedOf(limit, state, nowMs) - ownSlots(limit, state, nowMs); // own slots are not counted twice
     return { terms: [text(used)], used };
   },
   reservation(limit, state, nowMs) {
@@ -76,7 +76,7 @@ const accounts: Accounts = {
 
 const MAX_TERMS = 6;
 
-/** What was spent of a bucket and has not come back: exact to what comes back in a millisecond. */
+/** Hits spent and not yet refilled, to the millisecond. */
 function inBucket(
   limit: Extract<Limit, { burst: number; maxDelayMs: number }>,
   state: State | undefined,
@@ -88,7 +88,7 @@ function inBucket(
   return { terms: [text(used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
 }
 
-/** A counter as it stands. */
+/** A counter as it is, without spending hits. */
 export function describe(limit: Limit, state: State | undefined, nowMs: number) {
   const { step, describe: describeStep } = algorithmFor(limit);
   const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false);
@@ -99,10 +99,10 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
   describe(limit, state, nowMs).hitsBefore;
 
 /**
- * How a limit came to its decision, as a sum: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Hits and what was used before them
- * against what the limit admits.
+ * The arithmetic behind a limit's decision: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Compares the hits used before and those of
+ * the request with what the limit admits.
  *
- * @param isOver  as it was decided: rounding may make the sum say otherwise by a fraction
+ * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
 export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isOver: boolean): string {
   const account = accounts[limit.algorithm] as typeof whole | undefined; // the row of its own kind

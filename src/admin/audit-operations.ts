@@ -3,7 +3,7 @@ import type { Audit } from './audit.ts';
 import { pageSize } from './parameters.ts';
 import { object } from './schema.ts';
 
-/** The list of what operators changed. */
+/** Lists the changes that operators made. */
 export function auditOperations(log: Pick<Audit, 'latest'>): readonly ApiOperation[] {
   return [
     operation({

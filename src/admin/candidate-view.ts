@@ -4,17 +4,17 @@ import { countProblems, type Problem } from '../rules/problem.ts';
 import { rfc3339 } from './times.ts';
 import { describeTop } from './top-keys.ts';
 
-/** How a candidate is tried. */
+/** The settings of a trial. */
 export interface TrialTerms {
   readonly sample: number;
-  /** In all processes together. */
+  /** For all processes in total. */
   readonly maxInFlight: number;
 }
 
 const MAX_PROBLEMS = 200;
 const MAX_SHOWN_RULES = 500;
 
-/** Problems of rules, so many at most; a posted text has no name. */
+/** At most `MAX_PROBLEMS` problems; those of a posted text have no file. */
 export const shownProblems = (problems: readonly Problem[]) => ({
   problems: problems.slice(0, MAX_PROBLEMS).map(({ file, ...problem }) => ({
     ...(file !== POSTED_NAME && { file }),
@@ -27,8 +27,8 @@ export const shownProblems = (problems: readonly Problem[]) => ({
  * The candidate as the API shows it.
  *
  * @param path  `CANDIDATE_RULES_PATH`
- * @param report  of all processes; undefined: none tries it yet
- * @param hash  how callers' values are shown; undefined: as they are
+ * @param report  merged from all processes; undefined: no process tries it yet
+ * @param hash  hashes callers' values; undefined: they are shown unchanged
  */
 export function showCandidate(
   {

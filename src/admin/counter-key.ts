@@ -4,7 +4,7 @@ import { atTime, type Entry, match } from '../rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { withIds } from '../rules/with-ids.ts';
 
-/** A counter, and the limit whose it is. */
+/** A counter, and the limit that it belongs to. */
 export interface KnownCounter {
   readonly key: CounterKey;
   readonly domain: string;
@@ -14,12 +14,12 @@ export interface KnownCounter {
 }
 
 /**
- * Finds the limit whose counter a key names, by the rules in force. Undefined where it is no counter of theirs, or its
+ * Finds the limit whose counter a key names, under the rules in force. Undefined if no rule has the counter, or its
  * name is too long to be kept in the key.
  *
  * @param key      as `createCounterKeys` makes it
- * @param decider  its clock: of limits that share the counter, the one that applies now is found; and its counters:
- * those of a candidate have other names
+ * @param decider  its clock selects, among limits that share the counter, the one that applies now; its `counters` make
+ * the keys: a candidate's counters have other names
  */
 export function counterOf(
   rules: RuleTree,
@@ -46,7 +46,7 @@ export function counterOf(
   return undefined;
 }
 
-/** The texts from a bar to the end, each behind its length; undefined where there is anything else. */
+/** The texts from a bar to the end, each preceded by its length; undefined if there is anything else. */
 export function textsOf(key: string, bar: number): readonly string[] | undefined {
   const texts: string[] = [];
   for (let at = bar; at < key.length; ) {

@@ -3,10 +3,10 @@ import { isSameName, type TopName } from './top-name.ts';
 const NONE = -1;
 const LEAST_BUCKETS = 8;
 
-/** Finds the number of a name: a hash table with chains, which needs no text that joins the parts of a name. */
+/** Maps names to numbers: a hash table with chains, which avoids joining the parts of a name into one text. */
 export class NameIndex {
   readonly #names: TopName[] = [];
-  /** The next in the chain of each. */
+  /** For each number, the next in its chain. */
   readonly #next: number[] = [];
   #buckets = new Int32Array(LEAST_BUCKETS).fill(NONE);
 
@@ -14,7 +14,7 @@ export class NameIndex {
     return this.#names.length;
   }
 
-  /** @returns -1  it has none */
+  /** @returns -1 if it is not there */
   find(name: TopName): number {
     let number = this.#buckets[this.#bucketOf(name)] ?? NONE;
     while (number !== NONE && !isSameName(this.#nameAt(number), name)) number = this.#next[number] ?? NONE;
@@ -31,7 +31,7 @@ export class NameIndex {
     return number;
   }
 
-  /** Gives the number to another name. @returns the name that had it */
+  /** Gives the number to another name. @returns the previous name */
   replace(number: number, name: TopName): TopName {
     const old = this.#nameAt(number);
     this.#unlink(number, old);
@@ -40,7 +40,7 @@ export class NameIndex {
     return old;
   }
 
-  /** By their numbers. */
+  /** In the order of their numbers. */
   names(): readonly TopName[] {
     return this.#names;
   }

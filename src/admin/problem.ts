@@ -8,7 +8,7 @@ export interface Flaw {
 }
 
 /**
- * An answer of 4xx or 5xx.
+ * A 4xx or 5xx response.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9457
  */
@@ -43,7 +43,7 @@ const titles: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** A message quotes the request: this many characters of it are sent. */
+/** The most characters sent of a message: it quotes the request. */
 const MAX_DETAIL_LENGTH = 1_000;
 
 export const problemPage = ({ status, message, flaws, headers }: ApiProblem): Page => ({

@@ -1,7 +1,7 @@
 import { mergeTop, SpaceSaving, slotBytes, TABLE_BYTES, type TopList } from './space-saving.ts';
 import type { TopName } from './top-name.ts';
 
-/** Memory that several tables share. */
+/** A memory budget that several tables share. */
 export class ByteBudget {
   readonly #maxBytes: number;
   #usedBytes = 0;
@@ -18,24 +18,24 @@ export class ByteBudget {
     return this.#usedBytes + bytes <= this.#maxBytes;
   }
 
-  /** @param bytes  below 0: they are free again */
+  /** @param bytes  below 0: frees memory */
   change(bytes: number): void {
     this.#usedBytes += bytes;
   }
 }
 
-/** Tables of the last minute: each counts for `SLOT_MS`. */
+/** The number of tables that cover the last minute, and the time that each counts. */
 export const WINDOW_SLOTS = 6;
 export const SLOT_MS = 10_000;
 
-/** The most frequent keys of the last minute: tables of ten seconds, of which the oldest is dropped whole. */
+/** The most frequent keys of the last minute: tables of ten seconds each, of which the oldest is dropped as a whole. */
 export class RotatingTop {
   readonly #capacity: number;
   readonly #budget: ByteBudget;
-  /** The newest first; undefined: nothing was counted in its time. */
+  /** The newest first; undefined: nothing was counted in its ten seconds. */
   #tables: (SpaceSaving | undefined)[] = [undefined];
 
-  /** @param capacity  counters of one table */
+  /** @param capacity  the most keys of one table */
   constructor(capacity: number, budget: ByteBudget) {
     this.#capacity = capacity;
     this.#budget = budget;
@@ -45,7 +45,7 @@ export class RotatingTop {
     return this.#counted.length === 0;
   }
 
-  /** All that was counted. */
+  /** The sum of all counts. */
   get total(): number {
     return this.#counted.reduce((sum, { total }) => sum + total, 0);
   }
@@ -54,7 +54,7 @@ export class RotatingTop {
     return this.#tables.filter((table) => table !== undefined);
   }
 
-  /** @returns false  there is no room for even one key */
+  /** @returns false if there is no room for even one key */
   add(name: TopName, by: number): boolean {
     const table = this.#tables[0];
     if (table?.addToKnown(name, by)) return true;

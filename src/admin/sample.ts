@@ -1,43 +1,44 @@
 import { WINDOW_SLOTS } from './rotating-top.ts';
 
-/** Of ten seconds so many requests are counted before any is skipped. */
+/** The requests counted in each ten seconds before any is skipped. */
 export const EXACT = 20_000;
-/** Of ten seconds that have more, up to so many are counted, and at least half of it. */
+/** If ten seconds have more requests, between half of this number and this number are counted. */
 export const SAMPLED = 10_000;
 
 /**
- * Chooses what is counted, so that counting takes no more time at high rates. Of ten seconds, 20,000 requests are
- * counted. Then one hit of each 4 is, as 4, then one of each 8, and so on. Ten seconds behind them begin with the ratio
- * at which the last ones would have had 5,000 to 10,000. A request is in the sample as often as hits of it are.
+ * Chooses the requests to count, so that counting takes no more time at high rates. In each ten seconds, 20,000
+ * requests are counted. After them, one hit in 4 is counted, with a weight of 4, then one in 8, and so on. The next ten
+ * seconds begin with the ratio that would have counted 5,000 to 10,000 of the previous ones. A request counts as many
+ * times as it has hits in the sample.
  *
- * Each block of `oneIn` hits has one that is counted, at a random place of its own, so that periodic traffic is counted
- * as any other. Hence an estimate is a sum over independent blocks, each of which adds `oneIn` at most, and of n hits
- * its variance is `oneIn` × n at most: see `samplingError`.
+ * Each block of `oneIn` hits has one counted hit, at a random place, so that periodic traffic is counted like any
+ * other. Hence an estimate is a sum over independent blocks, each of which adds at most `oneIn`, and the variance for n
+ * hits is at most `oneIn` × n: see `samplingError`.
  */
 export class Sample {
   readonly #random: () => number;
   #oneIn = 1;
-  /** Hits to skip before the next one that is counted. */
+  /** Hits to skip before the next counted hit. */
   #skips = 0;
-  /** Hits of its block that follow it. */
+  /** Hits of the current block that follow its counted hit. */
   #rest = 0;
-  /** Sum of `oneIn` over the requests that were counted in these ten seconds. */
+  /** The sum of `oneIn` over the requests counted in these ten seconds. */
   #load = 0;
   /** The highest `oneIn` of each ten seconds in the window, the newest first. */
   readonly #highest: number[] = [1];
 
-  /** @param random  from 0 to below 1 */
+  /** @param random  returns 0 to below 1 */
   constructor(random: () => number = Math.random) {
     this.#random = random;
   }
 
-  /** In no part of the last minute fewer than one hit in so many were counted; 1: every one was. */
+  /** At all times of the last minute, at least one hit in this many was counted; 1: every hit was. */
   get oneIn(): number {
     return Math.max(...this.#highest);
   }
 
   /**
-   * The number of hits to count a request as; 0: it is not in the sample.
+   * The weight to count a request with; 0: it is not in the sample.
    *
    * @param hits  1 or more
    */
@@ -58,7 +59,7 @@ export class Sample {
     this.#startBlock(0);
   }
 
-  /** Counts a request which has the hit that is next, and maybe hits of the blocks behind it. */
+  /** Counts a request that contains the next counted hit, and maybe counted hits of later blocks. */
   #pick(hits: number): number {
     const oneIn = this.#oneIn;
     this.#load += oneIn;
@@ -79,14 +80,14 @@ export class Sample {
     return (picks + 1) * oneIn;
   }
 
-  /** @param left  hits of the current block that are still to come: none of them is counted */
+  /** @param left  the remaining hits of the current block: none of them is counted */
   #finishBlock(left: number): void {
     if (this.#load >= EXACT) while (this.#load >= SAMPLED * this.#oneIn) this.#oneIn *= 2;
     this.#highest[0] = this.#oneIn;
     this.#startBlock(left);
   }
 
-  /** @param gap  hits before the block; below 0: of the block, that have come */
+  /** @param gap  hits before the block; below 0: hits of the block that have already arrived */
   #startBlock(gap: number): void {
     const place = Math.floor(this.#random() * this.#oneIn);
     this.#skips = gap + place;

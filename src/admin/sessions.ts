@@ -13,16 +13,16 @@ export interface Session {
 
 const LIFETIME_MS = 12 * 60 * 60 * 1_000;
 
-/** Beyond these the oldest ends. */
+/** If there are more, the oldest session ends. */
 const MAX_SESSIONS = 1_000;
 
-/** Sign-ins by token. They are kept in this process and end with it. Only the hash of a cookie is kept. */
+/** The sessions of signed-in browsers. They end with this process, which keeps only the hash of each cookie. */
 export class Sessions {
   readonly #clock: Clock;
   readonly #cookie: string;
   readonly #byHash = new Map<string, Session>();
 
-  /** @param port  of the server: browsers share cookies among the ports of a host, so the name has it */
+  /** @param port  the server's, for the cookie's name: browsers share cookies between the ports of a host */
   constructor(clock: Clock, port: number) {
     this.#clock = clock;
     this.#cookie = `weir_session_${port}`;
@@ -57,7 +57,7 @@ export class Sessions {
     return this.#cookieOf('', 0, request);
   }
 
-  /** Without `Path` the cookie belongs to the folder of its request, whatever prefix a proxy puts before it. */
+  /** Without `Path`, the cookie applies to the folder of its request, whatever prefix a proxy adds. */
   #cookieOf(value: string, maxAgeSeconds: number, { socket, headers }: IncomingMessage): string {
     const isTls = 'encrypted' in socket || headers['x-forwarded-proto'] === 'https';
     const secure = isTls ? '; Secure' : '';

@@ -1,6 +1,6 @@
 import { hashed } from '../hashed.ts';
 
-/** How a value that a caller sent is shown. */
+/** Turns a value that a caller sent into the text to show. */
 export type Shown = (value: string) => string;
 
 /** @param hashKeys  `HASH_KEYS` */

@@ -10,19 +10,19 @@ import { counterOf } from './counter-key.ts';
 import type { AdminOptions } from './options.ts';
 import { type Shown, shownBy } from './shown-value.ts';
 
-/** What one site has of a shared limit, as far as the site that answers knows. Whole hits, of a bucket tokens. */
+/** One site's part of a shared limit, as far as the answering site knows. In whole hits; for a bucket, in tokens. */
 export interface SitePortion {
   readonly site: string;
-  /** Its equal part of the limit. */
+  /** The site's equal part of the limit. */
   readonly base: number;
-  /** What the site that answers has given to it in this window, less what it has taken; of itself the reverse. */
+  /** Hits that the answering site gave to this one in this window, less those it took; for itself the reverse. */
   readonly moved: number;
-  /** Base and moved hits: what it may admit in the window. Of a bucket the base: moved tokens are used, or refilled. */
+  /** Base plus moved: the hits that it may admit in a window. A bucket's base: moved tokens are used, or refilled. */
   readonly share: number;
-  /** Absent: it has not answered in this window. */
+  /** Absent: the site has not answered in this window. */
   readonly used?: number;
   readonly usedMsAgo?: number;
-  /** `SITE_LOST`: the others have its part. */
+  /** The site is in `SITE_LOST`: the other sites have its part. */
   readonly isLost?: true;
 }
 
@@ -36,15 +36,15 @@ export interface ListedShare {
   readonly limit: string;
   readonly algorithm: string;
   readonly mode: 'escrow' | 'optimistic';
-  /** `mode: optimistic`: this site has used up what it may admit in advance, and goes on as with escrow. */
+  /** `mode: optimistic`: this site has used up its advance, and continues as with escrow. */
   readonly hasFallenBack: boolean;
-  /** What all sites together may admit at once: the hits of a window, the burst of a bucket. */
+  /** The most hits that all sites together may admit at once: the hits of a window, or the burst of a bucket. */
   readonly total: number;
-  /** What this site may still admit, in advance as well. */
+  /** The hits that this site may still admit, including those in advance. */
   readonly left: number;
-  /** Until the window ends; of a bucket, until what was moved is void. */
+  /** The time until the window ends; for a bucket, until moved tokens expire. */
   readonly leftMs: number;
-  /** By how much the limit is exceeded, as a part of it; absent: not all sites have said what they have used. */
+  /** The excess over the limit, as a fraction of it; absent: not all sites have reported their use. */
   readonly errorRatio?: number;
   readonly errorBound: number;
   readonly sites: readonly SitePortion[];
@@ -56,7 +56,7 @@ export interface ShareList {
   readonly more: number;
 }
 
-/** Finds the counters that processes exchange, and the rule of each. */
+/** Finds the counters that processes exchange with other sites, and the rule of each. */
 export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hashKeys'> {
   readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
   readonly decider: Parameters<typeof counterOf>[2];
@@ -64,7 +64,7 @@ export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hashKeys'> {
 
 type SitesQuestion = Extract<AgentQuestion, { kind: 'sites' }>;
 
-/** @param names  all sites, in the order of their places */
+/** @param names  all sites, indexed by place */
 export async function listShares(
   { ask, rules, decider, hashKeys }: ShareSources,
   names: readonly string[],
@@ -78,7 +78,7 @@ export async function listShares(
   const limits = counters.slice(0, count).flatMap((counter): ListedShare[] => {
     const known = tree && counterOf(tree, counter.key, decider);
     const limit = known?.limit.limit;
-    if (!known || limit?.algorithm !== 'site_share') return []; // of rules that are no longer in force
+    if (!known || limit?.algorithm !== 'site_share') return []; // its rule is no longer in force
     const { domain, entries, rule } = known;
     const { name } = known.limit.label;
     return [
@@ -96,7 +96,7 @@ export async function listShares(
 const entriesOf = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
   entries.map(({ key, value }) => ({ key, value: shown(value) }));
 
-/** Merges the reports of processes that exchange one counter: the newest answer of each site. */
+/** Merges the reports of processes that exchange the same counter: takes the newest answer of each site. */
 function mergedOf(reports: readonly SharedReport[]): readonly SharedCounter[] {
   const byKey = new Map<string, SharedCounter>();
   for (const one of reports.flatMap(({ counters }) => counters)) {
@@ -119,7 +119,7 @@ const laterOf = (known: SharedPlace | undefined, one: SharedPlace): SharedPlace 
   return known && agoMs(known) < agoMs(one) ? known : one;
 };
 
-/** Describes base, share and use of each site. */
+/** Describes the base, share and use of each site. */
 function describe(
   limit: SiteShareLimit,
   { room, leftMs, sites }: SharedCounter,

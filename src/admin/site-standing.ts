@@ -3,12 +3,12 @@ import type { State } from '../algorithms/limit.ts';
 import type { SiteShareLimit } from '../algorithms/site-share.ts';
 import { advanceOf, baseOf } from '../algorithms/site-share-state.ts';
 
-/** What the site that answers has of a limit that sites share. Whole hits. */
+/** The answering site's part of a limit that sites share. In whole hits. */
 export interface SiteStanding {
-  /** Its part of the limit, and what it may admit in advance besides. */
+  /** Its part of the limit, and the further hits that it may admit in advance. */
   readonly base: number;
   readonly advance: number;
-  /** In this window; of a bucket what has not been refilled, and what it has lent. */
+  /** Hits used in this window; for a bucket, tokens not refilled yet, including those lent. */
   readonly used: number;
   readonly lent: number;
   readonly borrowed: number;
@@ -25,7 +25,7 @@ export function siteStanding(limit: SiteShareLimit, state: State | undefined, no
   return { base: baseOf(limit), advance: advanceOf(limit), used, lent: sumOf(given), borrowed: sumOf(taken) };
 }
 
-/** The terms that make up what a site has used: what was borrowed is below 0. */
+/** The terms of the hits that a site has used; borrowed hits are negative. */
 export function siteTerms({ of }: SiteShareLimit, { used, lent, borrowed }: SiteStanding): readonly string[] {
   if (of === 'token_bucket') return [String(used)];
   return [String(used), ...(lent > 0 ? [`${lent} lent`] : []), ...(borrowed > 0 ? [`-${borrowed} borrowed`] : [])];

@@ -5,23 +5,23 @@ import { encodedName, keptName, nameBytes, type TopName } from './top-name.ts';
 export interface TopEntry {
   /** As `encodedName` writes it. */
   readonly key: string;
-  /** At least as much as was counted. */
+  /** At least the true count. */
   readonly count: number;
-  /** `count` is too high by so much at most. */
+  /** The most by which `count` may be too high. */
   readonly error: number;
 }
 
-/** What a slot takes besides its name, about: numbers in eight arrays, and the name's object. */
+/** Approximate memory of a slot besides its name: numbers in eight arrays, and the name's object. */
 const SLOT_BYTES = 160;
 
 export const slotBytes = (name: TopName): number => SLOT_BYTES + nameBytes(name);
 
-/** What a table takes besides its slots, about, on Node 26: its arrays, and the least that each of them reserves. */
+/** Approximate memory of a table besides its slots, on Node 26: its arrays, with the minimum that each reserves. */
 export const TABLE_BYTES = 1_450;
 
 /**
- * The most frequent keys of a stream, by Space-Saving: `capacity` counters; a key that has none takes over the
- * smallest, with its count as the error. Every key above `minimum` is among them.
+ * The most frequent keys of a stream, by Space-Saving: the number of counters is bounded; a key without one takes over
+ * the smallest, with its count as the error. Every key with a count above `minimum` is listed.
  *
  * @see https://doi.org/10.1007/978-3-540-30570-5_27
  */
@@ -29,7 +29,7 @@ export class SpaceSaving {
   readonly #index = new NameIndex();
   readonly #counts: number[] = [];
   readonly #errors: number[] = [];
-  /** Slots as a heap, the smallest count first, and the place of each slot in it. */
+  /** A heap of slots, the smallest count first, and the position of each slot in it. */
   readonly #heap: number[] = [];
   readonly #places: number[] = [];
   #total = 0;
@@ -39,7 +39,7 @@ export class SpaceSaving {
     return this.#index.size;
   }
 
-  /** All that was counted. */
+  /** The sum of all counts. */
   get total(): number {
     return this.#total;
   }
@@ -48,13 +48,13 @@ export class SpaceSaving {
     return this.#bytes;
   }
 
-  /** A key that is not listed was counted so often at most. */
+  /** The most that a key which is not listed may have been counted. */
   get minimum(): number {
     return this.#isReplacing ? (this.#counts[this.#heap[0] ?? 0] ?? 0) : 0;
   }
   #isReplacing = false;
 
-  /** Adds to the count of a name that is listed. @returns false  it is not */
+  /** Adds to the count of a listed name. @returns false if the name is not listed */
   addToKnown(name: TopName, by: number): boolean {
     const known = this.#index.find(name);
     if (known < 0) return false;
@@ -64,7 +64,7 @@ export class SpaceSaving {
     return true;
   }
 
-  /** Lists a name that is not listed. @param mayGrow  whether it may have a counter of its own */
+  /** Lists a new name. @param mayGrow  whether it may have a counter of its own */
   addNew(name: TopName, by: number, mayGrow: boolean): void {
     this.#total += by;
     if (mayGrow && !this.#isReplacing) this.#append(keptName(name), by);
@@ -134,18 +134,18 @@ export class SpaceSaving {
   }
 }
 
-/** A list of the most frequent keys, and what is known of the others. */
+/** A list of the most frequent keys, with a bound on the others. */
 export interface TopList {
   readonly entries: readonly TopEntry[];
-  /** All that was counted. */
+  /** The sum of all counts. */
   readonly total: number;
-  /** A key that is not in `entries` was counted so often at most. */
+  /** The most that a key which is not in `entries` may have been counted. */
   readonly unlistedAtMost: number;
 }
 
 /**
- * Puts lists together; the bounds hold for the sums. A key that a list does not have may have been counted there as
- * often as `unlistedAtMost` says.
+ * Merges lists; the bounds hold for the sums. A key that is missing from a list may have been counted there up to
+ * `unlistedAtMost` times.
  */
 export function mergeTop(lists: readonly TopList[]): TopList {
   const unlistedAtMost = lists.reduce((sum, list) => sum + list.unlistedAtMost, 0);

@@ -1,20 +1,20 @@
 import { algorithms, capacityOf, type Limit } from '../algorithms/index.ts';
 import type { State } from '../algorithms/limit.ts';
 
-/** A counter's state in the terms of its algorithm, to be drawn before the hits of a request. */
+/** A counter's state before the hits of a request, in the terms of its algorithm, for drawing. */
 export type StateDrawing =
-  /** A bucket that fills with what was spent. */
+  /** A bucket that fills as hits are spent. */
   | { readonly kind: 'level'; readonly capacity: number }
-  /** Parts of the window, the oldest first, each with the hits that count. */
+  /** Parts of the window, the oldest first, each with the hits that still count. */
   | { readonly kind: 'parts'; readonly capacity: number; readonly parts: readonly number[] }
-  /** Hits in the window: how long ago, and how many. The oldest first, the newest `MAX_TICKS`. */
+  /** Hits in the window: their age and number. The newest `MAX_TICKS`, the oldest first. */
   | {
       readonly kind: 'ticks';
       readonly capacity: number;
       readonly windowMs: number;
       readonly ticks: readonly (readonly [agoMs: number, hits: number])[];
     }
-  /** A window that starts anew. */
+  /** A window that starts over when it ends. */
   | { readonly kind: 'window'; readonly capacity: number; readonly windowMs: number };
 
 const MAX_TICKS = 200;

@@ -2,27 +2,27 @@ import { randomInt } from 'node:crypto';
 import { inOnePiece } from '../backends/key.ts';
 import type { Entry } from '../rules/match.ts';
 
-/** What a table counts: a descriptor, in the table of its rule or together with its rule. */
+/** The name that a table counts: a descriptor, or a descriptor together with its rule. */
 export interface TopName {
-  /** Empty: that of the table. */
+  /** Empty: the rule of the table. */
   readonly rule: string;
   readonly entries: readonly Entry[];
-  /** Of the entries. */
+  /** The hash of the entries. */
   readonly hash: number;
-  /** The name is one text as it is: the key of the only entry. */
+  /** The name is a single text: the key of its only entry. */
   readonly isText: boolean;
 }
 
 /** Longer names are cut. */
 const MAX_NAME_LENGTH = 4_096;
 
-/** Between a rule and a descriptor in an encoded name. */
+/** Separates the rule from the descriptor in an encoded name. */
 export const SEPARATOR = '\0';
 
 /** Differs between processes, so that a caller cannot choose descriptors with equal hashes. */
 const SEED = randomInt(2 ** 31);
 
-/** The name of a descriptor in the table of its rule. Nothing is copied unless it is too long. */
+/** The name of a descriptor in its rule's table. Copies nothing unless the descriptor is too long. */
 export function topNameOf(entries: readonly Entry[]): TopName {
   let length = 0;
   for (const { key, value } of entries) length += key.length + value.length;
@@ -35,7 +35,7 @@ export function topNameOfText(text: string): TopName {
   return { rule: '', entries, hash: hashOf(entries), isText: true };
 }
 
-/** The name with texts of its own: those of a request may keep more than themselves alive. */
+/** A copy of the name with its own texts: those of a request may keep larger strings alive. */
 export const keptName = ({ rule, entries, hash, isText }: TopName): TopName => ({
   rule: inOnePiece(rule),
   entries: entries.map(({ key, value }) => ({ key: inOnePiece(key), value: inOnePiece(value) })),
@@ -43,14 +43,14 @@ export const keptName = ({ rule, entries, hash, isText }: TopName): TopName => (
   isText,
 });
 
-/** As one text, in which texts cannot run into one another. */
+/** Encodes the name as one text, unambiguously. */
 export const encodedName = ({ rule, entries, isText }: TopName): string =>
   `${rule === '' ? '' : `${rule}${SEPARATOR}`}${isText ? entries[0]?.key : encodedEntries(entries)}`;
 
 export function isSameName(one: TopName, other: TopName): boolean {
   if (one.hash !== other.hash || one.rule !== other.rule || one.entries.length !== other.entries.length) return false;
   for (let at = 0; at < one.entries.length; at++) {
-    const first = one.entries[at] as Entry; // both have as many
+    const first = one.entries[at] as Entry; // both have the same length
     const second = other.entries[at] as Entry;
     if (first.key !== second.key || first.value !== second.value) return false;
   }
@@ -59,7 +59,7 @@ export function isSameName(one: TopName, other: TopName): boolean {
 
 const ENTRY_BYTES = 96;
 
-/** The memory of a name with texts of its own, about. */
+/** Approximate memory of a name with its own texts. */
 export function nameBytes({ rule, entries }: TopName): number {
   let bytes = 2 * rule.length;
   for (const { key, value } of entries) bytes += ENTRY_BYTES + 2 * (key.length + value.length);

@@ -1,20 +1,20 @@
 import type { MissReason } from '../rules/match.ts';
 
-/** Counts of `weir_unmatched_total`. */
+/** A count of `weir_unmatched_total`. */
 export interface UnmatchedCount {
   readonly domain: string;
   readonly reason: MissReason;
   readonly count: number;
 }
 
-/** Domains beyond so many share one label. */
+/** Domains beyond this number share one label. */
 const MAX_DOMAINS = 100;
 const OTHER = '(other)';
 
-/** How many descriptors met no rule, by domain and reason: each is counted. */
+/** The number of descriptors that met no rule, by domain and reason; not sampled. */
 export class UnmatchedCounts {
   readonly #byDomain = new Map<string, Map<MissReason, { count: number }>>();
-  /** The one that was counted last: mostly the next one, too. */
+  /** The pair that was counted last: the next one is mostly the same. */
   #domain = '';
   #reason: MissReason | undefined;
   #last = { count: 0 };

@@ -6,10 +6,10 @@ import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
 import { warningsOf } from './warnings.ts';
 import { WeightedValues } from './weighted-values.ts';
 
-/** Lengths of intervals, in windows, of which the most hits are reported. */
+/** The intervals, in windows, for which the most hits of a key are reported. */
 const INTERVALS = [1 / 60, 1 / 10, 1 / 2, 1, 10] as const;
 
-/** Advises on one limit, by what was seen of it. */
+/** Advises on one limit, from its observed traffic. */
 export function adviseOn(limit: AdvisedLimit, observed: ObservedRule, options: AdviceOptions): RuleAdvice {
   const { followed, windows, windowMs, refusedHits } = observed;
   const refusal = refusalOf(observed);
@@ -49,13 +49,13 @@ const quantilesOf = (values: { readonly max: number; quantile(part: number): num
   max: values.max,
 });
 
-/** The limit that there is, and the proposed one, as rates in hits a window. */
+/** The current and the proposed limit, as rates in hits a window. */
 const ratesOf = ({ requestsPerUnit }: AdvisedLimit, proposal: Proposal | undefined): readonly number[] =>
   [...new Set([requestsPerUnit, ...(proposal ? [proposal.requestsPerUnit] : [])])]
     .filter((rate) => rate > 0)
     .sort((one, other) => one - other);
 
-/** What limits would do that some keys exceed, the one that there is, and the proposed one. */
+/** The effects of limits: some that keys exceed, the current one and the proposed one. */
 function tableOf(
   { requestsPerUnit }: AdvisedLimit,
   { followed, windows }: ObservedRule,

@@ -1,18 +1,18 @@
 import type { AlgorithmName } from '../algorithms/index.ts';
 
-/** A node on the way down to a rule, as rule files have it. */
+/** A node on the path to a rule, as in rule files. */
 export interface RuleNode {
   readonly key: string;
   /** Absent: any value. */
   readonly value?: string;
 }
 
-/** Which limit the advice is about. */
+/** The limit that the advice is about. */
 export interface AdvisedLimit {
   readonly domain: string;
   readonly rule: string;
   readonly nodes: readonly RuleNode[];
-  /** Its place among the limits of the rule, and how many there are. */
+  /** Its index among the limits of the rule, and their number. */
   readonly at: number;
   readonly of: number;
   /** `60 per minute`. */
@@ -22,11 +22,11 @@ export interface AdvisedLimit {
   readonly requestsPerUnit: number;
   readonly windowMs: number;
   readonly burst?: number;
-  /** It counts, but refuses nothing. */
+  /** The limit counts, but refuses nothing. */
   readonly shadow: boolean;
-  /** Other algorithms cannot stand in for it: its windows have a beginning that others lack, or are leased. */
+  /** No other algorithm can replace its own: its windows start at fixed times, or are leased. */
   readonly keepsAlgorithm: boolean;
-  /** `local_share`: the limit is at least so large. */
+  /** `local_share`: the smallest value that the limit may have. */
   readonly leastLimit: number;
 }
 
@@ -39,7 +39,7 @@ export interface Quantiles {
   readonly max: number;
 }
 
-/** What a limit would do in fixed windows. */
+/** The effect of a limit in fixed windows. */
 export interface TableRow {
   readonly limit: number;
   readonly keysHit: number;
@@ -47,7 +47,7 @@ export interface TableRow {
   readonly is?: 'now' | 'proposed';
 }
 
-/** Keys and a part of all of them, 0 to 1. */
+/** A number of keys, and their share of all keys, 0 to 1. */
 export interface KeyShare {
   readonly keys: number;
   readonly share: number;
@@ -56,14 +56,14 @@ export interface KeyShare {
 export interface Proposal {
   readonly algorithm: AlgorithmName;
   readonly requestsPerUnit: number;
-  /** Of buckets. */
+  /** The burst of a bucket. */
   readonly burst?: number;
-  /** What was seen of it, of the keys that do not stand apart, and of those that do. */
+  /** The keys that the limit would have hit: among the keys that do not stand apart, and among those that do. */
   readonly othersHit: KeyShare;
   readonly apartHit?: KeyShare;
-  /** With 95 % confidence, no larger a part of keys like the others would be hit. */
+  /** With 95 % confidence, the limit would hit at most this share of keys like the others. */
   readonly atMostShare: number;
-  /** Why, a sentence each. */
+  /** Reasons, a sentence each. */
   readonly reasons: readonly string[];
 }
 
@@ -76,38 +76,38 @@ export interface AdviceWarning {
 
 export const grades = ['low', 'medium', 'high'] as const;
 
-/** How sure the advice is. */
+/** The confidence in the advice. */
 export interface Confidence {
   readonly grade: (typeof grades)[number];
   readonly requests: number;
-  /** An estimate where not every key is followed. */
+  /** An estimate unless every key is followed. */
   readonly keys: number;
-  /** One key in so many is followed, beside those with the most hits. */
+  /** One key in this many is followed, in addition to those with the most hits. */
   readonly oneIn: number;
   readonly first: string;
   readonly last: string;
   /** Days with traffic. */
   readonly days: number;
-  /** What limits it, a sentence each. */
+  /** Reasons for the grade, a sentence each. */
   readonly because: readonly string[];
 }
 
-/** What was seen of a limit, and what follows. */
+/** The observed traffic of a limit, and the advice that follows from it. */
 export interface RuleAdvice {
   readonly limit: AdvisedLimit;
   readonly confidence: Confidence;
-  /** Hits of a key in a window, over all windows with hits. */
+  /** Hits of a key in a window: quantiles over all windows with hits. */
   readonly windows: Quantiles;
-  /** Hits of a key in its busiest window, over all keys. */
+  /** Hits of a key in its busiest window: quantiles over all keys. */
   readonly busiest: Quantiles;
-  /** Hits within any interval of a length, at most, over all keys. */
+  /** The most hits of a key within any interval of a length: quantiles over all keys. */
   readonly envelope: readonly (Quantiles & { readonly intervalMs: number })[];
-  /** The burst that keys need at a rate, in hits a window, over all keys. */
+  /** The burst that a key needs at a rate, in hits a window: quantiles over all keys. */
   readonly bursts: readonly (Quantiles & { readonly rate: number })[];
   readonly table: readonly TableRow[];
   readonly refusedNow: { readonly hits: number; readonly keys: KeyShare };
   readonly warnings: readonly AdviceWarning[];
-  /** Absent: too little was seen; see `refusal`. */
+  /** Absent: there was too little traffic; see `refusal`. */
   readonly proposal?: Proposal;
   /** Why nothing is proposed. */
   readonly refusal?: string;
@@ -116,15 +116,15 @@ export interface RuleAdvice {
 /** The advice on all limits. */
 export interface Advice {
   readonly limits: readonly RuleAdvice[];
-  /** Limits that advice is not about, a text each. */
+  /** Limits without advice, a text each. */
   readonly skipped: readonly string[];
 }
 
-/** What the operator accepts. */
+/** The operator's choices. */
 export interface AdviceOptions {
-  /** Part of the keys that do not stand apart which a proposal may hit: above 0, below 1. */
+  /** The share of the keys that do not stand apart which a proposal may hit: above 0, below 1. */
   readonly maxKeysHit: number;
-  /** How a key is shown. */
+  /** Formats a key for display. */
   readonly shownKey: (key: string) => string;
 }
 

@@ -8,7 +8,7 @@ import { countedEntries } from '../rules/match.ts';
 import { clientsOf } from './clients.ts';
 import { isSampled } from './key-sample.ts';
 
-/** What a process answered, as it sends it to the one that sums it up. */
+/** An answered descriptor, as a process sends it to the process that sums up arrivals. */
 export interface LoggedArrival {
   readonly rule: string;
   readonly key: string;
@@ -18,22 +18,22 @@ export interface LoggedArrival {
   readonly client: number | undefined;
 }
 
-/** Arrivals of one key in 2^level, in order of time. */
+/** Arrivals of one key in 2^level, in chronological order. */
 export interface ArrivalBatch {
   readonly level: number;
   readonly arrivals: readonly LoggedArrival[];
 }
 
-/** Which keys are sampled: the same ones in every process. */
+/** The sampled keys, which are the same in every process. */
 export interface ArrivalSample {
   readonly seed: number;
   readonly level: number;
 }
 
-/** Arrivals that wait to be collected: beyond, half of the keys are left out. */
+/** The most arrivals that wait to be collected: beyond it, half of the keys are dropped. */
 export const MAX_WAITING_ARRIVALS = 5_000;
 
-/** Keeps what this process answers until it is collected, which happens once a second. */
+/** Keeps the arrivals at this process until they are collected, once a second. */
 export class ArrivalLog {
   readonly #clock: Clock;
   readonly #keyOf = createCounterKeys('');
@@ -45,7 +45,7 @@ export class ArrivalLog {
     this.#clock = clock;
   }
 
-  /** To be called with each answer, after it has left. */
+  /** Call it with each answer, after the answer was sent. */
   answered({ domain, descriptors }: WireRequest, { verdicts }: Answer): void {
     const sample = this.#sample;
     if (!sample) return;
@@ -55,7 +55,7 @@ export class ArrivalLog {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
       const { rule, limit, hits, decision } = verdict;
-      if (!rule.place) continue; // the request brought the limit along
+      if (!rule.place) continue; // a limit from the request
       const key = subjectOf(this.#keyOf(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
       if (!isSampled(sample.seed, key, sample.level)) continue;
       const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;
@@ -64,7 +64,7 @@ export class ArrivalLog {
     if (this.#arrivals.length > MAX_WAITING_ARRIVALS) this.#raiseTo(sample.level + 1);
   }
 
-  /** What has arrived since the last call; from now on, of no more keys than the sample says. */
+  /** The arrivals since the last call. From now on, only keys of this sample are kept. */
   take({ seed, level }: ArrivalSample): ArrivalBatch {
     this.#sample = this.#sample?.seed === seed ? this.#sample : { seed, level };
     if (level > this.#sample.level) this.#raiseTo(level);

@@ -1,4 +1,4 @@
-/** Up to some 5,000 clients are distinguished. */
+/** Enough to distinguish about 5,000 clients. */
 const WORDS = 32;
 const BITS = 32 * WORDS;
 
@@ -10,14 +10,14 @@ const BITS = 32 * WORDS;
 export class ClientCount {
   readonly #bits = new Int32Array(WORDS);
 
-  /** @param hash  of the client, of 32 bits */
+  /** @param hash  of the client, 32 bits */
   add(hash: number): void {
     const bit = (hash >>> 0) % BITS;
     const word = bit >> 5;
     this.#bits[word] = (this.#bits[word] ?? 0) | (1 << (bit & 31));
   }
 
-  /** About how many; undefined: too many. */
+  /** The approximate number of clients; undefined: too many. */
   get estimate(): number | undefined {
     let empty = 0;
     for (const word of this.#bits) for (let bit = 0; bit < 32; bit++) empty += (word >>> bit) & 1 ? 0 : 1;

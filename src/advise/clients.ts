@@ -1,7 +1,7 @@
 import type { Entry } from '../rules/match.ts';
 import { hashOfText } from './key-sample.ts';
 
-/** Keys of entries that name a client, rather than where it is or what it does: `user`, `x-api-key`, `tenant_id`. */
+/** Keys of entries that identify a client, not its location or action: `user`, `x-api-key`, `tenant_id`. */
 const NAMES_CLIENT =
   /(?:^|[^a-z])(?:user|account|customer|client|tenant|session|device|consumer|subject|sub|login|api[-_]?key|token)(?:[-_]?(?:id|name))?$/i;
 
@@ -10,8 +10,8 @@ interface Described {
 }
 
 /**
- * A hash of the client of each descriptor of a request, as far as another descriptor of the request names it: what is
- * behind an address. Undefined where its own entries name the client, or nothing does.
+ * For each descriptor of a request, a hash of the client that another descriptor of the request names, such as a user
+ * behind an address. Undefined if the descriptor itself names a client, or none does.
  */
 export function clientsOf(descriptors: readonly Described[], seed: number): readonly (number | undefined)[] {
   let client: Entry | undefined;
@@ -21,7 +21,7 @@ export function clientsOf(descriptors: readonly Described[], seed: number): read
   return descriptors.map(({ entries }) => (entries.some(namesClient) ? undefined : hash));
 }
 
-/** Keys are few: what has been found of one is remembered. */
+/** A cache by key: there are few different keys. */
 const known = new Map<string, boolean>();
 const MAX_KNOWN = 1_000;
 

@@ -1,7 +1,7 @@
 import type { AlgorithmName } from '../algorithms/index.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 
-/** Algorithms that count windows. */
+/** Algorithms that count hits in windows. */
 export type WindowAlgorithm = Extract<
   AlgorithmName,
   'fixed_window' | 'sliding_window_log' | 'sliding_window_counter' | 'sliding_window_buckets'
@@ -16,5 +16,5 @@ const windowDemands: Readonly<Record<WindowAlgorithm, (key: KeyArrivals) => numb
 
 export const isWindowAlgorithm = (name: string): name is WindowAlgorithm => Object.hasOwn(windowDemands, name);
 
-/** The smallest limit that refuses none of a key's hits, by an algorithm; of logs and buckets, never too small. */
+/** The smallest limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
 export const windowDemand = (algorithm: WindowAlgorithm, key: KeyArrivals): number => windowDemands[algorithm](key);

@@ -1,35 +1,35 @@
 import { quantileRank, type WeightedValues } from './weighted-values.ts';
 
-/** Keys that stand apart are no larger a part of all keys than this: else they are what is usual. */
+/** The largest share of all keys that may stand apart: a larger group is normal traffic. */
 export const MOST_APART = 1 / 3;
 
-/** How many times as much they need as nearly all other keys. */
+/** The least ratio of their demand to that of nearly all other keys. */
 export const LEAST_RATIO = 3;
 
 /**
- * The difference of the square roots that chance does not explain. The root of a Poisson count has a standard deviation
- * of one half, so that this is almost three of the difference of two counts.
+ * The least difference of the square roots that is not explained by chance. The root of a Poisson count has a standard
+ * deviation of one half, so this is almost three standard deviations of the difference of two counts.
  *
  * @see https://en.wikipedia.org/wiki/Anscombe_transform
  */
 const LEAST_ROOT_DIFFERENCE = 2;
 
-/** Where the keys that need far more than all others begin. */
+/** The boundary between most keys and the keys that need far more. */
 export interface Gap {
-  /** What nearly all others need at most. */
+  /** The most that nearly all other keys need. */
   readonly below: number;
   /** The least that the keys apart need. */
   readonly above: number;
 }
 
 /**
- * The lowest value from which on keys need far more than nearly all keys below it, and few enough keys do; undefined:
+ * The lowest value from which on keys need far more than nearly all keys below it, if few enough keys do; undefined:
  * the keys are one group.
  *
- * @param part  nearly all: of the keys below
+ * @param part  the share of the keys below that counts as nearly all
  */
 export function findGap({ sorted, total }: WeightedValues, part: number): Gap | undefined {
-  const sums: number[] = []; // up to each value, with it
+  const sums: number[] = []; // up to and including each value
   let sum = 0;
   let squares = 0;
   for (const { value, weight } of sorted) {
@@ -45,7 +45,7 @@ export function findGap({ sorted, total }: WeightedValues, part: number): Gap | 
 const isGap = (low: number, high: number): boolean =>
   high >= LEAST_RATIO * low && Math.sqrt(high) - Math.sqrt(low) >= LEAST_ROOT_DIFFERENCE;
 
-/** The first value up to which the weights come to so much. */
+/** The first value up to which the weights add up to `weight`. */
 function below(sorted: WeightedValues['sorted'], sums: readonly number[], weight: number): number {
   let [low, high] = [0, sums.length - 1];
   while (low < high) {

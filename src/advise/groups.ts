@@ -2,18 +2,18 @@ import { findGap, type Gap } from './gap.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import { WeightedValues } from './weighted-values.ts';
 
-/** Clients behind a key from which on it is not one of them. */
+/** From this number of clients on, a key is shared: it does not stand for one of them. */
 const MANY_CLIENTS = 10;
-/** People come back; stolen accounts are tried once. */
+/** Legitimate users return, while an attacker tries each stolen account once. */
 const HITS_A_CLIENT = 3;
 
-/** The keys of a limit, by what they need. */
+/** The keys of a limit, grouped by their demand. */
 export interface KeyGroups {
-  /** What is usual. */
+  /** Keys with a normal demand. */
   readonly others: readonly FollowedKey[];
-  /** Those that need far more. */
+  /** Keys that need far more. */
   readonly apart: readonly FollowedKey[];
-  /** Those that need far more, but not for each of the many clients behind them. */
+  /** Keys that need far more in total, but not per client, since many clients share each. */
   readonly shared: readonly FollowedKey[];
   /** Undefined: no key stands apart. */
   readonly gap: Gap | undefined;
@@ -21,7 +21,7 @@ export interface KeyGroups {
 
 /**
  * @param demand    the limit that a key needs
- * @param accepted  the part of the usual keys that may need more than a limit
+ * @param accepted  the share of the normal keys that may need more than the limit
  */
 export function groupKeys(
   followed: readonly FollowedKey[],
@@ -47,11 +47,11 @@ export function groupKeys(
   };
 }
 
-/** About; 0: not known. */
+/** The approximate number; 0: unknown. */
 export const clientsBehind = ({ arrivals }: FollowedKey): number => arrivals.clients?.estimate ?? 0;
 
 export const weightOf = (keys: readonly FollowedKey[]): number => keys.reduce((sum, { weight }) => sum + weight, 0);
 
-/** How many keys a value of theirs is above a bound of. */
+/** The number of keys whose value exceeds the bound. */
 export const weightAbove = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number, bound: number): number =>
   keys.reduce((sum, one) => sum + (value(one) > bound ? one.weight : 0), 0);

@@ -2,15 +2,15 @@ import { SpaceSaving } from '../admin/space-saving.ts';
 import { topNameOfText } from '../admin/top-name.ts';
 import { KeyArrivals } from './key-arrivals.ts';
 
-/** Keys of a rule that are followed for their hits. */
+/** The number of keys of a rule that are followed because of their hits. */
 const HEAVY_KEYS = 64;
 
-/** Keys that are remembered at most: those that are no longer heavy are forgotten together. */
+/** The most keys that are kept; then all keys that are no longer heavy are dropped together. */
 export const MAX_HEAVY_KEYS = 2 * HEAVY_KEYS;
 
 /**
- * The keys with the most hits, which a sample of keys may lack: each with more than 1/64 of the hits is among them. One
- * that becomes heavy late is followed from then on only.
+ * The keys with the most hits, which a sample of keys may miss: every key with more than 1/64 of the hits is included.
+ * A key that becomes heavy late is only followed from then on.
  */
 export class HeavyKeys {
   readonly #counts = new SpaceSaving();
@@ -29,12 +29,12 @@ export class HeavyKeys {
     return this.#followed;
   }
 
-  /** @param sampled  where the sample has the key @returns what follows the key; undefined: it is not heavy */
+  /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals; undefined: it is not heavy */
   add(key: string, hits: number, sampled: KeyArrivals | undefined): KeyArrivals | undefined {
     const name = topNameOfText(key);
     if (!this.#counts.addToKnown(name, hits)) {
       this.#counts.addNew(name, hits, this.#counts.size < HEAVY_KEYS);
-      return undefined; // most keys come no further than this
+      return undefined; // most keys end here
     }
     const known = this.#followed.get(key);
     if (known) return known;

@@ -1,6 +1,6 @@
-/** Hits up to so many have a bin of their own. */
+/** Up to this number of hits, each number has its own bin. */
 const EXACT = 64;
-/** Beyond, so many bins for each doubling: a bin is within 4.5 %. */
+/** Beyond, the number of bins per doubling: a bin is accurate to 4.5 %. */
 const BINS_A_DOUBLING = 16;
 
 interface Bin {
@@ -8,11 +8,11 @@ interface Bin {
   hits: number;
 }
 
-/** Hits of keys in a window: each window of each key counts once, or as often as its key stands for others. */
+/** Hits of keys in a window: each window of each key counts by the number of keys that its key stands for. */
 export class HitsHistogram {
   readonly #bins = new Map<number, Bin>();
 
-  /** Windows of keys that were counted. */
+  /** The number of windows, by the weights of their keys. */
   windows = 0;
   hits = 0;
   max = 0;
@@ -37,7 +37,7 @@ export class HitsHistogram {
     return Object.assign(copy, { windows: this.windows, hits: this.hits, max: this.max });
   }
 
-  /** The hits that so large a part of the windows has at most; 0: there were none. */
+  /** The most hits that this share of the windows has; 0: there were no windows. */
   quantile(part: number): number {
     let left = part * this.windows - 1e-9;
     for (const [, { windows, hits }] of this.#sorted()) {
@@ -47,7 +47,7 @@ export class HitsHistogram {
     return this.max;
   }
 
-  /** The hits beyond a limit, in all windows: what a fixed window would have refused. */
+  /** The hits beyond a limit, summed over all windows: the number that a fixed window would have refused. */
   above(limit: number): number {
     let sum = 0;
     for (const { windows, hits } of this.#bins.values()) sum += Math.max(hits - limit * windows, 0);

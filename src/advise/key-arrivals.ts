@@ -1,17 +1,17 @@
 import { ClientCount } from './client-count.ts';
 
 /**
- * Rates, in hits a window, at which the burst that a key needs is followed: each twice the one before. In between it is
- * bounded from above, as the burst is convex in the rate.
+ * Rates, in hits a window, for which the burst that a key needs is tracked; each is twice the previous one. Between
+ * them there is an upper bound, since the burst is a convex function of the rate.
  */
 export const FOLLOWED_RATES: readonly number[] = Array.from({ length: 18 }, (_, at) => 2 ** at);
 const RATES = FOLLOWED_RATES.length;
 
-/** What the memory of a followed key is, about: this object, its name of a hundred characters, and a map's entry. */
+/** The approximate memory of a followed key: this object, a name of a hundred characters, and an entry of a map. */
 export const FOLLOWED_KEY_BYTES = 1_000;
 
 /**
- * What the hits of one key come to, in memory that does not grow with them.
+ * A summary of one key's hits, in constant memory.
  *
  * The burst that a key needs at a rate is the size of the smallest token bucket, refilled at that rate, that would have
  * passed all of its hits: the largest of (hits in an interval − rate × length) over all intervals. As a function of
@@ -23,22 +23,22 @@ export const FOLLOWED_KEY_BYTES = 1_000;
 export class KeyArrivals {
   hits = 0;
   refusedHits = 0;
-  /** Of its busiest window; windows begin at multiples of their length. */
+  /** Hits of its busiest window; windows begin at multiples of their length. */
   busiest = 0;
-  /** Of the busiest moment, as `sliding_window_counter` estimates the hits of the last window. */
+  /** The peak of the hits in the last window, as `sliding_window_counter` estimates them. */
   busiestSliding = 0;
-  /** The window of the last hit, and the hits in it and in the one before. */
+  /** The window of the last hit, and the hits in it and in the previous one. */
   window = 0;
   count = 0;
   #previous = 0;
   #lastMs = Number.NEGATIVE_INFINITY;
-  /** For each rate the level of the bucket after the last hit, then the highest level there was. */
+  /** For each rate: the level of the bucket after the last hit; then, for each rate, its highest level. */
   readonly #levels = new Float64Array(2 * RATES);
   clients: ClientCount | undefined;
 
-  /** @returns the hits of the window that has ended with this hit; 0: it goes on, or there was none */
+  /** @returns the hits of the window that this hit ended; 0: the window continues, or there was none */
   add(hits: number, timeMs: number, windowMs: number): number {
-    const nowMs = Math.max(timeMs, this.#lastMs); // a clock that was set back
+    const nowMs = Math.max(timeMs, this.#lastMs); // the clock may be set back
     const ended = this.#enter(Math.floor(nowMs / windowMs));
     this.hits += hits;
     this.count += hits;
@@ -65,7 +65,7 @@ export class KeyArrivals {
     return ended;
   }
 
-  /** @param windows  since the hit before */
+  /** @param windows  since the previous hit */
   #fill(hits: number, windows: number): void {
     const levels = this.#levels;
     for (let at = 0, rate = 1; at < RATES; at++, rate *= 2) {
@@ -76,7 +76,7 @@ export class KeyArrivals {
   }
 
   /**
-   * The burst that it needs at a rate: exactly that at a followed rate, never less in between.
+   * The burst that the key needs at a rate: exact at a tracked rate, an upper bound in between.
    *
    * @param rate  at least 1
    */
@@ -89,7 +89,7 @@ export class KeyArrivals {
     return Math.ceil(lower + ((upper - lower) * (rate - from)) / from - 1e-9);
   }
 
-  /** The hits that came within any interval of so many windows, at most. */
+  /** The most hits within any interval of this number of windows, or an upper bound. */
   mostWithin(windows: number): number {
     let most = this.hits;
     for (let at = 0, rate = 1; at < RATES; at++, rate *= 2)

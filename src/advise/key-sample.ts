@@ -1,7 +1,7 @@
 import { mixed } from '../admin/top-name.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 
-/** A hash of 32 bits, all of which depend on all of the text. @see https://doi.org/10.5281/zenodo.1241418 */
+/** A hash of 32 bits, each of which depends on the whole text. @see https://doi.org/10.5281/zenodo.1241418 */
 export function hashOfText(seed: number, text: string): number {
   let hash = mixed(seed, text);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -9,15 +9,15 @@ export function hashOfText(seed: number, text: string): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** Whether a key is among one in 2^level of all keys: those with so many leading zeros in their hash. */
+/** Whether a key is in a sample of one in 2^level keys: its hash begins with that number of zero bits. */
 export const isSampled = (seed: number, key: string, level: number): boolean =>
   level === 0 || hashOfText(seed, key) < 2 ** (32 - level);
 
 /**
- * A sample of keys, each followed from its first hit on: one in 2^level, chosen by their hashes. When there is no more
- * room, half of them are dropped. Every key is as likely to be among them as any other, however often it comes, so that
- * a part of the sample stands for the same part of all keys; the number of all keys is 2^level times that of the
- * sample, with a standard error of some 1.2 / √sample.
+ * A sample of keys, each followed from its first hit on: one in 2^level, chosen by hash. When it is full, half of the
+ * keys are dropped. Every key is equally likely to be sampled, regardless of its number of hits, so a share of the
+ * sample estimates the same share of all keys. The number of all keys is 2^level times that of the sample, with a
+ * standard error of about 1.2 / √sample.
  *
  * @see https://doi.org/10.1007/BF02241657 Flajolet, On adaptive sampling
  */
@@ -34,7 +34,7 @@ export class KeySample {
     return this.#level;
   }
 
-  /** How many keys one of the sample stands for. */
+  /** The number of keys that each key of the sample stands for. */
   get weight(): number {
     return 2 ** this.#level;
   }
@@ -43,7 +43,7 @@ export class KeySample {
     return isSampled(this.#seed, key, this.#level);
   }
 
-  /** @returns how many keys were dropped */
+  /** @returns the number of keys that were dropped */
   raiseTo(level: number): number {
     if (level <= this.#level) return 0;
     this.#level = level;

@@ -8,7 +8,7 @@ import type { Responders } from '../workers/responders.ts';
 import type { ArrivalLog } from './arrival-log.ts';
 import type { LiveAdvice } from './live-advice.ts';
 
-/** Notes what arrives at this process. Undefined if arrivals are not followed: then nothing of it is loaded. */
+/** Logs the arrivals at this process. Undefined if arrivals are not followed: the module is not loaded then. */
 export async function openArrivals(
   { advice }: Pick<Settings, 'advice'>,
   clock: Clock,
@@ -18,7 +18,7 @@ export async function openArrivals(
   return new ArrivalLog(clock);
 }
 
-/** Follows what keys do, from now on. Undefined if arrivals are not followed: then nothing of it is loaded. */
+/** Follows keys from now on. Undefined if arrivals are not followed: the module is not loaded then. */
 export async function openAdvice(
   { advice, admin }: Pick<Settings, 'advice' | 'admin'>,
   rules: () => RuleTree | undefined,

@@ -6,53 +6,53 @@ import { KeySample } from './key-sample.ts';
 
 const DAY_MS = 86_400_000;
 
-/** Hits of a key of a rule. */
+/** Hits of a key under a rule. */
 export interface Arrival {
-  /** Domain and entries, as a counter's key has them. */
+  /** The domain and entries, as in a counter's key. */
   readonly key: string;
   /** At least 1. */
   readonly hits: number;
   readonly timeMs: number;
-  /** The limit refused them, whether its answer was or not. */
+  /** The limit refused the hits, whether or not the answer was a refusal. */
   readonly isRefused: boolean;
-  /** A hash of the client; undefined: the request says no more than its key. */
+  /** A hash of the client; undefined: the request names no client besides its key. */
   readonly client: number | undefined;
-  /** Arrivals are only those of one key in 2^level. */
+  /** The arrivals come from a sample of one key in 2^level. */
   readonly level: number;
 }
 
 export interface SketchOptions {
   readonly windowMs: number;
-  /** Keys that are followed in the sample. */
+  /** The most keys in the sample. */
   readonly maxKeys: number;
   readonly seed: number;
-  /** Of all sketches. */
+  /** Shared by all sketches. */
   readonly budget: KeyBudget;
-  /** Of `PeakHits`; undefined: what is admitted around boundaries is not followed. */
+  /** For `PeakHits`; undefined: hits admitted around window boundaries are not followed. */
   readonly admittedKeys: KeyBudget | undefined;
-  /** Makes room for another key, of whatever sketch; false: there is none. */
+  /** Frees space for another key, in any sketch; false: it could not. */
   readonly makeRoom: () => boolean;
 }
 
-/** A key, and what its hits come to. */
+/** A key, and a summary of its hits. */
 export interface FollowedKey {
   readonly key: string;
-  /** How many keys it stands for. */
+  /** The number of keys that it stands for. */
   readonly weight: number;
   readonly arrivals: KeyArrivals;
 }
 
-/** What was seen of a limit's keys. */
+/** The observed traffic of a limit's keys. */
 export interface ObservedRule {
   readonly windowMs: number;
   readonly requests: number;
   readonly hits: number;
   readonly refusedHits: number;
-  /** An estimate where not every key is followed. */
+  /** An estimate unless every key is followed. */
   readonly keys: number;
-  /** One key in so many is followed, beside those with the most hits. */
+  /** One key in this many is followed, in addition to those with the most hits. */
   readonly oneIn: number;
-  /** Requests of keys that found no room. */
+  /** Requests of keys for which there was no space. */
   readonly untracked: number;
   readonly firstMs: number;
   readonly lastMs: number;
@@ -60,7 +60,7 @@ export interface ObservedRule {
   readonly days: number;
   readonly followed: readonly FollowedKey[];
   readonly windows: HitsHistogram;
-  /** The most hits that were admitted for one key within the length of a window, wherever it begins. */
+  /** The most hits admitted for one key within the length of a window, wherever the interval begins. */
   readonly admitted: (KeyAtTime & { readonly hits: number }) | undefined;
 }
 
@@ -82,12 +82,12 @@ export class RuleSketch {
     if (options.admittedKeys) this.#admitted = new PeakHits(options.windowMs, options.admittedKeys);
   }
 
-  /** Keys in the sample. */
+  /** The number of keys in the sample. */
   get size(): number {
     return this.#sample.keys.size;
   }
 
-  /** Keys of the budget that it has. */
+  /** The number of keys that it has charged to the budget. */
   get charged(): number {
     return this.size + (this.#heavy ? MAX_HEAVY_KEYS : 0);
   }

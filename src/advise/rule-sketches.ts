@@ -7,21 +7,21 @@ import { MAX_HEAVY_KEYS } from './heavy-keys.ts';
 import { type Arrival, RuleSketch } from './rule-sketch.ts';
 
 export interface SketchBounds {
-  /** Keys that are followed, of all limits together. */
+  /** The most keys that are followed, for all limits together. */
   readonly keys: number;
-  /** Of one limit. */
+  /** The most keys for one limit. */
   readonly keysOfRule: number;
-  /** Keys whose hits around boundaries of fixed windows are followed: some 400 octets each. */
+  /** The most keys whose hits around boundaries of fixed windows are followed: about 400 octets each. */
   readonly admittedKeys: number;
 }
 
-/** A sample with fewer keys is not halved to make room for others: it would make less room than it takes. */
+/** A sample with fewer keys is not halved for another: it would free less space than the keys of one rule take. */
 const LEAST_KEYS = 4 * MAX_HEAVY_KEYS;
 
 /** An arrival at a rule. */
 export interface RuleArrival extends Omit<Arrival, 'isRefused'> {
   readonly rule: string;
-  /** The window of the limit that refused it; undefined: none did. */
+  /** The window of the limit that refused it; undefined: no limit did. */
   readonly refusedBy: number | undefined;
 }
 
@@ -30,7 +30,7 @@ interface Followed {
   readonly sketch: RuleSketch;
 }
 
-/** Sketches of the limits of rules, in memory that they share. */
+/** Sketches of the limits of rules, in shared memory bounds. */
 export class RuleSketches {
   readonly #bounds: SketchBounds;
   readonly #seed: number;
@@ -41,7 +41,7 @@ export class RuleSketches {
   #byRule = new Map<string, readonly Followed[]>();
 
   /**
-   * @param seed     of the samples of keys
+   * @param seed     for the samples of keys
    * @param follows  whether the arrivals at a rule are known
    */
   constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
@@ -52,7 +52,7 @@ export class RuleSketches {
     this.#admittedKeys = { left: bounds.admittedKeys };
   }
 
-  /** Follows the limits of these rules from now on: those that have the window they had go on. */
+  /** Follows the limits of these rules from now on. Limits whose window is unchanged keep their sketch. */
   follow(tree: RuleTree): void {
     const before = this.#byRule;
     const { rules, skipped } = advisedRules(tree);
@@ -77,7 +77,7 @@ export class RuleSketches {
       sketch.add({ ...arrival, isRefused: refusedBy === limit.windowMs });
   }
 
-  /** The advice on each limit that was met, made when it is asked for: one takes some milliseconds. */
+  /** The advice on each limit with traffic. It is computed lazily: each takes some milliseconds. */
   *advice(options: AdviceOptions, isMeant: (limit: AdvisedLimit) => boolean = () => true): Iterable<RuleAdvice> {
     for (const followed of this.#byRule.values())
       for (const { limit, sketch } of followed) {
@@ -86,7 +86,7 @@ export class RuleSketches {
       }
   }
 
-  /** Limits without advice, a text each: what they count is no rate, or nothing met them. */
+  /** Limits without advice, a text each: they are no rate, or have no traffic. */
   skipped(isMeant: (limit: Pick<AdvisedLimit, 'domain' | 'rule'>) => boolean = () => true): Advice['skipped'] {
     const unmet: string[] = [];
     for (const followed of this.#byRule.values())

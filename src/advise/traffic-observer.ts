@@ -3,10 +3,10 @@ import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/
 import { clientsOf } from './clients.ts';
 import type { RuleSketches } from './rule-sketches.ts';
 
-/** The same input has the same samples of keys. */
+/** Fixed, so that the same input leads to the same samples of keys. */
 export const REPLAY_SEED = 1;
 
-/** Hands the requests of a replay to sketches. */
+/** Passes the requests of a replay to sketches. */
 export class TrafficObserver implements ReplayObserver {
   readonly #sketches: RuleSketches;
 
@@ -19,7 +19,7 @@ export class TrafficObserver implements ReplayObserver {
     for (let at = 0; at < descriptors.length; at++) {
       const hits = descriptors[at]?.hits ?? 0;
       const { rule, key, windowMs, code, wouldRefuse } = answer.descriptors[at] ?? {};
-      if (rule === undefined || key === undefined || hits <= 0) continue; // peeks, and hits that are given back
+      if (rule === undefined || key === undefined || hits <= 0) continue; // peeks, and refunds of hits
       const refusedBy = code === 'OVER_LIMIT' || wouldRefuse ? windowMs : undefined;
       this.#sketches.add({ rule, key: subjectOf(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
     }

@@ -1,19 +1,19 @@
-/** A value of keys, and for how many keys it stands. */
+/** The value of a key, and the number of keys that it stands for. */
 export interface WeightedValue {
   readonly value: number;
   readonly weight: number;
 }
 
-/** Of 95 %, one-sided. */
+/** One-sided. */
 export const CONFIDENCE = 0.95;
 const NORMAL_QUANTILE = 1.645;
 
-/** Values in their order. */
+/** Values in ascending order. */
 export class WeightedValues {
   readonly sorted: readonly WeightedValue[];
-  /** How many keys they stand for. */
+  /** The number of keys that they stand for. */
   readonly total: number;
-  /** How many keys of equal weight would say as much. @see https://en.wikipedia.org/wiki/Effective_sample_size */
+  /** Keys of equal weight with the same precision. @see https://en.wikipedia.org/wiki/Effective_sample_size */
   readonly effective: number;
 
   constructor(values: Iterable<WeightedValue>) {
@@ -32,7 +32,7 @@ export class WeightedValues {
     return this.sorted.at(-1)?.value ?? 0;
   }
 
-  /** The least value that is at least as large as so large a part of them; 0: there are none. */
+  /** The least value that this share of the keys does not exceed; 0: there are no keys. */
   quantile(part: number): number {
     let left = part * this.total - 1e-9;
     for (const { value, weight } of this.sorted) {
@@ -43,8 +43,8 @@ export class WeightedValues {
   }
 
   /**
-   * A value that is no smaller than the true quantile, of all keys that there might be, with 95 % confidence, whatever
-   * their distribution: an order statistic, whose rank is binomial. The largest value where there are too few to say.
+   * An upper bound, with 95 % confidence, of the true quantile over all possible keys, whatever their distribution: an
+   * order statistic, whose rank is binomial. If there are too few keys, the largest value.
    *
    * @see https://en.wikipedia.org/wiki/Quantile#Estimating_quantiles_from_a_sample
    */
@@ -52,7 +52,7 @@ export class WeightedValues {
     return this.effective === 0 ? 0 : this.quantile(quantileRank(part, this.effective));
   }
 
-  /** How many keys have a larger value. */
+  /** The number of keys with a larger value. */
   above(value: number): number {
     let sum = 0;
     for (let at = this.sorted.length - 1; at >= 0; at--) {
@@ -65,12 +65,12 @@ export class WeightedValues {
 }
 
 /**
- * The part of a sample whose quantile is no smaller than the true one, with 95 % confidence; 1 where the sample is too
- * small. By the normal approximation of the rank, with its correction for continuity.
+ * The share of a sample whose quantile is an upper bound of the true one, with 95 % confidence; 1 if the sample is too
+ * small. It uses the normal approximation of the rank, with its continuity correction.
  */
 export function quantileRank(part: number, size: number): number {
   return Math.min(part + NORMAL_QUANTILE * Math.sqrt((part * (1 - part)) / size) + 0.5 / size, 1);
 }
 
-/** The largest part of all keys that can exceed what none of so many exceeds, with 95 % confidence. */
+/** The largest share of all keys that can exceed a value, with 95 % confidence, if none of `keys` does. */
 export const unseenPart = (keys: number): number => 1 - (1 - CONFIDENCE) ** (1 / Math.max(keys, 1));

@@ -11,10 +11,10 @@ import {
 } from './limit.ts';
 import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
-/** `windowMs` is the ttl: a slot that is not released is free again after so long. */
+/** `windowMs` is the ttl: a slot that is not released becomes free after this time. */
 export interface InFlightLimit extends AnyLimit {
   readonly algorithm: 'in_flight';
-  /** Names the request that takes or releases slots; `ANONYMOUS` where nothing does. Below 2^53. */
+  /** Identifies the request that takes or releases slots; `ANONYMOUS`: no id. Below 2^53. */
   readonly holder: number;
 }
 
@@ -25,31 +25,32 @@ export const ANONYMOUS = 0;
 export const MAX_HELD_SLOTS = 1_000;
 
 /**
- * Slots without an id expire together, in so many parts of the ttl: so many entries are enough for any number of slots.
+ * Slots without an id expire in batches, one for each of this many parts of the ttl, which bounds the entries for any
+ * number of slots.
  */
 const PARTS = 64;
 
-/** Numbers of a hold: holder, amount, when it expires. */
+/** Numbers in a hold: holder, slots, time of expiry. */
 const SIZE = 3;
 
 /**
- * Requests in flight: slots that are taken until they are released, or until their ttl is over. Twin of in-flight.lua.
- * State: for each hold its holder, how many slots it has, and when it expires (ms since the epoch); the first to expire
- * comes first. Report: slots held before and after the step, when the last of them expires, when the requested slots
- * could be taken at the latest, how many slots have expired since the last step that took or released some, when the
- * first of them expires.
+ * Requests in flight: slots that are taken until they are released or their ttl is over. Twin of in-flight.lua.
+ * State: for each hold its holder, its number of slots, and when it expires (ms since the epoch); sorted by expiry.
+ * Report: slots held before and after the step, when the last of them expires, when the requested slots will be free at
+ * the latest, the number of slots that have expired since the last step that took or released some, when the first of
+ * them expires.
  *
- * With a holder both directions are exact and may be repeated: taking slots again renews the hold, and releasing what
- * is not held does nothing. Refused slots are not held. Without one (`ANONYMOUS`) every request counts until its
- * release, a refused one as well, since it is released like the others; a release takes the oldest slots, so that none
- * expires before its request's own ttl is over.
+ * With a holder both operations are exact and may be repeated: taking slots again renews the hold, and releasing slots
+ * that are not held does nothing. Refused slots are not held. Without one (`ANONYMOUS`) every request counts until its
+ * release, including refused ones, since they are released like the others; a release takes the oldest slots, so that
+ * none expires before its request's own ttl is over.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
- * @param hits    slots; 0 peeks: refused when a single one would be; a negative number releases
- * @param charge  false: says what would become of the request, but leaves the counter as it is
+ * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // its time to live is over
+  const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // the counter has expired
   const holds = unexpired(before, nowMs);
   const expired = slotsIn(before) - slotsIn(holds);
   const held = slotsIn(holds);
@@ -78,11 +79,11 @@ function stepOf(
   return { accepted, state: holds, ttlMs: ttlOf(limit, holds, nowMs), report };
 }
 
-/** A ttl beyond the last hold, so that those that have expired are reported. */
+/** One ttl beyond the last hold, so that expired holds are reported. */
 const ttlOf = ({ windowMs }: InFlightLimit, holds: State, nowMs: number): number =>
   holds.length === 0 ? 0 : (holds.at(-1) ?? 0) + windowMs - nowMs;
 
-/** A copy without the holds that have expired. */
+/** A copy without expired holds. */
 function unexpired(holds: State, nowMs: number): number[] {
   let first = 0;
   while (first < holds.length && (holds[first + 2] ?? 0) <= nowMs) first += SIZE;
@@ -106,14 +107,14 @@ function slotsOf(holds: State, holder: number): number {
   return at === undefined ? 0 : (holds[at + 1] ?? 0);
 }
 
-/** When slots that are taken now expire, if they are not released. */
+/** When slots that are taken now expire unless they are released. */
 function expiresAtMs({ windowMs, holder }: InFlightLimit, nowMs: number): number {
   if (holder !== ANONYMOUS) return nowMs + windowMs;
   const partMs = Math.ceil(windowMs / PARTS);
   return Math.ceil((nowMs + windowMs) / partMs) * partMs;
 }
 
-/** A holder has what it asked for last. */
+/** A holder has the number of slots that it requested last. */
 function take(holds: number[], limit: InFlightLimit, nowMs: number, slots: number): void {
   const untilMs = expiresAtMs(limit, nowMs);
   if (limit.holder === ANONYMOUS) return takeAnonymous(holds, untilMs, slots);
@@ -122,7 +123,9 @@ function take(holds: number[], limit: InFlightLimit, nowMs: number, slots: numbe
   insert(holds, limit.holder, slots, Math.max(untilMs, before[2] ?? 0));
 }
 
-/** Slots that are taken within a part of the ttl are one hold; those of an earlier clock come with the last. */
+/**
+ * Slots that are taken within one part of the ttl are one hold; if the clock ran backwards, they join the last hold.
+ */
 function takeAnonymous(holds: number[], untilMs: number, slots: number): void {
   for (let at = holds.length - SIZE; at >= 0; at -= SIZE) {
     if (holds[at] !== ANONYMOUS) continue;
@@ -133,14 +136,14 @@ function takeAnonymous(holds: number[], untilMs: number, slots: number): void {
   insert(holds, ANONYMOUS, slots, untilMs);
 }
 
-/** Behind those that expire earlier, or at the same moment. */
+/** Inserts after holds that expire earlier or at the same time. */
 function insert(holds: number[], holder: number, slots: number, untilMs: number): void {
   let at = holds.length;
   while (at > 0 && (holds[at - 1] ?? 0) > untilMs) at -= SIZE;
   holds.splice(at, 0, holder, slots, untilMs);
 }
 
-/** Takes slots from a holder: from the first of its holds that expires on. */
+/** Releases slots of a holder, from its holds in order of expiry. */
 function release(holds: number[], holder: number, slots: number): void {
   let left = slots;
   for (let at = 0; at < holds.length && left > 0; ) {
@@ -156,7 +159,7 @@ function release(holds: number[], holder: number, slots: number): void {
   }
 }
 
-/** When enough holds have expired for these slots to be free; 0 if they are now, or never are. */
+/** When enough holds will have expired for these slots to be free; 0: they are free now, or never will be. */
 function freeAtMs(limit: InFlightLimit, holds: State, slots: number): number {
   let excess = slotsIn(holds) + slots - windowSize(limit);
   for (let at = 0; at < holds.length && excess > 0; at += SIZE) {
@@ -166,7 +169,7 @@ function freeAtMs(limit: InFlightLimit, holds: State, slots: number): number {
   return 0;
 }
 
-/** Slots that the limit's own holder has. */
+/** Slots of the limit's own holder. */
 export const ownSlots = ({ holder }: InFlightLimit, state: State | undefined, nowMs: number): number =>
   holder === ANONYMOUS ? 0 : slotsOf(unexpired(state ?? [], nowMs), holder);
 
@@ -224,7 +227,7 @@ export const inFlight: Algorithm<InFlightLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: () => 0, // a release may come at any time
-  canOwe: false, // what is in flight is never more than what was asked for
+  canOwe: false, // requests in flight never exceed those requested
   stateVersion: 1,
   hasLongState: true,
   script: new URL('./in-flight.lua', import.meta.url),

@@ -9,7 +9,7 @@ import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
-/** Every algorithm by the name that rules give it. A new one is a row here and a pair of files beside this one. */
+/** Every algorithm, by its name in rules. A new one takes a row here and a pair of files beside this one. */
 export const algorithms = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,
@@ -29,38 +29,38 @@ export type Limit = {
   [N in AlgorithmName]: (typeof algorithms)[N] extends Algorithm<infer L> ? L : never;
 }[AlgorithmName];
 
-/** What a limit that does not say is counted by. */
+/** The algorithm of limits that name none. */
 export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 
-/** Their names, in the order of the table. */
-export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // the table's keys are exactly these
+/** The names of all algorithms, in the order of the table. */
+export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // exactly the table's keys
 
-/** Most hits of a turn meet limits of one algorithm; V8 searches a table by name each time. */
+/** Most hits of a turn use limits of one algorithm; each lookup in the table costs V8 a search by name. */
 let last: { readonly name: AlgorithmName; readonly row: Algorithm } = {
   name: 'fixed_window',
   row: algorithms.fixed_window as Algorithm<AnyLimit>,
 };
 
-/** Those that rules name: all but what counts with the others, or for one of several sites. */
+/** The algorithms that rules can name: all except those that use others, or that count for one of several sites. */
 export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers && !rowOf(name).isUnnamed);
 
-/** The algorithm a limit names. 10 a minute by `fixed_window`: the row `fixedWindow`. */
+/** The algorithm of a limit. 10 per minute by `fixed_window`: the row `fixedWindow`. */
 // the row of the limit's own kind
 export const algorithmFor = (limit: Limit): Algorithm<Limit> => rowOf(limit.algorithm) as Algorithm<Limit>;
 
-/** The row of an algorithm whose limits need not be known. */
+/** The row of an algorithm, for uses that do not depend on the type of its limits. */
 export function rowOf(name: AlgorithmName): Algorithm {
   if (name !== last.name) last = { name, row: algorithms[name] as Algorithm<AnyLimit> };
   return last.row;
 }
 
-/** The algorithm that rules name for a limit: where hits are reserved first, that of the counter beside. */
+/** The algorithm that a rule names for a limit: if hits are reserved first, that of the inner counter. */
 export function namedAlgorithmOf(limit: Limit): AlgorithmName {
   if (limit.algorithm === 'site_share') return limit.of;
   return limit.algorithm === 'reservation' ? (limit.inner.algorithm as AlgorithmName) : limit.algorithm; // a rule named it
 }
 
-// functions, as the table itself needs them
+// functions, since the table itself uses them
 function rowOfAny({ algorithm }: AnyLimit): Algorithm {
   return rowOf(algorithm as AlgorithmName); // limits have no others
 }
@@ -72,18 +72,18 @@ function placeOfAny({ algorithm }: AnyLimit): number {
 export const algorithmsWith = (key: keyof AlgorithmValues): readonly AlgorithmName[] =>
   namedAlgorithms.filter((name) => rowOf(name).keys.includes(key));
 
-/** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
+/** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
 export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).capacity(limit);
 
-/** Hits that fit into an unspent counter, the soft ones included. */
+/** Hits that fit into an unused counter, including the soft ones. */
 export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
 
-/** The longest that a counter of the limit remembers a hit. */
+/** The longest that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
 
-/** Whether two limits of one counter decide alike. */
+/** Whether two limits of one counter make equal decisions. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>
   one === other || (one.algorithm === other.algorithm && algorithmFor(one).isSame(one, other));
 
-/** The same limit for the request that a number names; one that knows no names is as it was. */
+/** The same limit for the request with this number; unchanged if the algorithm has no ids. */
 export const heldLimit = (limit: Limit, holder: number): Limit => algorithmFor(limit).holdFor?.(limit, holder) ?? limit;

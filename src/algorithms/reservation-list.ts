@@ -1,12 +1,12 @@
 import type { State } from './limit.ts';
 
-/** The most requests that a counter knows: those that have a reservation, then those that were settled last. */
+/** The most requests that a counter holds: those with a reservation, then the most recently settled ones. */
 export const MAX_RESERVATIONS = 1_000;
 
-/** Numbers of an entry: holder, hits (0: settled), when it expires or was settled, when it was made. */
+/** Numbers in an entry: holder, hits (0: settled), when it expires or was settled, when it was made. */
 const SIZE = 4;
 
-/** Reservations that count now. */
+/** The reservations that count now. */
 export interface OnHold {
   readonly hits: number;
   readonly count: number;
@@ -15,28 +15,28 @@ export interface OnHold {
   readonly lastMs: number;
 }
 
-/** Reservations within a state that is not copied for them. */
+/** A view of the reservations in a state, without a copy. */
 export interface ReservationList {
   readonly numbers: State;
-  /** Where the first begins. */
+  /** The index of the first entry. */
   readonly first: number;
 }
 
-/** What decides whether an entry counts. */
+/** The times that determine whether an entry counts. */
 export interface Moment {
   readonly nowMs: number;
-  /** Reservations that were made earlier do not count: their window is over. */
+  /** Reservations made before this time do not count: their window is over. */
   readonly startMs: number;
 }
 
-/** The entries that are remembered: each for one ttl after its end. @param first  where they begin */
+/** The entries that are kept: each for one ttl after its end. @param first  index of the first entry */
 export function remembered(state: State, first: number, ttlMs: number, nowMs: number): ReservationList {
   let at = first;
   while (at < state.length && (state[at + 2] ?? 0) + ttlMs <= nowMs) at += SIZE;
   return { numbers: state, first: at };
 }
 
-/** When the list may be forgotten. */
+/** When the list may be dropped. */
 export const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): number =>
   numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
 
@@ -46,7 +46,7 @@ export function placeOf({ numbers, first }: ReservationList, holder: number): nu
   return undefined;
 }
 
-/** Whether it can still be committed in time. */
+/** Whether an entry can still be committed in time. */
 const isOpen = (entries: State, at: number, nowMs: number): boolean =>
   (entries[at + 1] ?? 0) > 0 && (entries[at + 2] ?? 0) > nowMs;
 
@@ -57,7 +57,7 @@ const counts = (entries: State, at: number, { nowMs, startMs }: Moment): boolean
 export const hitsAt = (entries: State, at: number, moment: Moment): number =>
   counts(entries, at, moment) ? (entries[at + 1] ?? 0) : 0;
 
-/** @param own  where an entry is that is left out */
+/** @param own  index of an entry to leave out */
 export function onHold({ numbers: entries, first }: ReservationList, moment: Moment, own?: number): OnHold {
   let [hits, count, firstMadeMs, lastMs] = [0, 0, 0, 0];
   for (let at = first; at < entries.length; at += SIZE) {
@@ -70,18 +70,18 @@ export function onHold({ numbers: entries, first }: ReservationList, moment: Mom
   return { hits, count, firstMadeMs, lastMs };
 }
 
-/** Whether another entry may be added: the first can be forgotten for it, or there are few. */
+/** Whether another entry can be added: there are few, or the first one can be dropped. */
 export const hasRoom = ({ numbers, first }: ReservationList, nowMs: number): boolean =>
   numbers.length - first < MAX_RESERVATIONS * SIZE || !isOpen(numbers, first, nowMs);
 
-/** A copy of the entries. @param own  where one is that is left out */
+/** A copy of the entries. @param own  index of an entry to leave out */
 export function copyOf({ numbers, first }: ReservationList, own?: number): number[] {
   const copy = numbers.slice(first);
   if (own !== undefined) copy.splice(own - first, SIZE);
   return copy;
 }
 
-/** Inserts behind those that expire earlier, or at the same moment. Without room nothing is remembered. */
+/** Inserts after entries that expire earlier or at the same time. Does nothing if the list is full. */
 export function insert(entries: number[], entry: readonly [number, number, number, number], nowMs: number): void {
   if (entries.length >= MAX_RESERVATIONS * SIZE) {
     if (isOpen(entries, 0, nowMs)) return;
@@ -93,11 +93,12 @@ export function insert(entries: number[], entry: readonly [number, number, numbe
 }
 
 /**
- * When enough reservations have expired, at the latest; 0: never enough. Reads each entry a few times, whatever
- * `passes` says.
+ * When enough reservations will have expired, at the latest; 0: never. Reads each entry only a few times, independent
+ * of `passes`.
  *
- * @param own     where an entry is that is left out
- * @param passes  whether the request passes beside so many hits on hold; if it does, then also beside fewer
+ * @param own     index of an entry to leave out
+ * @param passes  whether the request passes beside this many hits on hold; must be monotonic: if it passes, it also
+ * passes beside fewer
  */
 export function freeAtMs(
   { numbers: entries, first: begin }: ReservationList,
@@ -113,7 +114,7 @@ export function freeAtMs(
   let low = begin;
   while (low < entries.length && (low === own || !counts(entries, low, moment))) low += SIZE;
   let high = entries.length;
-  let left = hitsIn(low, high); // on hold when those before `low` have expired
+  let left = hitsIn(low, high); // on hold once entries before `low` have expired
   const first = hitsIn(low, Math.min(low + SIZE, high));
   if (passes(left - first)) return low < high ? (entries[low + 2] ?? 0) : 0;
   while (low < high) {

@@ -9,13 +9,13 @@ import {
   type State,
 } from './limit.ts';
 
-/** Numbers of a report before those of the counter. */
+/** Numbers of a report before those of the inner counter. */
 const OWN_NUMBERS = 9;
 
 /**
  * The decision about a step of a reservation.
  *
- * @param inner  what counts the hits that are charged
+ * @param inner  the limit that counts charged hits
  */
 export function describeReservation(
   row: Algorithm,
@@ -36,7 +36,10 @@ export function describeReservation(
   });
   const isReserved = event === 'reserved' && charged !== false;
   const endsTogether = row.endsTogether?.(inner) ?? false;
-  /** Until the counter has room for it beside all that is on hold; where that ends with the window, until that does. */
+  /**
+   * The time until the counter has room for the request beside all hits on hold; if these end with the window, until
+   * its end.
+   */
   const besideMs = (): number => {
     if (endsTogether) return own.durationUntilResetMs;
     const beside = { hits: hits + held, accepted: false, charged: false } as const;
@@ -62,7 +65,7 @@ export function describeReservation(
   };
 }
 
-/** Refusals, with how long each lasts at most. */
+/** The longest time until the request could pass, by the kind of refusal. */
 function waitMs(
   event: ReservationEvent,
   untilFreeMs: number,

@@ -23,35 +23,35 @@ import {
 } from './reservation-list.ts';
 import { describeReservation } from './reservation-report.ts';
 
-/** What becomes of hits beyond those reserved, as rules say it: they are charged, or they are not. */
+/** How rules treat hits beyond those reserved: they are charged, or not. */
 export const overruns = ['debt', 'clip'] as const;
 
-/** A limit whose hits are reserved first, and charged when it is known how many they were. */
+/** A limit whose hits are reserved first, and charged when the number used is known. */
 export interface ReservationLimit extends AnyLimit {
   readonly algorithm: 'reservation';
-  /** What counts the hits that are charged. */
+  /** The limit that counts charged hits. */
   readonly inner: AnyLimit;
-  /** A reservation that nothing commits is free again after so long. */
+  /** A reservation that is not committed becomes free after this time. */
   readonly ttlMs: number;
   readonly onOverrun: (typeof overruns)[number];
-  /** What is reserved at least: so many hits, or what most requests of the counter have used of late. */
+  /** The minimum reserved: a fixed number of hits, or the 95th percentile of the counter's recent requests. */
   readonly estimate?: number | 'p95' | undefined;
-  /** Names the request that reserves or commits; 0 where nothing does. Below 2^53. */
+  /** Identifies the request that reserves or commits; 0: no id. Below 2^53. */
   readonly holder: number;
-  /** Hits are what a request has used. */
+  /** The hits are those that a request has used. */
   readonly commits: boolean;
 }
 
-/** The algorithms that can count beside reservations: of each limit its row, and its place in the table, from 1. */
+/** The algorithms that can count beside reservations: the row of a limit, and its place in the table, from 1. */
 export interface OtherAlgorithms {
   rowOf(limit: AnyLimit): Algorithm;
   placeOf(limit: AnyLimit): number;
 }
 
-/** The largest part of a limit that is reserved for one request because others have used so much. */
+/** The largest part of a limit that is reserved for one request based on other requests' use. */
 const LARGEST_SHARE = 0.5;
 
-/** What a step is given: a request for a counter, and what that holds. */
+/** The input of a step: an operation, and the counter's state. */
 interface StepInput {
   readonly limit: ReservationLimit;
   readonly row: Algorithm;
@@ -64,35 +64,35 @@ interface StepInput {
   readonly charge: Charge;
 }
 
-/** What a step did, beside the state. */
+/** The result of a step, except for the state. */
 interface Done {
   readonly event: ReservationEvent;
   readonly accepted: boolean;
-  /** Hits that were reserved, now or before. */
+  /** Hits reserved, now or before. */
   readonly reserved?: number;
   readonly charged?: number;
-  /** Hits that were used beyond those reserved. */
+  /** Hits used beyond those reserved. */
   readonly overrun?: number;
   readonly freeMs?: number;
 }
 
 /**
  * Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.lua.
- * State: how many numbers the counter's own state has, that state, then for each reservation its holder, hits, when it
- * expires and when it was made (ms since the epoch); the first to expire comes first. For one more ttl an expired
- * reservation is remembered, and with 0 hits a settled one, so that a late or repeated commit is known.
- * Report: the event's place, hits reserved, charged and overrun, hits on hold after the step, how many reservations,
- * when the first of them was made and the last expires, when the requested hits could be reserved at the latest; then
- * the counter's own report.
+ * State: the length of the counter's own state, that state, then for each reservation its holder, hits, when it expires
+ * and when it was made (ms since the epoch); sorted by expiry. An expired reservation is kept for one more ttl, and so
+ * is a settled one, with 0 hits, so that late and repeated commits are recognized.
+ * Report: the event's place, hits reserved, charged and overrun, hits on hold after the step, the number of
+ * reservations, when the first of them was made and the last expires, when the requested hits can be reserved at the
+ * latest; then the counter's own report.
  *
- * To reserve is to ask the unchanged algorithm, without a charge, whether what is on hold and what is asked for pass
- * together. To commit is to charge what was used, whatever the limit says. Where windows end for all requests at once
- * (`fixed_window`, but not with `first_hit`) a reservation counts in the window that it was made in, and a commit is
- * charged to the window of its own moment.
+ * To reserve, the unchanged algorithm tests without a charge whether the hits on hold and the requested ones pass
+ * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
+ * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
+ * charged to the window of its own time.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative: charged hits to return
- * @param charge  false: says what would become of the request, but leaves the counter as it is
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function run(input: StepInput): Step {
   const { limit, row, inner, entries, nowMs, hits, charge } = input;
@@ -119,7 +119,7 @@ function reserve(input: StepInput): Step {
     const alone = tryWith(0);
     if (!alone.accepted) return stepOf(input, alone, entries, { event: 'refused_alone', accepted: false });
     const freeMs = freeAtMs(entries, moment, own, (left) => tryWith(left).accepted);
-    const roomMs = isFull ? (entries.numbers[entries.first + 2] ?? 0) : 0; // the first that expires
+    const roomMs = isFull ? (entries.numbers[entries.first + 2] ?? 0) : 0; // the first to expire
     const event = isFull ? 'full' : 'refused';
     return stepOf(input, peek, entries, { event, accepted: false, freeMs: Math.max(freeMs, roomMs) });
   }
@@ -154,7 +154,7 @@ function commit(input: StepInput): Step {
 
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
 
-/** When the window began that is in force; 0: reservations do not end with a window. @param peek  of the counter */
+/** When the current window began; 0: reservations do not end with a window. @param peek  of the counter */
 const startOf = ({ limit, row }: StepInput, { state }: Step): number =>
   row.endsTogether?.(limit.inner) ? (state[0] ?? 0) : 0;
 
@@ -175,7 +175,7 @@ function stepOf(input: StepInput, next: Step, entries: ReservationList, done: Do
   };
 }
 
-/** Whether a state of these parts is the one that the step was given: a long one is not copied without a reason. */
+/** Whether these parts equal the input state, so that a long state is not copied for nothing. */
 const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries: ReservationList): boolean =>
   entries === given &&
   entries.first === 1 + inner.length &&
@@ -194,7 +194,7 @@ function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
   return stepOf(input, peek, isItself ? { numbers: copyOf(entries, own), first: 0 } : entries, done);
 }
 
-/** The row of reservations in the table of algorithms: rules say `reserve` beside the algorithm that counts. */
+/** The row of reservations in the table of algorithms: rules have `reserve` beside the algorithm that counts. */
 export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationLimit> {
   const { rowOf } = others;
   const inputOf = (limit: ReservationLimit, state: State = [], nowMs: number): StepInput => {
@@ -205,7 +205,7 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
   };
   return {
     keys: [],
-    parse: () => undefined, // no rule names it
+    parse: () => undefined, // rules do not name it
     write: ({ inner, ttlMs, onOverrun, estimate }) => [
       ...rowOf(inner).write(inner),
       `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
@@ -224,7 +224,7 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
     holdFor: (limit, holder) => ({ ...limit, holder }),
     atLeast({ inner, estimate = 0 }, usualHits) {
       if (estimate !== 'p95') return estimate;
-      // one that is too high could keep all requests out, and so stay as it is
+      // without this bound, a high estimate could refuse all requests, and would then never change
       return Math.min(usualHits() ?? 0, Math.floor((rowOf(inner).capacity(inner) + inner.soft) * LARGEST_SHARE));
     },
     learns: ({ estimate }) => estimate === 'p95',
@@ -234,8 +234,8 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
     describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
     refund: (limit, state, nowMs, hits, chargedAtMs) => refund(inputOf(limit, state, nowMs), hits, chargedAtMs),
     divide: (limit, by) => ({ ...limit, inner: rowOf(limit.inner).divide(limit.inner, by) }),
-    refusalHoldsMs: () => 0, // a commit of less than was reserved may come at any time
-    canOwe: false, // commits are charged in any case, requests never
+    refusalHoldsMs: () => 0, // a commit of fewer hits than reserved may come at any time
+    canOwe: false, // commits are always charged, requests never
     stateVersion: 1,
     hasLongState: true,
     callsOthers: true,

@@ -1,62 +1,62 @@
 import type { AnyLimit, State } from './limit.ts';
 
-/** The numbers of a limit that a site's share depends on. */
+/** The numbers of a limit that determine a site's share. */
 export interface ShareNumbers extends AnyLimit {
   readonly of: 'fixed_window' | 'token_bucket';
   readonly burst: number;
   readonly sites: number;
   readonly site: number;
-  /** Places of sites that an operator says are lost: the others divide their parts. Absent: none is. */
+  /** Indices of sites that an operator declared lost, whose parts the others divide. Absent: none. */
   readonly lost?: readonly number[];
-  /** By how much all sites together may exceed the limit, in percent of it; 0: by nothing. */
+  /** By how much all sites together may exceed the limit, in percent of it; 0: not at all. */
   readonly maxErrorPercent: number;
 }
 
-/** Demand is measured over so long. */
+/** The time over which demand is measured. */
 export const SLOT_MS = 500;
-/** What buckets lend is void after so long. */
+/** The time after which tokens lent from a bucket are void. */
 export const EPOCH_MS = 60_000;
-/** The clocks of two sites may be so far apart; further, nothing is taken. */
+/** The largest difference between the clocks of two sites; beyond it, nothing is taken. */
 export const MAX_SKEW_MS = 1_000;
 
-/** Numbers before the table, and of each site in the table: given to it, confirmed by it, taken from it. */
+/** Numbers before the table, and numbers of each site in the table: given to it, confirmed by it, taken from it. */
 const HEAD = 7;
 const ROW = 3;
 
-/** What a site's counter holds. A step changes its own copy. */
+/** The state of a site's counter. A step modifies its own copy. */
 export interface SiteShare {
   /** When the epoch began. */
   epochMs: number;
-  /** Of a window: hits. Of a bucket: token-ms that were spent and not refilled. */
+  /** For a window: hits. For a bucket: token-ms that were spent and not refilled. */
   used: number;
-  /** Of a bucket: refilled at. */
+  /** For a bucket: the time of the last refill. */
   atMs: number;
-  /** The start of the slot in which `offered` hits were requested; `earlier` hits were in the one before. */
+  /** The start of the slot in which `offered` hits were requested; `earlier` is the number in the slot before. */
   slotMs: number;
   offered: number;
   earlier: number;
-  /** Of a bucket: tokens of the epoch before that may be in transit. */
+  /** For a bucket: tokens of the previous epoch that may be in transit. */
   heldOver: number;
   /** Three numbers for each site, or none. */
   table: number[];
 }
 
-/** A site's place in the table, ready to be changed. */
+/** A site's row in the table, which can be modified. */
 export interface ShareRow {
   given: number;
   confirmed: number;
   taken: number;
 }
 
-/** What is divided among the sites: of a bucket its burst. */
+/** The hits that are divided among the sites: for a bucket its burst. */
 const wholeOf = ({ of, requestsPerUnit, burst }: ShareNumbers): number =>
   of === 'token_bucket' ? burst : requestsPerUnit;
 
-/** One of so many equal parts; what cannot be divided goes to the first ones. */
+/** One of several equal parts; the first parts share the remainder. */
 const equalPart = (total: number, parts: number, at: number): number =>
   Math.floor(total / parts) + (at < total % parts ? 1 : 0);
 
-/** An equal part, with one of the parts of sites that are lost, which have none. */
+/** An equal part, plus one of the parts of lost sites, which have none. */
 function partOf(total: number, { sites, site, lost }: ShareNumbers): number {
   const own = equalPart(total, sites, site);
   if (!lost) return own;
@@ -65,7 +65,7 @@ function partOf(total: number, { sites, site, lost }: ShareNumbers): number {
   return own + equalPart(left, sites - lost.length, site - lost.filter((place) => place < site).length);
 }
 
-/** Of a bucket, token-ms that are refilled in a millisecond. */
+/** For a bucket, the token-ms that are refilled per millisecond. */
 export const rateOf = ({ requestsPerUnit, sites, lost }: ShareNumbers): number =>
   lost ? Math.floor((requestsPerUnit * sites) / (sites - lost.length)) : requestsPerUnit;
 
@@ -75,27 +75,27 @@ export const baseOf = (limit: ShareNumbers): number => partOf(wholeOf(limit), li
 /** The hits by which all sites together may exceed the limit. */
 export const errorOf = (limit: ShareNumbers): number => Math.floor((wholeOf(limit) * limit.maxErrorPercent) / 100);
 
-/** The site's part of these: what it may admit before others have lent it. */
+/** The site's part of `errorOf`: the hits that it may admit before others have lent them. */
 export const advanceOf = (limit: ShareNumbers): number => partOf(errorOf(limit), limit);
 
-/** One token in token-ms: the rate of a site is an exact part of the limit's, since its window is longer. */
+/** One token in token-ms. A site has a longer window, so that its rate is an exact part of the limit's. */
 export const tokenMsOf = ({ windowMs, sites }: ShareNumbers): number => windowMs * sites;
 
 export const epochMsOf = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
 
-/** Requested in a slot of late, whether it passed or not. */
+/** Hits requested per slot recently, whether they passed or not. */
 export const demandOf = ({ offered, earlier }: SiteShare): number => Math.max(offered, earlier);
 
 export const isMoved = ({ table }: SiteShare): boolean => table.some((number) => number > 0);
 
-/** Lent in this epoch, and not known to be taken. */
+/** Tokens lent in this epoch that are not known to be taken. */
 export function inTransit({ table }: SiteShare): number {
   let sum = 0;
   for (let at = 0; at < table.length; at += ROW) sum += Math.max((table[at] ?? 0) - (table[at + 1] ?? 0), 0);
   return sum;
 }
 
-/** Whole hits that the site may still admit; below 0 where the limit has become lower. */
+/** Hits that the site may still admit; negative if the limit was lowered. */
 export function roomOf(limit: ShareNumbers, { used, table }: SiteShare): number {
   const base = baseOf(limit);
   if (limit.of === 'token_bucket') return Math.floor((base * tokenMsOf(limit) - used) / tokenMsOf(limit));
@@ -104,7 +104,7 @@ export function roomOf(limit: ShareNumbers, { used, table }: SiteShare): number 
   return base + moved - used;
 }
 
-/** The site's row of the table; changes go into the table. */
+/** The site's row of the table; writes go to the table. */
 export function rowAt(limit: ShareNumbers, { table }: SiteShare, peer: number): ShareRow {
   while (table.length < ROW * limit.sites) table.push(0);
   const at = ROW * peer;
@@ -118,7 +118,7 @@ export function rowAt(limit: ShareNumbers, { table }: SiteShare, peer: number): 
   return Object.defineProperties(row, { given: cell(0), confirmed: cell(1), taken: cell(2) });
 }
 
-/** What a state says at a moment: windows begin, buckets are refilled, demand is forgotten. */
+/** The state as of a time: windows begin, buckets are refilled, demand is forgotten. */
 export function openShare(limit: ShareNumbers, state: State | undefined, nowMs: number): SiteShare {
   const startMs = nowMs - (nowMs % epochMsOf(limit));
   const slotMs = nowMs - (nowMs % SLOT_MS);
@@ -140,7 +140,9 @@ export function openShare(limit: ShareNumbers, state: State | undefined, nowMs: 
   return share;
 }
 
-/** Tokens in transit are not refilled: of an earlier epoch until no site, however its clock goes, can take them. */
+/**
+ * Refills all but tokens in transit. Those of an earlier epoch remain until no site can take them, whatever its clock.
+ */
 function refill(limit: ShareNumbers, share: SiteShare, nowMs: number, startMs: number): void {
   refillTo(limit, share, Math.min(nowMs, share.epochMs + MAX_SKEW_MS), inTransit(share) + share.heldOver);
   if (startMs > share.epochMs) {
@@ -163,7 +165,7 @@ function refillTo(limit: ShareNumbers, share: SiteShare, untilMs: number, keptTo
   share.atMs = untilMs;
 }
 
-/** The state of the counter; a table without numbers is left out. */
+/** The state of the counter; an empty table is left out. */
 export function stateOf(share: SiteShare): State {
   const { epochMs, used, atMs, slotMs, offered, earlier, heldOver, table } = share;
   return [epochMs, used, atMs, slotMs, offered, earlier, heldOver, ...(isMoved(share) ? table : [])];

@@ -30,57 +30,57 @@ import {
   tokenMsOf,
 } from './site-share-state.ts';
 
-/** The algorithms of rules whose limits sites can share. */
+/** The algorithms whose limits sites can share. */
 export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
 
-/** Whether sites may exceed a limit by a declared error, as rules say it. */
+/** The values of a rule's `mode`: whether sites may exceed a limit by a declared error. */
 export const siteModes = ['escrow', 'optimistic'] as const;
 
-/** How many sites share a limit, and which of them this is, from 0. */
+/** The number of sites that share a limit, and the index of this site. */
 interface SitePart {
   readonly sites: number;
   readonly site: number;
-  /** Places of sites whose parts the others divide; absent: none is lost. */
+  /** Indices of sites whose parts the others divide; absent: none is lost. */
   readonly lost?: readonly number[];
 }
 
-/** The same as settings name it. */
+/** A site's part according to the settings. */
 export interface SiteSplit extends SitePart {
-  /** A digest of the names of all sites in their order: a place is another site's where one of them differs. */
+  /** A digest of the names of all sites in order: if one of them differs, an index stands for another site. */
   readonly group: string;
 }
 
-/** One side of moving hits from one site to another; `peer` is the other site's place, from 0. */
+/** One side of moving hits between two sites; `peer` is the index of the other site. */
 export type SiteTransfer =
-  /** Changes nothing: reports what the site has. */
+  /** Changes nothing: reports the state of the site's share. */
   | { readonly kind: 'read' }
-  /** Gives the peer what this site is not going to use; at most the hits of the step. */
+  /** Gives the peer hits that this site will not use; at most the hits of the step. */
   | {
       readonly kind: 'lend';
       readonly peer: number;
       readonly epochMs: number;
-      /** What the peer has taken of this site in the epoch. */
+      /** The hits that the peer has taken from this site in the epoch. */
       readonly taken: number;
-      /** Sites that ask for the same. */
+      /** The number of sites that request hits. */
       readonly among: number;
     }
-  /** Takes what the peer has lent in this epoch, all of it together. */
+  /** Takes the hits that the peer has lent in this epoch, given as their sum. */
   | {
       readonly kind: 'take';
       readonly peer: number;
       readonly epochMs: number;
       readonly given: number;
-      /** When this site checked, and when the peer lent, each on the clock of its own store. */
+      /** When this site sent its request, and when the peer lent, each on the clock of its own store. */
       readonly sentMs: number;
       readonly repliedMs: number;
     };
 
-/** One site's part of a limit: what is counted in the store of the site. */
+/** One site's part of a limit, which is counted in the site's store. */
 export interface SiteShareLimit extends AnyLimit, SitePart {
   readonly algorithm: 'site_share';
-  /** What rules say; `requestsPerUnit` and `burst` are those of all sites together. */
+  /** The rule's algorithm; `requestsPerUnit` and `burst` are those of all sites together. */
   readonly of: (typeof sharedAlgorithms)[number];
-  /** Of a bucket; of a window `requestsPerUnit`. */
+  /** For a bucket; for a window equal to `requestsPerUnit`. */
   readonly burst: number;
   /** By how much all sites together may exceed the limit, in percent of it; 0: `mode: escrow`. */
   readonly maxErrorPercent: number;
@@ -90,22 +90,22 @@ export interface SiteShareLimit extends AnyLimit, SitePart {
 
 /** An idle site keeps this part of its base, so that its first requests pass. */
 const FLOOR_PART = 16;
-/** A bucket keeps what its site needs in so many slots beyond what is refilled. */
+/** A bucket keeps the demand of its site in this many slots, less what is refilled meanwhile. */
 const AHEAD_SLOTS = 2;
 
 /**
- * A site's share of a limit: a fixed window or a token bucket of an equal part of the limit, the base, and a table of
+ * A site's share of a limit: a fixed window or a token bucket with an equal part of the limit, the base, and a table of
  * the hits that it has lent to other sites and taken from them. Twin of site-share.lua. With a `maxErrorPercent` a site
  * may admit a part of that in advance, before others have lent it.
  *
- * Hits are lent before they are taken, and counted as sums over an epoch: a message that is lost, late or repeated
- * changes nothing but the time at which they arrive. An epoch is the window of a fixed window, and a minute of a
- * bucket; what is lent in one is void in the next. At every moment what all sites may still admit, together with what
- * is in transit, is at most the limit.
+ * Hits are lent before they are taken, and counted as sums over an epoch, so a message that is lost, late or repeated
+ * only changes the time at which they arrive. An epoch is the window of a fixed window, and a minute of a bucket; hits
+ * lent in one are void in the next. At any time, the hits that all sites may still admit, together with those in
+ * transit, are at most the limit.
  *
  * @param nowMs   the clock of the site's store; it may run backwards
- * @param hits    0 peeks, a negative number gives hits back; of `lend`, the most that is lent
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param hits    0 peeks, a negative number gives hits back; for `lend`, the most to lend
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
  */
 function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
@@ -115,7 +115,7 @@ function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hi
     const isMade =
       transfer.kind === 'lend' ? lend(limit, share, nowMs, hits, transfer) : take(limit, share, nowMs, transfer);
     const after = stepOf(limit, share, nowMs, isMade);
-    return isMade ? after : { ...after, state: state ?? after.state }; // of another epoch: nothing changes
+    return isMade ? after : { ...after, state: state ?? after.state }; // another epoch: no change
   }
   const required = hitsToFit(hits);
   const accepted = required < 0 || required <= roomOf(limit, share) + advanceOf(limit);
@@ -124,7 +124,7 @@ function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hi
   return stepOf(limit, share, nowMs, accepted);
 }
 
-/** Counts hits; of a bucket in token-milliseconds, and never below what is in transit. */
+/** Counts hits; for a bucket in token-milliseconds, and never below those in transit. */
 function use(limit: SiteShareLimit, share: SiteShare, hits: number): void {
   const unit = limit.of === 'token_bucket' ? tokenMsOf(limit) : 1;
   const least = limit.of === 'token_bucket' ? (inTransit(share) + share.heldOver) * unit : 0;
@@ -144,14 +144,14 @@ function lend(
     row.given += given;
     if (limit.of === 'token_bucket') share.used += given * tokenMsOf(limit);
   };
-  give(Math.max(Math.min(taken - row.given, roomOf(limit, share)), 0)); // it was lent by a counter that is lost
+  give(Math.max(Math.min(taken - row.given, roomOf(limit, share)), 0)); // lent before this counter was lost
   row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
   const spare = Math.floor((roomOf(limit, share) - reserveOf(limit, share, nowMs)) / among);
   give(Math.max(Math.min(most, spare), 0));
   return true;
 }
 
-/** What the site is going to use itself. */
+/** The hits that the site is expected to use itself. */
 function reserveOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
   const floor = Math.ceil(baseOf(limit) / FLOOR_PART);
   const demand = demandOf(share);
@@ -191,17 +191,17 @@ function ttlOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
   return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);
 }
 
-/** What a site admits of an unspent counter by itself. */
+/** The hits that a site's unused counter admits without loans. */
 const capacityOf = (limit: SiteShareLimit): number => baseOf(limit) + advanceOf(limit);
 
 const describeTokens = describeBucket(({ requestsPerUnit: rate }, tokenMs, sinceMs, nowMs) =>
   tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / rate) - nowMs,
 );
 
-/** The row of site shares in the table of algorithms: rules say `sites` beside the algorithm that counts. */
+/** The row of site shares in the table of algorithms: rules have `sites` beside the algorithm that counts. */
 export const siteShare: Algorithm<SiteShareLimit> = {
   keys: [],
-  parse: () => undefined, // no rule names it
+  parse: () => undefined, // rules do not name it
   write: ({ of, burst, maxErrorPercent: percent }) => [
     ...(of === 'token_bucket' ? [`burst: ${burst}`] : []),
     percent > 0 ? `sites: { mode: optimistic, max_error: ${percent}% }` : 'sites: { mode: escrow }',
@@ -264,7 +264,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
       : { requestsPerUnit: Math.floor(limit.requestsPerUnit / by) }),
     burst: Math.floor(limit.burst / by),
   }),
-  refusalHoldsMs: () => 0, // hits of other sites may come at any time
+  refusalHoldsMs: () => 0, // other sites may lend hits at any time
   canOwe: false,
   stateVersion: 1,
   isUnnamed: true,

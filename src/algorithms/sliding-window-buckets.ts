@@ -23,27 +23,27 @@ import {
   writeAnchor,
 } from './window.ts';
 
-/** How many parts a window may have. */
+/** Bounds of the number of parts of a window. */
 export const parts = { minimum: 1, maximum: 100 } as const;
 
 export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_buckets';
-  /** Equal parts of the window, 1 to 100; it divides `windowMs`. */
+  /** The number of equal parts, 1 to 100; it divides `windowMs`. */
   readonly buckets: number;
 }
 
 /**
- * Sliding window in equal parts: hits are counted by the part of the window that they fall in, and those of the current
- * part and of as many whole parts before it as make a window count. Twin of sliding-window-buckets.lua.
+ * Sliding window in equal parts: hits are counted by part. The sum covers the current part and, before it, as many
+ * whole parts as make up a window. Twin of sliding-window-buckets.lua.
  * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the
  * end.
  *
  * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not
  * counted.
  *
- * @param nowMs   may run backwards (clock skew); the later part stays in force
- * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, the newest first
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param nowMs   may run backwards (clock skew); the later part remains current
+ * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function step(
   limit: SlidingWindowBucketsLimit,
@@ -72,7 +72,7 @@ function stepOf(
   return { accepted, state: [startMs, ...counts], ttlMs: emptyAtMs(limit, startMs, counts) - nowMs };
 }
 
-/** Moves the counts on to the part that `nowMs` lies in; what is older than the window falls off. */
+/** Moves the counts to the part that contains `nowMs`; drops parts that have left the window. */
 function shift(limit: SlidingWindowBucketsLimit, state: State | undefined, nowMs: number): [number, number[]] {
   const partMs = partOf(limit);
   const startMs = windowStart(nowMs, partMs, limit.phaseMs);
@@ -92,13 +92,13 @@ function giveBack(counts: number[], hits: number): void {
   }
 }
 
-/** When the last hit leaves the window: the start itself where there is none. */
+/** When the last hit leaves the window; the start itself if there are none. */
 function emptyAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[]): number {
   const newest = counts.findIndex((count) => count > 0);
   return newest < 0 ? startMs : leavesAtMs(limit, startMs, newest);
 }
 
-/** When the hits that are so many parts old leave the window. */
+/** When the hits of a part that is `age` parts old leave the window. */
 const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: number): number =>
   startMs + (limit.buckets + 1 - age) * partOf(limit);
 

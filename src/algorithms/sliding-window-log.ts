@@ -14,26 +14,26 @@ import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window
 
 export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
-  /** Refused hits stay in the log, so that callers that keep sending requests keep being refused. */
+  /** Refused hits are logged, so that callers that keep sending requests keep being refused. */
   readonly countDenied: boolean;
 }
 
-/** The most hits that a log may remember: each step reads and writes the whole of it. */
+/** The most hits in a log: each step reads and writes all of it. */
 export const MAX_LOG_HITS = 1_000;
 
 /**
- * Sliding window log: remembers when each hit came, and counts those that are younger than the window. Twin of
- * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits that came then, oldest first.
- * Report: hits in the window before and after the step, when the last of them leaves it, when the hits that were asked
- * for could pass.
+ * Sliding window log: logs the time of each hit, and counts hits that are younger than the window. Twin of
+ * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits at that time, oldest first.
+ * Report: hits in the window before and after the step, when the last of them leaves it, when the requested hits will
+ * fit.
  *
- * Exact. Refused hits are remembered only where the limit says so, each in place of the oldest hit where the log has as
- * many as the limit: a log never holds fewer hits than were accepted. Hits that are charged regardless of the limit
- * displace older ones beyond `MAX_LOG_HITS`.
+ * Exact. Refused hits are only logged if the limit says so. If the log has as many hits as the limit, each of them
+ * replaces the oldest one, so a log never holds fewer hits than were accepted. Hits that are charged regardless of the
+ * limit displace older ones beyond `MAX_LOG_HITS`.
  *
- * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
- * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, the newest first
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param nowMs   may run backwards (clock skew); hits then get the time of the last one
+ * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function step(
   limit: SlidingWindowLogLimit,
@@ -68,7 +68,7 @@ function stepOf(
   return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
 }
 
-/** A copy without the hits that have left the window. */
+/** A copy without hits that have left the window. */
 function withinWindow({ windowMs }: SlidingWindowLogLimit, log: State, nowMs: number): number[] {
   let first = 0;
   while (first < log.length && (log[first] ?? 0) + windowMs <= nowMs) first += 2;
@@ -90,7 +90,7 @@ function takeNewest(log: number[], hits: number): void {
   }
 }
 
-/** Takes hits that came at one moment; none where that has left the log. */
+/** Removes hits of one time; none if that time has left the log. */
 function takeOf(log: number[], atMs: number, hits: number): void {
   for (let at = 0; at < log.length; at += 2) {
     if (log[at] !== atMs) continue;
@@ -116,7 +116,7 @@ function hitsIn(log: State): number {
   return hits;
 }
 
-/** When enough of the oldest hits have expired for these hits to fit; 0 if they fit now, or never. */
+/** When enough of the oldest hits will have left the window for these hits to fit; 0: they fit now, or never. */
 function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): number {
   let excess = hitsIn(log) + hits - windowSize(limit);
   for (let at = 0; at < log.length && excess > 0; at += 2) {
@@ -164,9 +164,9 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
     return stepOf(limit, log, nowMs, before, true, 0);
   },
   divide: divideWindow,
-  // each refusal puts it off
+  // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
-  canOwe: false, // what it cannot remember could not be refunded
+  canOwe: false, // hits that do not fit into the log could not be refunded
   stateVersion: 1,
   hasLongState: true,
   script: new URL('./sliding-window-log.lua', import.meta.url),

@@ -1,8 +1,6 @@
 import type { Monotonic } from '../clock.ts';
 
-/**
- * Whether calls go to a node: `closed` they do, `open` they are given up at once, `half_open` one of them finds out.
- */
+/** Whether calls go to a node: `closed`: yes; `open`: they fail at once; `half_open`: one call tests the node. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** The breakers of all nodes that counters are on. */
@@ -14,7 +12,7 @@ export class Breakers {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** @param node  as operators know it: `10.0.0.7:6379` */
+  /** @param node  its address as operators write it: `10.0.0.7:6379` */
   of(node: string): Breaker {
     const known = this.#byNode.get(node);
     if (known) return known;
@@ -28,16 +26,16 @@ export class Breakers {
   }
 }
 
-/** Calls in a row that must fail. */
+/** Consecutive failed calls before it opens. */
 const FAILURES_TO_OPEN = 2;
-/** How long it stays open: twice as long each time, up to the longest, give or take a half. */
+/** How long it stays open: doubles each time, up to the longest, plus or minus a half. */
 const FIRST_OPEN_MS = 50;
 const LONGEST_OPEN_MS = 500;
 
 /**
- * A circuit breaker: what a node is asked while it does not answer would only wait, and be counted late. After a while
- * one call finds out, and what it says goes for all. The times differ from instance to instance, so that a node that
- * has come back is not met by all at once.
+ * A circuit breaker: calls to a node that does not answer would only wait, and be counted late. After a while one call
+ * tests the node, and its result applies to all. The times vary between instances, so that they do not all call a node
+ * at once when it is back.
  *
  * @see https://martinfowler.com/bliki/CircuitBreaker.html
  */
@@ -60,19 +58,19 @@ export class Breaker {
     return this.#isProbing || this.#nowMs() >= this.#openUntilMs ? 'half_open' : 'open';
   }
 
-  /** Why no call may go now; undefined: it may. */
+  /** Why no call may be made now; undefined: it may. */
   get refusal(): string | undefined {
     if (this.#timesOpened === 0) return undefined;
     const isOpen = this.#isProbing || this.#nowMs() < this.#openUntilMs;
     return isOpen ? `the circuit is open: ${this.#reason}` : undefined;
   }
 
-  /** A call goes: where the circuit is half open, it is the one that finds out. */
+  /** A call is made; if the circuit is half open, it is the test. */
   began(): void {
     this.#isProbing = this.#timesOpened > 0;
   }
 
-  /** The call says nothing of the node: the next one finds out. */
+  /** The result does not show the state of the node: the next call is the test. */
   inconclusive(): void {
     this.#isProbing = false;
   }
@@ -83,9 +81,9 @@ export class Breaker {
     this.#isProbing = false;
   }
 
-  /** @param reason  for people */
+  /** @param reason  for messages */
   failed(reason: string): void {
-    if (this.#timesOpened > 0 && !this.#isProbing) return; // it was in flight before
+    if (this.#timesOpened > 0 && !this.#isProbing) return; // the call was made before the circuit opened
     this.#reason = reason;
     this.#failures++;
     if (this.#failures < FAILURES_TO_OPEN && !this.#isProbing) return;

@@ -12,14 +12,14 @@ export interface CounterEntry {
   readonly value: string;
 }
 
-/** A counter: its name, and how it is kept where other programs count on it as well. */
+/** A counter: its name and, if other programs count on it as well, its format. */
 export interface Counter {
   readonly key: CounterKey;
-  /** It is one that envoyproxy/ratelimit shares: a decimal count under a key that names its window. */
+  /** The counter is shared with envoyproxy/ratelimit: a decimal count under a key that names its window. */
   readonly shared?: SharedWindow | undefined;
 }
 
-/** Facts that a count alone does not contain. */
+/** Facts that the count itself does not contain. */
 export interface SharedWindow {
   /** Milliseconds since the epoch. */
   readonly windowStartMs: number;
@@ -30,17 +30,17 @@ export interface SharedWindow {
 /** Finds the counter of a limit for one descriptor. */
 export type Counters = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => Counter;
 
-/** Makes the counter key of a limit for one descriptor: which algorithm, which window, whose counter. */
+/** Creates the counter key of a limit for one descriptor, from the algorithm, the window and the entries. */
 export type CounterKeys = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => CounterKey;
 
-/** Counters that are all our own. */
+/** Counters that only this service uses. */
 export const ownCounters =
   (keys: CounterKeys): Counters =>
   (limit, domain, entries) => ({ key: keys(limit, domain, entries) });
 
 /**
- * What names domain and entries in a key; longer ones are replaced by their digest, so that a store's memory has a
- * bound.
+ * The longest part of a key for domain and entries; longer ones are replaced by their digest, to bound a store's
+ * memory.
  */
 const MAX_NAME_LENGTH = 512;
 
@@ -51,10 +51,10 @@ const MAX_TAG_LENGTH = 128;
 
 /**
  * Counter keys that cannot collide: every text is preceded by its length, so that (`a_b`, `c`) and (`a`, `b_c`) differ.
- * The window's start is state, not key; another window or algorithm is another counter, since `limit.counter` names
- * both.
+ * The window's start is part of the state, not of the key; another window or algorithm has another counter, since
+ * `limit.counter` names both.
  *
- * @param prefix   put before every key, for a Redis that others use too
+ * @param prefix   precedes every key, for a Redis that others use too
  * @param hashTag  `domain`: all keys of a domain are in one slot of a Redis Cluster
  * @example `fixed_window|60000|8:checkout|4:user|5:alice`, with a hash tag `{checkout}fixed_window|60000|8:checkout|…`
  */
@@ -66,10 +66,10 @@ export function createCounterKeys(
     `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
   const shortened = (text: string, limit: Limit, domain: string): string => {
     const start = startOf(limit, domain);
-    // no slice: it would keep the long text alive
+    // no slice, which would retain the long text
     return text.length > start.length + MAX_NAME_LENGTH ? `${start}|#${digest(text)}` : text;
   };
-  const known = new WeakMap<Limit, LastKey>(); // of limits that rules have
+  const known = new WeakMap<Limit, LastKey>(); // for limits of rules
   return (limit, domain, entries) => {
     let last = known.get(limit);
     if (last?.domain !== domain) {
@@ -89,29 +89,29 @@ export function createCounterKeys(
   };
 }
 
-/** The last key of a limit. A counter that is asked for again and again keeps its text, and with it the text's hash. */
+/** The last key of a limit. A counter that is used repeatedly keeps its text, and with it the text's hash. */
 interface LastKey {
   readonly domain: string;
-  /** How the keys of the limit and the domain begin. */
+  /** The beginning of the keys of the limit and the domain. */
   readonly head: string;
   entries: readonly CounterEntry[];
   key: CounterKey | undefined;
 }
 
-/** Longer keys are not remembered, so that what a caller makes a limit keep stays small. */
+/** Longer keys are not cached, so that callers can only make a limit retain little memory. */
 const MAX_REMEMBERED_LENGTH = 256;
 
 function areSame(some: readonly CounterEntry[], others: readonly CounterEntry[]): boolean {
   if (some.length !== others.length) return false;
   for (let at = 0; at < some.length; at++) {
-    const one = some[at] as CounterEntry; // both have so many
+    const one = some[at] as CounterEntry; // same length
     const other = others[at] as CounterEntry;
     if (one.value !== other.value || one.key !== other.key) return false;
   }
   return true;
 }
 
-/** Without braces, which would end it early, and never empty. */
+/** Without braces, which would end the tag early, and never empty. */
 const tagOf = (domain: string): string =>
   domain.length > MAX_TAG_LENGTH ? digest(domain) : domain.replace(/[{}]/g, '_') || '_';
 
@@ -119,29 +119,29 @@ const tagOf = (domain: string): string =>
 export const isWide = (text: string): boolean => /[\u0100-\uffff]/.test(text);
 
 /**
- * What keeping a key in a Map costs: the string (a header of 16 bytes, then its characters, rounded up to 8) and its
- * entry. An entry takes 28 bytes of a full Map; a Map whose keys come and go is a quarter to a half full.
+ * The memory cost of a key in a Map: the string (a header of 16 bytes, then its characters, rounded up to 8) and its
+ * entry. An entry takes 28 bytes of a full Map; a Map whose keys are added and removed is a quarter to half full.
  */
 export const keyBytes = (length: number, wide: boolean): number =>
   MAP_ENTRY_BYTES + 16 + 8 * Math.ceil((wide ? 2 * length : length) / 8);
 const MAP_ENTRY_BYTES = 72;
 
 /**
- * The same text in one piece, of its own. A text comes as a tree of the parts that it was put together from, or as a
- * part of a longer one, which keeps more than itself alive; V8 writes a joined text anew.
+ * A flat copy of the text. A concatenated text is a tree of its parts, and a substring retains the longer text; V8
+ * creates a joined text from scratch.
  */
 export const inOnePiece = <T extends string>(text: T): T =>
   text.length < LEAST_PARTED_LENGTH ? text : ([text.slice(0, 1), text.slice(1)].join('') as T); // equal to it
 
-/** V8 makes no trees and no parts of shorter texts: `ConsString::kMinLength` and `SlicedString::kMinLength`. */
+/** V8 does not use trees or slices for shorter texts: `ConsString::kMinLength` and `SlicedString::kMinLength`. */
 const LEAST_PARTED_LENGTH = 13;
 
 /**
- * Keys that a store in memory keeps as they are; of a longer one it keeps the digest. Only keys of
+ * The longest key that a store in memory keeps unchanged; longer ones are replaced by their digest. Only keys of
  * envoyproxy/ratelimit, and prefixes, are longer.
  */
 const MAX_KEPT_LENGTH = 1_024;
 
-/** What stands for a key in memory: at most 1,024 characters. */
+/** The replacement of a key in memory: at most 1,024 characters. */
 export const keptKey = (key: CounterKey): CounterKey =>
-  key.length <= MAX_KEPT_LENGTH ? key : (`#${digest(key)}` as CounterKey); // no key begins so
+  key.length <= MAX_KEPT_LENGTH ? key : (`#${digest(key)}` as CounterKey); // no key begins with #

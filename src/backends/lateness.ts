@@ -1,11 +1,11 @@
 import type { Monotonic } from '../clock.ts';
 import { intermittent } from '../intermittent.ts';
 
-/** Knows how late the timers of this process are while calls to a store are in flight. */
+/** Measures how late the timers of this process are while calls to a store are in flight. */
 export interface Lateness {
   /** A call begins. */
   began(): void;
-  /** It has ended, one way or another. */
+  /** A call has ended, with any result. */
   ended(): void;
   /** The largest lag of the last 50 milliseconds of calls in flight. */
   latenessMs(): number;
@@ -22,7 +22,7 @@ export interface LatenessWatch extends Lateness {
 const INTERVAL_MS = 10;
 const TICKS = 5;
 
-/** It sleeps while no call to the store is in flight: lag before a call says nothing of its time-out. */
+/** The timer stops while no call to the store is in flight: lag before a call does not affect its timeout. */
 export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
   const late: number[] = new Array(TICKS).fill(0);
   let tick = 0;

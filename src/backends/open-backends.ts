@@ -8,7 +8,7 @@ import type { LatenessWatch } from './lateness.ts';
 import type { MemoryBackend } from './memory/backend.ts';
 import type { Records } from './records.ts';
 
-/** What backends use. */
+/** The dependencies of backends. */
 export interface BackendContext extends ProcessContext {
   readonly monotonicMs: Monotonic;
   readonly breakers: Breakers;
@@ -22,8 +22,8 @@ export interface OpenBackends {
   readonly backends: Backends;
   /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
-  /** Where operators' changes are kept; undefined: the engine keeps none. */
+  /** Stores operators' changes; undefined: the engine cannot. */
   readonly records?: Records;
-  /** Opens where shares are kept, with so much memory of this process at most; undefined: the engine keeps none. */
+  /** Opens the storage of shares, with a limit for this process's memory; undefined: the engine has none. */
   readonly openShares?: (terms: ShareTerms, maxBytes: number) => Promise<ShareStore>;
 }

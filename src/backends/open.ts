@@ -6,7 +6,7 @@ import type { BackendContext, OpenBackends } from './open-backends.ts';
 import { sharedCounters } from './shared-counters.ts';
 
 /**
- * A client library is loaded only for the kind of store that is used.
+ * Loads only the client library of the configured store.
  *
  * @throws CannotStart if a certificate file cannot be read
  */

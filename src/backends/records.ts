@@ -1,6 +1,6 @@
-/** What operators' changes are kept in: lists and maps of texts. */
+/** The storage of operators' changes: lists and maps of texts. Every method may reject with `StoreUnavailable`. */
 export interface Records {
-  /** Adds a text to a list, which keeps the newest. */
+  /** Adds a text to a list, which keeps the newest texts. */
   append(list: string, text: string, max: number): Promise<void>;
   /** The newest first. */
   latest(list: string, count: number): Promise<readonly string[]>;
@@ -9,7 +9,7 @@ export interface Records {
   all(map: string): Promise<ReadonlyMap<string, string>>;
 }
 
-/** Records of this process: gone on restart. */
+/** Records in this process: lost on restart. */
 export function memoryRecords(): Records {
   const lists = new Map<string, string[]>();
   const maps = new Map<string, Map<string, string>>();

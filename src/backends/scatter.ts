@@ -5,11 +5,11 @@ const FIRST: readonly number[] = [0];
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 
 /**
- * Runs operations that one step cannot take together: side by side, in parts. Replies come back in the order of the
+ * Runs operations that one step cannot run together: concurrently, in parts. Replies are in the order of the
  * operations. This is the only place where replies are matched to operations by position across several calls.
  *
- * @param partOf  what the operations of a part have in common
- * @param run     runs one part; `at` are the places of its operations among all
+ * @param partOf  identifies the part of an operation
+ * @param run     runs one part; `at` are the indices of its operations
  */
 export function scatter<O extends Operation, P>(
   operations: readonly O[],

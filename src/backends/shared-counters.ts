@@ -5,13 +5,15 @@ import type { Clock } from '../clock.ts';
 import type { CounterEntry, CounterKey, CounterKeys, Counters, SharedWindow } from './key.ts';
 
 export interface SharedCountersOptions {
-  /** Put before every key. */
+  /** Precedes every key. */
   readonly prefix: string;
-  /** Keys of the counters that envoyproxy/ratelimit could not have. */
+  /** Keys of counters that envoyproxy/ratelimit could not have. */
   readonly own: CounterKeys;
-  /** Whole seconds, at least 1: up to so much less one is added to the time that a counter is kept; 0: nothing. */
+  /**
+   * An integer, at least 1: up to one second less than this is added to the time that a counter is kept; 0: nothing.
+   */
   readonly jitterMaxSeconds: number;
-  /** This process's clock: it says which window a hit is in, as each instance's does there. */
+  /** This process's clock, which determines the window of a hit, as in each instance of envoyproxy/ratelimit. */
   readonly clock: Clock;
   /** From 0 to below 1. */
   readonly random: () => number;
@@ -19,10 +21,10 @@ export interface SharedCountersOptions {
 
 /**
  * Counters that envoyproxy/ratelimit counts on as well: fixed windows of one unit, under its keys. The parts of such a
- * key are only joined, so that two counters may come to share one; what that service does not know has a counter of our
- * own.
+ * key are only concatenated, so two counters may collide. Limits that envoyproxy/ratelimit does not have use separate
+ * counters.
  *
- * @example `demo_user_alice_1700000040` for a limit by the minute
+ * @example `demo_user_alice_1700000040` for a limit per minute
  */
 export function sharedCounters(options: SharedCountersOptions): Counters {
   const { prefix, own, jitterMaxSeconds, clock, random } = options;
@@ -40,15 +42,15 @@ const join = ({ key, value }: CounterEntry): string => `${key}_${value}_`;
 
 const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map((windowMs) => `fixed_window|${windowMs}`));
 
-/** Whether envoyproxy/ratelimit has such limits: on the wall clock's windows, hard, one on a node. */
+/** Whether envoyproxy/ratelimit has such limits: with windows from the epoch, without a soft part, one per node. */
 function isShared(limit: Limit): boolean {
   return limit.soft === 0 && sharedNames.has(limit.counter);
 }
 
 /**
- * What a shared counter's fixed window says of the count that a hit left.
+ * The decision of a shared counter's fixed window for the count after a hit.
  *
- * @param nowMs  this process's clock; it may have gone past the window's end since the counter was named
+ * @param nowMs  this process's clock; it may have passed the window's end since the counter was named
  */
 export function describeShared(
   limit: Limit,

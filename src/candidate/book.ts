@@ -10,9 +10,9 @@ import type { Problem } from '../rules/problem.ts';
 import type { CandidateFeed } from './feed.ts';
 
 /**
- * off      there is none
+ * off      there is no candidate
  * loading  it is being checked
- * on       it is tried
+ * on       it is being tried
  * wrong    it has problems, and is not tried
  */
 export type CandidateState = 'off' | 'loading' | 'on' | 'wrong';
@@ -26,12 +26,12 @@ export interface PostedCandidate {
   readonly reason: string;
 }
 
-/** How it stands with the candidate. */
+/** The status of the candidate. */
 export interface CandidateFacts {
   readonly state: CandidateState;
-  /** Where it came from last; undefined: there has been none. */
+  /** The last source; undefined: there has been no candidate. */
   readonly origin: 'file' | 'api' | undefined;
-  /** Undefined: it is from files, or off. */
+  /** Undefined: the candidate is from files, or off. */
   readonly posted: PostedCandidate | undefined;
   /** Milliseconds since the epoch; undefined: it is not on. */
   readonly loadedAtMs: number | undefined;
@@ -43,31 +43,31 @@ export interface CandidateFacts {
 }
 
 export interface CandidateBookOptions {
-  /** Checks files away from the event loop; closed with the book. */
+  /** Checks files off the event loop; closed with the book. */
   readonly checker: FileChecker;
   /** `CANDIDATE_RULES_PATH`; undefined: only operators load a candidate. */
   readonly source: RuleSource | undefined;
-  /** What is laid over rules. */
+  /** The overlays of rules. */
   readonly overlay: () => readonly OverlayFile[];
   readonly clock: Clock;
   /** How often files are polled for changes. */
   readonly pollIntervalMs: number;
-  /** Calls the function now and then, until the returned one is called. */
+  /** Calls the function repeatedly, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
   /** Called when the state has changed, for the log. */
   readonly onState: (facts: CandidateFacts) => void;
 }
 
-/** What messages call a text that an operator has sent. */
+/** The name in messages of a text sent by an operator. */
 export const POSTED_NAME = 'candidate';
-/** All files of a candidate: it takes memory beside the rules in force. */
+/** The most bytes of all files of a candidate, which takes memory in addition to the rules in force. */
 const MAX_BYTES = 8 * 1024 * 1024;
-/** Wrong files are checked again after so many polls, even if none has changed: they may not have been read. */
+/** Invalid files are checked again after this many polls, even if none has changed: they may have been unreadable. */
 const RETRY_POLLS = 30;
-/** Texts of operators that wait to be checked, at most. */
+/** The most operators' texts that wait to be checked. */
 const MAX_WAITING_CHECKS = 4;
 
-/** There is more to check than fits. */
+/** Too many checks are waiting. */
 export class TooManyChecks extends Error {
   override readonly name = 'TooManyChecks';
 }
@@ -82,8 +82,8 @@ const off: Omit<CandidateFacts, 'origin'> = {
 };
 
 /**
- * The candidate of this service: from files, which are polled, or as an operator has sent it, whichever came last. A
- * wrong one is off. It is checked in a thread, and the service never waits for it.
+ * The candidate of this service: from files, which are polled, or sent by an operator, whichever came last. An invalid
+ * one is off. It is checked in a separate process, and the service never waits for it.
  */
 export class CandidateBook implements CandidateFeed {
   readonly #options: CandidateBookOptions;
@@ -92,13 +92,13 @@ export class CandidateBook implements CandidateFeed {
   #facts: CandidateFacts = { ...off, origin: undefined };
   #packed: PackedRules | undefined;
   #input: Input | undefined;
-  /** Of the files that were seen last. */
+  /** The state of the files at the last poll. */
   #seen: string | undefined;
   #pollsSinceWrong = 0;
   #isPolling = false;
   #isClosed = false;
   #waitingChecks = 0;
-  /** Counts loads: a later one makes an earlier one void. */
+  /** Counts loads: a later load supersedes earlier ones. */
   #loads = 0;
 
   constructor(options: CandidateBookOptions) {
@@ -120,7 +120,7 @@ export class CandidateBook implements CandidateFeed {
     this.#listeners.push(listener);
   }
 
-  /** Loads what an operator sends. Resolves when it is on, or wrong. */
+  /** Loads a candidate that an operator sent. Resolves when its state is `on` or `wrong`. */
   load(posted: PostedCandidate): Promise<void> {
     return this.#load({ origin: 'api', posted });
   }
@@ -132,15 +132,15 @@ export class CandidateBook implements CandidateFeed {
     this.#put({ ...off, origin: this.#facts.origin }, undefined);
   }
 
-  /** The overlay has changed: the candidate is checked again. */
+  /** The overlay has changed: checks the candidate again. */
   async checkAgain(): Promise<void> {
     if (this.#input) await this.#load(this.#input);
   }
 
   /**
-   * Checks one rule file, and changes nothing.
+   * Checks one rule file, without effects.
    *
-   * @throws TooManyChecks  others wait already
+   * @throws TooManyChecks  too many others are waiting
    */
   async check(text: string): Promise<CheckedRules> {
     if (this.#waitingChecks >= MAX_WAITING_CHECKS) throw new TooManyChecks(`${MAX_WAITING_CHECKS} checks wait`);
@@ -201,7 +201,7 @@ export class CandidateBook implements CandidateFeed {
     try {
       return await this.#options.checker.do(files, this.#options.overlay(), true);
     } catch (error) {
-      // the thread failed, e.g. out of memory
+      // the process failed, e.g. out of memory
       const reason = error instanceof Error ? error.message : String(error);
       return { ok: false, problems: [unreadable(files[0]?.name ?? POSTED_NAME, reason)] };
     }
@@ -223,7 +223,7 @@ export class CandidateBook implements CandidateFeed {
   }
 }
 
-/** The checker keeps what it has read of a file while its state stays. */
+/** The checker keeps a parsed file while its state is unchanged. */
 const postedFile = (text: string): RuleFileState => ({
   ...{ path: POSTED_NAME, name: POSTED_NAME, text },
   state: createHash('sha256').update(text).digest('base64url'),
@@ -237,7 +237,7 @@ const unreadable = (file: string, reason: string): Problem => ({
 async function tooLarge(files: readonly RuleFileState[]): Promise<string | undefined> {
   let bytes = 0;
   for (const { path } of files) {
-    const { size } = await stat(path).catch(() => ({ size: 0 })); // what is not there, reading says
+    const { size } = await stat(path).catch(() => ({ size: 0 })); // reading reports missing files
     bytes += size;
   }
   return bytes > MAX_BYTES ? `the files of a candidate may have at most ${MAX_BYTES} bytes, got ${bytes}` : undefined;

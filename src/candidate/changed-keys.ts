@@ -4,7 +4,7 @@ import { topNameOf } from '../admin/top-name.ts';
 import type { Entry } from '../rules/match.ts';
 import type { ChangedKeys } from './report.ts';
 
-/** Keys of one table. */
+/** The most keys in one table. */
 const CAPACITY = 200;
 
 const noKeys: ChangedKeys = {
@@ -13,12 +13,12 @@ const noKeys: ChangedKeys = {
   isAtLeast: false,
 };
 
-/** Counts the descriptors that are answered otherwise: the most frequent ones, in bounded memory. */
+/** Counts the descriptors whose answers differ: the most frequent ones, in bounded memory. */
 export class ChangedKeyTable {
   readonly #budget: ByteBudget;
-  /** Absent: nothing was counted. */
+  /** Absent: nothing was counted yet. */
   #table: SpaceSaving | undefined;
-  /** Some key has no counter of its own. */
+  /** Some key has no counter. */
   #isFull = false;
 
   /** @param budget  shared with other tables */
@@ -40,12 +40,12 @@ export class ChangedKeyTable {
     this.#budget.change(table.bytes - before);
   }
 
-  /** @param count  the longest list; 0: none is made */
+  /** @param count  the longest list; 0: no list */
   report(count: number): ChangedKeys {
     const table = this.#table;
     if (!table || count === 0) return { ...noKeys, count: table?.size ?? 0, isAtLeast: this.#isFull };
     const entries = [...table.entries()].sort((one, other) => other.count - one.count);
-    // a key that is cut off was counted no more often than the last one that is listed
+    // a key that is cut off was counted at most as often as the first of those
     const cut = entries.length > count ? (entries[count]?.count ?? 0) : 0;
     const unlistedAtMost = Math.max(table.minimum, cut);
     return {

@@ -6,7 +6,7 @@ import type { Rule } from '../rules/tree.ts';
 import { ChangedKeyTable } from './changed-keys.ts';
 import { byChange, type RuleTrial, type Tally } from './report.ts';
 
-/** A request, as both rule trees have answered it. */
+/** A request, and the answers of both rule trees. */
 export interface TriedRequest {
   /** In the order of the verdicts. */
   readonly descriptors: readonly RequestDescriptor[];
@@ -14,13 +14,13 @@ export interface TriedRequest {
   readonly candidate: Answer;
 }
 
-/** Rules that have figures of their own. */
+/** The most rules with separate figures. */
 const MAX_RULES = 5_000;
-/** The others, together. */
+/** All other rules together. */
 export const OTHER_RULES = '(other rules)';
-/** Limits that requests bring along: their paths have callers' values. */
+/** Limits sent with requests: their paths contain callers' values. */
 export const REQUEST_LIMITS = '(limits in requests)';
-/** What the tables of keys may take in one process: some thousands of keys, which are listed in one turn. */
+/** The most memory of all key tables in one process: some thousands of keys, which are listed in one turn. */
 const MAX_KEY_BYTES = 1024 * 1024;
 
 type Counts = { -readonly [K in keyof Tally]: Tally[K] };
@@ -33,7 +33,7 @@ interface RuleFigures {
   readonly newlyPassed: ChangedKeyTable;
 }
 
-/** Counts what the candidate would change, by rule and key. */
+/** Counts the answers that the candidate would change, by rule and key. */
 export class Comparison {
   readonly #keyBytes = new ByteBudget(MAX_KEY_BYTES);
   readonly #rules = new Map<string, RuleFigures>();
@@ -59,9 +59,9 @@ export class Comparison {
   }
 
   /**
-   * @param most  so many rules, those with the most changes
-   * @param keys  so many keys of each
-   * @param rule  this one alone
+   * @param most  the number of rules, those with the most changes
+   * @param keys  the number of keys of each rule
+   * @param rule  only this rule
    */
   rules(most: number, keys: number, rule?: string): readonly RuleTrial[] {
     return Array.from(this.#rules)
@@ -118,6 +118,6 @@ const ruleOf = (verdict: Verdict): Rule | undefined => ('rule' in verdict ? verd
 
 const isOver = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT';
 
-/** Not a peek, nor hits that are given back, nor those that a request reports to have used. */
+/** Excludes peeks, hits that are given back, and hits that a request reports as used. */
 const asksForHits = ({ hits }: RequestDescriptor, ...verdicts: readonly Verdict[]): boolean =>
   hits > 0 && !verdicts.some((verdict) => verdict.kind === 'limited' && isCommit(verdict.decision));

@@ -1,8 +1,8 @@
 import type { PackedRules } from '../rules/packed.ts';
 
-/** The candidate, as a process that answers requests follows it. */
+/** The candidate, for processes that answer requests. */
 export interface CandidateFeed {
-  /** Undefined: there is none. */
+  /** Undefined: there is no candidate. */
   packed(): PackedRules | undefined;
   /** Calls the listener after each change. */
   onChange(listener: () => void): void;

@@ -10,9 +10,9 @@ import type { Trial } from './trial.ts';
 /** The candidate in a process that answers requests. */
 export interface FollowedCandidate {
   /**
-   * @param keys  so many keys of each rule
-   * @param rule  of this one alone
-   * @returns undefined  none is tried
+   * @param keys  the number of keys of each rule
+   * @param rule  only this rule
+   * @returns undefined  no candidate is tried
    */
   report(keys: number, rule?: string): TrialReport | undefined;
   close(): Promise<void>;
@@ -22,15 +22,15 @@ export interface FollowOptions {
   readonly candidate: CandidateFeed;
   /** The rules in force. */
   readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
-  /** Of limits that sites share. */
+  /** The division of limits that sites share. */
   readonly split: SiteSplit | undefined;
-  /** Is notified of the answers; while a candidate is tried, its `answered` is another one. */
+  /** Notified of the answers; its `answered` is replaced while a candidate is tried. */
   readonly observer: Observer;
   readonly openTrial: () => Promise<Trial>;
   readonly onError: (error: unknown) => void;
 }
 
-/** Tries the candidate on what this process answers, while there is one. */
+/** Tries the candidate on this process's answers, while there is one. */
 export function followCandidate({
   candidate,
   book,
@@ -63,7 +63,7 @@ export function followCandidate({
   const follow = async (): Promise<void> => {
     const packed = candidate.packed();
     if (isClosed || !packed) return detach();
-    const rules = await inForce.replace(packed); // a few nodes in a turn
+    const rules = await inForce.replace(packed); // a few nodes per turn
     const current = trial ?? (await openTrial());
     current.follow(rules, hashOf(packed));
     if (current !== trial) attach(current);

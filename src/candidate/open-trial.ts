@@ -15,14 +15,14 @@ import { Trial, type TrialCounters } from './trial.ts';
 
 export interface TrialSources {
   readonly store: Pick<OpenStore, 'memory'>;
-  /** What the rules in force are decided with. */
+  /** The decider of the rules in force. */
   readonly decider: Decider;
-  /** Whether this process refuses calls since it has too much to do. */
+  /** Whether this process is refusing calls because it is overloaded. */
   readonly isLate: () => boolean;
 }
 
 /**
- * Opens the trial of a candidate. Loaded only while there is one.
+ * Opens the trial of a candidate. Only loaded while there is one.
  *
  * @throws CannotStart if a certificate file cannot be read
  */
@@ -32,7 +32,7 @@ export async function openTrial(
   context: ProcessContext,
 ): Promise<Trial> {
   const { clock } = context;
-  // counters in memory have just been asked, in the same turn
+  // counters in memory have just run the request, in the same turn
   const decidedAtMs = memory
     ? (live: Answer) => (live.verdicts.some(({ kind }) => kind === 'limited') ? memory.ranAtMs() : clock())
     : clock;
@@ -44,16 +44,16 @@ export async function openTrial(
   });
 }
 
-/** Put before the names of the candidate's counters, after `CACHE_KEY_PREFIX`. */
+/** Precedes the names of the candidate's counters, after `CACHE_KEY_PREFIX`. */
 const CANDIDATE_PREFIX = 'candidate|';
-/** A slower call counts as failed: no caller waits for it. */
+/** A slower call counts as failed; no caller waits for it. */
 const SLOW_MS = 1_000;
-/** The part of the memory for counters that the candidate's may take besides. */
+/** The part of the memory for counters that the candidate's may take in addition. */
 const MEMORY_PART = 1 / 2;
 
 /**
- * Opens the counters of the candidate: on a connection of their own to the store of the others, so that neither waits
- * for the other, without leases, remembered refusals and failure policies.
+ * Opens the candidate's counters: on a separate connection to the same store, so that neither delays the other, without
+ * leases, remembered refusals and failure policies.
  *
  * @throws CannotStart if a certificate file cannot be read
  */

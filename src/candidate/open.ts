@@ -11,17 +11,17 @@ import type { CandidateFeed } from './feed.ts';
 import { type FollowedCandidate, followCandidate } from './followed.ts';
 import type { TrialSources } from './open-trial.ts';
 
-/** Logged problems of a candidate. */
+/** The most problems of a candidate that are logged. */
 const MAX_CANDIDATE_PROBLEMS = 20;
 
 export interface CandidateLoading {
   readonly store: StoreTraits;
-  /** Of the rules in force, and of the candidate. */
+  /** The overlay of the rules in force and of the candidate. */
   readonly overlay: Overlay | undefined;
   readonly pollIntervalMs: number;
 }
 
-/** Opens what loads candidates. The service starts without waiting for one. */
+/** Opens the book that loads candidates. The service starts without waiting for one. */
 export function openCandidateBook(
   { candidate: { path }, mergeDomains }: Settings['rules'],
   { store, overlay, pollIntervalMs }: CandidateLoading,
@@ -48,13 +48,13 @@ const logCandidate =
   };
 
 export interface CandidateSources extends TrialSources {
-  /** The rules in force, and those to try. */
+  /** The rules in force, and the candidate. */
   readonly rules: { readonly book: RuleBook; readonly candidate: CandidateFeed };
-  /** Is notified of the answers. */
+  /** Notified of the answers. */
   readonly observer: Observer;
 }
 
-/** Tries the candidate on what the observer is notified of, while there is one. */
+/** Tries the candidate on the answers that the observer receives, while there is one. */
 export const openCandidate = (
   settings: Pick<Settings, 'counters' | 'candidate'>,
   sources: CandidateSources,

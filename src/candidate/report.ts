@@ -1,56 +1,56 @@
 import { mergeTop, type TopList } from '../admin/space-saving.ts';
 
-/** How often two answers said what, of the requests of one rule or of all. */
+/** The number of requests of one rule, or of all, by both answers. */
 export interface Tally {
   readonly requests: number;
   readonly liveRefused: number;
   readonly candidateRefused: number;
-  /** Passed by the live rules, refused by the candidate. */
+  /** Admitted by the live rules, refused by the candidate. */
   readonly newlyRefused: number;
-  /** Refused by the live rules, passed by the candidate. */
+  /** Refused by the live rules, admitted by the candidate. */
   readonly newlyPassed: number;
 }
 
-/** What the candidate changes for one rule. */
+/** The changes by the candidate for one rule. */
 export interface RuleTrial extends Tally {
-  /** The path of the candidate's rule; where it has none for the descriptor, of the live one. */
+  /** The path of the candidate's rule; if it has none for the descriptor, of the live one. */
   readonly rule: string;
-  /** Whether the live rules, and the candidate, have answered by a rule of this path. */
+  /** Whether the live rules, and the candidate, have answered by a rule with this path. */
   readonly inLive: boolean;
   readonly inCandidate: boolean;
   readonly newlyRefusedKeys: ChangedKeys;
   readonly newlyPassedKeys: ChangedKeys;
 }
 
-/** The descriptors that are answered otherwise, the most frequent first. */
+/** The descriptors whose answers differ, the most frequent first. */
 export interface ChangedKeys {
   readonly list: TopList;
-  /** How many there are; at least as many where the table is full. */
+  /** The number of descriptors; a lower bound if the table is full. */
   readonly count: number;
   readonly isAtLeast: boolean;
 }
 
-/** What one process has found out about the candidate. */
+/** One process's results for the candidate. */
 export interface TrialReport {
-  /** Milliseconds since the epoch: when these figures began. */
+  /** When these figures began, in milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** Rules of the candidate that is tried. */
+  /** The number of rules of the candidate. */
   readonly ruleCount: number;
-  /** The figures are of this candidate: see `hashOf`. */
+  /** Identifies the candidate of the figures: see `hashOf`. */
   readonly hash: string;
-  /** Requests that wait, or are being decided, and about what they take. */
+  /** Requests that are waiting or being decided, and their approximate memory. */
   readonly inFlight: number;
   readonly inFlightBytes: number;
   /** Requests that were not tried: too many were in flight, or this process was late. */
   readonly dropped: { readonly behind: number; readonly overload: number };
-  /** Requests whose counters gave no answer in time. */
+  /** Requests that the counters did not answer in time. */
   readonly failed: number;
-  /** Counters in memory that were forgotten before they expired, to make room. */
+  /** Counters in memory that were dropped before they expired, to make room. */
   readonly evicted: number;
   readonly totals: Tally;
-  /** Those with the most changes first. */
+  /** The rules with the most changes first. */
   readonly rules: readonly RuleTrial[];
-  /** Rules that are not in `rules`. */
+  /** The number of rules that are not in `rules`. */
   readonly moreRules: number;
 }
 
@@ -64,11 +64,11 @@ export const sumOfTallies = (one: Tally, other: Tally): Tally => ({
   newlyPassed: one.newlyPassed + other.newlyPassed,
 });
 
-/** By what changes, then by how much there is of it. */
+/** By the number of changes, then by the number of requests. */
 export const byChange = (one: Tally, other: Tally): number =>
   other.newlyRefused + other.newlyPassed - (one.newlyRefused + one.newlyPassed) || other.requests - one.requests;
 
-/** The reports of several processes on the same candidate; undefined where there is none. */
+/** The sum of several processes' reports on the same candidate; undefined: there are none. */
 export function mergeReports(reports: readonly TrialReport[]): TrialReport | undefined {
   const [first, ...others] = reports;
   if (!first || others.length === 0) return first;
@@ -108,7 +108,7 @@ const sumOfRules = (one: RuleTrial, other: RuleTrial): RuleTrial => ({
   newlyPassedKeys: mergeKeys(one.newlyPassedKeys, other.newlyPassedKeys),
 });
 
-/** Processes may have seen the same keys: the sum of their numbers is no number of keys. */
+/** Processes may have seen the same keys, so the sum of their counts is not the number of keys. */
 function mergeKeys(one: ChangedKeys, other: ChangedKeys): ChangedKeys {
   const list = mergeTop([one.list, other.list]);
   const isAtLeast = one.isAtLeast || other.isAtLeast;

@@ -4,15 +4,15 @@ import type { WireRequest } from '../rls/wire.ts';
 import { match } from '../rules/match.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
 
-/** Which descriptors of a request are tried, by their places. */
+/** The descriptors of a request that are tried, by index. */
 export interface TriedPlaces {
-  /** Their counters are among the sampled ones: they are in the figures. */
+  /** Descriptors with sampled counters, which are included in the figures. */
   readonly sampled: readonly number[];
-  /** Those are decided without the others. */
+  /** The sampled descriptors are decided without the others. */
   readonly areAlone: boolean;
 }
 
-/** Undefined: none is. @param sample  below 1 */
+/** Undefined: none is tried. @param sample  below 1 */
 export function triedPlaces(
   wire: WireRequest,
   live: Answer,
@@ -27,7 +27,7 @@ export function triedPlaces(
   return { sampled, areAlone };
 }
 
-/** Whether what is decided on one descriptor depends on the rules that others meet. */
+/** Whether the decision on one descriptor depends on the rules that others match. */
 const hasTies = ({ domain, descriptors }: WireRequest, rules: RuleTree): boolean =>
   descriptors.some(({ entries }) => {
     const found = match(rules, domain, { entries, requestLimit: undefined });

@@ -10,42 +10,42 @@ import { Comparison, type TriedRequest } from './comparison.ts';
 import type { TrialReport } from './report.ts';
 import { triedPlaces } from './sampled.ts';
 
-/** The counters of the candidate: in a name space of their own. */
+/** The candidate's counters, in a separate name space. */
 export interface TrialCounters {
   readonly ledger: Pick<Ledger, 'debit' | 'close'>;
   readonly counters: Counters;
-  /** Counters in memory: decides at this time from now on, in milliseconds since the epoch. */
+  /** For counters in memory: sets the time of the following decisions, in milliseconds since the epoch. */
   setTime?(nowMs: number): void;
-  /** Counters in memory that were forgotten before they expired. */
+  /** The number of counters in memory that were dropped before they expired. */
   evicted(): number;
 }
 
 export interface TrialOptions {
-  /** Decides as the live rules do, but for rules and counters. */
+  /** Like the decider of the live rules, except for rules and counters. */
   readonly decider: Omit<Decider, 'rules' | 'ledger' | 'counters' | 'clock'>;
   readonly counters: TrialCounters;
-  /** The time at which the live rules have decided on the answer that is being observed. */
+  /** When the live rules decided the answer that is being observed. */
   readonly decidedAtMs: (live: Answer) => number;
   readonly clock: Clock;
-  /** The share of counters whose requests are tried: above 0 and up to 1. */
+  /** The part of counters whose requests are tried: above 0 and up to 1. */
   readonly sample: number;
-  /** Requests that wait or are being decided, at most. */
+  /** The most requests that are waiting or being decided. */
   readonly maxInFlight: number;
-  /** Whether this process refuses calls for want of time. */
+  /** Whether this process is refusing calls because it is overloaded. */
   readonly isLate: () => boolean;
   /** Runs a function in a later turn of the event loop. */
   readonly later: (run: () => void) => void;
-  /** Called with every request that both have answered. */
+  /** Called with every request that both rule trees have answered. */
   readonly onTried?: (request: TriedRequest) => void;
 }
 
-/** What requests in flight may take, about. */
+/** Approximate bound of the memory of requests in flight. */
 const MAX_IN_FLIGHT_BYTES = 4 * 1024 * 1024;
-/** Requests that are decided in one turn of the event loop: about a millisecond's work. */
+/** Requests decided in one turn of the event loop: about a millisecond of work. */
 const REQUESTS_PER_TURN = 64;
-/** How long the store may take: no caller waits for it. */
+/** The store timeout; no caller waits for it. */
 const STORE_TIMEOUT_MS = 1_000;
-/** Rules that are reported, with keys and without. */
+/** The most rules in a report, with keys and without. */
 const MAX_REPORTED_RULES = { withKeys: 500, alone: 2_000 } as const;
 
 interface Waiting {
@@ -55,23 +55,23 @@ interface Waiting {
   readonly timeoutMs: number;
   readonly rules: RuleTree;
   readonly bytes: number;
-  /** Where the answer is counted: not where the rules have changed in the meantime. */
+  /** Counts the answer, unless the rules have changed in the meantime. */
   readonly comparison: Comparison;
-  /** The places of the descriptors that are in the figures; undefined: all are. */
+  /** The indices of the descriptors that are included in the figures; undefined: all. */
   readonly places: readonly number[] | undefined;
 }
 
 /**
- * Answers requests a second time by the candidate, after they have been answered, on counters of its own. What it does
- * not get to is dropped and counted. Nothing here reaches a caller.
+ * Answers requests a second time by the candidate, after they have been answered, on separate counters. Requests beyond
+ * its capacity are dropped and counted. It has no effect on callers.
  */
 export class Trial {
   readonly #options: TrialOptions;
   readonly #decider: Decider;
   #rules: RuleTree | undefined;
-  /** The rules that the request is decided by that is being decided now. */
+  /** The rules of the request that is being decided. */
   #deciding: RuleTree | undefined;
-  /** When the request was answered that was decided last: what applies by the clock applied then. */
+  /** The time at which the request that is being decided was answered, which determines the limits that apply. */
   #timeMs = 0;
   #hash = '';
   #comparison = new Comparison();
@@ -101,7 +101,7 @@ export class Trial {
   }
 
   /**
-   * Tries these rules from now on. Counters whose names stay go on, as after a reload; figures begin anew.
+   * Tries these rules from now on. Counters whose names are unchanged are kept, as after a reload; figures restart.
    *
    * @param hash  of the rules: see `hashOf`
    */
@@ -111,7 +111,7 @@ export class Trial {
     this.#hash = hash;
   }
 
-  /** Figures begin anew: one of both rule trees has changed. */
+  /** Restarts the figures, since one of the rule trees has changed. */
   beginAnew(): void {
     this.#comparison = new Comparison();
     this.#sinceMs = this.#options.clock();
@@ -121,9 +121,9 @@ export class Trial {
   }
 
   /**
-   * To be called with each answer, after it has left.
+   * Must be called with each answer, after it was sent.
    *
-   * @param timeoutMs  what was left of the caller's deadline
+   * @param timeoutMs  the time left until the caller's deadline
    */
   answered(wire: WireRequest, live: Answer, timeoutMs: number): void {
     const rules = this.#rules;
@@ -149,8 +149,8 @@ export class Trial {
   }
 
   /**
-   * @param keys  so many keys of each rule
-   * @param rule  of this one alone
+   * @param keys  the number of keys of each rule
+   * @param rule  only this rule
    */
   report(keys: number, rule?: string): TrialReport {
     const most = keys > 0 ? MAX_REPORTED_RULES.withKeys : MAX_REPORTED_RULES.alone;
@@ -165,14 +165,14 @@ export class Trial {
     };
   }
 
-  /** Drops what waits. */
+  /** Drops waiting requests. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#waiting = [];
     await this.#options.counters.ledger.close();
   }
 
-  /** A few requests in a turn, until none waits. */
+  /** Decides a few requests per turn, until none is waiting. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -222,7 +222,7 @@ export class Trial {
 /** All descriptors of a request are tried. */
 const EVERY = { sampled: undefined, areAlone: true } as const;
 
-/** A request with its entries and its answer, about. */
+/** Approximate bytes of a request with its entries and its answer. */
 const REQUEST_BYTES = 512;
 const ENTRY_BYTES = 64;
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** All commands by what they are for, as the help of `weir` lists them; a group where its first command is added. */
+/** All commands by purpose, as `weir --help` groups them; a group is placed where its first command is added. */
 const groups: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve'],
   'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
@@ -11,7 +11,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
 
 const order = Object.values(groups).flat();
 
-/** Has the help list each command in its group. */
+/** Assigns each command to its group in the help. */
 export function groupCommands({ commands }: Command): void {
   for (const command of commands) {
     const [heading] = Object.entries(groups).find(([, names]) => names.includes(command.name())) ?? [];
@@ -19,6 +19,6 @@ export function groupCommands({ commands }: Command): void {
   }
 }
 
-/** In the order of the groups. */
+/** Sorts commands in the order of the groups. */
 export const inGroups = (commands: readonly Command[]): Command[] =>
   commands.toSorted((one, other) => order.indexOf(one.name()) - order.indexOf(other.name()));

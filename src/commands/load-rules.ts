@@ -9,9 +9,9 @@ import type { Settings } from '../settings.ts';
 import { CommandFailed } from './client.ts';
 
 /**
- * Rules at a path, with overlays; without any, with that of RULES_OVERLAY.
+ * Loads the rules at a path, with the overlays given, else with RULES_OVERLAY.
  *
- * @throws CommandFailed  they are wrong
+ * @throws CommandFailed  the rules are invalid
  */
 export async function loadRulesAt(
   path: string,
@@ -28,14 +28,14 @@ export async function loadRulesAt(
 }
 
 /**
- * Rules at a path alone; of a domain there may be several files.
+ * Loads the rules at a path without overlays; several files may have the same domain.
  *
- * @throws CommandFailed  they are wrong
+ * @throws CommandFailed  the rules are invalid
  */
 export const loadMergedRulesAt = async (path: string): Promise<RuleTree> =>
   treeOf(await loadSource(plainPath(path), { mergeDomains: true }));
 
-/** @throws CommandFailed  they are wrong */
+/** @throws CommandFailed  the rules are invalid */
 export const loadRulesText = (name: string, text: string): RuleTree =>
   treeOf(loadRules([{ name, path: name, text }], { mergeDomains: false }));
 

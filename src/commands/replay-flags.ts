@@ -4,28 +4,28 @@ import type { Thresholds } from '../replay/thresholds.ts';
 import type { ScenarioName } from '../simulate/scenario-names.ts';
 import type { Surroundings } from './admin.ts';
 
-/** What commands that read traffic take from the process, besides. */
+/** Further parts of the process, for commands that read traffic. */
 export interface ReplaySurroundings extends Surroundings {
   readonly input: Readable;
   /** Writes to standard output; resolves when there is room for more. */
   readonly write: (text: string) => Promise<void>;
-  /** Writes to the terminal that standard error is; undefined: it is none. */
+  /** Writes to standard error; undefined: it is not a terminal. */
   readonly showProgress: ((text: string) => void) | undefined;
 }
 
-/** What is done with answers. */
+/** Options for answering traffic and reporting. */
 export interface AnswerFlags extends Thresholds {
   /** A path. */
   readonly rules: string;
-  /** The text of the rules themselves, whose path is then only a name. */
+  /** The text of the rules; `rules` is then only a name. */
   readonly rulesText?: string;
   readonly against?: string;
   readonly overlay: readonly string[];
-  /** How lines of access logs become requests; absent: the input is recordings. */
+  /** A mapping of access log lines to requests; absent: the input is recordings. */
   readonly mapping?: string;
   readonly json: boolean;
   readonly answers: boolean;
-  /** Where the report is written as a page. */
+  /** The file to write the report to as a page. */
   readonly html?: string;
   readonly verify: boolean;
 }
@@ -35,7 +35,7 @@ export interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
   readonly rules?: string;
   readonly format?: LogFormatName;
   readonly learn: boolean;
-  /** Milliseconds; absent: as is usual for the kind of input. */
+  /** Milliseconds; absent: the default for the kind of input. */
   readonly reorder?: number;
 }
 

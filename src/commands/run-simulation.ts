@@ -7,7 +7,7 @@ import { mappingAt } from './replay-files.ts';
 import type { ReplaySurroundings, SimulateFlags } from './replay-flags.ts';
 import { answerTraffic } from './run-replay.ts';
 
-/** @throws CommandFailed  wrong rules, mapping or settings, or a file that cannot be written */
+/** @throws CommandFailed  invalid rules, mapping or settings, or a file that cannot be written */
 export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {
   const { scenario, seed, out } = flags;
   const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
@@ -34,7 +34,7 @@ function ownMapping() {
   throw new Error(parsed.problems.map(({ message }) => message).join('; '));
 }
 
-/** The same traffic, which is written to a file as it passes. */
+/** Passes the traffic on, and writes it to a file. */
 async function* written(traffic: RecordedTraffic, path: string): RecordedTraffic {
   const file = await open(path, 'w').catch((error: Error) => {
     throw new CommandFailed(`${path}: ${error.message}`);

@@ -6,7 +6,7 @@ import { acceptsGzip } from '../http/compressed.ts';
 import { type Page, plain, type Route } from '../http/server.ts';
 import { packageRoot } from '../package-root.ts';
 
-/** Files of the console that the build has made. */
+/** The console's files, made by the build. */
 export const consoleFolder = fileURLToPath(new URL('dist/console/', packageRoot));
 
 const contentTypes: Readonly<Record<string, string>> = {
@@ -16,7 +16,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 };
 
-/** Nothing but the console's own files runs, and nothing is requested from other hosts. */
+/** Only the console's own files run, and nothing is requested from other hosts. */
 const POLICY = [
   "default-src 'none'",
   ...["script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "worker-src 'self'"],
@@ -30,7 +30,7 @@ const securityHeaders = {
   'cross-origin-opener-policy': 'same-origin',
 } as const;
 
-/** A file in memory, since it was first requested. */
+/** A file, kept in memory after its first request. */
 interface Asset {
   readonly plain: Buffer;
   /** Made by the build. */
@@ -38,7 +38,7 @@ interface Asset {
   readonly hash: string;
 }
 
-/** The routes of the console's files. Nothing is read before it is requested. */
+/** The routes of the console's files. A file is not read before it is requested. */
 export async function assetRoutes(folder: string = consoleFolder): Promise<ReadonlyMap<string, Route>> {
   const names = existsSync(folder) ? await readdir(folder) : [];
   const files = names.filter((name) => /\.(html|js|css|svg)$/.test(name));

@@ -8,7 +8,7 @@ import { countProblems, formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Responders } from '../workers/responders.ts';
 
-/** State that is read when a snapshot is made. */
+/** State that is read for each snapshot. */
 export interface HealthFacts {
   readonly store: {
     readonly description: string;
@@ -18,7 +18,7 @@ export interface HealthFacts {
     readonly latencyMs?: number;
     readonly lastSuccessAtMs?: number;
   };
-  /** For each node of the store, the processes whose circuit to it is open. */
+  /** For each node of the store, the number of processes whose circuit to it is open. */
   readonly circuits: readonly { readonly node: string; readonly open: number }[];
   readonly memory?: MemoryFacts;
   readonly load: Load;
@@ -36,7 +36,7 @@ export interface HealthFacts {
   };
 }
 
-/** Where the facts come from. */
+/** The sources of the facts. */
 export interface HealthSources {
   readonly store: {
     readonly description: string;
@@ -49,7 +49,7 @@ export interface HealthSources {
     lastLoad(): LoadedRules | undefined;
   };
   readonly responders: Omit<Responders, 'ask' | 'close' | 'listen' | 'refresh'>;
-  /** Expected processes. */
+  /** The expected number of processes. */
   readonly workers: number;
 }
 

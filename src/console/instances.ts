@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Records } from '../backends/records.ts';
 import type { Clock } from '../clock.ts';
 
-/** What an instance says of itself. */
+/** An instance's report on itself. */
 export interface InstanceFacts {
   readonly name: string;
   readonly version: string;
   readonly workers: number;
   readonly startedAtMs: number;
-  /** Hash of the rules in force. */
+  /** The hash of the rules in force. */
   readonly rules?: string;
   readonly decisionsPerSecond: number;
   readonly refusedPerSecond: number;
@@ -16,21 +16,21 @@ export interface InstanceFacts {
 
 export interface Instance extends InstanceFacts {
   readonly atMs: number;
-  /** The one that answers. */
+  /** Whether it is the instance that answers. */
   readonly isThis: boolean;
 }
 
 const MAP = 'instances';
 const INTERVAL_MS = 5_000;
-/** Instances that have been silent for longer are not listed. */
+/** Instances that have not reported for this long are not listed. */
 const SILENT_MS = 20_000;
-/** And are forgotten after this time. */
+/** Their reports are removed after this time. */
 const FORGOTTEN_MS = 600_000;
-/** How long a shutdown waits for a store that does not answer. */
+/** How long shutdown waits for a store that does not answer. */
 const MAX_CLOSE_MS = 500;
 
 export interface HeartbeatOptions {
-  /** Names this process; another one after each start. */
+  /** Names this process; differs after each start. */
   readonly id: string;
   readonly records: Records;
   readonly clock: Clock;
@@ -38,7 +38,7 @@ export interface HeartbeatOptions {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** Makes this instance known to the others on the same Redis, and lists them. */
+/** Announces this instance to the others on the same Redis, and lists them. */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   readonly #stop: () => void;
@@ -50,7 +50,7 @@ export class Heartbeat {
     void this.#beat();
   }
 
-  /** @throws Error  they cannot be read */
+  /** @throws Error  the instances cannot be read */
   async list(): Promise<readonly Instance[]> {
     const { records, clock, id } = this.#options;
     const nowMs = clock();
@@ -66,7 +66,7 @@ export class Heartbeat {
 
   async close(): Promise<void> {
     this.#stop();
-    const removed = this.#options.records.remove(MAP, this.#options.id).catch(() => {}); // the others forget it by its silence
+    const removed = this.#options.records.remove(MAP, this.#options.id).catch(() => {}); // else the others drop it later
     await Promise.race([removed, sleep(MAX_CLOSE_MS, undefined, { ref: false })]);
   }
 
@@ -74,7 +74,7 @@ export class Heartbeat {
     const { records, clock, facts, id } = this.#options;
     if (this.#isBeating) return;
     this.#isBeating = true;
-    await records.put(MAP, id, JSON.stringify({ ...facts(), atMs: clock() })).catch(() => {}); // the next one may arrive
+    await records.put(MAP, id, JSON.stringify({ ...facts(), atMs: clock() })).catch(() => {}); // the next one may succeed
     this.#isBeating = false;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Estimates a quantile from a histogram, as if durations were spread evenly within a bucket. 0: there were none.
+ * Estimates a quantile from a histogram, assuming that durations are spread evenly within a bucket. 0: there were none.
  *
  * @param counts    per bucket, not cumulative
  * @param boundsMs  upper bounds; the last bucket has none, and counts as its lower bound

@@ -1,4 +1,4 @@
-/** The last values of several numbers, one row a step; the oldest row makes room for the next. */
+/** The last values of several numbers, one row for each step; a new row replaces the oldest. */
 export class Ring {
   readonly #values: Float32Array;
   readonly #width: number;
@@ -6,7 +6,7 @@ export class Ring {
   #next = 0;
   #filled = 0;
 
-  /** @param width  numbers in a row */
+  /** @param width  the number of values in a row */
   constructor(rows: number, width: number) {
     this.#values = new Float32Array(rows * width);
     this.#width = width;
@@ -27,7 +27,7 @@ export class Ring {
     if (this.#filled < this.#rows) this.#filled++;
   }
 
-  /** One number of every row, the oldest first. */
+  /** One column of all rows, the oldest first. */
   column(at: number): readonly number[] {
     const first = this.#next - this.#filled + this.#rows;
     return Array.from({ length: this.#filled }, (_, row) => {
@@ -36,7 +36,7 @@ export class Ring {
     });
   }
 
-  /** The sum of one number over every row. */
+  /** The sum of one column. */
   sum(at: number): number {
     let sum = 0;
     for (let row = 0; row < this.#filled; row++) sum += this.#values[row * this.#width + at] ?? 0;

@@ -1,14 +1,15 @@
 /**
- * What is counted of a rule. passed, refused: descriptors a second. soft, shadow: hits a second. share: the highest
- * share of its limit.
+ * The fields of a rule's series. passed, refused: descriptors per second. soft, shadow: hits per second. share: the
+ * highest used share of its limit.
  */
 export const ruleFields = ['passed', 'refused', 'soft', 'shadow', 'share'] as const;
 
 /**
- * And of a rule with slots. held: slots of the fullest counter. oldest: the seconds that one of them had been held.
- * expired: slots a second that nothing had released. In a second without a request the first two are those before.
+ * Further fields of a rule with slots. held: slots of the fullest counter. oldest: the longest time that a slot has
+ * been held, in seconds. expired: slots that expired unreleased, per second. In a second without requests, held and
+ * oldest continue from the previous second.
  */
 export const slotFields = ['expired', 'held', 'oldest'] as const;
 
-/** In the order of a rule's rates. */
+/** The order of a rule's rates. */
 export const allRuleFields = [...ruleFields, ...slotFields] as const;

@@ -1,18 +1,18 @@
 import { Ring } from './ring.ts';
 
-/** How far back a series goes, and in which steps. */
+/** The step of each range, and the number of steps. */
 export const ranges = {
   '60s': { stepMs: 1_000, rows: 60 },
   '1h': { stepMs: 30_000, rows: 120 },
   '24h': { stepMs: 600_000, rows: 144 },
 } as const;
 export type Range = keyof typeof ranges;
-export const rangeNames = Object.keys(ranges) as readonly Range[]; // it has no other keys
+export const rangeNames = Object.keys(ranges) as readonly Range[]; // ranges has no other keys
 
-/** How the rows of a step become one: rates are averaged, latencies and shares keep their largest. */
+/** How the rows of a step are merged: rates are averaged; latencies and shares keep their maximum. */
 type Merge = 'mean' | 'max';
 
-/** Rows of the last minute, hour and day. */
+/** The rows of the last minute, hour and day. */
 export class Series {
   readonly #merges: readonly Merge[];
   readonly #levels: readonly { readonly ring: Ring; readonly every: number; sums: Float64Array; steps: number }[];

@@ -1,4 +1,4 @@
-/** The header that a key's values come from: `x-` and the key, except for these. */
+/** The header with a key's values: `x-` and the key, except for the keys below. */
 export function headerOf(key: string): string {
   const name = key.toLowerCase();
   return Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`; // just found

@@ -7,9 +7,9 @@ import type { Page, Route } from './server.ts';
 /** Smaller pages are not compressed. */
 const MIN_BYTES = 1_024;
 
-/** Ends what makes the pieces when its reader ends, and the other way round. */
+/** If the reader ends, the source of the pieces ends, and the reverse. */
 const compressStream = (pieces: Iterable<Buffer> | AsyncIterable<Buffer>): Gzip =>
-  pipeline(Readable.from(pieces), createGzip(), () => {}); // an error is the reader's as well
+  pipeline(Readable.from(pieces), createGzip(), () => {}); // the reader gets the error as well
 
 const compress = (pieces: readonly Buffer[]): Promise<readonly Buffer[]> => compressStream(pieces).toArray();
 

@@ -10,7 +10,7 @@ import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
 import { shareRendering } from './share-rendering.ts';
 
-/** What an operator has set for one descriptor. */
+/** An operator's override of one descriptor. */
 export interface ListedOverride {
   readonly domain: string;
   /** `user=alice,path=/login`. */
@@ -23,7 +23,7 @@ export interface ListedOverride {
   readonly reason: string;
 }
 
-/** What operators have set for single descriptors. */
+/** The operators' overrides of single descriptors. */
 export interface OverrideList {
   /** Whether the sender of a request may see values that callers sent. */
   readonly seesValues: (request: HttpRequest) => boolean;
@@ -35,7 +35,7 @@ export interface DebugSources {
   rules(): RuleTree | undefined;
   /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  /** Absent: there are none. */
+  /** Absent: there are no overrides. */
   readonly overrides?: OverrideList;
   metrics: RenderMetrics;
   /** Counters and gauges by their StatsD names. */
@@ -124,7 +124,7 @@ function* describeRules(
   for (const rule of tree?.rules ?? []) yield `${describeRuleFully(rule)}\n`;
 }
 
-/** The whole of the rules, for programs. */
+/** All facts about the rules, for programs. */
 function* rulesAsJson(
   tree: RuleTree | undefined,
   lastLoad: LoadedRules | undefined,

@@ -1,14 +1,14 @@
 /**
- * What is read in one turn of the event loop, over all connections of a server. A unit is an octet, and what else takes
- * as long: about 0.1 µs.
+ * The input read in one turn of the event loop, over all connections of a server. A unit is an octet, or other work
+ * that takes as long: about 0.1 µs.
  */
 const UNITS_A_TURN = 32_768;
-/** Of a request besides its octets: Node's objects, its route and its response. */
+/** For a request besides its octets: Node's objects, its route and its response. */
 export const REQUEST_UNITS = 512;
-/** Of a piece of a body: a client chooses how small its chunks are. */
+/** For a piece of a body: a client chooses the size of its chunks. */
 export const CHUNK_UNITS = 32;
 
-/** Bounds the input that is handled in a turn. Connections that come too late wait, and are served in order. */
+/** Bounds the input that is handled in a turn. Connections beyond the bound wait, and are served in order. */
 export class InputTurns {
   #unitsLeft = UNITS_A_TURN;
   #waiting: (() => void)[] = [];

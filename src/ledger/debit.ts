@@ -3,22 +3,22 @@ import type { LimitPolicy } from '../algorithms/limit.ts';
 import { kindOf, type RequestOperation } from '../backends/backend.ts';
 import type { Counter } from '../backends/key.ts';
 
-/** What a request asks of one counter, and what its rule decides around that. */
+/** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {
   readonly policy: LimitPolicy;
 }
 
-/** A limit as a rule has it, as far as counting goes. */
+/** The part of a rule's limit that counting needs. */
 interface Counted {
   readonly limit: Limit;
   readonly policy: LimitPolicy;
 }
 
 /**
- * What a request asks of a counter.
+ * The operation of a request on a counter.
  *
- * @param hits     whole, as Envoy writes them: 0 peeks, a negative number gives hits back
- * @param charges  whatever the limit says, the hits are charged
+ * @param hits     an integer, as Envoy sends it: 0 peeks, a negative number gives hits back
+ * @param charges  the hits are charged, even beyond the limit
  */
 export function debitOf(
   { key, shared }: Counter,

@@ -6,18 +6,18 @@ import { inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import type { Debit } from './debit.ts';
 
 /**
- * What was counted here and not yet in the backend: as the whole limit's counter would remember it, so that it is over
- * when it no longer matters.
+ * Hits that were counted here and not yet in the backend. They are kept as state of the whole limit's counter, so that
+ * they expire when they no longer matter.
  */
 export interface Debt {
   readonly debit: Debit;
   unsettled: State | undefined;
   returned: State | undefined;
-  /** From then on, in milliseconds since the epoch, the counter would remember nothing of it. */
+  /** The time, in milliseconds since the epoch, from which the counter would have none of the hits. */
   untilMs: number;
 }
 
-/** A debt of no hits yet, which keeps nothing of the request alive but the debit. */
+/** A debt without hits. It retains nothing of the request except the debit. */
 export const newDebt = (debit: Debit): Debt => ({
   debit: { ...debit, key: inOnePiece(debit.key) },
   unsettled: undefined,
@@ -25,19 +25,19 @@ export const newDebt = (debit: Debit): Debt => ({
   untilMs: 0,
 });
 
-/** The debt, its debit, and the window that it shares with other programs. */
+/** The bytes of a debt, its debit, and the window that it shares with other programs. */
 const DEBT_BYTES = 208;
-/** A state's array, its header, and each of its numbers. */
+/** The bytes of a state's array with its header, and of each of its numbers. */
 const STATE_BYTES = 56;
 const NUMBER_BYTES = 8;
 
-/** About what a debt takes in memory. */
+/** The approximate memory of a debt. */
 export const bytesOf = ({ debit: { key }, unsettled, returned }: Debt): number =>
   DEBT_BYTES + keyBytes(key.length, isWide(key)) + stateBytes(unsettled) + stateBytes(returned);
 
 const stateBytes = (state: State | undefined): number => (state ? STATE_BYTES + NUMBER_BYTES * state.length : 0);
 
-/** Hits that a state still remembers. */
+/** The hits that a state still has. */
 export function hitsIn(limit: Limit, state: State | undefined, nowMs: number): number {
   if (!state) return 0;
   const { step, describe } = algorithmFor(limit);
@@ -45,18 +45,18 @@ export function hitsIn(limit: Limit, state: State | undefined, nowMs: number): n
   return describe(limit, report, nowMs, { hits: 0, accepted: true, charged: false }).hitsBefore;
 }
 
-/** @param hits  below 0 they are given back */
+/** @param hits  negative: they are given back */
 export function stateAfter(limit: Limit, state: State | undefined, nowMs: number, hits: number): State | undefined {
   if (hits === 0) return state;
   const next = algorithmFor(limit).step(limit, state, nowMs, hits, hits < 0 ? true : 'regardless');
   return next.ttlMs > 0 ? next.state : undefined;
 }
 
-/** When a state remembers no hits any more. */
+/** When a state has no hits left. */
 export const endOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
   state ? nowMs + algorithmFor(limit).step(limit, state, nowMs, 0, false).ttlMs : 0;
 
-/** What settles the debt. */
+/** The operations that settle the debt. */
 export function operationsOf({ debit, unsettled, returned }: Debt, nowMs: number): readonly Operation[] {
   const charged = hitsIn(debit.limit, unsettled, nowMs);
   const givenBack = hitsIn(debit.limit, returned, nowMs);

@@ -11,15 +11,15 @@ import { bytesOf, type Debt, endOf, hitsIn, newDebt, operationsOf, stateAfter } 
 import type { Receipt } from './entry.ts';
 
 export interface DebtsOptions {
-  /** Where debts are settled. */
+  /** The backend in which debts are settled. */
   readonly backendOf: (debit: Pick<Debit, 'limit'>) => Backend;
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
-  /** Names this process; another one after each start. */
+  /** Identifies this process; differs after each start. */
   readonly instance: string;
-  /** Counters that are kept in this process while the backend is away. */
+  /** The most counters kept in this process while the backend is away. */
   readonly maxCounters: number;
-  /** What these counters may cost together, and what is kept to count them in the backend later: half of it each. */
+  /** The most memory of these counters and of the hits to settle later: half of it each. */
   readonly maxBytes: number;
   /** How long a peek or a settlement may take. */
   readonly timeoutMs: number;
@@ -27,13 +27,13 @@ export interface DebtsOptions {
 
 /** Retry-After of a hit that may pass once the counters can be reached again. */
 export const RETRY_MS = 1_000;
-/** For how long debts are settled at the end, where the backend is there: what is left then is lost. */
+/** The longest that debts are settled at shutdown, if the backend is available: the remaining ones are lost. */
 const CLOSE_WITHIN_MS = 1_000;
-/** Debts in a settlement, so that requests are not held up. */
+/** Debts in a settlement; bounded so that requests are not delayed. */
 const SLICE = 64;
-/** Shards that are settled at a time. */
+/** Shards that are settled at the same time. */
 const MAX_SHARDS = 64;
-/** Debts of which one call of `settle` finds out whether they still matter. */
+/** The most debts that one call of `settle` checks for expiry. */
 const MAX_EXAMINED = 10_000;
 
 type LocalCounters = Pick<MemoryBackend, 'run' | 'fork' | 'close'>;
@@ -45,21 +45,21 @@ const localCounters = ({ clock, maxCounters, maxBytes }: DebtsOptions): LocalCou
 interface Shard {
   readonly backend: Backend;
   readonly debts: Map<CounterKey, Debt>;
-  /** Sent, or to be sent again, under this number. */
+  /** The debts in the settlement with this number, which is sent until it succeeds. */
   pending: readonly Debt[];
   number: number;
   running: Promise<void> | undefined;
-  /** Nothing is sent to a backend that may hold it back and count it later, before it has answered a peek. */
+  /** The backend must answer a peek before anything is sent: it might hold a settlement back and count it later. */
   mustPeek: boolean;
 }
 
 /**
- * Counts in this process while the backend is away, each limit at its share, and settles that in the backend when it is
- * back.
+ * Counts in this process while the backend is away, each limit at its share, and settles these hits in the backend when
+ * it is back.
  *
- * What was admitted here keeps using up the share until the window ends, also after it has been settled: a window never
- * admits more here than the share, however many outages it has. Each settlement has a number, so that the backend
- * counts it once, however often it is sent.
+ * Hits admitted here use up the share until the window ends, even after they have been settled: a window never admits
+ * more than the share here, however many outages it has. Each settlement has a number, so that the backend counts it
+ * once, however often it is sent.
  */
 export class Debts {
   readonly #options: DebtsOptions;
@@ -67,7 +67,7 @@ export class Debts {
   readonly #shards = new Map<string, Shard>();
   #size = 0;
   #bytes = 0;
-  /** Of the last settlement, whatever its shard: shards without debts are forgotten. */
+  /** The number of the last settlement of any shard: shards without debts are dropped. */
   #lastNumber = 0;
 
   constructor(options: DebtsOptions, local: LocalCounters = localCounters(options)) {
@@ -75,18 +75,18 @@ export class Debts {
     this.#local = local;
   }
 
-  /** A copy of what is counted here on these counters, for `backendOf`'s copies. */
+  /** A copy of the local counts of these counters, for `backendOf`'s copies. */
   copyOf(debits: readonly Debit[], backendOf: DebtsOptions['backendOf']): Debts {
     return new Debts({ ...this.#options, backendOf }, this.#local.fork(debits).backend);
   }
 
-  /** Counters with hits that the backend does not know of. */
+  /** The number of counters with hits that the backend has not counted. */
   get size(): number {
     return this.#size;
   }
 
   /**
-   * Decides debits of one request by this process alone.
+   * Decides debits of one request in this process alone.
    *
    * @param isRefused  another limit of the request refuses it, and it spends as a set: nothing is counted
    */
@@ -106,7 +106,7 @@ export class Debts {
    * Keeps returned hits until the backend can be reached: first those counted locally, then those counted in the
    * backend.
    *
-   * @param isShared  whether this process's share is notified, too
+   * @param isShared  whether the hits also return to this process's share
    */
   giveBack(debit: Debit, isShared: boolean): void {
     if (isShared) this.#run([localOf(debit)], 'each');
@@ -125,7 +125,7 @@ export class Debts {
     this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy }, true);
   }
 
-  /** The counter is new: what was counted here before is void. Waits for a settlement that is on its way. */
+  /** The counter is new: hits counted here before are void. Waits for a settlement in flight. */
   async forget(debit: Debit): Promise<void> {
     await this.#shardOf(debit).running;
     this.drop(debit.key);
@@ -142,7 +142,7 @@ export class Debts {
     }
   }
 
-  /** Settles a part of the debts, where the backend is there; to be called now and then while there are any. */
+  /** Settles a part of the debts, if the backend is available. Must be called repeatedly while there are debts. */
   async settle(): Promise<void> {
     this.#expire();
     const due = [...this.#shards.values()].filter(({ debts, pending }) => debts.size + pending.length > 0);
@@ -187,8 +187,8 @@ export class Debts {
   }
 
   /**
-   * Debts that no longer matter make room for others, however long the backend is away. Each call goes on where the
-   * last one stopped.
+   * Drops debts that no longer matter, to make room for others however long the backend is away. Each call continues
+   * where the last one stopped.
    */
   #expire(): void {
     const nowMs = this.#options.clock();
@@ -226,7 +226,7 @@ export class Debts {
     if (debt) this.#change(debt, stateAfter(debit.limit, debt.unsettled, this.#options.clock(), hits), debt.returned);
   }
 
-  /** Undefined where there is no room for another debt: the hits are not settled. */
+  /** Undefined if there is no room for another debt: the hits are not settled. */
   #debtOf(debit: Debit): Debt | undefined {
     const { debts } = this.#shardOf(debit);
     const known = debts.get(debit.key);
@@ -239,7 +239,7 @@ export class Debts {
     return fresh;
   }
 
-  /** Where there is no room for the longer states, the debt stays as it was: the hits are not settled. */
+  /** If there is no room for longer states, the debt is unchanged: the hits are not settled. */
   #change(debt: Debt, unsettled: State | undefined, returned: State | undefined): void {
     const more = bytesOf({ ...debt, unsettled, returned }) - bytesOf(debt);
     if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;
@@ -273,7 +273,7 @@ export class Debts {
   }
 }
 
-/** Limits by the second may have a Redis of their own. */
+/** Limits per second may have a separate Redis. */
 export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean => limit.windowMs === unitMs.SECOND;
 
 const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
@@ -283,7 +283,7 @@ function localOf({ kind, key, limit, hits, blocks, policy }: Debit): Debit {
   return { kind, key, limit: algorithmFor(limit).divide(limit, policy.localShare ?? 1), hits, blocks, policy };
 }
 
-/** What fits the whole limit may pass when the backend is back. */
+/** Hits that fit into the whole limit may pass when the backend is back. */
 function localDecision(decision: Decision, debit: Debit | undefined): Decision {
   const neverFits = decision.retryAfterMs === NEVER_MS && debit !== undefined && debit.hits <= capacityOf(debit.limit);
   return { ...decision, ...(neverFits && { retryAfterMs: RETRY_MS }), degraded: 'local' };

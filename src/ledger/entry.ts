@@ -3,7 +3,7 @@ import type { Operation, Unavailable } from '../backends/backend.ts';
 import type { Debit } from './debit.ts';
 
 /**
- * What the ledger says of one debit: the decision, and where receipts were asked for and the hits were charged, the
+ * The ledger's answer to one debit: the decision and, if receipts were requested and the hits were charged, the
  * receipt.
  */
 export type LedgerEntry = Decision & { readonly receipt?: Receipt };
@@ -11,8 +11,8 @@ export type LedgerEntry = Decision & { readonly receipt?: Receipt };
 export type Entries = readonly (LedgerEntry | Unavailable)[];
 
 /**
- * Where a debit was answered: by the counter, from a block that was debited before, from a remembered refusal, or by
- * the limit's policy.
+ * The source of a debit's answer: the counter, a block that was debited before, a remembered refusal, or the limit's
+ * policy.
  */
 export type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
@@ -22,12 +22,12 @@ export function sourceOf({ fromCache, fromLease, degraded }: Decision): Source {
   return fromCache ? 'refusal' : 'backend';
 }
 
-/** Proves that hits were charged, and can be refunded once. */
+/** Proves that hits were charged. It can be redeemed once. */
 export class Receipt {
-  /** What takes the hits back. */
+  /** The operation that takes the hits back. */
   readonly refund: Extract<Operation, { kind: 'refund' }>;
   readonly policy: LimitPolicy;
-  /** Whether the hits were charged to this process's share of the limit, while the counters were away. */
+  /** Whether the hits were charged to this process's share of the limit while the backend was away. */
   readonly isLocal: boolean;
   #isSpent = false;
 
@@ -42,7 +42,7 @@ export class Receipt {
     this.isLocal = isLocal;
   }
 
-  /** Whether it had not been redeemed before. */
+  /** Returns whether it had not been redeemed before. */
   redeem(): boolean {
     const isFirst = !this.#isSpent;
     this.#isSpent = true;

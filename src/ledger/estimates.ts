@@ -1,30 +1,30 @@
 import type { CounterKey } from '../backends/key.ts';
 
-/** Amounts that are remembered of a counter: the last ones. */
+/** The most recent amounts kept for a counter. */
 const MAX_SAMPLES = 128;
-/** With fewer there is no estimate. */
+/** The least amounts for an estimate. */
 const MIN_SAMPLES = 20;
-/** Counters that are remembered: the last ones used, about 1 kB each. */
+/** The most recently used counters, about 1 kB each. */
 const MAX_COUNTERS = 4_096;
 
-/** What 95 of 100 requests use at most. */
+/** The 95th percentile of the hits that requests use. */
 export interface Estimates {
-  /** Undefined: too few are known. */
+  /** Undefined: too few amounts are known. */
   of(key: CounterKey): number | undefined;
-  /** Notes what a request has used. */
+  /** Records the hits that a request has used. */
   note(key: CounterKey, hits: number): void;
 }
 
 interface Samples {
   readonly amounts: Float64Array;
   noted: number;
-  /** Of the amounts; undefined: they have changed. */
+  /** The percentile; undefined: the amounts have changed. */
   p95: number | undefined;
 }
 
-/** Estimates from what this process has seen used. */
+/** Estimates based on the use that this process has seen. */
 export function createEstimates(): Estimates {
-  const known = new Map<CounterKey, Samples>(); // the last used is the last
+  const known = new Map<CounterKey, Samples>(); // in order of last use
   return {
     of(key) {
       const samples = known.get(key);
@@ -47,11 +47,11 @@ export function createEstimates(): Estimates {
   };
 }
 
-/** The nearest rank: one of the amounts. */
+/** The nearest rank, which is one of the amounts. */
 function p95Of({ amounts, noted }: Samples): number {
   const sorted = amounts.slice(0, Math.min(noted, MAX_SAMPLES)).sort();
   return sorted[Math.ceil(0.95 * sorted.length) - 1] ?? 0;
 }
 
-/** The same estimates; what is noted changes nothing. */
+/** The same estimates, without recording. */
 export const readOnly = ({ of }: Estimates): Estimates => ({ of, note: () => {} });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** The number that names the request of an id: from 1 to below 2^53; 0, which names none, of an empty id. */
+/** The number that identifies the request with an id: from 1 to below 2^53; 0, for no request, if the id is empty. */
 export function holderOf(id: string): number {
   if (id === '') return 0;
   const digest = createHash('sha256').update(id).digest();

@@ -9,55 +9,53 @@ import type { Debit } from './debit.ts';
 
 export interface LeasesOptions {
   readonly monotonicMs: Monotonic;
-  /** Leases at a time; hits on further counters are counted one by one. */
+  /** The most leases at a time; hits on other counters are counted one by one. */
   readonly maxLeases: number;
-  /** What was not used for so long is given back. */
+  /** Leased hits that are unused for this time are given back. */
   readonly idleMs: number;
   /** Runs one operation on the counter. */
   readonly run: (operation: Operation, how: RunOptions) => Eventual<Reply>;
-  /** Whether changes of other instances arrive; while they do not, no hits are leased. */
+  /** Whether changes by other instances arrive; while they do not, no hits are leased. */
   readonly isLive: () => boolean;
 }
 
-/** Part of what a counter has left that one lease takes, so that what is left is shared while it shrinks. */
+/** The part of a counter's remaining hits that one lease takes: instances share what remains while it shrinks. */
 export const SHARE_OF_REST = 1 / 20;
-/** For how long a lease should last at the rate of its counter. */
+/** How long a lease should last at the rate of its counter. */
 export const LEASE_MS = 100;
-/** Leased hits that have been unused for so long are returned to the counter. */
+/** Leased hits that are unused for this time are returned to the counter. */
 export const LEASE_IDLE_MS = 250;
-/**
- * How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends.
- */
+/** How long giving back may take. It is tried once: without a confirmation, the hits are lost until the window ends. */
 const GIVE_BACK_TIMEOUT_MS = 1_000;
 
-/** All times are of the monotonic clock, but for the charge's. */
+/** All times are of the monotonic clock, except the time of the charge. */
 interface Lease {
   readonly debit: Debit;
-  /** Hits that may still be answered from it, until `expiresAtMs`. */
+  /** Hits that may still be answered from the lease, until `expiresAtMs`. */
   left: number;
   expiresAtMs: number;
-  /** The store's time at which the block was charged. */
+  /** The store's time of the block's charge. */
   chargedAtMs: number;
-  /** What the counter had left, when it was asked last, besides what was leased then; until `resetAtMs`. */
+  /** Hits that the counter had left at the last call, in addition to those leased then; valid until `resetAtMs`. */
   rest: number;
   resetAtMs: number;
   usedAtMs: number;
-  /** Hits that were requested since `countedSinceMs`. */
+  /** Hits requested since `countedSinceMs`. */
   requested: number;
   countedSinceMs: number;
-  /** A block is on its way: resolves when it has come, with the reason where it has not. */
+  /** A block is requested: resolves when it has arrived, or with the reason why it has not. */
   asking: Promise<Reply> | undefined;
-  /** It was replaced, or the process ends: a block that comes now is given back. */
+  /** The lease was replaced, or the process is shutting down: a block that arrives now is given back. */
   isEnded: boolean;
 }
 
 /**
- * Answers hits of limits that say `leased` from blocks that it has debited from the counter before: never more than the
- * limit passes, whatever becomes of this process, and less by what is leased and not used. A block lasts about
- * `LEASE_MS` at the counter's rate, and is a small part of what the counter has left.
+ * Answers hits of limits with `consistency: leased` from blocks that it has debited from the counter before. It never
+ * admits more than the limit, even if this process fails; leased and unused hits only lower what passes. A block lasts
+ * about `LEASE_MS` at the counter's rate, and is a small part of the counter's remaining hits.
  *
- * A fixed window's lease ends with the window, counted from before it was asked for. What is left is refunded when it
- * is not used, and at the end.
+ * A fixed window's lease ends with the window, measured from before the request for it. Unused hits are refunded when
+ * they are idle, and at shutdown.
  */
 export class Leases {
   readonly #options: LeasesOptions;
@@ -69,7 +67,7 @@ export class Leases {
     this.#options = options;
   }
 
-  /** Hits that are leased now and not used: by so much fewer than its limit may pass, at most. */
+  /** Hits that are leased now and unused: limits may admit fewer hits by at most this number. */
   get leased(): number {
     const nowMs = this.#options.monotonicMs();
     let sum = 0;
@@ -77,16 +75,16 @@ export class Leases {
     return sum;
   }
 
-  /** A copy of the leases of these counters, which asks for hits by `run`. */
+  /** A copy of the leases of these counters, which requests hits through `run`. */
   copyOf(keys: Iterable<CounterKey>, run: LeasesOptions['run']): Leases {
     const known = Array.from(new Set(keys)).flatMap((key) => this.#leases.get(key) ?? []);
-    const maxLeases = this.#options.maxLeases - this.#leases.size + known.length; // as many new ones as here
+    const maxLeases = this.#options.maxLeases - this.#leases.size + known.length; // as many new leases as here
     const copy = new Leases({ ...this.#options, run, maxLeases });
     for (const lease of known) copy.#leases.set(lease.debit.key, { ...lease, asking: undefined });
     return copy;
   }
 
-  /** Answers at once, where there is enough. */
+  /** Answers synchronously, if enough hits are leased. */
   spend(debit: Debit): Decision | undefined {
     const lease = this.#leases.get(debit.key);
     if (lease?.debit.limit !== debit.limit) return undefined;
@@ -96,8 +94,8 @@ export class Leases {
   }
 
   /**
-   * Answers within the time, from a block that others have asked for, or from the counter, which is asked for a block
-   * besides.
+   * Answers within the time, from a block that another call has requested, or from the counter, along with a request
+   * for a block.
    */
   async answer(debit: Debit, timeoutMs: number): Promise<Reply> {
     const { monotonicMs, run } = this.#options;
@@ -112,19 +110,19 @@ export class Leases {
       const leftMs = endMs - nowMs;
       if (leftMs <= 0) return { code: 'UNAVAILABLE', reason: `no lease within ${timeoutMs} ms` };
       if (!lease.asking) return this.#ask(lease, debit, endMs, nowMs);
-      const asked = await within(leftMs, lease.asking); // then there may be enough for this one
+      const asked = await within(leftMs, lease.asking); // then there may be enough for this debit
       if ('value' in asked && asked.value.code === 'UNAVAILABLE') return asked.value;
     }
   }
 
-  /** Refunds what was not used for a while. */
+  /** Refunds hits that were unused for a while. */
   giveBackIdle(): void {
     const nowMs = this.#options.monotonicMs();
     for (const lease of this.#leases.values())
       if (!lease.asking && nowMs - lease.usedAtMs > this.#options.idleMs) this.#end(lease);
   }
 
-  /** The counter is new: what was debited from it before is void. */
+  /** The counter is new: hits debited before are void. */
   drop(key: CounterKey): void {
     const lease = this.#leases.get(key);
     if (!lease) return;
@@ -132,7 +130,7 @@ export class Leases {
     this.#end(lease);
   }
 
-  /** Refunds everything; waits for blocks that are on their way. */
+  /** Refunds everything; waits for blocks in flight. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const lease of this.#leases.values()) this.#end(lease);
@@ -150,7 +148,7 @@ export class Leases {
     return fresh;
   }
 
-  /** Asks for the debit's own hits and for a block. */
+  /** Requests the debit's own hits and a block. */
   #ask(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
     const block = this.#options.isLive() && !lease.isEnded ? blockOf(lease, nowMs) : 0;
     if (block === 0) return this.#askAlone(lease, debit, endMs, nowMs);
@@ -210,7 +208,7 @@ export class Leases {
   }
 }
 
-/** Peeks and give-backs concern the counter itself. */
+/** Peeks and give-backs use the counter itself. */
 export const isLeased = ({ policy, kind }: Debit): boolean => policy.consistency === 'leased' && kind === 'spend';
 
 const newLease = (debit: Debit, nowMs: number): Lease => ({
@@ -241,9 +239,9 @@ function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefi
   };
 }
 
-/** How many hits to lease: none while it is not known how fast the counter is used, or what it has left. */
+/** The number of hits to lease: 0 while the counter's rate or its remaining hits are unknown. */
 function blockOf(lease: Lease, nowMs: number): number {
-  // the caller asks for more hits at once than are left: these stay
+  // the caller requests more hits at once than are left: keep these
   if (lease.left > 0 && lease.expiresAtMs > nowMs) return 0;
   const elapsedMs = nowMs - lease.countedSinceMs;
   const perMs = lease.requested / Math.max(elapsedMs, 1);

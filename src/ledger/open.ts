@@ -22,7 +22,7 @@ export interface OpenStore extends Part, Pick<OpenBackends, 'memory' | 'descript
   readonly lateness: Lateness;
   /** Undefined: counters are in memory, and always reachable. */
   readonly watch: StoreWatch | undefined;
-  /** Where operators' changes are kept. */
+  /** Stores operators' changes. */
   readonly records: Records;
 }
 

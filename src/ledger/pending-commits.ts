@@ -6,13 +6,13 @@ import type { Monotonic } from '../clock.ts';
 import type { Eventual } from '../later.ts';
 import type { Debit } from './debit.ts';
 
-/** Commits that the store could not take. */
+/** Counts of commits that the store could not accept. */
 export interface CommitCounts {
   /** Kept now, to be sent again. */
   readonly pending: number;
-  /** Taken by the store later, since the start. */
+  /** Accepted by the store later, since the start. */
   readonly sent: number;
-  /** Lost since the start: their time was over, or there was no room. */
+  /** Lost since the start: too old, or there was no room. */
   readonly dropped: number;
 }
 
@@ -20,33 +20,33 @@ export interface PendingCommitsOptions {
   readonly monotonicMs: Monotonic;
   /** Runs commits on the backends; never rejects. */
   readonly run: (commits: readonly Debit[], how: RunOptions) => Eventual<Replies>;
-  /** About what the commits may take. */
+  /** Approximate memory for the commits. */
   readonly maxBytes?: number;
 }
 
 interface PendingCommit {
   readonly debit: Debit;
-  /** From then on the store may have forgotten that it counted the commit: it is not sent again. */
+  /** After this time the store may not recognize the commit as counted, so it is not sent again. */
   readonly untilMs: number;
 }
 
 const MAX_BYTES = 4 * 1024 * 1024;
-/** The debit, its limit, and the place in the line. */
+/** The debit, its limit, and its place in the queue. */
 const COMMIT_BYTES = 336;
-/** Commits of a call, so that requests are not held up. */
+/** Commits in a call; bounded so that requests are not delayed. */
 const SLICE = 64;
 const TIMEOUT_MS = 1_000;
-/** How long the end of the process waits for the store. */
+/** How long shutdown waits for the store. */
 const CLOSE_WITHIN_MS = 1_000;
 
 /**
- * Keeps commits that the store could not take, and sends them again until it has. The store counts each
- * once, by the id of its request, and remembers that for a time: for so long a commit is kept. One that is not sent by
- * then, or for which there is no room, is lost.
+ * Keeps commits that the store could not accept, and resends them until it does. The store counts each commit once, by
+ * the id of its request, which it remembers for a limited time; a commit is kept for that time. Commits that are not
+ * sent by then, or for which there is no room, are lost.
  */
 export class PendingCommits {
   readonly #options: PendingCommitsOptions;
-  /** The oldest first, but for those that failed again. */
+  /** The oldest first, except for commits that failed again. */
   readonly #line = new Set<PendingCommit>();
   #bytes = 0;
   #sent = 0;
@@ -61,7 +61,7 @@ export class PendingCommits {
     return { pending: this.#line.size, sent: this.#sent, dropped: this.#dropped };
   }
 
-  /** Keeps the commits of a request that have no answer. */
+  /** Keeps the commits of a request that were not answered. */
   keep(request: readonly Debit[], replies: Replies): void {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
@@ -70,7 +70,7 @@ export class PendingCommits {
     }
   }
 
-  /** Sends what is pending, while the store takes it; to be called now and then. */
+  /** Sends pending commits while the store accepts them; must be called repeatedly. */
   send(): Promise<void> {
     this.#running ??= this.#sendAll().finally(() => {
       this.#running = undefined;
@@ -78,7 +78,7 @@ export class PendingCommits {
     return this.#running;
   }
 
-  /** The counter is new: commits from before are void. */
+  /** The counter is new: earlier commits are void. */
   drop(key: CounterKey): void {
     for (const commit of this.#line) if (commit.debit.key === key) this.#remove(commit);
   }
@@ -109,14 +109,14 @@ export class PendingCommits {
       );
       let isWhole = true;
       for (const [at, commit] of slice.entries()) {
-        if (!this.#line.has(commit)) continue; // its counter was made new
+        if (!this.#line.has(commit)) continue; // its counter was reset
         if (replies[at]?.code !== 'UNAVAILABLE') {
           this.#remove(commit);
           this.#sent++;
           continue;
         }
         isWhole = false;
-        this.#line.delete(commit); // those behind may be for another node of the store
+        this.#line.delete(commit); // the next ones may be for another node of the store
         this.#line.add(commit);
       }
       if (!isWhole) return;
@@ -146,5 +146,5 @@ export class PendingCommits {
   }
 }
 
-/** About what keeping a debit takes. */
+/** The approximate memory of a kept debit. */
 export const keptBytes = ({ key }: Debit): number => COMMIT_BYTES + keyBytes(key.length, isWide(key));

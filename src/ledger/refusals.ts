@@ -4,63 +4,63 @@ import type { CounterKey } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Debit } from './debit.ts';
 
-/** What a memory of refusals holds and has done. */
+/** The state and counts of the deny cache. */
 export interface DenyCacheState {
   readonly counts: DenyCacheCounts;
-  /** Refusals that are remembered now. */
+  /** The number of refusals remembered now. */
   size(): number;
 }
 
-/** What became of the lookups, since the start. */
+/** The outcomes of lookups, since the start. */
 export interface DenyCacheCounts {
   readonly lookups: number;
   readonly hits: number;
-  /** Forgotten since their time was over, and for want of room. */
+  /** Dropped because they expired, and for lack of room. */
   readonly expired: number;
   readonly evicted: number;
-  /** Remembered anew while they still were. */
+  /** Replaced before they expired. */
   readonly overwritten: number;
 }
 
 export interface RefusalsOptions {
   readonly monotonicMs: Monotonic;
-  /** About what the entries may take. */
+  /** Approximate memory for the entries. */
   readonly maxBytes: number;
-  /** Whether changes of other instances arrive; while they do not, refusals are believed only for `UNCONFIRMED_MS`. */
+  /** Whether changes by other instances arrive; while they do not, refusals are only valid for `UNCONFIRMED_MS`. */
   readonly isLive: () => boolean;
 }
 
 /** All times are of the monotonic clock. */
 interface Remembered {
-  /** The limit that refused: under another one the same counter may have room. */
+  /** The limit that refused: under another limit the same counter may have room. */
   limit: Limit;
   readonly sinceMs: number;
-  /** No hit passes before. */
+  /** No hit passes before this time. */
   readonly untilMs: number;
   readonly resetAtMs: number;
-  /** The counter stands above the limit, so that even a peek is refused. */
+  /** The counter is above the limit, so that even a peek is refused. */
   readonly isAbove: boolean;
 }
 
-/** What an entry takes besides its key's characters, about: the map's slot, the refusal, the strings' heads. */
+/** Approximate bytes of an entry besides its key's characters: the map's slot, the refusal, the strings' headers. */
 const ENTRY_BYTES = 200;
 
-/** For how long a refusal is believed while other instances may give hits back without its being known here. */
+/** How long a refusal is valid while other instances may give hits back unnoticed. */
 export const UNCONFIRMED_MS = 1_000;
 
-/** Longer than any call of a backend lasts: a reply that is older than a change of its counter is not remembered. */
+/** Longer than any backend call: a reply that is older than a change of its counter is not remembered. */
 const CHANGE_KEPT_MS = 60_000;
 const MAX_CHANGES = 10_000;
 
 /**
- * Refuses what a counter has refused before, without asking it, until a single hit could pass again by what the counter
- * said then: counted from when it was asked, so never a moment too long. What is given back, here or by another
- * instance, makes it forget. The oldest entries make room for new ones.
+ * Repeats a counter's refusals without a call, until a single hit could pass again according to the counter's last
+ * reply. That time is measured from the start of the call, so it is never too long. Hits given back, here or by another
+ * instance, drop the refusal. The oldest entries make room for new ones.
  */
 export class Refusals implements DenyCacheState {
   readonly #options: RefusalsOptions;
   readonly #remembered = new Map<CounterKey, Remembered>();
-  /** When counters were changed last in a way that may make room. */
+  /** The time of each counter's last change that may have made room. */
   readonly #changes = new Map<CounterKey, number>();
   #allChangedAtMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
@@ -74,7 +74,7 @@ export class Refusals implements DenyCacheState {
     return this.#remembered.size;
   }
 
-  /** A copy of what is remembered of these counters. */
+  /** A copy of the remembered refusals of these counters. */
   copyOf(keys: Iterable<CounterKey>): Refusals {
     const copy = new Refusals(this.#options);
     for (const key of keys) {
@@ -84,7 +84,7 @@ export class Refusals implements DenyCacheState {
     return copy;
   }
 
-  /** The refusal of a debit, where one is certain. */
+  /** The refusal of a debit, if it is certain. */
   find({ kind, key, limit, hits }: Debit): Decision | undefined {
     this.counts.lookups++;
     if (kind === 'give_back' || kind === 'charge') return undefined;
@@ -99,7 +99,7 @@ export class Refusals implements DenyCacheState {
     if (nowMs - known.sinceMs >= UNCONFIRMED_MS && !this.#options.isLive()) return undefined;
     if (known.limit !== limit) {
       if (!isSameLimit(known.limit, limit)) return undefined;
-      known.limit = limit; // the next comparison is one of identity
+      known.limit = limit; // the next comparison is by identity
     }
     if (hits === 0 && !known.isAbove) return undefined;
     this.counts.hits++;
@@ -107,21 +107,21 @@ export class Refusals implements DenyCacheState {
   }
 
   /**
-   * Remembers a refusal of a counter.
+   * Remembers a counter's refusal.
    *
    * @param debit      the only one of its request on this counter
-   * @param isCharged  hits of no peek were offered to the counter, whatever became of the other limits
-   * @param askedMs    when the counter was asked
+   * @param isCharged  the hits, unless it is a peek, were passed to the counter, independent of the other limits
+   * @param askedMs    when the call was made
    */
   remember(debit: Debit, decision: Decision, isCharged: boolean, askedMs: number): void {
     const { kind, key, limit, hits } = debit;
-    if (kind === 'charge') return; // each refusal makes the wait longer
+    if (kind === 'charge') return; // each refusal extends the wait
     if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= askedMs) return;
     const charged = isCharged && kind !== 'peek';
     const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
     if (holdsMs <= 0) return;
     if (this.#remembered.has(key)) this.counts.overwritten++;
-    this.#forget(key); // what is remembered anew is the newest
+    this.#forget(key); // a replaced entry becomes the newest
     const resetAtMs = askedMs + decision.durationUntilResetMs;
     const isAbove = charged || hits === 0;
     this.#remembered.set(key, { limit, sinceMs: askedMs, untilMs: askedMs + holdsMs, resetAtMs, isAbove });
@@ -133,12 +133,12 @@ export class Refusals implements DenyCacheState {
     }
   }
 
-  /** The counter may have room again; so may it for replies that are on their way. */
+  /** The counter may have room again, which also applies to replies in flight. */
   changed(key: CounterKey): void {
     this.#forget(key);
     const nowMs = this.#options.monotonicMs();
     this.#changes.delete(key);
-    this.#changes.set(key, nowMs); // the newest is the last
+    this.#changes.set(key, nowMs); // the newest is last
     for (const [oldest, atMs] of this.#changes) {
       if (atMs > nowMs - CHANGE_KEPT_MS && this.#changes.size <= MAX_CHANGES) break;
       if (atMs > nowMs - CHANGE_KEPT_MS) this.#allChangedAtMs = Math.max(this.#allChangedAtMs, atMs);
@@ -146,7 +146,10 @@ export class Refusals implements DenyCacheState {
     }
   }
 
-  /** Changes of other instances may have been missed: nothing that was learnt before is certain. */
+  /**
+   * Forgets everything, since changes by other instances may have been missed. Replies to calls that began up to now,
+   * in the same millisecond as well, are not remembered.
+   */
   clear(): void {
     this.#allChangedAtMs = this.#options.monotonicMs();
     this.#changes.clear();

@@ -17,7 +17,7 @@ export class NameBudget {
   #names = 0;
   #bytes = 0;
 
-  /** @param maxBytes  of all names, as written for Prometheus */
+  /** @param maxBytes  the size of all names as written for Prometheus */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }

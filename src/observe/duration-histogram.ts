@@ -67,7 +67,7 @@ export function createDurations(name: string, help: string): Durations {
       }
     return { counts, boundsMs: BUCKETS.map((seconds) => seconds * 1_000) };
   };
-  return { observe, metric: metric as unknown as Metric, totals }; // the registry uses no more of it
+  return { observe, metric: metric as unknown as Metric, totals }; // the registry uses only these parts
 }
 
 const newDurations = (method: string, grpcStatus: number): Samples => ({

@@ -2,7 +2,7 @@ import type { ProcessContext } from '../process-context.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart } from '../start-up.ts';
 
-/** The packages that tracing needs beside this one: its optional peers. */
+/** The packages that tracing needs in addition: optional peer dependencies. */
 export const TRACING_PACKAGES = [
   '@opentelemetry/api',
   '@opentelemetry/core',

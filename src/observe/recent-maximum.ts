@@ -1,16 +1,16 @@
-/** How long a maximum is kept in one slot. */
+/** The time that one slot covers. */
 const SLOT_MS = 15_000;
-/** Slots that the past minute touches. */
+/** The number of slots that the last minute spans. */
 const SLOTS = 5;
 
 /**
- * Which slot it is, of all since the process started: advanced by a timer, so that nothing asks for the time when it
- * notes a value.
+ * The current slot, counted from the start of the process. A timer advances it, so that noting a value does not read
+ * the clock.
  */
 let slot = 0;
 let isTicking = false;
 
-/** The largest of the values of the last 60 to 75 seconds. */
+/** The largest value of the last 60 to 75 seconds. */
 export class RecentMaximum {
   #largest: number[] | undefined;
   #slot = 0;
@@ -45,5 +45,5 @@ function advance(): void {
   slot++;
 }
 
-/** Only for tests: goes on to the next slot. */
+/** For tests only: advances to the next slot. */
 export const advanceRecentMaxima = advance;

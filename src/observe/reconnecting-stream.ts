@@ -9,14 +9,14 @@ export interface ReconnectingStreamOptions {
   onDown(error: Error): void;
 }
 
-/** Delay before reconnecting; doubled after each attempt in vain, up to the longest. */
+/** Delay before reconnecting; doubled after each failed attempt, up to the longest. */
 const RECONNECT_AFTER_MS = 1_000;
 const LONGEST_RECONNECT_MS = 8_000;
 /** Limit of unsent data; beyond it nothing is accepted. */
 const MAX_UNSENT_BYTES = 1024 * 1024;
 /** A connection whose server reads nothing for this long is ended. */
 const STALLED_AFTER_MS = 10_000;
-/** Time for unsent data to leave when the stream ends. */
+/** How long unsent data may take to be sent when the stream ends. */
 const END_TIMEOUT_MS = 500;
 
 /** A TCP connection that is re-established when lost. Writes while it is down are dropped. */
@@ -39,7 +39,7 @@ export class ReconnectingStream extends Writable {
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
     if (this.socket?.readyState === 'open') this.socket.write(chunk);
-    done(); // at once: back-pressure is `accepts`
+    done(); // at once: `accepts` provides back-pressure
   }
 
   override _destroy(_error: Error | null, done: () => void): void {

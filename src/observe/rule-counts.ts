@@ -26,7 +26,7 @@ export const NO_HITS: HitCounts = {
   ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
   ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0, answeredOk: 0, answeredOver: 0 },
 };
-export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no other keys
+export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // NO_HITS has no other keys
 
 /** The hits of one rule by outcome. */
 export interface RuleCounts extends HitCounts {
@@ -41,19 +41,19 @@ export interface RuleCounts extends HitCounts {
   readonly key: string;
   /** The highest share of its limit that any counter of the rule had used. */
   readonly share: RecentMaximum;
-  /** Of limits on what is in flight; absent: none was seen. */
+  /** For limits on requests in flight; absent: none was seen. */
   holds?: HoldCounts;
-  /** Of limits whose hits are reserved first; absent: none was seen. */
+  /** For limits with reservations; absent: none was seen. */
   reservations?: ReservationCounts;
 }
 
-/** What became of reservations by a rule. */
+/** The outcomes of a rule's reservations. */
 export interface ReservationSums {
-  /** Hits. */
+  /** In hits. */
   reserved: number;
   committed: number;
   overrun: number;
-  /** Commits. */
+  /** In commits. */
   late: number;
   unknown: number;
   repeated: number;
@@ -64,15 +64,15 @@ export interface ReservationCounts extends ReservationSums {
   readonly held: RecentMaximum;
 }
 
-/** What is in flight by a rule. */
+/** A rule's slots in flight. */
 export interface HoldCounts {
-  /** Slots that nothing had released when their ttl was over. */
+  /** Slots that expired unreleased. */
   expired: number;
   /** The most slots that any counter had. */
   readonly held: RecentMaximum;
-  /** The longest that any of them had been held, in milliseconds. */
+  /** The longest time that any slot had been held, in milliseconds. */
   readonly oldestMs: RecentMaximum;
-  /** The highest of both since they were taken last. */
+  /** The highest values of both since they were last taken. */
   peaks: HoldPeaks;
 }
 
@@ -83,7 +83,7 @@ export interface HoldPeaks {
 
 const NO_PEAKS: HoldPeaks = { held: 0, oldestMs: 0 };
 
-/** The highest since the last call. */
+/** Returns the peaks since the last call, and resets them. */
 export function takePeaks(holds: HoldCounts): HoldPeaks {
   const { peaks } = holds;
   holds.peaks = NO_PEAKS;
@@ -118,7 +118,7 @@ export function createRuleCounts(maxNameBytes: number) {
   ): RuleCounts => {
     const levels = named === 'by_rule' ? written : cutName(written);
     const path = levels.join('.');
-    // also of other processes: a series may occur only once on a page
+    // even if sent by another process: a page may contain a series only once
     if (domain === OTHER && path === OTHER) return others;
     const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain could make two paths equal
     const counts = known.get(name);
@@ -145,7 +145,7 @@ export function createRuleCounts(maxNameBytes: number) {
   };
 }
 
-/** Notes what was seen in flight. */
+/** Records the slots that were seen in flight. */
 export function noteHolds(
   counts: RuleCounts,
   { expired, held, oldestMs }: HoldPeaks & { readonly expired: number },
@@ -163,7 +163,7 @@ export function noteHolds(
 const NO_RESERVATIONS: ReservationSums = { reserved: 0, committed: 0, overrun: 0, late: 0, unknown: 0, repeated: 0 };
 const reservationSums = Object.keys(NO_RESERVATIONS) as readonly (keyof ReservationSums)[]; // it has no other keys
 
-/** Adds what became of reservations. */
+/** Adds the outcomes of reservations. */
 export function noteReservations(
   counts: RuleCounts,
   { held, ...sums }: Readonly<ReservationSums> & { readonly held: number },

@@ -48,7 +48,7 @@ export interface Sums {
   recorded: number;
   /** Requests that were not recorded since there were too many, or the files could not be written. */
   notRecorded: number;
-  /** Of the failures of the store those that are the fault of this process, which was late. */
+  /** Failures of the store that this process caused, since it was late. */
   processLate: number;
 }
 
@@ -160,7 +160,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   };
 }
 
-/** What one process counts, to which the counts of others are added. */
+/** The counts of one process, to which those of others are added. */
 interface OwnCounts {
   readonly rules: ReturnType<typeof createRuleCounts>;
   readonly domains: ReturnType<typeof createDomainCounts>;
@@ -187,7 +187,7 @@ function mergeInto(own: OwnCounts, counted: Counted): void {
 }
 
 function addSums(sums: Sums, more: Partial<Sums>): void {
-  for (const name of Object.keys(more) as (keyof Sums)[]) sums[name] += more[name] ?? 0; // it has no other keys
+  for (const name of Object.keys(more) as (keyof Sums)[]) sums[name] += more[name] ?? 0; // Sums has no other keys
 }
 
 /** The counts so far. */
@@ -213,13 +213,13 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
   };
 }
 
-/** Counts what the limits in shadow mode that are not shown would have refused. */
+/** Counts the hits that limits in shadow mode, other than the limit that is shown, would have refused. */
 function countShadowed(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
   for (const { limit, decision } of verdict.shadowRefusals ?? [])
     rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
 }
 
-/** Counts what became of a reservation. */
+/** Counts the outcome of a reservation. */
 function countReservation(counts: RuleCounts, { event, reserved, charged, overrun, held }: ReservationReport): void {
   const isCommitted = commitEvents.has(event);
   noteReservations(counts, {
@@ -233,7 +233,7 @@ function countReservation(counts: RuleCounts, { event, reserved, charged, overru
   });
 }
 
-/** Notes what is in flight, of releases as well. */
+/** Records slots in flight, for releases as well. */
 function countHolds(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
   noteHeld(rules, domain, verdict, verdict);
   for (const one of verdict.applied ?? []) if (one.limit !== verdict.limit) noteHeld(rules, domain, verdict, one);
@@ -335,7 +335,7 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
   if (policy.shadow) counts.shadowMode += over;
 }
 
-/** Those of refused hits that are beyond the limit. */
+/** The number of refused hits that are beyond the limit. */
 function hitsOver(limit: Limit, { fromCache, hitsBefore }: Decision, hits: number): number {
   const full = nominalCapacity(limit);
   return fromCache || hitsBefore >= full ? hits : hitsBefore + hits - full;

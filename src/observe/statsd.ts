@@ -34,7 +34,7 @@ export interface StatsdSink {
 const MAX_PACKET_BYTES = 1432;
 /** Timers are buffered for this long, so that many share a packet. */
 const BUFFER_MS = 100;
-/** The longest interval that Node has. */
+/** The longest interval of a timer in Node. */
 const NEVER_MS = 2 ** 31 - 1;
 /** How long a resolved address is cached. */
 const ADDRESS_TTL_MS = 60_000;
@@ -106,11 +106,11 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
   };
 }
 
-/** Where statistics go. */
+/** The destination of statistics. */
 interface Outlet {
-  /** Undefined until it is loaded: over TCP only once the server has been reached, since most machines have none. */
+  /** Undefined until it is loaded: over TCP, after the server was first reached, since most machines have none. */
   client(): StatsD | undefined;
-  /** Whether data would be sent now; then there is a client. */
+  /** Whether data would be sent now; if so, there is a client. */
   accepts(): boolean;
   /** The callback of each flush. */
   readonly onSent: (error?: Error) => void;
@@ -129,7 +129,7 @@ async function open({ host, port, protocol, onDown, onUp }: StatsdOptions): Prom
   };
   const common: ClientOptions = {
     maxBufferSize: MAX_PACKET_BYTES,
-    bufferFlushInterval: NEVER_MS, // its timer runs for ever: `called` flushes
+    bufferFlushInterval: NEVER_MS, // its timer never stops: `flush` is called instead
     errorHandler: down,
     includeDataDogTags: false, // else it would read its own environment variables
     datadog: false,
@@ -167,7 +167,7 @@ async function open({ host, port, protocol, onDown, onUp }: StatsdOptions): Prom
   };
 }
 
-/** Resolves a name and caches the last address: the socket asks for it with every packet and when it binds. */
+/** Resolves a name and caches the last address: the socket resolves it for every packet and when it binds. */
 function createLookup(): NonNullable<SocketOptions['lookup']> {
   let cached: { readonly name: string; readonly address: string; readonly untilMs: number } | undefined;
   return (name, _options, done) => {

@@ -13,7 +13,7 @@ const INCREASE = 0.02;
 
 /** Estimates the share of calls that this process can answer in time. */
 export interface EventLoopWatch {
-  /** A call arrives: the lag of timers is measured from now on, until nothing is in flight any more. */
+  /** A call has arrived: timer lag is measured from now on, until no call is in flight. */
   wake(): void;
   /** 0 to 1; 1: all calls. */
   share(): number;
@@ -22,10 +22,10 @@ export interface EventLoopWatch {
 
 export interface EventLoopWatchOptions {
   /**
-   * Timer lag that counts as late: where callers would time out; 0: every call is admitted, and nothing is measured.
+   * Timer lag that counts as late: at which callers would time out; 0: every call is admitted, and nothing is measured.
    */
   readonly lateMs: number;
-  /** Whether calls are in flight: it sleeps while none are, none arrived since the last check, and the share is 1. */
+  /** Whether calls are in flight. The watch sleeps if none are, none has arrived recently, and the share is 1. */
   readonly isBusy: () => boolean;
   readonly nowMs?: Monotonic;
 }

@@ -22,13 +22,13 @@ export interface Overload {
   readonly queue: CallQueue;
   /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
   refusal(): GrpcStatus | undefined;
-  /** The status of calls that waited in the queue for too long; counts one. */
+  /** The status of calls that waited in the queue for too long. Each call counts as one refusal. */
   readonly tooLate: () => GrpcStatus;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
-  /** Calls that are handled or wait, those that are held included. */
+  /** Calls that are handled, queued or held. */
   inFlight(): number;
-  /** Of all calls the share that is refused since this process is late, 0 to 1. */
+  /** The share of all calls that is refused because this process is late, 0 to 1. */
   shedShare(): number;
   close(): void;
 }

@@ -15,11 +15,11 @@ export interface Shedding {
   mustShed(): boolean;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
-  /** Calls that are handled or wait. */
+  /** Calls that are handled or queued. */
   inFlight(): number;
 }
 
-/** Any process can handle so few calls in flight: lag has another cause then, such as a busy machine. */
+/** Any process can handle this many calls in flight: lag then has another cause, such as a busy machine. */
 const ALWAYS_ADMITTED_CALLS = 100;
 
 /** Refusing costs a fraction of deciding, so the calls that are admitted are answered before their callers time out. */

@@ -14,7 +14,7 @@ export function createInterner(): Interner {
   const lengths = new Uint8Array(SLOTS);
   /** The octets of each cached string: reading characters of a string is slower. */
   const octets = new Uint8Array(SLOTS * MAX_LENGTH);
-  /** Of the last string that was not cached. Only a second sighting caches: strings that never recur stay garbage. */
+  /** The hash of each slot's last uncached string. A string is cached when it recurs; other strings become garbage. */
   const seenHashes = new Int32Array(SLOTS);
   const isCached = (slot: number, bytes: Buffer, from: number, length: number): boolean => {
     if (lengths[slot] !== length) return false;
@@ -34,7 +34,7 @@ export function createInterner(): Interner {
     }
     cache[slot] = text;
     lengths[slot] = length;
-    for (let at = 0; at < length; at++) octets[slot * MAX_LENGTH + at] = bytes[from + at] as number; // its own
+    for (let at = 0; at < length; at++) octets[slot * MAX_LENGTH + at] = bytes[from + at] as number; // in range
     return text;
   };
 }

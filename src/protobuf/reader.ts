@@ -4,12 +4,12 @@ import type { Interner } from './interner.ts';
 export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
 
 /**
- * Fields of one message, nested and unknown ones included; reading as many takes milliseconds. The largest valid
+ * The most fields of one message, including nested and unknown ones; reading them takes milliseconds. The largest valid
  * request has half as many.
  */
 const MAX_FIELDS = 131_072;
 
-/** Nesting of groups in unknown fields. */
+/** The deepest nesting of groups in unknown fields. */
 const MAX_DEPTH = 100;
 
 const MAX_OCTETS_PER_CHARACTER = 3;
@@ -51,7 +51,7 @@ export class ProtoReader {
     return end;
   }
 
-  /** Checks that a nested message ended where its length prefix said. */
+  /** Checks that a nested message ended where its length prefix says. */
   close(end: number): void {
     if (this.at !== end) throw new RangeError('a field extends past the end of its message');
   }
@@ -110,7 +110,7 @@ export class ProtoReader {
     return seen < 0x80 ? this.#intern(bytes, from, end, hash) : decodeUtf8(bytes, from, end);
   }
 
-  /** A UTF-16 code unit takes at most three octets of UTF-8: characters of four octets count as two units. */
+  /** A UTF-16 code unit takes at most three octets in UTF-8: characters of four octets have two units. */
   #isLonger(from: number, end: number, maxLength: number): boolean {
     if (end - from > maxLength * MAX_OCTETS_PER_CHARACTER) return true;
     return decodeUtf8(this.#bytes, from, end).length > maxLength;

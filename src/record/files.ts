@@ -7,28 +7,28 @@ import type { Clock } from '../clock.ts';
 
 export interface RecordingFilesOptions {
   readonly directory: string;
-  /** Begins the names of this process's files. */
+  /** The beginning of the names of this process's files. */
   readonly name: string;
-  /** Compressed octets of one file, about: the next one is begun after it. */
+  /** The approximate size of a compressed file, in octets: then the next file begins. */
   readonly fileBytes: number;
-  /** Compressed octets of all recordings in the directory: the oldest files are removed before it is exceeded. */
+  /** The most compressed octets in the directory: the oldest recordings are removed before it is exceeded. */
   readonly maxBytes: number;
-  /** That of the file system. */
+  /** The clock of the file system. */
   readonly clock: Clock;
   /** The first lines of a file. */
   readonly head: (part: number) => string;
-  /** Files cannot be written: nothing is, from now on. */
+  /** Called if files cannot be written: nothing is written from then on. */
   readonly onFailure: (error: Error) => void;
 }
 
 const ENDING = '.ndjson.gz';
 const PREFIX = 'weir-';
-/** Of compression: the fastest. */
+/** The compression level: the fastest. */
 const FASTEST_LEVEL = 1;
 
-/** Recordings hold what callers sent: no other user of the machine is to read them. */
+/** Recordings contain what callers sent: no other user of the machine may read them. */
 const OWNER_ONLY = 0o600;
-/** Files of other processes are taken for open until then: each touches its own whenever it flushes. */
+/** Files of other processes count as open for this long: each process touches its file whenever it flushes. */
 const OPEN_MS = 10_000;
 
 interface OpenFile {
@@ -36,7 +36,7 @@ interface OpenFile {
   readonly gzip: Gzip;
   readonly file: WriteStream;
   bytes: number;
-  /** It was removed by another process. */
+  /** Another process has removed the file. */
   isGone: boolean;
 }
 
@@ -48,14 +48,14 @@ export class RecordingFiles {
   #closing: Promise<unknown> = Promise.resolve();
   #isFull = false;
   #hasFailed = false;
-  /** Called once the disk has taken what was written. */
+  /** Called as soon as more data can be written. */
   #waiting: (() => void)[] = [];
 
   constructor(options: RecordingFilesOptions) {
     this.#options = options;
   }
 
-  /** Calls the function as soon as the disk has taken what was written. */
+  /** Calls the function as soon as more data can be written. */
   whenWritable(run: () => void): void {
     if (this.#isFull) this.#waiting.push(run);
     else run();
@@ -81,12 +81,12 @@ export class RecordingFiles {
     for (const run of this.#waiting.splice(0)) run();
   }
 
-  /** Has what was written so far reach the disk. To be called every few seconds: it shows that the file is open. */
+  /** Flushes the data written so far to disk. To be called every few seconds: this marks the file as open. */
   flush(): void {
     const open = this.#open;
     if (!open) return;
     open.gzip.flush(constants.Z_SYNC_FLUSH);
-    if (open.file.pending) return; // it is not there yet
+    if (open.file.pending) return; // the file does not exist yet
     const seconds = this.#options.clock() / 1_000;
     utimes(open.path, seconds, seconds).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') open.isGone = true;
@@ -129,7 +129,7 @@ export class RecordingFiles {
     if (!open) return;
     this.#open = undefined;
     open.gzip.end();
-    const written = finished(open.file).catch(() => {}); // its failure is noted
+    const written = finished(open.file).catch(() => {}); // `fail` handles the error
     this.#closing = this.#closing.then(() => written);
   }
 

@@ -1,8 +1,8 @@
 import type { StandingOverride } from '../overrides.ts';
 
 /**
- * A recording: files of JSON lines. The first line of each file is a `RecordingHeader`; the others are a
- * `RequestLine`, which is the body of `/json` with more fields, or something that happened between two requests.
+ * A recording: files of JSON lines. The first line of each file is a `RecordingHeader`; the others are a `RequestLine`,
+ * which is the body of `/json` with more fields, or an event between two requests.
  */
 
 export const RECORDING_VERSION = 1;
@@ -11,17 +11,17 @@ export const RECORDING_VERSION = 1;
 export interface RecordingHeader {
   readonly recording: {
     readonly version: number;
-    /** Names the process that recorded; another one after each start. */
+    /** Names the process that recorded; differs after each start. */
     readonly stream: string;
-    /** Of the stream's files, from 1. */
+    /** The number of the file in the stream, from 1. */
     readonly part: number;
-    /** The part of all counters whose requests are recorded, above 0 and up to 1. */
+    /** The fraction of all counters whose requests are recorded, above 0 and up to 1. */
     readonly sample: number;
-    /** Values that no rule names are hashes. */
+    /** Values that no rule names are replaced by hashes. */
     readonly hashed: boolean;
-    /** Of the rules in force: see `matchDigest`. */
+    /** The digest of the rules in force: see `matchDigest`. */
     readonly rules: string;
-    /** What decides besides the rules, by the names of the settings. */
+    /** The settings that affect decisions, by name. */
     readonly settings: RecordedSettings;
   };
 }
@@ -33,15 +33,15 @@ export interface RecordedSettings {
   readonly QUOTA_MODE: boolean;
 }
 
-/** What is beside the request in its line. */
+/** The fields of a line besides those of the request. */
 export interface RequestLineFields {
   /** Milliseconds since the epoch, by the clock that decided. */
   readonly time: number;
-  /** What was left of the caller's deadline; absent: it had none. */
+  /** The time left until the caller's deadline; absent: it had none. */
   readonly timeoutMs?: number;
   readonly answer: {
     readonly code: 'OK' | 'OVER_LIMIT';
-    /** One a descriptor, as the protocol says it. */
+    /** One for each descriptor, as in the protocol's response. */
     readonly descriptors: readonly LineDescriptor[];
   };
   /** Some values are hashes. */
@@ -55,17 +55,17 @@ export interface LineDescriptor {
   readonly rule?: string;
 }
 
-/** What operators have set for single descriptors, from now on. */
+/** The operators' overrides of single descriptors from now on. */
 export interface OverridesLine {
   readonly overrides: readonly StandingOverride[];
 }
 
-/** Requests that were not recorded since the last such line: too many at once. */
+/** Requests that were not recorded since the last such line, because there were too many at once. */
 export interface DroppedLine {
   readonly dropped: number;
 }
 
-/** Other rules decide from now on. */
+/** The rules change here. */
 export interface RulesLine {
   readonly rulesChanged: {
     /** See `matchDigest`. */

@@ -7,17 +7,17 @@ import type { RuleTree } from '../rules/tree.ts';
 import type { LineDescriptor, RequestLineFields } from './format.ts';
 import { hashValue, needsValue } from './hashing.ts';
 
-/** A request that was answered, until its line is written. */
+/** An answered request whose line is not written yet. */
 export interface AnsweredRequest {
   readonly request: WireRequest;
   readonly answer: Answer;
   readonly timeMs: number;
   readonly timeoutMs: number;
-  /** The rules that it met. */
+  /** The rules that it was matched with. */
   readonly rules: RuleTree | undefined;
 }
 
-/** The body of `/json` for a request, and what became of it. */
+/** The body of `/json` for a request, with its answer. */
 export function requestLine(answered: AnsweredRequest, hashKey: string | undefined): string {
   const { request, answer, timeMs, timeoutMs, rules } = answered;
   const { domain, descriptors, hits_addend } = request;
@@ -60,7 +60,7 @@ function lineOf(verdict: Answer['verdicts'][number], isHashed: boolean): LineDes
   switch (verdict.kind) {
     case 'limited': {
       const { path, place } = verdict.rule;
-      const showsValues = place === undefined; // a limit that the request brought: its path is of plain values
+      const showsValues = place === undefined; // a limit from the request: its path has plain values
       return {
         ...{ code: verdict.code, remaining: remainingOf(verdict) },
         ...(!(isHashed && showsValues) && { rule: path }),
@@ -73,7 +73,7 @@ function lineOf(verdict: Answer['verdicts'][number], isHashed: boolean): LineDes
   }
 }
 
-/** Entries, but with hashes for the values that no rule has chosen by. */
+/** The entries, with hashes instead of the values that no rule was chosen by. */
 export function hashedEntries(
   rules: RuleTree,
   domain: string,
@@ -97,7 +97,7 @@ export function hashedEntries(
 
 const hashedEntry = ({ key, value }: Entry, hashKey: string): Entry => ({ key, value: hashValue(value, hashKey) });
 
-/** What operators have set, without their names and reasons. */
+/** The overrides that operators have set, without the operators' names and reasons. */
 export function overridesLine(
   overrides: Iterable<StandingOverride>,
   rules: RuleTree | undefined,

@@ -12,23 +12,23 @@ import { RecordingFiles } from './files.ts';
 import { RECORDING_VERSION } from './format.ts';
 import { Recorder } from './recorder.ts';
 
-/** Records what this process answers. */
+/** Records the requests that this process answers. */
 export interface Recording extends Part {
-  /** What requests are to be decided with: its answers say when the store has charged them. */
+  /** The decider for requests: its answers contain the time at which the store charged them. */
   readonly decider: Decider;
   service(inner: RlsService): RlsService;
   answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
-  /** Records until a time, if it is given; returns until when: milliseconds since the epoch. */
+  /** Sets the end of the recording, if given, and returns it: milliseconds since the epoch. */
   record(untilMs: number | undefined): number;
 }
 
-/** How often what was recorded reaches the disk. */
+/** The interval at which recorded data is flushed to disk. */
 const FLUSH_INTERVAL_MS = 1_000;
 
-/** Of a directory that is made: recordings hold what callers sent. */
+/** The mode of a new directory: recordings contain what callers sent. */
 const OWNER_ONLY = 0o700;
 
-/** @throws CannotStart if the directory cannot be made */
+/** @throws CannotStart if the directory cannot be created */
 export async function openRecording(
   options: NonNullable<Settings['recording']>,
   decider: Decider,
@@ -66,7 +66,7 @@ export async function openRecording(
   };
 }
 
-/** Other stores decide by clocks of their own. */
+/** Has other stores report the time of each charge: they decide by their own clocks. */
 const withReceipts = (decider: Decider): Decider => ({
   ...decider,
   ledger: { debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }) },

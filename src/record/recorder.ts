@@ -19,26 +19,26 @@ export interface RecorderOptions {
   readonly openFiles: (head: (part: number) => string) => RecordingFiles;
   readonly header: Omit<RecordingHeader['recording'], 'part' | 'rules'>;
   readonly maxPerSecond: number;
-  /** Until when requests are recorded, at first: milliseconds since the epoch. */
+  /** The initial end of the recording: milliseconds since the epoch. */
   readonly untilMs: number;
-  /** Undefined: values are recorded as they are. */
+  /** Undefined: values are recorded unchanged. */
   readonly hashKey: string | undefined;
   readonly onRecorded: (requests: number, dropped: number) => void;
   /** Runs a function in a later turn of the event loop. */
   readonly later: (run: () => void) => void;
 }
 
-/** Requests that wait to be written, at most. */
+/** The most requests that wait to be written. */
 const MAX_WAITING = 65_536;
-/** Lines that are made in one turn: about a millisecond's work. */
+/** The most lines made in one turn: about a millisecond of work. */
 const LINES_PER_TURN = 256;
 
 interface WaitingRequest extends AnsweredRequest {
-  /** What operators had set when it was answered: the same array until that changes. */
+  /** The overrides in force when it was answered: the same array until they change. */
   readonly overrides: readonly StandingOverride[];
 }
 
-/** Something to be written in its place: a request, or a line that is made already. */
+/** An item to write in its order: a request, or a finished line. */
 type Waiting = WaitingRequest | string;
 
 /** Records requests with their answers, in the order in which they were decided. */
@@ -47,16 +47,16 @@ export class Recorder {
   readonly #files: RecordingFiles;
   #waiting: Waiting[] = [];
   #isWriting = false;
-  /** Of the last request that was written. */
+  /** The rules of the last request that was written. */
   #rules: RuleTree | undefined;
-  /** What operators had set when the last request was answered, and the revision of that. */
+  /** The overrides when the last request was answered, and their revision. */
   #overrides: readonly StandingOverride[] = [];
   #overridesRevision = 0;
-  /** That of the last request that was written. */
+  /** The overrides of the last request that was written. */
   #overridesWritten: readonly StandingOverride[];
-  /** The line of what operators had set when the last lines were written; empty: nothing. */
+  /** The line of the overrides in force at the last lines written; empty: there were none. */
   #writtenOverrides = '';
-  /** The same, while lines are made that are written together. */
+  /** The new line, while lines are made that will be written together. */
   #changedOverrides: string | undefined;
   #dropped = 0;
   #untilMs: number;
@@ -76,16 +76,16 @@ export class Recorder {
   }
 
   /**
-   * Records until a time, if it is given: milliseconds since the epoch; one that has passed ends it.
+   * Sets the end of the recording, if given: milliseconds since the epoch; a time in the past ends it.
    *
-   * @returns  until when requests are recorded
+   * @returns  the end
    */
   record(untilMs: number | undefined): number {
     this.#untilMs = untilMs ?? this.#untilMs;
     return this.#untilMs;
   }
 
-  /** The service, with one time for all that a request reads. */
+  /** Wraps the service so that the clock stands still while a request is decided. */
   service(inner: RlsService): RlsService {
     const { clock } = this.#options;
     return {
@@ -96,7 +96,7 @@ export class Recorder {
   /**
    * Called after an answer was sent.
    *
-   * @param timeoutMs  what was left of the caller's deadline
+   * @param timeoutMs  the time left until the caller's deadline
    */
   answered(request: WireRequest, answer: Answer, timeoutMs: number): void {
     const { decider, clock, header } = this.#options;
@@ -118,12 +118,12 @@ export class Recorder {
     this.#write();
   }
 
-  /** Has what was written so far reach the disk. */
+  /** Flushes the data written so far to disk. */
   flush(): void {
     this.#files.flush();
   }
 
-  /** Writes what waits, and ends the last file. */
+  /** Writes the waiting lines, and ends the last file. */
   async close(): Promise<void> {
     if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
     while (this.#waiting.length > 0) {
@@ -146,7 +146,7 @@ export class Recorder {
     this.#overrides = Array.from(overrides?.all() ?? []);
   }
 
-  /** A request's line, after lines of what has changed since the one before. */
+  /** A request's line, after lines for the changes since the previous request. */
   #linesOf(one: WaitingRequest): string {
     const { hashKey } = this.#options;
     let changes = '';
@@ -169,7 +169,7 @@ export class Recorder {
     return ++this.#inSecond > this.#options.maxPerSecond;
   }
 
-  /** Some lines in a turn, until none is left. */
+  /** Writes some lines in each turn, until none is left. */
   #write(): void {
     if (this.#isWriting) return;
     this.#isWriting = true;
@@ -193,7 +193,7 @@ export class Recorder {
   }
 }
 
-/** When the store charged the request, by its own clock; undefined: it did not say. */
+/** When the store charged the request, by the store's clock; undefined: the store did not report it. */
 function storeTimeOf({ verdicts }: Answer): number | undefined {
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited' || verdict.decision.fromLease) continue;

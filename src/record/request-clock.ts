@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 
-/** A clock that stands still while a request is decided, so that all of it has one time: the one that is recorded. */
+/** A clock that stands still while a request is decided, so that the whole decision has one time, which is recorded. */
 export class RequestClock {
   readonly #clock: Clock;
   #heldMs: number | undefined;
@@ -11,7 +11,7 @@ export class RequestClock {
 
   readonly read: Clock = () => this.#heldMs ?? this.#clock();
 
-  /** Runs what decides a request; the clock goes on when it returns. */
+  /** Runs a decision; the clock continues when it returns. */
   during<T>(run: () => T): T {
     this.#heldMs = this.#clock();
     try {

@@ -5,9 +5,9 @@ import type { RuleTree } from '../rules/tree.ts';
 const TWO_TO_32 = 2 ** 32;
 
 /**
- * Whether a request is recorded: where one of the descriptors that it is counted by is among the sampled ones. So all
- * requests of a counter are recorded or, but for those that have a sampled descriptor besides, none. Every process
- * samples the same counters.
+ * Whether a request is recorded: it is if the counter of one of its descriptors is sampled. So either all requests of
+ * a counter are recorded, or only those with another descriptor whose counter is sampled. Every process samples the
+ * same counters.
  *
  * @param sample  above 0 and up to 1
  */
@@ -16,7 +16,7 @@ export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree 
   return descriptors.some((descriptor) => isCounterSampled(domain, descriptor, rules, sample));
 }
 
-/** The places of the descriptors whose counters are among the sampled ones. */
+/** The positions of the descriptors whose counters are sampled. */
 export function sampledOf({ domain, descriptors }: WireRequest, rules: RuleTree, sample: number): readonly number[] {
   return descriptors.flatMap((one, at) => (isCounterSampled(domain, one, rules, sample) ? at : []));
 }
@@ -31,7 +31,7 @@ function isCounterSampled(
   return hashOf(domain, found?.kind === 'limited' ? found.entries : entries) < sample * TWO_TO_32;
 }
 
-/** 32 bits of what a counter is named by. */
+/** A 32-bit hash of the domain and entries that name a counter. */
 function hashOf(domain: string, entries: readonly Entry[]): number {
   let mixed = mix(0x811c9dc5, domain);
   for (const { key, value } of entries) mixed = mix(mix(mixed, key), value);
@@ -40,7 +40,7 @@ function hashOf(domain: string, entries: readonly Entry[]): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** FNV-1a over characters, with an end. */
+/** FNV-1a over characters, with an end mark. */
 function mix(start: number, text: string): number {
   let mixed = start;
   for (let at = 0; at < text.length; at++) mixed = Math.imul(mixed ^ text.charCodeAt(at), 0x01000193);

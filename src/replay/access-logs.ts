@@ -9,7 +9,7 @@ import { linesOf } from './readers/lines.ts';
 import type { RecordedTraffic } from './request.ts';
 import { requestsOf, type TrafficCounts } from './traffic.ts';
 
-/** Requests are logged when they end: how long before that they may have begun. */
+/** A request is logged when it ends: the longest assumed time since it began. */
 export const DEFAULT_REORDER_MS = 60_000;
 
 export interface AccessLogsOptions {
@@ -18,7 +18,7 @@ export interface AccessLogsOptions {
   readonly reorderMs: number;
 }
 
-/** Requests of access logs by the time they began at, those of several files merged. */
+/** Requests from access logs, ordered by their start time; several files are merged. */
 export function openAccessLogs(
   inputs: readonly Input[],
   { mapping, format, reorderMs }: AccessLogsOptions,
@@ -34,10 +34,10 @@ export function openAccessLogs(
   return merged(traffic);
 }
 
-/** Requests from which a mapping is learned. */
+/** The number of requests from which a mapping is learned. */
 const MAX_LEARNED = 100_000;
 
-/** A first mapping for an access log, as the text of its file; undefined: it has no line that can be read. */
+/** A first mapping for an access log, as the text of its file; undefined: no line of the log can be read. */
 export async function learnMapping(input: Input, format: LogFormatName | undefined): Promise<string | undefined> {
   const recognizing = new RecognizingParser();
   const parser = format === undefined ? recognizing : openLineParser(format);

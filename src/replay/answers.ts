@@ -1,6 +1,6 @@
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
-/** Writes one line for each request: the answer of the last rule set. */
+/** Writes one line for each request: its answer under the last rule set. */
 export class AnswerLines implements ReplayObserver {
   #text = '';
 

@@ -13,30 +13,30 @@ import type { RuleTree } from '../rules/tree.ts';
 import { hashBlind } from './hash-blind.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
-/** What decides besides the rules: as the service's settings say. */
+/** The settings of the service, besides the rules, that affect decisions. */
 export interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
-  /** When counters are forgotten for want of room, as in a service with counters in memory. */
+  /** Limits at which counters are evicted, as in a service with counters in memory. */
   readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
 }
 
-/** A counter that a request was about to be counted on. */
+/** A counter that a request has named: a key was built for it. */
 interface Named {
   readonly limit: Limit;
   readonly entries: readonly CounterEntry[];
   readonly key: CounterKey;
 }
 
-/** Answers recorded requests as a service with counters in memory would have at their time. */
+/** Answers recorded requests as a service with counters in memory would have answered at that time. */
 export class ReplayEngine {
   readonly #decider: Decider;
   readonly #memory: MemoryBackend;
   readonly #overrides: Overrides;
-  /** The counters of the request that is decided now, in the order of its descriptors. */
+  /** The counters of the current request, in the order of its descriptors. */
   readonly #named: Named[] = [];
   #nowMs = 0;
-  /** Some values of the request that is decided now are hashes. */
+  /** The current request has hashed values. */
   #isHashed = false;
-  /** For those. */
+  /** Rules for such requests. */
   #hashBlind: RuleTree | undefined;
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
@@ -67,12 +67,12 @@ export class ReplayEngine {
     };
   }
 
-  /** Counters that were forgotten before they expired, to make room. */
+  /** Counters that were evicted before they expired. */
   get evicted(): number {
     return this.#memory.held().evicted;
   }
 
-  /** @throws InvalidRequest  a request that the service refuses to answer */
+  /** @throws InvalidRequest  the service would reject the request */
   answer({ timeMs, request, timeoutMs, overrides, hashedBy }: RecordedRequest): ReplayedAnswer {
     this.#nowMs = timeMs;
     this.#isHashed = hashedBy !== undefined;
@@ -95,7 +95,10 @@ export class ReplayEngine {
     });
   }
 
-  /** Where the counters of the descriptor end that begin here: another one has other entries, or begins anew. */
+  /**
+   * The end of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where
+   * the entries change or the first limit repeats.
+   */
   #endOf(start: number): number {
     const first = this.#named[start];
     let end = start + 1;
@@ -107,7 +110,7 @@ export class ReplayEngine {
   }
 }
 
-/** What a descriptor's answer says, whatever answered it. */
+/** The answer to a descriptor, from any source of decisions. */
 export function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
   switch (verdict.kind) {
     case 'limited': {

@@ -1,74 +1,77 @@
 import { HurtKeys, type KeyAtTime, type KeyBudget, type KeyRefusals, mostRefused, PeakHits } from './key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
 
-/** What became of requests. */
+/** Requests by outcome. */
 export interface Counts {
   requests: number;
   admitted: number;
   refused: number;
 }
 
-/** What became of the descriptors that met one rule. */
+/** The outcomes of the descriptors that matched one rule. */
 export interface RuleFigures extends Readonly<Counts> {
-  /** Keys with a refusal; at least so many where `untrackedRefusals` is above 0. */
+  /** Keys with a refusal; a lower bound if `untrackedRefusals` is above 0. */
   readonly keysHurt: number;
   readonly untrackedRefusals: number;
   readonly firstRefusal: KeyAtTime | undefined;
-  /** The longest time between two refusals of a key with nothing admitted in between, and when it began. */
+  /** The longest time between two refusals of a key without an admission in between, and its start. */
   readonly longestLockOut: (KeyAtTime & { readonly ms: number }) | undefined;
-  /** The most hits of one key that were admitted within one window of the rule: see `PeakHits`. */
+  /** The most hits of one key that were admitted within a window of the rule's length: see `PeakHits`. */
   readonly peak: (KeyAtTime & { readonly hits: number; readonly windowMs: number; readonly limit: number }) | undefined;
   /** The keys with the most refusals. */
   readonly mostRefused: readonly KeyRefusals[];
 }
 
-/** What one rule set did. */
+/** The outcomes under one rule set. */
 export interface SideFigures extends Readonly<Counts> {
   readonly rules: ReadonlyMap<string, RuleFigures>;
   readonly keysHurt: number;
 }
 
-/** What differs after a change of rules, or from what was recorded. */
+/** The differences between two rule sets, or between the recorded answers and the rules. */
 export interface ChangeFigures {
   /** Requests that both sides answered. */
   readonly compared: number;
   readonly newlyRefused: number;
   readonly newlyAdmitted: number;
-  /** Keys that only the one side refused. */
+  /** Keys that only one of the two sides refused. */
   readonly keysNewlyHurt: number;
   readonly keysNewlySpared: number;
-  /** Those with the most refusals. */
+  /** The newly hurt keys with the most refusals. */
   readonly newlyHurt: readonly KeyRefusals[];
 }
 
 export interface Figures {
-  /** Of the first and the last request; undefined: there was none. */
+  /** The times of the first and the last request; undefined: there was none. */
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
   readonly rules: SideFigures;
-  /** Only with other rules to compare. */
+  /** Undefined unless the rules are compared with other rules. */
   readonly against: SideFigures | undefined;
-  /** From the rules to the other rules; without those, from the recorded answers to the rules. */
+  /** From the rules to the other rules; if there are none, from the recorded answers to the rules. */
   readonly change: ChangeFigures | undefined;
-  /** Only where answers were recorded. */
+  /** Undefined unless answers were recorded. */
   readonly recorded: { readonly answers: number; readonly same: number } | undefined;
-  /** Only where requests have a label. Of the last rule set: refused but to be allowed, and admitted but not to be. */
+  /**
+   * Undefined unless requests are labelled. Under the last rule set: `wrong` were refused but labelled allow, `missed`
+   * were admitted but labelled refuse.
+   */
   readonly labels: { readonly labelled: number; readonly wrong: number; readonly missed: number } | undefined;
-  /** Refused keys of one side that are distinguished, at most. */
+  /** The most refused keys that are counted individually, per side. */
   readonly maxHurtKeys: number;
-  /** Refusals of further keys, of the side that has most of them: the rules, the other rules, or what was recorded. */
+  /** Refusals of further keys, on the side with the most: the rules, the other rules or the recorded answers. */
   readonly untrackedRefusals: number;
 }
 
-/** Keys whose refusals are counted one by one. */
+/** The most refused keys that are counted individually. */
 const MAX_HURT_KEYS = 500_000;
-/** Keys that may be admitted within one window and are counted one by one. */
+/** The most admitted keys whose hits within a window are counted individually. */
 const MAX_RECENT_KEYS = 200_000;
-/** Rules that are counted one by one: limits that requests bring along make one for each descriptor. */
+/** The most rules that are counted individually: a limit in a request makes a rule of each descriptor. */
 export const MAX_RULES = 20_000;
-/** What further rules are counted as. */
+/** The rule under which further rules are counted. */
 export const OTHER_RULES = '(other)';
-/** Keys that are listed. */
+/** The number of keys that are listed. */
 const MAX_LISTED = 10;
 
 /** Sums up a replay, in bounded memory. */
@@ -76,7 +79,7 @@ export class ReplayFigures implements ReplayObserver {
   readonly #maxHurtKeys: number;
   readonly #rules: Side;
   #against: Side | undefined;
-  /** What was refused when it was recorded, by the keys of the rules. */
+  /** Recorded refusals, by the keys of the rules. */
   #recorded: HurtKeys | undefined;
   #firstMs: number | undefined;
   #lastMs: number | undefined;
@@ -84,7 +87,7 @@ export class ReplayFigures implements ReplayObserver {
   readonly #labels = { labelled: 0, wrong: 0, missed: 0 };
   readonly #change = { compared: 0, newlyRefused: 0, newlyAdmitted: 0 };
 
-  /** @param maxHurtKeys  refused keys of one side that are distinguished */
+  /** @param maxHurtKeys  the most refused keys of one side that are counted individually */
   constructor(maxHurtKeys = MAX_HURT_KEYS) {
     this.#maxHurtKeys = maxHurtKeys;
     this.#rules = new Side(maxHurtKeys);
@@ -155,8 +158,8 @@ export class ReplayFigures implements ReplayObserver {
 }
 
 /**
- * The codes of the descriptors behind a recorded code, such as that of an access log: those of the replay where it came
- * to the same. A refusal does not say which of several was refused.
+ * The codes of the descriptors, if only the code of the answer was recorded, as in an access log: those of the replay
+ * if its answer has the same code. A refusal does not show which of several descriptors was refused.
  */
 export function codesBehind(code: ReplayedCode, answer: ReplayedAnswer): readonly { readonly code: ReplayedCode }[] {
   if (code === answer.code) return answer.descriptors;
@@ -164,7 +167,7 @@ export function codesBehind(code: ReplayedCode, answer: ReplayedAnswer): readonl
   return answer.descriptors.map(() => ({ code }));
 }
 
-/** Whether a replayed answer is the recorded one, as far as that was recorded. */
+/** Whether a replayed answer equals the recorded one, as far as that was recorded. */
 export function isSameAnswer(recorded: NonNullable<RecordedRequest['answer']>, answer: ReplayedAnswer): boolean {
   const { code, descriptors } = recorded;
   if (code !== answer.code) return false;
@@ -199,7 +202,7 @@ class RuleSide implements Counts {
     this.hurt.admitted(key);
     if (!passed || hits <= 0 || windowMs === 0) return;
     if (this.peaks?.windowMs !== windowMs) {
-      if (this.peaks) return; // of several limits of a rule, the one that was shown first
+      if (this.peaks) return; // only the first of a rule's limits to be reported
       this.peaks = new PeakHits(windowMs, this.#recentKeys);
       this.limit = limit;
     }
@@ -257,7 +260,7 @@ class Side implements Counts {
     return untracked;
   }
 
-  /** @param keysHurt  the number of `hurtSubjects` */
+  /** @param keysHurt  the size of `hurtSubjects` */
   figures(keysHurt: number): SideFigures {
     const { requests, admitted, refused } = this;
     const rules = [...this.#rules].sort(([one], [other]) => (one < other ? -1 : 1));
@@ -267,7 +270,7 @@ class Side implements Counts {
     };
   }
 
-  /** Refusals by what is limited, whichever limit refused it. */
+  /** Refusals by domain and entries, summed over the limits that refused them. */
   hurtSubjects(): ReadonlyMap<string, number> {
     return subjectsOf(Array.from(this.#rules.values(), ({ hurt }) => hurt));
   }
@@ -283,7 +286,7 @@ function subjectsOf(all: readonly HurtKeys[]): ReadonlyMap<string, number> {
   return refusals;
 }
 
-/** A counter's key without the limit's part: the domain and the entries, which stay when the limit changes. */
+/** A counter's key without the limit's part: the domain and entries, which a change of the limit does not affect. */
 export function subjectOf(key: string): string {
   const at = /\|(?=\d+:|#)/.exec(key)?.index;
   return at === undefined ? key : key.slice(at + 1);
@@ -300,7 +303,7 @@ function keyChanges(
   };
 }
 
-/** The keys of one side that the other has not. */
+/** The keys of one side that the other side does not have. */
 function* missing(keys: ReadonlyMap<string, number>, others: ReadonlyMap<string, number>): Iterable<KeyRefusals> {
   for (const [key, refusals] of keys) if (!others.has(key)) yield { key, refusals };
 }

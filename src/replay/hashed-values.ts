@@ -4,29 +4,29 @@ import type { Level, RuleTree } from '../rules/tree.ts';
 import { hashBlind } from './hash-blind.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
-/** Rules that answer requests with hashed values. */
+/** A rule set that answers requests with hashed values. */
 interface Side {
   /** See `hashBlind`. */
   readonly rules: RuleTree;
   readonly digest: string;
-  /** They match as all rules did that were in force while the requests were recorded. */
+  /** These rules match like all rules that were in force during the recording. */
   isAsRecorded: boolean;
 }
 
-/** Counts requests with hashed values that rules cannot match, or match unlike the rules that were recorded. */
+/** Counts requests with hashed values that cannot be matched, or match other rules than when they were recorded. */
 export class HashedValues implements ReplayObserver {
   readonly #sides: readonly Side[];
   #isAnyRecorded = false;
-  /** Requests with hashes where rules that were not recorded name values. */
+  /** Requests with a hash where rules other than the recorded ones name values. */
   unmatchable = 0;
-  /** Requests that met other rules when they were recorded, though the rules are the same. */
+  /** Requests that match other rules than when they were recorded, although the rules are the same. */
   mismatched = 0;
 
   constructor(trees: readonly RuleTree[]) {
     this.#sides = trees.map((tree) => ({ rules: hashBlind(tree), digest: matchDigest(tree), isAsRecorded: false }));
   }
 
-  /** These rules have matched before values were hashed. */
+  /** @param digest  of rules that matched requests before their values were hashed */
   recordedUnder(digest: string): void {
     for (const side of this.#sides)
       side.isAsRecorded = (side.isAsRecorded || !this.#isAnyRecorded) && side.digest === digest;
@@ -48,7 +48,7 @@ export class HashedValues implements ReplayObserver {
   }
 }
 
-/** Whether some descriptor met another rule than when it was recorded; one with a limit of its own meets none. */
+/** Whether a descriptor matches another rule than when it was recorded. Ignores descriptors with their own limit. */
 function meetsOthers(
   { descriptors }: RecordedRequest['request'],
   hashedBy: readonly (string | undefined)[],
@@ -60,7 +60,7 @@ function meetsOthers(
   );
 }
 
-/** Whether the way down meets a hash where other values have nodes of their own. */
+/** Whether the path through the rules has a hash where nodes for specific values exist. */
 function meetsHash(root: Level, entries: readonly Entry[]): boolean {
   let level: Level | undefined = root;
   for (const entry of entries) {

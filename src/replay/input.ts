@@ -3,23 +3,23 @@ import { stat } from 'node:fs/promises';
 import { type Duplex, Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 
-/** The input cannot be read. The message says which and why. */
+/** The input cannot be read. The message names the input and the reason. */
 export class UnreadableInput extends Error {
   override readonly name = 'UnreadableInput';
 }
 
-/** Where lines come from: files, or standard input. */
+/** A source of lines: a file or standard input. */
 export interface Input {
   /** For messages: a path, or `standard input`. */
   readonly name: string;
-  /** Octets as they are stored, compressed or not; undefined: not known before the end. */
+  /** Its stored size in octets, compressed or not; undefined: unknown until the end. */
   readonly bytes: number | undefined;
   open(): Readable;
 }
 
 export const STANDARD_INPUT = '-';
 
-/** Octets that are read or decompressed together. */
+/** The number of octets that are read or decompressed at a time. */
 const CHUNK_BYTES = 256 * 1024;
 
 /** @throws UnreadableInput  there is no such file */
@@ -36,11 +36,11 @@ export async function inputAt(path: string, standardInput: Readable): Promise<In
 }
 
 /**
- * The octets of an input, decompressed where it begins as gzip or Zstandard do. What is cut off in the middle, such as
- * a file that is still written, is read as far as it goes.
+ * The octets of an input, decompressed if it begins like gzip or Zstandard. A truncated input, such as a file that is
+ * still being written, is read as far as possible.
  *
- * @param onBytes      called with the number of octets that were read, as they are stored
- * @param onTruncated  called with the reason where the input ends early
+ * @param onBytes      called with the number of stored octets that were read
+ * @param onTruncated  called with the reason if the input ends early
  * @throws UnreadableInput
  */
 export async function* chunksOf(
@@ -72,7 +72,7 @@ export async function* chunksOf(
     if (!isAny || !isTruncation(error)) throw new UnreadableInput(`${input.name}: ${reason}`);
     onTruncated(reason);
   } finally {
-    opened.destroy(); // the reader may have had enough
+    opened.destroy(); // the reader may stop early
   }
 }
 
@@ -103,7 +103,7 @@ function decompressorFor(head: Buffer, name: string): Duplex | undefined {
   throw new UnreadableInput(`${name}: Zstandard needs Node 22.15; pipe it through zstd -dc`);
 }
 
-/** Node has it from 22.15 on. */
+/** Available from Node 22.15 on. */
 interface ZlibWithZstandard {
   readonly createZstdDecompress?: (options: { readonly chunkSize: number }) => Duplex;
 }

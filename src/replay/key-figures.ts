@@ -1,22 +1,22 @@
 import { NumberRows } from './number-rows.ts';
 
-/** Parts of a window that hits are summed up in. */
+/** The number of parts of a window for which hits are summed. */
 const PARTS = 20;
 
-/** A time, and whose it is. */
+/** A time, and the key that it belongs to. */
 export interface KeyAtTime {
   readonly key: string;
   readonly timeMs: number;
 }
 
-/** Keys that may still be remembered, of all rules together. */
+/** The number of keys that may still be added, shared by all rules. */
 export interface KeyBudget {
   left: number;
 }
 
-/** Of a row of `HurtKeys`: how often the key was refused. */
+/** In a row of `HurtKeys`: the number of refusals of the key. */
 const REFUSALS = 0;
-/** The first of the refusals that nothing admitted has interrupted yet; `NOT_LOCKED`: the last hits were admitted. */
+/** The time of the first refusal since the last admission; `NOT_LOCKED`: the last hits were admitted. */
 const LOCKED_SINCE_MS = 1;
 const HURT_WIDTH = 2;
 const NOT_LOCKED = -1;
@@ -35,7 +35,7 @@ export class HurtKeys {
     this.#budget = budget;
   }
 
-  /** Keys that were refused, within the budget. */
+  /** The number of refused keys within the budget. */
   get size(): number {
     return this.#places.size;
   }
@@ -73,13 +73,13 @@ export class HurtKeys {
   }
 }
 
-/** How often a key was refused. */
+/** A key, and the number of its refusals. */
 export interface KeyRefusals {
   readonly key: string;
   readonly refusals: number;
 }
 
-/** The keys with the most refusals, the most first. */
+/** The keys with the most refusals, in descending order. */
 export function mostRefused(keys: Iterable<KeyRefusals>, count: number): readonly KeyRefusals[] {
   const most: KeyRefusals[] = [];
   for (const one of keys) {
@@ -94,17 +94,17 @@ export function mostRefused(keys: Iterable<KeyRefusals>, count: number): readonl
 const isMore = (one: KeyRefusals, other: KeyRefusals): boolean =>
   one.refusals > other.refusals || (one.refusals === other.refusals && one.key < other.key);
 
-/** Of a row of `PeakHits`: the number of the part that the last hits were in. */
+/** In a row of `PeakHits`: the number of the part with the last hits. */
 const PART = 0;
 /** Hits of the last `PARTS` parts. */
 const SUM = 1;
-/** Hits of each of these, by the part's number modulo `PARTS`. */
+/** Hits of each of these parts, by its number modulo `PARTS`. */
 const FIRST_PART = 2;
 const PEAK_WIDTH = FIRST_PART + PARTS;
 
 /**
- * The most hits of one key that were admitted within a window, wherever it begins. It begins at a twentieth of the
- * window: the hits in between may be more by what one twentieth holds.
+ * The most hits of one key that were admitted within the length of a window. Intervals begin at multiples of a
+ * twentieth of the window, so the true maximum may be higher by the hits of one twentieth.
  */
 export class PeakHits {
   readonly windowMs: number;
@@ -143,7 +143,7 @@ export class PeakHits {
     if (sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: sum };
   }
 
-  /** Forgets keys without hits in the last window; tried once a part. */
+  /** Drops keys without hits in the last window; at most once per part. @returns  whether the budget has room */
   #sweep(part: number): boolean {
     if (part === this.#sweptAtPart) return false;
     this.#sweptAtPart = part;
@@ -157,7 +157,7 @@ export class PeakHits {
   }
 }
 
-/** Drops the parts that are a window old. */
+/** Drops parts that are older than a window. */
 function advance(values: Float64Array, row: number, part: number): void {
   const last = values[row + PART] ?? 0;
   if (part - last >= PARTS) values.fill(0, row + SUM, row + PEAK_WIDTH);

@@ -1,19 +1,19 @@
 const FIRST_ROWS = 16;
 
-/** Rows of numbers in one block of memory: an object for each row takes several times as much. */
+/** Rows of numbers in one block of memory: an object per row would take several times as much. */
 export class NumberRows {
   readonly #width: number;
   readonly #free: number[] = [];
   #end = 0;
-  /** Another array after `add`. */
+  /** `add` may replace the array. */
   values = new Float64Array(0);
 
-  /** @param width  numbers of a row */
+  /** @param width  the number of numbers in a row */
   constructor(width: number) {
     this.#width = width;
   }
 
-  /** @returns where the new row begins; its numbers are 0 */
+  /** @returns the index of the new row's first number; its numbers are 0 */
   add(): number {
     const freed = this.#free.pop();
     if (freed !== undefined) return freed;
@@ -27,7 +27,7 @@ export class NumberRows {
     return row;
   }
 
-  /** Another row may take the place of this one. */
+  /** Frees the row; a later `add` may reuse it. */
   remove(row: number): void {
     this.values.fill(0, row, row + this.#width);
     this.#free.push(row);

@@ -1,20 +1,20 @@
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 import type { TrafficCounts } from './traffic.ts';
 
-/** Requests that wait to be put in order, at most: it bounds what a dense log costs. */
+/** The most requests that wait to be sorted; bounds the memory for a dense log. */
 const MAX_WAITING = 1_000_000;
-/** Requests that are passed on together. */
+/** The number of requests that are passed on together. */
 const BATCH_REQUESTS = 1_024;
 
 interface Waiting {
   readonly recorded: RecordedRequest;
-  /** Its place in the input. */
+  /** Its index in the input. */
   readonly at: number;
 }
 
 /**
- * Puts requests in order of time, those of the same time in order of the input, as far as they are at most so far from
- * their place. A request that comes later than that is counted, and passed on at the time that has been reached.
+ * Sorts requests by time; those of the same time stay in the order of the input. It can sort requests that are at most
+ * `windowMs` behind the newest one. A request that is later is counted, and passed on with the time reached so far.
  */
 export async function* inOrder(traffic: RecordedTraffic, windowMs: number, counts: TrafficCounts): RecordedTraffic {
   const waiting = new RequestHeap();
@@ -80,20 +80,20 @@ class RequestHeap {
   /** Removes the first; there must be one. */
   take(): Waiting {
     const items = this.#items;
-    const first = items[0] as Waiting; // as the caller says
+    const first = items[0] as Waiting; // the caller ensures that there is one
     const last = items.pop() as Waiting;
     if (items.length > 0) this.#sink(last);
     return first;
   }
 
-  /** Puts an item in the place of the first, and lets it sink. */
+  /** Replaces the first item, and sinks the new one to its place. */
   #sink(item: Waiting): void {
     const items = this.#items;
     let at = 0;
     for (;;) {
       let child = 2 * at + 1;
       const right = items[child + 1];
-      if (right && isBefore(right, items[child] as Waiting)) child++; // the left one is there if the right one is
+      if (right && isBefore(right, items[child] as Waiting)) child++; // if there is a right child, there is a left one
       const below = items[child];
       if (!below || !isBefore(below, item)) break;
       items[at] = below;
@@ -106,7 +106,7 @@ class RequestHeap {
 const isBefore = (one: Waiting, other: Waiting): boolean =>
   one.recorded.timeMs < other.recorded.timeMs || (one.recorded.timeMs === other.recorded.timeMs && one.at < other.at);
 
-/** Several recordings at once: each in its own order, and the one that is behind goes on. */
+/** Merges recordings, each in its own order; the one with the earliest time goes first. */
 export async function* merged(all: readonly RecordedTraffic[]): RecordedTraffic {
   if (all.length <= 1) {
     for (const one of all) yield* one;
@@ -129,7 +129,7 @@ export async function* merged(all: readonly RecordedTraffic[]): RecordedTraffic 
   }
 }
 
-/** Where one of several recordings is read. */
+/** A position in one of several recordings. */
 class Cursor {
   readonly #batches: AsyncIterator<readonly RecordedRequest[]>;
   #batch: readonly RecordedRequest[] = [];
@@ -144,12 +144,12 @@ class Cursor {
     return this.#at >= this.#batch.length;
   }
 
-  /** Of the next request; never earlier than of one before, so that a clock that was set back holds up no other. */
+  /** The next request's time, at least that of the previous ones: a clock that was set back delays no others. */
   get timeMs(): number {
     return Math.max(this.#latestMs, this.#batch[this.#at]?.timeMs ?? this.#latestMs);
   }
 
-  /** Reads on; false: there is nothing left. */
+  /** Reads the next batch; false: there is none. */
   async fill(): Promise<boolean> {
     const { done, value } = await this.#batches.next();
     if (done) return false;

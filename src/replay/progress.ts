@@ -3,7 +3,7 @@ import type { Monotonic } from '../clock.ts';
 const INTERVAL_MS = 100;
 const BAR_CHARACTERS = 30;
 
-/** Shows on a terminal how far a replay is. */
+/** Shows the progress of a replay on a terminal. */
 export class Progress {
   readonly #totalBytes: number | undefined;
   readonly #write: (text: string) => void;
@@ -11,7 +11,7 @@ export class Progress {
   readonly #startedMs: number;
   #shownMs = Number.NEGATIVE_INFINITY;
 
-  /** @param totalBytes  undefined: not known */
+  /** @param totalBytes  undefined: unknown */
   constructor(totalBytes: number | undefined, write: (text: string) => void, monotonicMs: Monotonic) {
     this.#totalBytes = totalBytes;
     this.#write = write;

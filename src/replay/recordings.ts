@@ -6,7 +6,7 @@ import type { RecordedTraffic } from './request.ts';
 import { chained, requestsOf, type TrafficCounts } from './traffic.ts';
 
 /**
- * The requests of recordings: the files of each process one after the other, several processes merged by time.
+ * The requests of recordings: the files of one process in sequence, those of several processes merged by time.
  *
  * @throws UnreadableInput
  */
@@ -32,7 +32,7 @@ export async function openRecordings(
   );
 }
 
-/** The stream of files without a header. */
+/** The group of files without a header. */
 const OTHERS = STANDARD_INPUT;
 
 async function firstHeaderOf(input: Input) {

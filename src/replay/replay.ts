@@ -3,17 +3,17 @@ import type { ReplayEngine } from './engine.ts';
 import type { RecordedRequest, RecordedTraffic, ReplayObserver } from './request.ts';
 import type { TrafficCounts } from './traffic.ts';
 
-/** What answers requests, and what receives the answers. */
+/** The rules that answer requests, and the receivers of the answers. */
 export interface Replay {
   readonly rules: ReplayEngine;
   readonly against: ReplayEngine | undefined;
   readonly observers: readonly ReplayObserver[];
   readonly counts: TrafficCounts;
-  /** Called after each batch; requests wait for it. */
+  /** Called after each batch; the next batch waits for it. */
   readonly onBatch: () => Promise<void> | void;
 }
 
-/** Answers requests in their order. One that the service refuses to answer counts as a broken line. */
+/** Answers requests in order. A request that the service would reject counts as a broken line. */
 export async function replay(traffic: RecordedTraffic, run: Replay): Promise<void> {
   for await (const requests of traffic) {
     for (const recorded of requests) replayOne(recorded, run);

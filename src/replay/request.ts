@@ -3,62 +3,62 @@ import type { StandingOverride } from '../overrides.ts';
 
 export type ReplayedCode = 'OK' | 'OVER_LIMIT';
 
-/** One request of recorded traffic, as any reader yields it. */
+/** A recorded request, as every reader yields it. */
 export interface RecordedRequest {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
   readonly request: RateLimitRequest;
   readonly answer?: RecordedAnswer | undefined;
-  /** From a labelled column: what the operator says should have happened. */
+  /** The outcome that the operator expects, from a column with labels. */
   readonly label?: 'allow' | 'refuse' | undefined;
-  /** What was left of the caller's deadline; absent: it had none. */
+  /** The time left until the caller's deadline; absent: there was no deadline. */
   readonly timeoutMs?: number | undefined;
-  /** What operators had set for single descriptors, from this request on; absent: as before. */
+  /** Operators' overrides for single descriptors from this request on; absent: unchanged. */
   readonly overrides?: readonly StandingOverride[];
-  /** Some values are hashes, and these are the rules that matched, one a descriptor; absent: no value is. */
+  /** If values are hashed: the path of the rule that each descriptor matched before; absent: no value is hashed. */
   readonly hashedBy?: readonly (string | undefined)[] | undefined;
 }
 
-/** What a service answered when the request was recorded. */
+/** The service's answer when the request was recorded. */
 export interface RecordedAnswer {
   readonly code: ReplayedCode;
-  /** One a descriptor, where the recording says. */
+  /** One per descriptor; absent: they were not recorded. */
   readonly descriptors?: readonly RecordedDescriptor[];
 }
 
-/** What a service answered to one descriptor, as the protocol says it. */
+/** The service's recorded answer to one descriptor, as in the protocol. */
 export interface RecordedDescriptor {
   readonly code: ReplayedCode;
-  /** 0 where nothing matched; 4,294,967,295 where the rule is unlimited. */
+  /** 0: no rule matched; 4,294,967,295: the rule is unlimited. */
   readonly remaining: number;
 }
 
-/** What one rule set answered to one descriptor. */
+/** The answer of one rule set to one descriptor. */
 export interface ReplayedDescriptor {
   /** The rule's path; absent: nothing matched. */
   readonly rule?: string;
   /** The counter's key; absent: nothing was counted. */
   readonly key?: string | undefined;
   readonly code: ReplayedCode;
-  /** As the protocol says it: see `RecordedDescriptor`. */
+  /** As in the protocol: see `RecordedDescriptor`. */
   readonly remaining?: number;
-  /** Hits that pass in a window; absent: no limit applies. */
+  /** Admitted hits per window; absent: no limit applies. */
   readonly limit?: number;
   readonly windowMs?: number;
   /** The limit refused, but is in shadow mode. */
   readonly wouldRefuse?: true;
 }
 
-/** What one rule set answered to one request. */
+/** The answer of one rule set to one request. */
 export interface ReplayedAnswer {
   readonly code: ReplayedCode;
-  /** One a descriptor, in the request's order. */
+  /** One per descriptor, in the order of the request. */
   readonly descriptors: readonly ReplayedDescriptor[];
 }
 
 /**
- * Receives each request with the answers of the rules and, with other rules to compare, of these too, in order of
- * time.
+ * Receives each request, in chronological order, with the answer under the rules and, if there are rules to compare
+ * with, the answer under those.
  */
 export interface ReplayObserver {
   observe(recorded: RecordedRequest, answer: ReplayedAnswer, against?: ReplayedAnswer): void;

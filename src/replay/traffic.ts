@@ -2,31 +2,31 @@ import { chunksOf, type Input } from './input.ts';
 import { linesOf } from './readers/lines.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
-/** Reads the lines of one file, in order, from the first on. */
+/** Reads the lines of one file in order, from the first on. */
 export interface TrafficReader {
   /** One result per line: its request; a text: its error; undefined: the line is not a request. */
   read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[];
 }
 
-/** Broken lines that are shown. */
+/** The most broken lines that are shown. */
 const MAX_SHOWN = 5;
 
-/** What became of the lines of the input. */
+/** Counts the lines and requests of the input. */
 export class TrafficCounts {
   lines = 0;
   broken = 0;
-  /** Requests that came too late to be put in order. */
+  /** Requests that came too late to be sorted by time. */
   late = 0;
-  /** Requests of access logs for which the proxy would not have asked: no action of the mapping has a value. */
+  /** Requests for which the proxy would not have called the service: no action of the mapping has a value. */
   unmapped = 0;
-  /** Octets that were read, as they are stored. */
+  /** Stored octets that were read. */
   bytes = 0;
   /** The first broken lines: `access.log:17: expected a JSON object`. */
   readonly examples: string[] = [];
-  /** What else the operator should know of the input, each text once. */
+  /** Further notes on the input for the operator, without duplicates. */
   readonly notes = new Set<string>();
 
-  /** @param what  where and why */
+  /** @param what  the place and the reason */
   addBroken(what: string): void {
     if (++this.broken <= MAX_SHOWN) this.examples.push(what);
   }
@@ -53,7 +53,7 @@ export async function* requestsOf(input: Input, reader: TrafficReader, counts: T
   }
 }
 
-/** One after the other. */
+/** Reads recordings one after the other. */
 export async function* chained(all: readonly RecordedTraffic[]): RecordedTraffic {
   for (const one of all) yield* one;
 }

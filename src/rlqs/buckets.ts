@@ -3,7 +3,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import { MIN_ELAPSED_MS, type Pool } from '../shares/shares.ts';
 import type { BucketAction, BucketUsage } from './messages.ts';
 
-/** How a bucket is handled: as its rule says, or as buckets without one. */
+/** The treatment of a bucket: by its rule, or as a bucket without a rule. */
 export type BucketPlan =
   | { readonly kind: 'allow' | 'deny'; readonly rule?: string }
   | { readonly kind: 'shared'; readonly rule: string; readonly key: string; readonly pool: Pool };
@@ -12,7 +12,7 @@ export interface Assigned {
   readonly kind: BucketAction['kind'];
   readonly number: number;
   readonly atMs: number;
-  /** Of a share. */
+  /** Of a share; 0 for other assignments. */
   readonly units: number;
   readonly burst: number;
 }
@@ -21,27 +21,27 @@ export interface Assigned {
 export interface ProxyBucket {
   readonly id: string;
   readonly pairs: readonly Entry[];
-  /** Memory charged for it. */
+  /** Memory charged for the bucket. */
   readonly bytes: number;
-  /** When it was first reported, on the monotonic clock. */
+  /** The time of its first report, on the monotonic clock. */
   readonly knownSinceMs: number;
-  /** The rules that the plan is made from. */
+  /** The rules from which the plan was made. */
   rules: RuleTree | undefined;
   plan: BucketPlan;
-  /** Reports without a request, one after the other. */
+  /** The number of consecutive reports without a request. */
   idleReports: number;
-  /** The last assignment that was sent; absent: none was. */
+  /** The last assignment that was sent; undefined: none was. */
   assigned: Assigned | undefined;
-  /** When its last report arrived, on the monotonic clock; 0: none has. */
+  /** The time of its last report, on the monotonic clock; 0: none has arrived. */
   reportedAtMs: number;
-  /** Per second, over its last reports; -1: unknown. */
+  /** Requests per second in its last reports; -1: unknown. */
   demand: number;
   used: number;
-  /** What its last reports say of a time that is too short for rates. */
+  /** The use in its last reports, while their time is too short for a rate. */
   unmeasured: Use;
 }
 
-/** Requests, those allowed, and the time that they took. */
+/** Requests, allowed requests, and the time in which they arrived. */
 export interface Use {
   readonly requests: number;
   readonly allowed: number;
@@ -50,22 +50,22 @@ export interface Use {
 
 export const NO_USE: Use = { requests: 0, allowed: 0, elapsedMs: 0 };
 
-/** Memory of a bucket besides its texts. Measured over 10,000 buckets of two pairs: 1.5 KB with their texts. */
+/** Memory of a bucket without its texts. Measured over 10,000 buckets of two pairs: 1.5 KB with their texts. */
 const BUCKET_BYTES = 1_408;
 
-/** Two bytes for each character, in the pairs and in the id. */
+/** Two bytes per character, in the pairs and in the id. */
 const BYTES_PER_CHARACTER = 4;
 
-/** Names a bucket, whatever the order of its pairs. */
+/** Identifies a bucket, regardless of the order of its pairs. */
 export function bucketId(pairs: readonly Entry[]): string {
   const sorted = pairs.toSorted((one, other) => (one.key < other.key ? -1 : 1));
   return sorted.map(({ key, value }) => `${key.length}:${key}${value.length}:${value}`).join('');
 }
 
 /**
- * Keeps what a report says of the bucket's use. Requests of an unknown time, as in first reports, say nothing.
+ * Adds a report's use to the bucket. Requests in an unknown time, as in first reports, are ignored.
  *
- * @returns the use since the last one that was returned; none where the time is unknown or too short for a rate
+ * @returns the use since the last returned one; no use if the time is unknown or too short for a rate
  */
 export function noteUse(bucket: ProxyBucket, usage: BucketUsage, arrivedMs: number): Use {
   const isFirst = bucket.reportedAtMs === 0;

@@ -8,12 +8,12 @@ export interface FoundBucket {
   readonly entries: readonly Entry[];
 }
 
-/** Nodes that are tried for one bucket. */
+/** The most nodes that are tried for one bucket. */
 const MAX_ATTEMPTS = 256;
 
 /**
- * Finds the rule for the pairs of a bucket id, which have no order: a level tries the pairs whose key it knows. The
- * first path that uses all pairs and ends at a rule is taken; pairs are tried in the order of their keys.
+ * Finds the rule for the pairs of a bucket id, which have no order: at each level, any pair with a known key may come
+ * next, and pairs are tried in the order of their keys. The first path that uses all pairs and ends at a rule is taken.
  */
 export function findBucket(rules: RuleTree, domain: string, pairs: readonly Entry[]): FoundBucket | undefined {
   const root = rules.domains.get(domain)?.root;

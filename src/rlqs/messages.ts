@@ -8,24 +8,24 @@ import type { Entry } from '../rules/match.ts';
 /** A report of all buckets of a proxy; its usages are decoded one by one. */
 export interface UsageReport {
   readonly bytes: Buffer;
-  /** Empty where the message has none. */
+  /** Empty if the message has no domain. */
   readonly domain: string;
-  /** Where each usage begins and ends, one pair of offsets after the other. */
+  /** The offsets at which each usage begins and ends, in pairs. */
   readonly positions: Uint32Array;
 }
 
-/** A report has more fields than its reader takes. */
+/** A report has more fields than its reader accepts. */
 export class ReportTooLong extends Error {}
 
 export interface BucketUsage {
   readonly pairs: readonly Entry[];
   readonly elapsedMs: number;
-  /** Allowed and denied. */
+  /** Allowed and denied requests. */
   readonly requests: number;
   readonly allowed: number;
 }
 
-/** What a proxy is to do with a bucket. */
+/** The action that a proxy takes for a bucket. */
 export type BucketAction =
   | { readonly kind: 'allow' | 'deny'; readonly pairs: readonly Entry[]; readonly ttlMs: number }
   | { readonly kind: 'abandon'; readonly pairs: readonly Entry[] }
@@ -43,7 +43,7 @@ export const bucketLimits = { maxPairs: 16, maxTextLength: 1_024 } as const;
 
 const LENGTH = (field: number): number => (field << 3) | WireType.LENGTH;
 const VARINT = (field: number): number => (field << 3) | WireType.VARINT;
-/** Of a usage: all its texts at four bytes for each character, and their tags. */
+/** The largest size of a usage: all its texts at four bytes per character, and their tags. */
 const MAX_USAGE_BYTES = 2 * bucketLimits.maxPairs * (4 * bucketLimits.maxTextLength + 16);
 const MAX_ELAPSED_SECONDS = 1_000_000_000;
 
@@ -51,7 +51,7 @@ const reader = new ProtoReader(createInterner());
 const writer = new ProtoWriter();
 
 /**
- * @param maxFields      usages and others
+ * @param maxFields      of usages and others
  * @throws RangeError     the message is malformed
  * @throws ReportTooLong  it has more fields
  */

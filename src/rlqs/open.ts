@@ -8,7 +8,7 @@ import type { Settings } from '../settings.ts';
 import { CannotStart } from '../start-up.ts';
 import { type PoolKeys, QuotaService, shareTerms } from './quota-service.ts';
 
-/** Only the name of a counter is used. */
+/** Only the `counter` of a limit is used. */
 type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
 
 /** Opens the rate limit quota service. */
@@ -33,7 +33,7 @@ export async function openQuotas(
   });
 }
 
-/** A pool is named after what it counts and the length of its fill: shares of other fills are no part of it. */
+/** A pool's name contains its counter and the length of its fill: shares with another fill belong to another pool. */
 function poolKeys(keys: Settings['counters']['keys']): PoolKeys {
   const keyOf = createCounterKeys(keys.prefix, keys);
   const limits = new Map<number, KeyLimit>();

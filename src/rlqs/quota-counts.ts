@@ -1,15 +1,15 @@
 /** Counts of the rate limit quota service in this process. */
 export interface QuotaCounts {
-  /** Open now. */
+  /** Currently open. */
   streams: number;
   buckets: number;
-  /** Since the start. */
+  /** Since the process started. */
   reports: number;
   assignments: number;
   abandoned: number;
-  /** Reports of buckets that no rule can be applied to. */
+  /** Reports of buckets to which no rule can be applied. */
   unknown: number;
-  /** Reports that the store could not take. */
+  /** Reports that the store could not accept. */
   unavailable: number;
 }
 

@@ -2,27 +2,27 @@ import type { Entry } from '../rules/match.ts';
 import { inSlices } from '../slices.ts';
 import { bucketId, type ProxyBucket } from './buckets.ts';
 
-/** What one proxy has of one bucket, and what it uses. Rates per second. */
+/** The assignment of one bucket to one proxy, and its use. Rates are per second. */
 export interface ProxyQuota {
-  /** Absent: it has no name of its own. */
+  /** Absent: the proxy has no name of its own. */
   readonly proxy?: string;
   readonly domain: string;
   readonly entries: readonly Entry[];
   /** Absent: no rule can be applied. */
   readonly rule?: string;
-  /** The last assignment that its stream was sent; none: it may have one from an earlier stream. */
+  /** The last assignment that was sent on its stream; none: the proxy may have one from an earlier stream. */
   readonly assigned: 'share' | 'allow' | 'deny' | 'none' | 'expired';
   readonly share?: number;
   readonly burst?: number;
-  /** Of the rule: what all proxies share. */
+  /** The rate of the rule, which all proxies share. */
   readonly rate?: number;
-  /** Requests, and those of them that were allowed, between its last two reports. Absent: not known yet. */
+  /** Requests and allowed requests between its last two reports. Absent: not known yet. */
   readonly demand?: number;
   readonly used?: number;
   readonly reportedMsAgo: number;
 }
 
-/** Absent fields do not restrict. */
+/** Absent fields match everything. */
 export interface QuotaQuery {
   readonly domain?: string;
   readonly rule?: string;
@@ -31,13 +31,13 @@ export interface QuotaQuery {
 }
 
 export interface QuotaReport {
-  /** Those with the highest demand. */
+  /** The buckets with the highest demand. */
   readonly quotas: readonly ProxyQuota[];
-  /** Those that were not listed. */
+  /** The number of buckets that are not listed. */
   readonly more: number;
 }
 
-/** The part of a stream that is reported. */
+/** The part of a stream that reports use. */
 export interface ReportedStream {
   readonly proxy: string | undefined;
   readonly domain: string;
@@ -50,7 +50,7 @@ interface Found {
   readonly bucket: ProxyBucket;
 }
 
-/** Buckets that are checked in one turn of the event loop. */
+/** The number of buckets that are checked in one turn of the event loop. */
 const BUCKETS_A_TURN = 500;
 
 /** Checks all buckets, in slices, or only those with the entries. */

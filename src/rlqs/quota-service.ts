@@ -13,12 +13,12 @@ import type { ProxyNames, QuotaContext } from './quota-stream.ts';
 import { strategyOf } from './strategy.ts';
 import { Turns } from './turns.ts';
 
-/** The metadata of a stream that names its proxy. */
+/** The metadata of a stream with the name of its proxy. */
 export const PROXY_HEADER = 'x-weir-proxy';
 
-/** The longest that an assignment and the next report may be in transit together. */
+/** The maximum time that an assignment and the next report are in transit, in total. */
 const TRANSIT_MS = 2_000;
-/** Three reports of Envoy. */
+/** Three reporting intervals of Envoy. */
 const SILENCE_MS = 15_000;
 
 export const shareTerms = (ttlMs: number): ShareTerms => ({ ttlMs, transitMs: TRANSIT_MS, silenceMs: SILENCE_MS });
@@ -27,7 +27,7 @@ export interface QuotaServiceOptions {
   readonly rules: () => RuleTree | undefined;
   readonly keyOf: PoolKeys;
   readonly unknown: 'allow' | 'deny';
-  /** Empty: all. */
+  /** Empty: all domains. */
   readonly domains: readonly string[];
   readonly maxBuckets: number;
   readonly shares: ShareStore;
@@ -36,10 +36,10 @@ export interface QuotaServiceOptions {
   readonly onUnavailable: (reason: string) => void;
 }
 
-/** Names a pool in the store. */
+/** The name of a pool in the store. */
 export type PoolKeys = (fillMs: number, domain: string, entries: BucketUsage['pairs']) => string;
 
-/** Serves `RateLimitQuotaService/StreamRateLimitQuotas`, on any transport. */
+/** Serves `RateLimitQuotaService/StreamRateLimitQuotas`, independent of the transport. */
 export class QuotaService {
   readonly counts: QuotaCounts = noQuotaCounts();
   readonly #context: QuotaContext;
@@ -78,7 +78,7 @@ export class QuotaService {
     return reception;
   }
 
-  /** What the proxies of this process have and use. */
+  /** The assignments and the use of the proxies connected to this process. */
   report(query: QuotaQuery): Promise<QuotaReport> {
     const { terms, monotonicMs } = this.#context;
     const streams = Array.from(this.#receptions).flatMap(({ stream }) => stream ?? []);
@@ -86,8 +86,8 @@ export class QuotaService {
   }
 
   /**
-   * A name that another stream has at the moment names none of both: their shares would be one. So does a placeholder,
-   * which every proxy sends as it is written.
+   * A name that an open stream has is not given to another one: their shares would be counted as one. A placeholder
+   * that a proxy did not replace (`%…%`) is no name: every proxy sends the same.
    */
   #claim(name: string | undefined): ProxyNames {
     const written = nameOf(name);

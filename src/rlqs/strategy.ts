@@ -2,23 +2,23 @@ import type { Limit } from '../algorithms/index.ts';
 import type { Rule, RuleLimit } from '../rules/tree.ts';
 import type { Pool } from '../shares/shares.ts';
 
-/** What a proxy is to do with the requests of a bucket. */
+/** The strategy of a proxy for the requests of a bucket. */
 export type BucketStrategy =
   | { readonly kind: 'allow' }
   | { readonly kind: 'deny' }
-  /** A token bucket, of which each proxy gets a share. */
+  /** A token bucket, a share of which is assigned to each proxy. */
   | { readonly kind: 'shared'; readonly pool: Pool }
-  /** A proxy cannot apply the rule by itself. */
+  /** A proxy cannot apply the rule on its own. */
   | { readonly kind: 'unsupported'; readonly reason: string };
 
-/** Shares are multiples of one token per fill: a fill has at least so many. */
+/** The least number of tokens per fill: shares are multiples of one token per fill. */
 const MIN_UNITS = 1_024;
-/** The longest fill, in seconds: about 31 years. A longer window is one fill. */
+/** The longest fill, in seconds: about 31 years. A longer window is a single fill. */
 const MAX_FILL_SECONDS = 1_000_000_000;
-/** The burst of a sliding window is this part of its limit: a window admits at most a tenth more than the limit. */
+/** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */
 const SLIDING_BURST_PART = 10;
 
-/** What a rule becomes in a proxy that decides by itself: a rate and a burst. */
+/** Converts a rule to a rate and a burst, with which a proxy can decide on its own. */
 export function strategyOf(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
   const [first] = limits;
   if (rule.schedule) return unsupported('its limits depend on the time (active, schedule), and a bucket has one');
@@ -57,8 +57,8 @@ function burstOf(limit: Limit): number | BucketStrategy {
 }
 
 /**
- * The length of a fill is fixed by the limit, and whole in seconds: proxies vary only the tokens of a fill. It is long
- * enough that a share of a low rate is still a whole number of tokens; tokens are filled in evenly all the same.
+ * The length of a fill depends only on the limit, and is a whole number of seconds: proxies vary only the tokens per
+ * fill. It is long enough that a share of a low rate is a whole number of tokens; buckets still refill evenly.
  */
 function poolOf({ requestsPerUnit, windowMs }: Limit, burst: number): BucketStrategy {
   const windowSeconds = windowMs / 1_000;

@@ -19,8 +19,8 @@ export type WireBatchAnswer =
   | { readonly status: { readonly code: number; readonly message: string } };
 
 /**
- * Limits of a batch; one that exceeds them is refused. With so few octets, its requests have no more fields together
- * than a single one may have (`ProtoReader`); with so few descriptors, it is at most the work of two.
+ * Limits of a batch; one that exceeds them is refused. With at most this many octets, all its requests together have no
+ * more fields than a single one may have (`ProtoReader`); with this many descriptors, it is at most the work of two.
  */
 export const maximumBatch = {
   requests: 256,
@@ -32,7 +32,7 @@ const reader = new ProtoReader((bytes, from, to) => bytes.toString('latin1', fro
 
 /**
  * Decodes the BatchRequest in `bytes` from `from` to `to`, up to the first limit of `maximumBatch` that it exceeds. A
- * request that cannot be decoded is one with a problem.
+ * request that cannot be decoded has a `problem`.
  *
  * @throws RangeError  malformed protobuf
  */
@@ -59,7 +59,7 @@ export function readBatchRequest(bytes: Buffer, from: number, to: number): WireB
 
 const refused = (code: status, details: string): WireBatchRequest => ({ requests: [], problem: { code, details } });
 
-/** Where the requests are; undefined: there are too many. */
+/** The offsets of the requests; undefined: there are too many. */
 function findRequests(
   bytes: Buffer,
   from: number,

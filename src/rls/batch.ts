@@ -5,7 +5,7 @@ import type { Caller, CallOutcome, GrpcStatus, RlsService } from './service.ts';
 /** The outcome of a call of `weir.v1.Batch`. */
 export type BatchOutcome = { readonly response: WireBatchResponse } | { readonly error: GrpcStatus };
 
-/** Decides several requests of one caller, each by itself. Never throws. */
+/** Decides several requests of one caller independently. Never throws. */
 export type DecideBatch = (batch: WireBatchRequest, caller: Caller, reply: (outcome: BatchOutcome) => void) => void;
 
 /**
@@ -27,7 +27,7 @@ export function createBatch(service: RlsService): DecideBatch {
   };
 }
 
-/** The caller of every request of a batch: a transport remembers one listener for each call. */
+/** The caller of every request in a batch: a transport remembers one listener per call. */
 function shared(caller: Caller): Caller {
   const listeners: (() => void)[] = [];
   let isGone = false;

@@ -7,18 +7,18 @@ import { remainingOf } from './codec.ts';
 /** Callers that send this header with the value `1` get the detail of each answer. */
 export const DETAIL_HEADER = 'x-weir-detail';
 
-/** Descriptors in the detail of an answer; it says nothing about further ones. */
+/** The most descriptors in the detail of an answer; further ones are left out. */
 const MAX_DESCRIPTORS = 32;
-/** Characters of a rule's path. Longer ones, which only a caller's own limits have, are cut. */
+/** The most characters of a rule's path. Longer paths, which only limits in requests have, are cut. */
 const MAX_PATH_LENGTH = 512;
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 type Fields = Record<string, WireValue>;
 
 /**
- * What the fields of the API have no place for, for callers that are no proxies: rule, milliseconds, and where the hits
- * were counted, of the descriptor that decided the answer and of each one in the request's order. Encoded directly:
- * made of JSON it would cost more than the decision.
+ * The detail for callers that are not proxies, for which the API has no fields: rule, milliseconds, and where the hits
+ * were counted; for the descriptor that decided the answer and for each one in the request's order. It is encoded
+ * directly: built as JSON, it would cost more than the decision.
  *
  * @example `{ "rule": "demo.user", "limit": 10, "remaining": 6, "reset_ms": 21500, "delay_ms": 0, "source": "backend",
  * "retry_after_ms": 0, "descriptors": [{ "rule": "demo.user", … }] }`
@@ -65,7 +65,10 @@ function decidingVerdict(verdicts: readonly Verdict[]): Limited | undefined {
   return found;
 }
 
-/** A refusal, and of two that of an ordinary limit, then the longer wait; else the limit with the fewest hits left. */
+/**
+ * Refusals come first, then limits that are not in shadow mode. Of two refusals, one that is not a quota's comes first,
+ * then the longer wait; of two that passed, the one with fewer hits left.
+ */
 function decidesBefore(one: Limited, other: Limited): boolean {
   if (one.code !== other.code) return one.code === 'OVER_LIMIT';
   if (one.policy.shadow !== other.policy.shadow) return !one.policy.shadow;

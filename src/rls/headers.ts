@@ -76,7 +76,7 @@ function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-/** The verdict that an answer is described by; undefined: none has a limit. */
+/** The verdict that describes an answer; undefined: no verdict has a limit. */
 export function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
   let shown: Limited | undefined;
   let fewest = MAX_UINT32; // limits with this many hits left are not shown

@@ -62,7 +62,7 @@ function writeListResponse({ statuses }: HealthListResponse): Buffer {
 
 const written = (): Buffer => ownCopy(writer.bytes, 0, writer.length);
 
-/** A method as a server knows it. */
+/** A method definition for servers. */
 function method<Q, R>(
   name: string,
   responseStream: boolean,

@@ -22,12 +22,12 @@ const PROCESS = '';
 
 /**
  * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name
- * while the process runs. Other names are never served, so their names are not kept: a watch costs the same whatever
- * its name.
+ * while the process runs. Other names are never served and not kept, so the cost of a watch does not depend on its
+ * name.
  */
 export class Health {
   readonly #readiness: () => Readiness;
-  /** Runs while there are watches: a question is answered by what holds when it is asked. */
+  /** Runs while there are watches; a single check reads the current state. */
   readonly #poll: Intermittent;
   readonly #listeners = new Set<(status: ServingStatus) => void>();
   #status: ServingStatus;

@@ -11,7 +11,7 @@ const MAX_DESCRIPTORS = 64;
 /** The outcome of a call of `weir.v1.Holds`, or of Kuadrant's service. */
 export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
 
-/** The outcome of a call, whatever is thrown. */
+/** The outcome of a call, even if it throws. */
 export async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
   try {
     return { response: await run() };
@@ -34,7 +34,7 @@ export function decodeBounded(request: WireRequest): RateLimitRequest {
   return decodeRequest(request);
 }
 
-/** @param ms  whole */
+/** @param ms  an integer */
 export const durationOf = (ms: number): WireDuration => ({
   seconds: Math.floor(ms / 1_000),
   nanos: (ms % 1_000) * 1e6,

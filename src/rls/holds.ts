@@ -6,12 +6,12 @@ import { decodeHold, durationOf, type HoldOutcome, outcomeOf } from './hold-call
 import type { AcquireRequest, HoldRequest, HoldResponse } from './proto.ts';
 import { createReservationsService, type ReservationsService } from './reservations.ts';
 
-/** The longest that a caller may wait for slots. */
+/** The longest time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
 /** `weir.v1.Holds`, independent of the transport. Never rejects. */
 export interface HoldsService extends ReservationsService {
-  /** @param onGone  calls the listener once if the caller gives up */
+  /** @param onGone  calls the listener once if the caller gives up; at once if it has already */
   acquire(request: AcquireRequest, onGone: (listener: () => void) => void): Promise<HoldOutcome<HoldResponse>>;
   renew(request: HoldRequest): Promise<HoldOutcome<HoldResponse>>;
   release(request: HoldRequest): Promise<HoldOutcome<object>>;

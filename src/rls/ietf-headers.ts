@@ -5,9 +5,9 @@ import type { Rule } from '../rules/tree.ts';
 import { toWholeSeconds } from './codec.ts';
 import type { WireHeader } from './wire.ts';
 
-/** A field is not made longer: further policies are left out. Node accepts 16 KiB of header fields in all. */
+/** The longest field; further policies are left out. Node accepts 16 KiB of header fields in total. */
 const MAX_FIELD_LENGTH = 4_096;
-/** Characters of a policy's name; longer ones are cut. */
+/** The most characters of a policy's name; longer ones are cut. */
 const MAX_NAME_LENGTH = 256;
 
 /** One limit of a request, as both fields describe it. */
@@ -15,7 +15,7 @@ interface Policy {
   readonly name: string;
   readonly limit: Limit;
   readonly remaining: number;
-  /** Until more hits can pass; undefined: unknown, or never. */
+  /** Milliseconds until more hits can pass; undefined: unknown, or never. */
   readonly moreMs: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export function ietfHeaders(answer: Answer): readonly WireHeader[] {
   ];
 }
 
-/** A quota is whole windows, so their length is rounded up: a client that keeps to both is never too fast. */
+/** A quota applies per window, so the window is rounded up: a client that keeps to the quota is never too fast. */
 function describePolicy({ name, limit }: Policy): string {
   const quota = `${sfString(name)};q=${limit.requestsPerUnit}`;
   if (limit.algorithm === 'in_flight') return `${quota};qu="concurrent-requests"`;
@@ -67,7 +67,7 @@ function sfString(text: string): string {
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-/** One for each name, which is unique whatever its case. Of equal policies, such as those of two users, the nearer. */
+/** One policy per name; names are unique regardless of case. Of equal policies, such as two users', the nearer one. */
 function policiesOf(answer: Answer): readonly Policy[] {
   const byName = new Map<string, Policy>();
   const waitMs = longestWaitMs(answer);
@@ -106,9 +106,9 @@ const isSamePolicy = ({ limit: one }: Policy, { limit: other }: Policy): boolean
 const isNearer = (one: Policy, other: Policy): boolean =>
   one.remaining < other.remaining || (one.remaining === other.remaining && (one.moreMs ?? 0) > (other.moreMs ?? 0));
 
-/** A limit's own name, else the path of its rule, with its place among several; never its numbers, which may change. */
+/** A limit's own name, else its rule's path, with its index if there are several; never numbers that may change. */
 function nameOf(rule: Rule, limit: Limit): string {
-  const isOfRequest = rule.place === undefined; // its path has what the caller sent
+  const isOfRequest = rule.place === undefined; // its path contains text of the caller
   const found = Math.max(
     rule.limits.findIndex((one) => one.limit === limit),
     0,
@@ -118,7 +118,7 @@ function nameOf(rule: Rule, limit: Limit): string {
   return (rule.limits[at]?.label.name || ofRule).slice(0, MAX_NAME_LENGTH);
 }
 
-/** When the request could pass, according to its refusals; 0 if it passed. */
+/** Milliseconds until the request could pass, according to its refusals; 0 if it passed. */
 function longestWaitMs({ overallCode, verdicts }: Answer): number {
   if (overallCode === 'OK') return 0;
   const isRefusal = (verdict: Verdict): verdict is Limited => verdict.kind === 'limited' && verdict.code !== 'OK';
@@ -126,8 +126,8 @@ function longestWaitMs({ overallCode, verdicts }: Answer): number {
 }
 
 /**
- * Until more hits can pass, at the latest. With a refusal only for limits that refuse, so that no client waits longer
- * than it has to: `Retry-After` must not be earlier. Slots become free at any moment.
+ * Milliseconds until more hits can pass, at most. After a refusal, only limits that refuse have a value, so that no
+ * client waits longer than necessary: `Retry-After` must not be earlier. Slots may become free at any time.
  */
 function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number | undefined {
   if (limit.algorithm === 'in_flight') return undefined;

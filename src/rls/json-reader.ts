@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { createInterner } from '../protobuf/interner.ts';
 
 /**
- * The body is not JSON, or not the JSON of a RateLimitRequest. The message says what was expected where, and what came
- * instead.
+ * The body is not JSON, or not the JSON of a RateLimitRequest. The message names the place, the expected value and the
+ * actual one.
  */
 export class InvalidJson extends Error {
   override readonly name = 'InvalidJson';
@@ -58,8 +58,8 @@ export class JsonReader {
   }
 
   /**
-   * Reads an object: `field` is called with each name, and must read the value. A name that is too long is cut: it
-   * names no field.
+   * Reads an object: `field` is called with each name, and must read the value. A name that is too long is cut, and
+   * then matches no field.
    */
   object(field: (name: string) => void): void {
     if (this.#next() !== OPEN_BRACE) this.wrong('an object');

@@ -26,7 +26,7 @@ const flag: Field<boolean> = {
   absent: false,
 };
 
-/** A whole number, which may be written `5.0` or `1e3`, or a decimal string, which proto3 accepts too. */
+/** An integer, also in the form `5.0` or `1e3`, or a decimal string, which proto3 accepts, too. */
 function whole(from: JsonReader): bigint | undefined {
   const number = from.number();
   const written = number ?? from.shortString();
@@ -69,7 +69,7 @@ const optional = <T>(read: Read<T>): Field<T | null> => ({ read, absent: null })
 const wrapped = (read: Read<number>): Field<{ readonly value: number } | null> =>
   optional((from) => ({ value: read(from) }));
 
-/** A message: fields by their .proto name or in camelCase; none twice, none unknown. */
+/** A message: field names in .proto form or in camelCase; no duplicate or unknown fields. */
 function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]> }): Read<T> {
   const rows = Object.entries(fields) as [keyof T & string, Field<T[keyof T & string]>][]; // in that type's order
   const bySpelling = new Map(
@@ -121,7 +121,7 @@ const request = message<WireRequest>({
 
 /**
  * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Limits apply while reading: a request is refused at the
- * first one that it exceeds, and costs nothing from there on.
+ * first limit that it exceeds, and is not read any further.
  *
  * @throws InvalidJson  not JSON, an unknown or duplicate field, a value of the wrong type or out of range, more than
  * `maximumRequest`

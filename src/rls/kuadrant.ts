@@ -42,7 +42,7 @@ export const createKuadrantService = (limits: KuadrantLimits, { headers, metadat
     }),
 });
 
-/** A request whose descriptors all count so many hits. */
+/** A request in which every descriptor counts this number of hits. */
 function requestOf({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
   const counted = { hits_addend: { value: Math.min(hits, MAX_COUNT) }, is_negative_hits: false };
   return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };

@@ -19,7 +19,7 @@ import {
  */
 
 const reader = new ProtoReader(createInterner());
-/** For answers, each of which is sent before the next one is written. */
+/** For answers, each of which is sent before the next is written. */
 export const responseWriter = new ProtoWriter();
 const writer = responseWriter;
 
@@ -102,7 +102,7 @@ function tooLarge(what: string, maximum: number, unit: string): never {
 
 const tooLong = (what: string): never => tooLarge(what, textLength, 'characters');
 
-/** A message field that occurs twice is merged, here and below. */
+/** A message field that occurs more than once is merged, here and below. */
 function readRequestLimit(end: number, before: WireRequestLimit | null): WireRequestLimit {
   let { requests_per_unit, unit, unit_multiplier } = before ?? { requests_per_unit: 0, unit: 0, unit_multiplier: null };
   while (reader.at < end) {

@@ -13,7 +13,7 @@ export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObje
 export interface MetadataOptions {
   /** Send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit. */
   readonly ofRequest: boolean;
-  /** Send what each answer is based on. */
+  /** Send the limit on which each answer is based. */
   readonly ofRule?: boolean;
   /** Send the descriptors whose quotas have room. */
   readonly ofPassed?: boolean;
@@ -45,8 +45,8 @@ function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: Metadat
 }
 
 /**
- * The entries of each descriptor whose quotas have room, so that a proxy can choose among candidates that it sent
- * together. Empty: none of them has. Undefined: the request has no quotas.
+ * The entries of each descriptor whose quotas have room, so that a proxy can choose among the candidates that it sent
+ * together. Empty: no candidate has room. Undefined: the request has no quotas.
  *
  * @example `[{ "backend_name": "ns/reserved", "model_name_override": "large" }]`
  * @see https://github.com/envoyproxy/ai-gateway/tree/main/docs/proposals  009, quota-aware routing
@@ -91,7 +91,7 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
 }
 
 /**
- * The answer, and the limit that it is based on: the one that the headers describe.
+ * The answer, and the limit on which it is based: the one that the headers describe.
  *
  * @example `{ "code": "OVER_LIMIT", "rule": "demo.user", "limit": "5 per minute", "remaining": 0 }`
  */

@@ -5,7 +5,7 @@ import type { Clock } from '../clock.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Readiness } from './health.ts';
 
-/** What must hold before requests are taken. */
+/** The conditions for accepting requests. */
 export interface ReadinessTerms {
   readonly requiresRules: boolean;
   /** The rules must have a domain. */

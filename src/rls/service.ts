@@ -24,7 +24,7 @@ export interface GrpcStatus {
 export interface Caller {
   /** Time left until the caller's deadline; `Infinity` without one. */
   readonly timeoutMs: number;
-  /** When that was, on the clock of `performance.now()`; absent: now. */
+  /** The time to which `timeoutMs` refers, on the clock of `performance.now()`; absent: now. */
   readonly startedMs?: number;
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
@@ -50,24 +50,24 @@ export interface RlsService {
 
 /** Notified of each decision, after the answer was sent; for a held request, immediately. */
 export interface Observer {
-  /** @param timeoutMs  what was left of the caller's deadline when the request came; `Infinity` without one */
+  /** @param timeoutMs  the time until the caller's deadline when the request arrived; `Infinity` without one */
   answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
   /** @param cause  what was thrown; a bug in this service if the status is INTERNAL */
   failed(status: GrpcStatus, cause: unknown): void;
 }
 
-/** Adds headers and metadata to answers. */
+/** Computes the headers and metadata of answers. */
 export interface Extras {
   readonly headers: ResponseHeaders;
   readonly metadata: DynamicMetadata;
 }
 
-/** Calls that are held now. */
+/** Calls that are currently held. */
 export interface Holds {
   count: number;
 }
 
-/** A request, and what answering it needs. */
+/** A request, and the state needed to answer it. */
 interface OpenCall {
   readonly request: WireRequest;
   readonly caller: Caller;
@@ -129,7 +129,7 @@ export function createRlsService(
   };
 }
 
-/** What the store took. */
+/** The time that the store took. */
 const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;
 
 const answered = Promise.resolve();
@@ -159,7 +159,7 @@ function hold(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/** A bug in a transport or an observer must not end the service: it is reported, and dropped if that fails too. */
+/** A bug in a transport or an observer must not end the service: it is reported; if that fails, it is dropped. */
 function reportBug(observer: Observer, bug: unknown): void {
   try {
     observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
@@ -168,7 +168,7 @@ function reportBug(observer: Observer, bug: unknown): void {
   }
 }
 
-/** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass whatever `failure_mode_deny` says. */
+/** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass, regardless of `failure_mode_deny`. */
 export function toStatus(cause: unknown): GrpcStatus {
   if (cause instanceof InvalidRequest) return { code: status.INVALID_ARGUMENT, details: cause.message };
   if (cause instanceof RulesNotLoaded) return { code: status.UNAVAILABLE, details: cause.message };

@@ -6,10 +6,10 @@ import { readTime, type WallClock, wallClock } from './zone-time.ts';
 
 /** When a limit applies. */
 export interface ActiveTimes {
-  /** As a rule says it: `from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin`. */
+  /** As written in the rule: `from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin`. */
   readonly text: string;
   isActive(nowMs: number): boolean;
-  /** When that changes next, in milliseconds since the epoch; infinity: it never does. */
+  /** The next time `isActive` changes, in milliseconds since the epoch; infinity: never. */
   changesAtMs(nowMs: number): number;
 }
 
@@ -19,20 +19,20 @@ const dayNames = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'satur
 /** 1970-01-01 was a Thursday. */
 const FIRST_WEEKDAY = 3;
 
-/** A part of a day, in milliseconds since midnight; one that ends no later than it begins ends on the next day. */
+/** A part of a day, in milliseconds since midnight; if it ends no later than it begins, it ends on the next day. */
 interface Hours {
   readonly startMs: number;
   readonly endMs: number;
 }
 
-/** What recurs by the clock on the wall. */
+/** Times that recur weekly, in local time. */
 interface Weekly {
   /** Monday first. */
   readonly days: readonly boolean[];
   readonly hours: readonly Hours[];
 }
 
-/** Reads an `active` block. Undefined where something is wrong: that is in `problems` then. */
+/** Reads an `active` block. Undefined if it is invalid: `problems` has the reason then. */
 export function readActive(block: Block<'active'>, problems: Problems): ActiveTimes | undefined {
   const { values, wrong: unreadable } = block;
   if (unreadable.size > 0) return undefined; // reported already
@@ -108,7 +108,7 @@ function ofDay(written: string): number {
   return (hours * 60 + minutes) * MINUTE_MS;
 }
 
-/** Whether a clock that shows so is within the hours. Those across midnight belong to the day on which they begin. */
+/** Whether a local time is within the hours. Hours across midnight belong to the day on which they begin. */
 function isWithin({ days, hours }: Weekly, wallMs: number): boolean {
   const day = Math.floor(wallMs / DAY_MS);
   const ofDayMs = wallMs - day * DAY_MS;
@@ -125,11 +125,14 @@ const weekdayOf = (day: number): number => (((day + FIRST_WEEKDAY) % 7) + 7) % 7
 
 type Times = Omit<ActiveTimes, 'text'>;
 
-/** What recurs every week by what the clock shows: hours that it skips do not come, hours that it repeats do twice. */
+/**
+ * Times that recur every week in local time: hours that the clock skips do not occur, hours that it repeats occur
+ * twice.
+ */
 function recurring(weekly: Weekly, clock: WallClock): Times {
   const times = weekly.hours.flatMap(({ startMs, endMs }) => [startMs, endMs]);
   const boundaries = [...new Set([0, ...times.filter((ms) => ms < DAY_MS)])].sort((one, other) => one - other);
-  /** The next reading of a clock that is not moved at which it is otherwise; undefined: it never is. */
+  /** The local time of the next change, if the clock is not adjusted before; undefined: there is none. */
   const nextReading = (wallMs: number, isActive: boolean): number | undefined => {
     const today = Math.floor(wallMs / DAY_MS);
     for (let day = today; day <= today + 8; day++) {
@@ -159,7 +162,7 @@ function recurring(weekly: Weekly, clock: WallClock): Times {
   };
 }
 
-/** What recurs, within bounds. */
+/** Recurring times within bounds. */
 function boundedTimes(bounds: { readonly fromMs: number; readonly untilMs: number }, inner: Times): Times {
   const { fromMs, untilMs } = bounds;
   return {

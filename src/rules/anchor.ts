@@ -5,17 +5,17 @@ import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 import { readTime, wallClock } from './zone-time.ts';
 
-/** Of windows that begin with a date: no window is longer than the time since 1970. */
+/** The longest window with an anchor: no window may be longer than the time since 1970. */
 const MAX_ANCHORED_WINDOW_MS = 10 * unitMs.YEAR;
 
-/** A window's length, as a rule says it. */
+/** A window's length, as written in the rule. */
 export interface WindowLength {
   readonly unit: Unit | 'UNKNOWN';
   readonly unitMultiplier: number;
   readonly windowMs: number;
 }
 
-/** Reads `alignment: { anchor, timezone }`. Undefined where something is wrong: that is in `problems` then. */
+/** Reads `alignment: { anchor, timezone }`. Undefined if it is invalid: `problems` has the reason then. */
 export function readAnchor(
   block: Block<'anchor'>,
   { unit, unitMultiplier, windowMs }: WindowLength,

@@ -4,13 +4,13 @@ import type { WallClock } from './zone-time.ts';
 
 const DAY_MS = 86_400_000;
 
-/** How long windows are by the calendar: so many days, or so many months. */
+/** The length of calendar windows: a number of days, or of months. */
 export interface CalendarLength {
   readonly days: number;
   readonly months: number;
 }
 
-/** The calendar's lengths of a unit; undefined: the unit is always as long. */
+/** The calendar length of a unit; undefined: the unit's length never varies. */
 export function calendarLength(unit: string, multiplier: number): CalendarLength | undefined {
   const [days, months] = lengths[unit] ?? [0, 0];
   return days + months === 0 ? undefined : { days: days * multiplier, months: months * multiplier };
@@ -24,10 +24,11 @@ const lengths: Readonly<Record<string, readonly [days: number, months: number]>>
 };
 
 /**
- * The boundaries of windows that begin with a date and last whole days or months: each begins when the clock shows the
- * anchor's time of day, or a later one where it skips that. A month without the anchor's day begins on its last day.
+ * The boundaries of windows that begin on a date and last whole days or months: each begins at the anchor's local time
+ * of day, or at the next one that exists if the clock skips it. A month without the anchor's day begins on its last
+ * day.
  *
- * @param anchorMs  what the clock shows at the anchor
+ * @param anchorMs  the local time of the anchor
  */
 export function createAnchoredCalendar(anchorMs: number, length: CalendarLength, clock: WallClock): Calendar {
   const usualMs = (length.days + length.months * 30) * DAY_MS;
@@ -53,7 +54,7 @@ export function createAnchoredCalendar(anchorMs: number, length: CalendarLength,
   };
 }
 
-/** What the clock shows where a window begins: so many after the anchor's. */
+/** The local time at which a window begins. `at`: its number, counted from the anchor's window. */
 function readingAt(anchorMs: number, { days, months }: CalendarLength, at: number): number {
   if (months === 0) return anchorMs + at * days * DAY_MS;
   return DateTime.fromMillis(anchorMs, { zone: 'utc' })

@@ -9,7 +9,6 @@ export interface RuleChanges {
   readonly changed: readonly string[];
 }
 
-/** Finds what differs. */
 export function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
   const old = digestsOf(before);
   const added: string[] = [];
@@ -33,10 +32,10 @@ function digestsOf(summaries: RuleSummaries): Map<string, string> {
   return digests;
 }
 
-/** Paths that are named of each kind. */
+/** The number of paths named for each kind of change. */
 const MAX_NAMED = 5;
 
-/** `added demo.a, demo.b and 3 more; changed demo.user`; undefined where no rule differs. */
+/** `added demo.a, demo.b and 3 more; changed demo.user`; undefined: no rule differs. */
 export function describeChanges(changes: RuleChanges): string | undefined {
   const parts = (['added', 'changed', 'removed'] as const).flatMap((kind) => {
     const paths = changes[kind];

@@ -1,14 +1,14 @@
 import { checkpoint } from './checkpoint.ts';
 import type { RuleSummaries, RuleSummary } from './rule-summary.ts';
 
-/** Rules that went on with other limits, by path: whether all of their limits found their counters. */
+/** Changed rules, by path: whether the counters of all their limits are kept. */
 export interface CounterChanges {
   readonly kept: readonly string[];
   readonly anew: readonly string[];
 }
 
 /**
- * What became of the counters of rules that have changed.
+ * Finds out whether the counters of changed rules are kept.
  *
  * @param changed  paths, as `findChanges` lists them
  */

@@ -3,7 +3,7 @@ import { describeOverlaid, type MayBeOverlaid, overlaidOf } from './overlaid.ts'
 import { formatLine } from './problem.ts';
 import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
 
-/** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
+/** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
   const { requestsPerUnit, windowMs } = limit;
   const algorithm = namedAlgorithmOf(limit);
@@ -17,13 +17,15 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
 }
 
 /**
- * A rule as envoyproxy/ratelimit lists it, a line a limit:
- * `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`; what it has no words for
- * follows.
+ * A rule in the format of envoyproxy/ratelimit, one line for each limit: `demo.user: unit=MINUTE requests_per_unit=5,
+ * shadow_mode: false, quota_mode: false`. Properties that it does not have follow.
  */
 export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
 
-/** The same with all that decides, and where it stands: names, `replaces`, `unlimited`, file and line. */
+/**
+ * Like `describeRule`, with all that affects decisions, and the rule's place: names, `replaces`, `unlimited`, file and
+ * line.
+ */
 export function describeRuleFully(rule: Rule): string {
   const { limits, unlimited, replaces, named, place } = rule;
   const ofRule = [
@@ -40,7 +42,7 @@ export function describeRuleFully(rule: Rule): string {
     .join('\n');
 }
 
-/** A line a limit. */
+/** One line for each limit. */
 function linesOf(rule: Rule): readonly string[] {
   const { path, limits, shadow, quota } = rule;
   if (limits.length === 0) {
@@ -55,20 +57,20 @@ function linesOf(rule: Rule): readonly string[] {
   });
 }
 
-/** When the schedule of a limit of the node says `unlimited`. */
+/** The times when the schedule of a limit says `unlimited`. */
 const unlimitedTimes = ({ schedule }: Rule, own: RuleLimit): readonly string[] =>
   (schedule?.toJSON() ?? [])
     .filter((entries) => entries.at(-1)?.limit === own)
     .flatMap((entries) => entries.flatMap(({ unlimited, active }) => (unlimited && active ? [active] : [])));
 
-/** A domain for programs, without its rules. */
+/** A domain as JSON, without its rules. */
 export const domainAsJson = (domain: Domain): object => ({
   name: domain.name,
   ...(domain.spend && { spend: domain.spend }),
   ...overlaidAsJson(domain, undefined),
 });
 
-/** A rule for programs; the keys are those of rule files. */
+/** A rule as JSON; the keys are those of rule files. */
 export function ruleAsJson(rule: Rule): object {
   const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, metadata } = rule;
   return {
@@ -84,19 +86,19 @@ export function ruleAsJson(rule: Rule): object {
   };
 }
 
-/** An entry of a schedule, whose limit is named by its place in the list of the rule's. */
+/** A schedule entry; its limit is given by its index in the rule's list. */
 const entryAsJson = ({ limit, ...entry }: ScheduleEntry, limits: readonly RuleLimit[]): object => ({
   ...entry,
   ...(limit && { limit: limits.indexOf(limit) }),
 });
 
-/** Where each property stands that an overlay gave one of the rule's limits, or the rule itself. */
+/** The place of each property that an overlay set for one of the rule's limits (`undefined`: for the rule itself). */
 function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object {
   const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
-/** Which of a rule's limits apply at a time, by their places in its list, and when that changes; none: always all. */
+/** The limits of a rule that apply at a time, by index, and when that changes next; empty: all limits always apply. */
 export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): object {
   if (!schedule) return {};
   const changeMs = schedule.changesAtMs(nowMs);
@@ -136,7 +138,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
 const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean; readonly quota?: boolean }): string =>
   `shadow_mode: ${shadow}, quota_mode: ${quota}`;
 
-/** What a limit has beyond the ordinary, as rule files say it. */
+/** The properties of a limit that differ from the defaults, as in rule files. */
 function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const { unit, unitMultiplier } = label;
   const { onStoreFailure, localShare, consistency, charge, onChange } = policy;

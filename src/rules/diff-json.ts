@@ -7,7 +7,7 @@ const fateJson = ({ limit, isKept }: CounterFate) => ({
   counters: isKept ? 'kept' : 'new',
 });
 
-/** The comparison for programs. */
+/** The comparison as JSON. */
 export const diffJson = ({ added, removed, changed, rerouted, domains, spends }: RuleDiff): object => ({
   added: added.map(({ rule, before, counters }) => ({
     rule: ruleAsJson(rule),

@@ -4,18 +4,18 @@ import { ruleText } from './rule-summary.ts';
 import { finish, type Steps } from './steps.ts';
 import type { Domain, Rule, RuleTree } from './tree.ts';
 
-/** What replacing one rule set by another does: whatever can change an answer is in it. */
+/** The effects of replacing one rule set by another: everything that can change an answer. */
 export interface RuleDiff {
   readonly added: readonly AddedRule[];
   readonly removed: readonly RemovedRule[];
   readonly changed: readonly ChangedRule[];
   readonly rerouted: readonly Rerouted[];
   readonly domains: readonly DomainChange[];
-  /** Domains whose requests spend otherwise, by name. */
+  /** Domains whose `spend` changes, by name. */
   readonly spends: ReadonlyMap<string, { readonly before: string | undefined; readonly after: string | undefined }>;
 }
 
-/** A domain that is new or gone, or where other entries are ids of requests. */
+/** A domain that was added or removed, or whose ids of requests changed. */
 export interface DomainChange {
   readonly name: string;
   readonly kind: 'added' | 'removed' | 'ids';
@@ -23,14 +23,14 @@ export interface DomainChange {
 
 export interface AddedRule {
   readonly rule: Rule;
-  /** The rule that its descriptors met before; undefined: none. */
+  /** The rule that its descriptors matched before; undefined: none. */
   readonly before: Rule | undefined;
   readonly counters: readonly CounterFate[];
 }
 
 export interface RemovedRule {
   readonly rule: Rule;
-  /** The rule that its descriptors meet now; undefined: none. */
+  /** The rule that its descriptors match now; undefined: none. */
   readonly after: Rule | undefined;
 }
 
@@ -40,10 +40,10 @@ export interface ChangedRule {
   readonly counters: readonly CounterFate[];
 }
 
-/** Compares rules by the nodes above them. Counters go on where their names stay: by algorithm, window and entries. */
+/** Compares rules by the nodes above them. A counter is kept if its name is: algorithm, window and entries. */
 export const diffRules = (before: RuleTree, after: RuleTree): RuleDiff => finish(diffSteps(before, after));
 
-/** The same in steps: the time that it takes grows with the square of the patterns of a level. */
+/** Like `diffRules`, in steps: it takes time quadratic in the number of patterns of a level. */
 export function* diffSteps(before: RuleTree, after: RuleTree): Steps<RuleDiff> {
   const [old, now] = [yield* Places.in(before), yield* Places.in(after)];
   const added: AddedRule[] = [];
@@ -70,7 +70,7 @@ export function* diffSteps(before: RuleTree, after: RuleTree): Steps<RuleDiff> {
   };
 }
 
-/** How many differences there are. */
+/** The number of differences. */
 export const countDifferences = ({ spends, ...lists }: RuleDiff): number =>
   Object.values(lists).reduce((sum, { length }) => sum + length, spends.size);
 

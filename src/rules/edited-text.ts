@@ -1,8 +1,8 @@
-/** A text and changes to it, each behind the one before. */
+/** A text and edits to it, in ascending order of position. */
 export class EditedText {
   readonly #text: string;
   readonly #pieces: string[] = [];
-  /** Up to here the text is in the pieces. */
+  /** The pieces hold the text up to here. */
   #copied = 0;
   #inserted = 0;
 
@@ -10,7 +10,7 @@ export class EditedText {
     this.#text = text;
   }
 
-  /** Characters by which it is longer than the text was. */
+  /** The number of characters inserted so far. */
   get inserted(): number {
     return this.#inserted;
   }
@@ -21,7 +21,7 @@ export class EditedText {
     this.#inserted += text.length;
   }
 
-  /** Puts another character in the place of one. */
+  /** Replaces one character. */
   replace(at: number, char: string): void {
     this.#pieces.push(this.#text.slice(this.#copied, at), char);
     this.#copied = at + 1;

@@ -1,23 +1,23 @@
 import type { Block } from './read.ts';
 import { compileWildcard, hasWildcard, type Wildcard } from './wildcard.ts';
 
-/** A node that no entry gets to, and the sibling that takes them all. */
+/** A node that no entry reaches, and the sibling that matches all its entries. */
 export interface Hidden {
   readonly node: Block<'node'>;
   readonly by: Block<'node'>;
 }
 
 /**
- * Finds the nodes of a level that one of their siblings hides: a `*` behind an earlier `*` that matches all it matches,
- * and a key alone beside a `*` that matches the key with any value. An exact value goes before both and is never
- * hidden, so that an entry whose value is the very text of a hidden pattern still gets to it. What only several
- * siblings hide together is not found, nor what is hidden in a level where that would take more than `MAX_STEPS`.
+ * Finds the nodes of a level that one sibling hides: a `*` after an earlier `*` that matches all it matches, and a key
+ * alone if a `*` matches the key with any value. An exact value takes precedence over both and is never
+ * hidden, so an entry whose value is the literal text of a hidden pattern still reaches that node. Not found: nodes
+ * that only several siblings together hide, and hidden nodes in a level that would take more than `MAX_STEPS`.
  *
  * @param level  the children of one node, in the order of the file
  */
 export function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
-  const patterns = new Map<string, Pattern[]>(); // by their beginnings: a level may have thousands
-  const lengths: number[] = []; // of the beginnings, the shortest first
+  const patterns = new Map<string, Pattern[]>(); // by prefix: a level may have thousands
+  const lengths: number[] = []; // of the prefixes, ascending
   let steps = 0;
   const hidden = (node: Block<'node'>): readonly Hidden[] => {
     const longest = beginningOf(node);
@@ -34,7 +34,7 @@ export function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
     return [];
   };
   const behind = level.filter(isWildcard).flatMap((node) => {
-    const found = hidden(node); // by those before it: the first that matches counts
+    const found = hidden(node); // by patterns before it: the first match wins
     const beginning = beginningOf(node);
     const alike = patterns.get(beginning);
     if (alike) alike.push(patternOf(node));
@@ -47,15 +47,15 @@ export function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
   return [...behind, ...level.filter((node) => isKeyAlone(node) && !isWildcard(node)).flatMap(hidden)];
 }
 
-/** Beginnings that are looked up in one level, and patterns that are held against nodes: about a second's work. */
+/** Prefixes looked up and patterns compared with nodes in one level: about a second's work. */
 const MAX_STEPS = 10_000_000;
 
-/** Steps that one lookup takes; a comparison takes those of either node for each of the other's. */
+/** The steps of one lookup; a comparison takes the product of both nodes' steps. */
 const costOf = ({ values: { key = '', value = '' } }: Block<'node'>): number =>
   1 + Math.floor((key.length + value.length) / STEP_CHARACTERS);
 const STEP_CHARACTERS = 64;
 
-/** Adds a number to others that are in order, unless it is there. */
+/** Inserts a number into a sorted list, unless it is there. */
 function addInOrder(numbers: number[], added: number): void {
   const at = numbers.findIndex((number) => number >= added);
   if (at < 0) numbers.push(added);
@@ -69,8 +69,8 @@ interface Pattern {
 }
 
 /**
- * The key and the value that a node matches, up to the first `*`. A pattern that matches all another one does begins as
- * that does, or ends before.
+ * The key and the value that a node matches, up to the first `*`. If a pattern matches all that another one does, its
+ * prefix is a prefix of the other's.
  */
 function beginningOf(node: Block<'node'>): string {
   const [beginning = ''] = `${node.values.key}=${valuesOf(node)}`.split('*', 1);
@@ -86,12 +86,12 @@ function patternOf(node: Block<'node'>): Pattern {
   return { node, key: compileWildcard(node.values.key ?? ''), value: compileWildcard(valuesOf(node)) };
 }
 
-/** The values that a node matches, as a pattern: without one of its own, any. */
+/** The values that a node matches, as a pattern; `*` if it has no value. */
 const valuesOf = ({ values: { value = '' } }: Block<'node'>): string => value || '*';
 
 /**
  * Whether the pattern matches all that the node does. Only a `*` can match a `*`, so a pattern that matches another
- * one's text matches it whatever is put in for its `*`.
+ * pattern's text also matches every expansion of it.
  */
 const covers = ({ key, value }: Pattern, node: Block<'node'>): boolean =>
   key.matches(node.values.key ?? '') && value.matches(valuesOf(node));

@@ -4,7 +4,10 @@ import type { Block } from './read.ts';
 type LimitBlock = Block<'rate_limit'>;
 type LimitKey = keyof LimitBlock['values'];
 
-/** A limit with what another block says of it: that block's keys, and those of the limit that still go with them. */
+/**
+ * Lays one limit's keys over another's: the result has all keys of the upper limit, and those of the lower one that are
+ * still valid together with them.
+ */
 export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
   const given = new Set(Object.keys(upper.values));
   const gone = goneWith(upper.values, typeof lower.values.alignment === 'string');
@@ -18,10 +21,10 @@ export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
 }
 
 /**
- * Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is
- * replaced, say.
+ * Returns which keys of a limit become meaningless under the keys laid over it, for example the `buckets` of an
+ * algorithm that is replaced.
  *
- * @param isNamed  the limit's alignment has a name: an algorithm that takes an anchor may not take that
+ * @param isNamed  the limit's alignment is a name, which not every algorithm that takes an anchor accepts
  */
 function goneWith(
   { algorithm, unit, window, ttl, on_store_failure: policy, alignment }: LimitBlock['values'],
@@ -36,7 +39,7 @@ function goneWith(
     ...(alignment === undefined ? [] : (['timezone'] as const)),
   ]);
   return (key: LimitKey): boolean => {
-    // what has a time zone of its own takes names
+    // algorithms that have a time zone accept named alignments
     const { goesWith }: Field = format.rate_limit[key === 'alignment' && isNamed ? 'timezone' : key];
     return gone.has(key) || (algorithm !== undefined && goesWith?.every((name) => name !== algorithm) === true);
   };

@@ -11,10 +11,10 @@ type Key = keyof LimitBlock['values'];
 /** Reports a problem with a key of a limit. */
 export type LimitProblem = (key: Key, message: string) => undefined;
 
-/** The longest that a rule may hold a request. */
+/** The longest `max_delay`. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
-/** What the algorithm reads. */
+/** The input of the algorithm's parser. */
 export function sourceOf(
   { values: written, place }: LimitBlock,
   window: WindowLength,
@@ -35,7 +35,7 @@ export function sourceOf(
   };
 }
 
-/** One of the choices; the first where nothing is written. Undefined where it is none of them. */
+/** The choice that was written, or the first if the key is absent. Undefined: it is none of them. */
 export function choice<const C extends string>(
   written: string | undefined,
   key: Key,

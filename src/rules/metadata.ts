@@ -4,10 +4,9 @@ import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
 import { flagOf, integerOf } from './yaml-scalar.ts';
 
 /**
- * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types, integers
- * beyond 2^53 the nearest number. Keys become text: those of the first level as written, those below as the text of
- * their value (`010: x` is key `8`), as in envoyproxy/ratelimit. Values without a JSON equivalent are added to
- * `problems`.
+ * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types; integers
+ * beyond 2^53 become the nearest number. Keys become text: on the first level as written, below it the text of their
+ * value (`010: x` is key `8`), as in envoyproxy/ratelimit. Values without a JSON equivalent are added to `problems`.
  *
  * @param place  of the block: `descriptors[2].metadata`
  */
@@ -53,7 +52,7 @@ function floatOf(text: string): number {
   return Number(text);
 }
 
-/** Merges the metadata of several rules: objects are merged recursively; of other values, the first is kept. */
+/** Merges the metadata of several rules: objects recursively; of other values, the first is kept. */
 export function mergeMetadata(all: readonly JsonObject[]): JsonObject {
   return all.reduce(mergeTwo, {});
 }
@@ -65,7 +64,7 @@ function mergeTwo(one: JsonObject, other: JsonObject): JsonObject {
     if (known === undefined) merged.set(key, value);
     else if (isObject(known) && isObject(value)) merged.set(key, mergeTwo(known, value));
   }
-  return Object.fromEntries(merged); // a new object: the rules' metadata must not change
+  return Object.fromEntries(merged); // a new object: the rules' metadata is immutable
 }
 
 const isObject = (value: Json): value is JsonObject =>

@@ -1,6 +1,6 @@
 import { editsBetween } from '../nearest.ts';
 
-/** Steps that all searches with one `NearestNode` may take: a fraction of a second. */
+/** Steps that all searches with one `NearestNode` may take together: a fraction of a second. */
 const MAX_STEPS = 10_000_000;
 
 /** Something with a key, and perhaps a value. */
@@ -11,13 +11,13 @@ export interface Keyed {
 }
 
 /**
- * Finds what a misspelt key or value may have been meant to be. Its work is bounded over all searches; then it finds
- * nothing more.
+ * Finds the likeliest correction of a misspelt key or value. The work of all searches together is bounded; beyond the
+ * bound nothing is found.
  */
 export class NearestNode {
   #stepsLeft = MAX_STEPS;
 
-  /** The candidate with the nearest key, and of those with the same key the one with the nearest value. */
+  /** The candidate with the nearest key and, among equal keys, the nearest value. */
   find<C extends Keyed>(expected: Keyed, candidates: Iterable<C>): C | undefined {
     let best: C | undefined;
     let bestKey = Number.POSITIVE_INFINITY;
@@ -33,7 +33,7 @@ export class NearestNode {
     return best;
   }
 
-  /** Edits between two texts; infinitely many where there are more than `most`. */
+  /** Edits between two texts; infinity: more than `most`. */
   #edits(one: string, other: string, most: number): number {
     this.#stepsLeft--;
     if (one === other) return 0;
@@ -44,7 +44,7 @@ export class NearestNode {
   }
 }
 
-/** What two texts do not begin and end with alike: generated names differ in a few characters. */
+/** The parts of two texts without their common beginning and end: generated names differ in a few characters. */
 function withoutCommonEnds(one: string, other: string): readonly [string, string] {
   const shorter = Math.min(one.length, other.length);
   let start = 0;

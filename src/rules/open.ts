@@ -24,7 +24,7 @@ export interface RulesLoaded {
   readonly isNewest: boolean;
 }
 
-/** What the last reload did, and when. */
+/** The effects of the last reload, and its time. */
 export interface LastReload {
   readonly atMs: number;
   readonly reload: Reload;
@@ -43,7 +43,7 @@ export interface OpenRules {
   readonly description: string;
   /** For operators: how the source is read, if that is not obvious. */
   readonly notes: readonly string[];
-  /** The rules that are tried beside those in force. */
+  /** The candidate rules, which are tried in addition to those in force. */
   readonly candidate: CandidateFeed;
 }
 

@@ -1,28 +1,28 @@
 import { formatLine } from './problem.ts';
 
-/** A property that an overlay gave a rule or a domain, and where the overlay does so. */
+/** A property that an overlay set on a rule or a domain, and its place in the overlay. */
 export interface Overlaid {
-  /** Which of the rule's limits has it, counted from 0; absent: the rule itself, or the domain. */
+  /** The index of the rule's limit that has it, from 0; absent: the rule itself, or the domain. */
   readonly limit?: number | undefined;
   readonly key: string;
   readonly file: string;
   readonly line?: number | undefined;
 }
 
-/** What can say that an overlay changed it. */
+/** Rules and domains, which an overlay may change. */
 export interface MayBeOverlaid {
   readonly overlaid?: readonly Overlaid[] | undefined;
 }
 
-/** Those of one of the rule's limits; undefined: of the rule itself. */
+/** The overlaid properties of one of the rule's limits; undefined: of the rule itself. */
 export const overlaidOf = ({ overlaid = [] }: MayBeOverlaid, limit: number | undefined): readonly Overlaid[] =>
   overlaid.filter((one) => one.limit === limit);
 
-/** One text with those of a limit and of its rule, `overlaid: burst (overlay.yaml:7)`; none where there are none. */
+/** One text with the overlaid properties of a limit and its rule, `overlaid: burst (overlay.yaml:7)`; empty: none. */
 export const describeOverlaid = (rule: MayBeOverlaid, limit: number): readonly string[] =>
   describe([...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)]);
 
-/** The same for all limits of the rule. */
+/** Like `describeOverlaid`, for all limits of the rule. */
 export const describeAllOverlaid = ({ overlaid = [] }: MayBeOverlaid): readonly string[] => describe(overlaid);
 
 function describe(overlaid: readonly Overlaid[]): readonly string[] {
@@ -30,7 +30,7 @@ function describe(overlaid: readonly Overlaid[]): readonly string[] {
   return listed.length === 0 ? [] : [`overlaid: ${listed.join(', ')}`];
 }
 
-/** For logs, a text for each property: `demo.user: burst comes from overlay.yaml:7`. */
+/** One text for each property, for logs: `demo.user: burst comes from overlay.yaml:7`. */
 export function* listOverlaid(rules: Iterable<MayBeOverlaid & { readonly path: string }>): Iterable<string> {
   for (const { path, overlaid = [] } of rules) {
     for (const { limit, key, file, line } of overlaid) {

@@ -14,19 +14,18 @@ import {
 import { formatLine, type Place, type Problem, Problems, shown } from './problem.ts';
 import { type Block, readText } from './read.ts';
 
-/** An overlay file: what messages call it, and what it says. */
+/** An overlay file: its name in messages, and its content. */
 export interface OverlayFile {
   readonly name: string;
   readonly text: string;
 }
 
 /**
- * Lays overlay files over rules: the nodes that have the same domain and the same keys and values on the way down get
- * the properties of the overlay. A property that was laid over knows its own file and line. What is wrong with the
- * overlay, and what matches nothing, goes to `problems`; an overlay that is wrong whatever the rules is not laid over
- * them.
+ * Lays overlay files over rules: nodes with the same domain and the same path of keys and values get the properties of
+ * the overlay. Each of these properties has its place in the overlay's file. Errors in the overlay, and nodes that
+ * match nothing, go to `problems`; an overlay that is invalid by itself is not applied.
  *
- * @param rules  stay as they are
+ * @param rules  are not modified
  */
 export function layOver(
   rules: readonly Block<'file'>[],
@@ -48,7 +47,7 @@ export function layOver(
   });
 }
 
-/** What is wrong with an overlay whatever the rules. */
+/** Problems of an overlay that do not depend on the rules. */
 export function checkOverlay(overlay: readonly OverlayFile[]): readonly Problem[] {
   const problems = new Problems();
   readOverlay(overlay, problems);
@@ -84,11 +83,11 @@ function layPart(node: Block<'node'>, part: Block<'node'>, problems: Problems): 
   return layLimits(layProperties(node, merged, keys), part, problems);
 }
 
-/** A block with some values of another one, at the other one's places. */
+/** A block with some values of another one, which keep their places. */
 function layProperties<B extends Block<'file'> | Block<'node'>>(block: B, over: B, keys: readonly string[]): B {
   if (keys.length === 0) return block;
   const given: Readonly<Record<string, unknown>> = over.values;
-  const placeOf = (from: B, key?: string): Place => from.place(key as never); // a key of the format, which both have
+  const placeOf = (from: B, key?: string): Place => from.place(key as never); // both have the keys of the format
   return {
     ...block,
     values: { ...block.values, ...Object.fromEntries(keys.map((key) => [key, given[key]])) },
@@ -138,12 +137,12 @@ function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid
   return { ...node, values, overlaid };
 }
 
-// the reader keeps only keys of the format
+// the reader drops keys that the format does not have
 const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
 
 /**
- * The limit with what the overlay says of it; a new one where there was none and the overlay gives its rate; undefined
- * where nothing is to be changed.
+ * The limit with the overlay's changes; a new limit if there was none and the overlay sets a rate; undefined: no
+ * change.
  */
 function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problems): LimitBlock | undefined {
   const idle = (message: string): undefined => problems.warn(upper.place(), message);
@@ -155,7 +154,7 @@ function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Pr
   return laidLimit(lower, upper);
 }
 
-/** Warns of overlay nodes that no rule has, once for each topmost one, and names the nearest path. */
+/** Warns of overlay nodes that no rule matches, once for each topmost one, and names the nearest path. */
 function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[], problems: Problems): void {
   const nearest = new NearestNode();
   for (const [domain, { place, nodes }] of domains) {
@@ -207,6 +206,6 @@ function warnLevel(
 const compositeOf = ({ key, value }: { readonly key: string; readonly value: string }): string =>
   value === '' ? key : `${key}_${value}`;
 
-/** A key and a value apart: a path does not show where one ends. */
+/** Shows key and value separately: in a path it is unclear where the key ends. */
 const entryOf = ({ key, value }: { readonly key: string; readonly value: string }): string =>
   value === '' ? `key '${shown(key)}' without a value` : `key '${shown(key)}', value '${shown(value)}'`;

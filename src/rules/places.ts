@@ -4,16 +4,18 @@ import type { Steps } from './steps.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
-/** A rule, and what names its counters. */
+/** A rule, and what determines the names of its counters. */
 export interface RulePlace {
   readonly rule: Rule;
-  /** One a level: the text that stands for the values that share one counter; undefined: each value has its own. */
+  /**
+   * For each level: the text that replaces values that share one counter; undefined: each value has its own counter.
+   */
   readonly shared: readonly (string | undefined)[];
-  /** A descriptor that meets it; for any value, and for a pattern, with one that no rule names. */
+  /** A descriptor that matches the rule. For any value and for patterns it has a text that no rule names. */
   readonly entries: readonly Entry[];
 }
 
-/** The rules of a tree, by the nodes down to them. */
+/** The rules of a tree, by their paths of nodes. */
 export class Places {
   readonly byId = new Map<string, RulePlace>();
   readonly #byRule = new Map<Rule, RulePlace>();
@@ -30,7 +32,7 @@ export class Places {
     return places;
   }
 
-  /** The rule here that the descriptors of a rule of another tree meet. */
+  /** The rule here that the descriptors of another tree's rule match. */
   metBy({ rule, entries }: RulePlace): RulePlace | undefined {
     const found = match(this.#rules, rule.domain, { entries, requestLimit: undefined });
     return 'rule' in found ? this.#byRule.get(found.rule) : undefined;
@@ -55,26 +57,26 @@ export class Places {
   }
 }
 
-/** A rule that charges what a reservation used has the path of the one above it. */
+/** A rule that commits reservations has the path of its parent's; this one gets its own. */
 const shownRule = (rule: Rule, composite: string): Rule =>
   rule.commitAt === undefined ? rule : { ...rule, path: `${rule.path}.${composite}` };
 
-/** No rule names it: what meets a rule for any value. */
+/** A text that no rule names: it only matches rules for any value. */
 const UNNAMED_VALUE = '\u0000';
 
-/** What matches a text or pattern, and is named by no rule if that is a pattern. */
+/** A text that matches a text or pattern; for a pattern, one that no rule names. */
 const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
 
-/** Whether the counters of a limit go on as they are, or are new. */
+/** Whether the counters of a limit are kept, or new. */
 export interface CounterFate {
   readonly limit: RuleLimit;
   readonly isKept: boolean;
 }
 
-/** Where the entries stand that counters are not named by. */
+/** The positions of entries that are not part of counter names. */
 const idPlaces = ({ ids = [] }: Rule): string => ids.map(({ at }) => at).join();
 
-/** What becomes of a rule's counters. */
+/** Whether the counters of a rule are kept. */
 export function fatesOf(before: RulePlace | undefined, after: RulePlace): readonly CounterFate[] {
   const isNamedAlike =
     before !== undefined && idPlaces(before.rule) === idPlaces(after.rule) && !isRegrouped(before, after);
@@ -85,6 +87,6 @@ export function fatesOf(before: RulePlace | undefined, after: RulePlace): readon
   }));
 }
 
-/** Whether values share counters otherwise. */
+/** Whether the grouping of values that share counters differs. */
 export const isRegrouped = (before: RulePlace, after: RulePlace): boolean =>
   after.shared.some((text, at) => text !== before.shared[at]);

@@ -1,21 +1,21 @@
 /** A position in a rule file, or in a resource of a control plane. */
 export interface Place {
-  /** What messages call the file or the resource. */
+  /** The name of the file or the resource in messages. */
   readonly file: string;
   /** Counted from 1; undefined in a resource, which has no lines. */
   readonly line: number | undefined;
-  /** Counted from 1; absent where it is not known. */
+  /** Counted from 1; absent: unknown. */
   readonly column?: number | undefined;
   /** `descriptors[2].rate_limit.unit`; empty for the file itself. */
   readonly path: string;
 }
 
-/** An error or a warning about a rule file. An error keeps the rules from loading; a warning does not. */
+/** An error or a warning about a rule file. An error prevents the rules from loading; a warning does not. */
 export interface Problem extends Place {
   readonly severity: 'error' | 'warning';
   /** The value, what was expected and what was found. */
   readonly message: string;
-  /** Problems that it stands for, where they are not listed. */
+  /** The number of problems that this one stands for, if they are not listed. */
   readonly count?: number;
 }
 
@@ -23,7 +23,7 @@ export interface Problem extends Place {
 export class Problems {
   readonly #all: Problem[];
 
-  /** @param found  earlier ones */
+  /** @param found  earlier problems */
   constructor(found: readonly Problem[] = []) {
     this.#all = [...found];
   }
@@ -49,11 +49,11 @@ export class Problems {
   }
 }
 
-/** Problems that a service keeps of one load. */
+/** The most problems that a service keeps of one load. */
 export const MAX_KEPT_PROBLEMS = 1_000;
 
 /**
- * The first problems in the given order, errors rather than warnings, and how many more there are: rules of some
+ * The first problems in the given order, errors before warnings, and the number of the remaining ones: rules of a few
  * hundred kilobytes may have tens of thousands.
  */
 export function firstProblems(found: readonly Problem[]): readonly Problem[] {
@@ -63,13 +63,13 @@ export function firstProblems(found: readonly Problem[]): readonly Problem[] {
   const isKept = ({ severity }: Problem): boolean => room[severity]-- > 0;
   const [kept, left]: [Problem[], Problem[]] = [[], []];
   for (const problem of found) (isKept(problem) ? kept : left).push(problem);
-  const next = left.find(isError) ?? (left[0] as Problem); // there are more
+  const next = left.find(isError) ?? (left[0] as Problem); // not empty
   const count = left.length;
   const listed = next.line === undefined ? '' : ', which weir check lists';
   return [...kept, { ...next, path: '', message: `and ${count} more problems${listed}`, count }];
 }
 
-/** All problems that were found, of a list that `firstProblems` may have cut. */
+/** The number of problems in a list that `firstProblems` may have cut. */
 export const countProblems = (problems: readonly Problem[]): number =>
   problems.reduce((sum, { count = 1 }) => sum + count, 0);
 
@@ -96,9 +96,9 @@ const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b
 /** The path of a key of a block. */
 export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);
 
-/** The longest text of a rule file that a message shows. */
+/** The most characters of a rule file's text in a message. */
 const SHOWN_CHARACTERS = 200;
 
-/** A text of a rule file as messages show it. */
+/** A rule file's text, cut for messages. */
 export const shown = (text: string): string =>
   text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS)}…`;

@@ -3,19 +3,19 @@ import { findCounterChanges } from './counter-changes.ts';
 import type { PackedRules } from './packed.ts';
 import type { RuleSummaries } from './rule-summary.ts';
 
-/** What a reload did, for operators. It is sent between threads, and therefore small. */
+/** The effects of a reload, for operators. It is sent between processes, so it is small. */
 export interface Reload {
-  /** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined where nothing differs. */
+  /** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined: no difference. */
   readonly text: string | undefined;
-  /** Paths of rules that went on with other limits, `MAX_LISTED` of each kind at most. */
+  /** Paths of changed rules, at most `MAX_LISTED` of each kind. */
   readonly countersKept: readonly string[];
   readonly countersAnew: readonly string[];
 }
 
-/** Finds what a reload did, without blocking the event loop. */
+/** Determines the effects of a reload without blocking the event loop. */
 export type CompareRules = (before: PackedRules, after: PackedRules) => Promise<Reload>;
 
-/** Paths that are listed of each kind. */
+/** The most paths of each kind. */
 const MAX_LISTED = 200;
 
 export function findReload(before: RuleSummaries, after: RuleSummaries): Reload {
@@ -33,7 +33,7 @@ export function findReload(before: RuleSummaries, after: RuleSummaries): Reload 
   };
 }
 
-/** The same for programs. */
+/** The reload as JSON. */
 export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number): object => ({
   at_ms: atMs,
   text: text ?? 'no rule has changed',

@@ -2,26 +2,28 @@ import { canBothMatch, isExact, matchesTextOf, type Sibling, Siblings } from './
 import type { Steps } from './steps.ts';
 import type { Level, Node, RuleTree } from './tree.ts';
 
-/** A node whose descriptors, or some of them, meet other rules, though none of these is added, removed or changed. */
+/**
+ * A node that leads all or some of its descriptors to other rules, though none of these is added, removed or changed.
+ */
 export interface Rerouted {
   /**
-   * hides     the node is new, and is chosen instead of others that lead to the rules
-   * uncovers  the node is gone, and others that lead to the rules are chosen
-   * precedes  the node now stands before others with a `*`, which it stood behind
+   * hides     the node is new and takes precedence over others that lead to the rules
+   * uncovers  the node is gone, so that others that lead to the rules are chosen
+   * precedes  the node now comes before others with a `*`, which used to come before it
    */
   readonly kind: 'hides' | 'uncovers' | 'precedes';
   /** The path of the node. */
   readonly node: string;
   /** The paths of the rules, or of the nodes that it now precedes. */
   readonly others: readonly string[];
-  /** Only for an entry whose value is the node's own text, with its `*`. */
+  /** Only for an entry whose value is the literal text of the node, including its `*`. */
   readonly isLiteral?: true;
 }
 
 /**
- * Finds what descriptors are led elsewhere by nodes that have no rule of their own to be compared, by nodes below which
- * there are fewer rules, and by the order of patterns. What can match in both rule sets and is not found here, nor has
- * another rule, is answered alike.
+ * Finds descriptors that match other rules because of nodes without a rule to compare, of nodes with fewer rules below
+ * them, and of the order of patterns. Descriptors that are neither listed here nor match another rule get the same
+ * answer under both rule sets.
  */
 export function* findRerouted(before: RuleTree, after: RuleTree): Steps<readonly Rerouted[]> {
   const found: Rerouted[] = [];
@@ -32,7 +34,7 @@ export function* findRerouted(before: RuleTree, after: RuleTree): Steps<readonly
   return found;
 }
 
-/** @param found  what is found is added to it */
+/** @param found  receives the result */
 function* compareLevels(
   before: Level | undefined,
   after: Level | undefined,
@@ -54,14 +56,14 @@ function* compareLevels(
 
 const below = (path: string, { node }: Sibling): string => `${path}.${node.composite}`;
 
-/** A level in two rule sets, of which only one has a certain node. */
+/** A level in two rule sets; only one of them has a certain node. */
 interface TwoLevels {
   readonly without: Siblings;
   readonly having: Siblings;
   readonly path: string;
 }
 
-/** The rules that a node keeps descriptors from. */
+/** The rules that descriptors do not reach because of a node. */
 function* takenBy(
   one: Sibling,
   { without, having, path }: TwoLevels,
@@ -72,7 +74,7 @@ function* takenBy(
   const literal = new Set<string>();
   for (const other of without.inexact()) {
     yield 1;
-    const there = having.all.get(other.id); // else its rules are added or removed
+    const there = having.all.get(other.id); // else its rules are reported as added or removed
     if (!there || !canBothMatch(one, other)) continue;
     const isChosen = having.isBefore(one, there);
     if (!isChosen && (isExact(one) || !matchesTextOf(other, one))) continue;
@@ -89,14 +91,14 @@ function* takenBy(
   ];
 }
 
-/** The rules of a node and below it: by the way from it, and their paths. */
+/** The rules of a node and below it: their paths from the node, and their own paths. */
 function* rulesBelow({ rule, children }: Node, way = ''): Iterable<readonly [way: string, path: string]> {
   if (rule) yield [way, rule.path];
   if (!children) return;
   for (const { id, node } of new Siblings(children).all.values()) yield* rulesBelow(node, `${way}/${id}`);
 }
 
-/** Nodes with a `*` that are in both levels, can match the same, and have changed places. */
+/** Finds nodes with a `*` that are in both levels, may match the same entries, and have changed order. */
 function* reordered(old: Siblings, now: Siblings, path: string): Steps<readonly Rerouted[]> {
   const found: Rerouted[] = [];
   const seen = new Set<string>();
@@ -120,7 +122,7 @@ function* reordered(old: Siblings, now: Siblings, path: string): Steps<readonly 
 const isRising = (numbers: readonly number[]): boolean =>
   numbers.every((number, at) => at === 0 || number > (numbers[at - 1] ?? 0));
 
-/** Whether it can matter which of two stands before the other. */
+/** Whether the order of two nodes can matter. */
 function isConcerned(all: Siblings['all'], id: string, otherId: string): boolean {
   const [one, other] = [all.get(id), all.get(otherId)];
   return one !== undefined && other !== undefined && canBothMatch(one, other) && [one, other].some(leadsToRule);

@@ -2,18 +2,19 @@ import { capacityOf } from '../algorithms/index.ts';
 import type { ActiveTimes } from './active-times.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from './tree.ts';
 
-/** One limit over time: the first of these whose time it is; none where it is the time of none. */
+/** One limit over time: the first of these that is active applies; if none is, there is no limit. */
 export type LimitOverTime = readonly LimitAtTimes[];
 
 export interface LimitAtTimes {
   /** Absent: always. */
   readonly active?: ActiveTimes;
-  /** Undefined: at these times nothing is limited. */
+  /** Undefined: unlimited at these times. */
   readonly limit: RuleLimit | undefined;
 }
 
 /**
- * Which limits of a rule apply when. What applies now is kept until it changes: a decision compares two numbers.
+ * Decides which limits of a rule apply at a time. The result is cached until it changes: a decision compares two
+ * numbers.
  */
 export class Schedule implements RuleSchedule {
   readonly #limits: readonly LimitOverTime[];
@@ -68,7 +69,7 @@ export class Schedule implements RuleSchedule {
 const choiceOf = (limits: LimitOverTime, nowMs: number): LimitAtTimes | undefined =>
   limits.find(({ active }) => active === undefined || active.isActive(nowMs));
 
-/** When it is the time of another one: the one of now ends, or one that goes before it begins. */
+/** The time when another limit takes over: the current one ends, or one with precedence begins. */
 function changeOf(limits: LimitOverTime, nowMs: number): number {
   let changeMs = Number.POSITIVE_INFINITY;
   for (const { active } of limits) {
@@ -79,7 +80,7 @@ function changeOf(limits: LimitOverTime, nowMs: number): number {
   return changeMs;
 }
 
-/** Whether a limit may let hits pass that the one before it refuses: on another counter, or with more room. */
+/** Whether a limit may admit hits that the current one refuses: it has another counter, or more room. */
 const mayAdmitMore = (next: RuleLimit | undefined, current: RuleLimit): boolean =>
   next === undefined ||
   next.limit.counter !== current.limit.counter ||

@@ -1,9 +1,9 @@
 import type { Level, Node, WildcardNode } from './tree.ts';
 import { compileWildcard, hasWildcard, overlap } from './wildcard.ts';
 
-/** A node of a level, by what it matches. */
+/** A node of a level, and the entries that it matches. */
 export interface Sibling {
-  /** The same in another rule set for the node with the same key and value. */
+  /** Equal in another rule set for the node with the same key and value. */
   readonly id: string;
   readonly key: string;
   /** Empty: any value. */
@@ -11,14 +11,14 @@ export interface Sibling {
   readonly node: Node;
 }
 
-/** The nodes of one level, and which of them is chosen where several match. */
+/** The nodes of one level, and which of them is chosen if several match. */
 export class Siblings {
   readonly all: ReadonlyMap<string, Sibling>;
   readonly #level: Level | undefined;
-  /** Places in the file order, by the key whose nodes they are; '' for those with a `*` in their keys. */
+  /** Positions in the file, by key; '' has the nodes with a `*` in their keys. */
   readonly #ranks = new Map<string, ReadonlyMap<string, number>>();
 
-  /** @param level  undefined: there is none */
+  /** @param level  undefined: the node has no children */
   constructor(level: Level | undefined) {
     this.#level = level;
     const all = new Map<string, Sibling>();
@@ -29,12 +29,12 @@ export class Siblings {
     this.all = all;
   }
 
-  /** Those that more than one text leads to, and that nodes of other texts may stand before. */
+  /** Nodes that match more than one text, and may be preceded by nodes for other texts. */
   *inexact(): Iterable<Sibling> {
     for (const one of this.all.values()) if (!isExact(one)) yield one;
   }
 
-  /** Of two that are here and match a text, neither of them literally: whether the one is chosen. */
+  /** For two nodes of this level that match a text, neither of them literally: whether `one` is chosen. */
   isBefore(one: Sibling, other: Sibling): boolean {
     if (isExact(one) || isExact(other)) return isExact(one);
     if (isKeyAlone(one) || isKeyAlone(other)) return isKeyAlone(other);
@@ -42,7 +42,7 @@ export class Siblings {
     return (ranks.get(one.id) ?? 0) < (ranks.get(other.id) ?? 0);
   }
 
-  /** The nodes with a `*` that entries with this key are held against, in their order. */
+  /** The nodes with a `*` that are compared with entries of this key, in order. */
   ranksOf(key: string): ReadonlyMap<string, number> {
     let ranks = this.#ranks.get(key);
     if (!ranks) {
@@ -53,7 +53,7 @@ export class Siblings {
     return ranks;
   }
 
-  /** The keys that nodes with a `*` in their values are below. */
+  /** The keys of nodes with a `*` in their values. */
   get keys(): Iterable<string> {
     return this.#level?.byKey.keys() ?? [];
   }
@@ -65,10 +65,10 @@ const idOfWildcard = ({ key, value }: WildcardNode): string => idOf(key.text, va
 const isKeyAlone = ({ key, value }: Sibling): boolean => value === '' && !hasWildcard(key);
 export const isExact = ({ key, value }: Sibling): boolean => value !== '' && !hasWildcard(key) && !hasWildcard(value);
 
-/** Whether some entry is matched by both. */
+/** Whether some entry matches both. */
 export const canBothMatch = (one: Sibling, other: Sibling): boolean =>
   overlap(one.key, other.key) && overlap(one.value || '*', other.value || '*');
 
-/** Whether a node with a `*` matches the very text of another one, which goes before all patterns. */
+/** Whether a node with a `*` matches the literal text of another one, which takes precedence over all patterns. */
 export const matchesTextOf = (pattern: Sibling, { key, value }: Sibling): boolean =>
   value !== '' && compileWildcard(pattern.key).matches(key) && compileWildcard(pattern.value || '*').matches(value);

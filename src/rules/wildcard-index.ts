@@ -9,8 +9,8 @@ interface Ranked {
 }
 
 /**
- * Indexes nodes by the prefix of their pattern, so that thousands of them are searched as fast as a few: only those
- * with a prefix of the text are tried.
+ * Indexes nodes by the prefix of their pattern, so that thousands are searched as fast as a few: only nodes whose
+ * prefix the text begins with are tried.
  *
  * @param by  the pattern to index: `value` if all nodes match the requested key, else `key`
  */

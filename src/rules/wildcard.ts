@@ -1,14 +1,12 @@
-/**
- * A text in which each `*` stands for any number of characters, none included. There is no escape for a literal `*`.
- */
+/** A text in which each `*` matches any number of characters, including none. A literal `*` cannot be escaped. */
 export interface Wildcard {
   readonly text: string;
-  /** What comes before the first `*`: all that matches begins so. */
+  /** The text before the first `*`, with which every match begins. */
   readonly prefix: string;
   matches(candidate: string): boolean;
 }
 
-/** Where a text stops matching a pattern: an offset into the text; undefined where it matches. */
+/** The offset at which a text stops matching a pattern; undefined: it matches. */
 export function mismatchAt({ text, matches }: Wildcard, candidate: string): number | undefined {
   if (matches(candidate)) return undefined;
   const parts = text.split('*');
@@ -34,7 +32,7 @@ function commonPrefix(one: string, other: string): number {
 
 export const hasWildcard = (text: string): boolean => text.includes('*');
 
-/** Whether some text matches both patterns: where both have a `*`, only their beginnings and ends can exclude that. */
+/** Whether some text matches both patterns. If both have a `*`, only their beginnings and ends can rule that out. */
 export function overlap(one: string, other: string): boolean {
   if (!hasWildcard(one)) return compileWildcard(other).matches(one);
   if (!hasWildcard(other)) return compileWildcard(one).matches(other);
@@ -49,8 +47,8 @@ const suffixOf = (pattern: string): string => pattern.slice(pattern.lastIndexOf(
 const byLength = (one: string, other: string): number => one.length - other.length;
 
 /**
- * Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb`
- * and `bar1b`, not `bara`.
+ * Compiles a pattern; without `*` it matches only itself. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb`
+ * and `bar1b`, but not `bara`.
  */
 export function compileWildcard(text: string): Wildcard {
   if (!hasWildcard(text)) return { text, prefix: text, matches: (candidate) => candidate === text };

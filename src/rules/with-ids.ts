@@ -2,7 +2,7 @@ import type { Entry } from './match.ts';
 import type { RuleTree } from './tree.ts';
 
 /**
- * The descriptors whose counters have these entries, and ids besides.
+ * The descriptors that have these entries plus ids, and therefore the same counters.
  *
  * @param value  of the ids
  */

@@ -1,45 +1,41 @@
 import { EditedText } from './edited-text.ts';
 
 /**
- * Rewrites what Go's yaml.v2 takes and YAML does not: inside brackets, braces and quotes a line may be indented less
- * than the block around them, and tabs may set values off. Such lines are indented, and such tabs become blanks; all
- * other text, and every line break, stays.
+ * Makes YAML that Go's yaml.v2 accepts valid: inside brackets, braces and quotes, yaml.v2 allows lines with less
+ * indentation than the block around them, and tabs as separators. Such lines are indented, and such tabs become blanks;
+ * all other text and all line breaks are unchanged.
  *
- * Reads each character once or twice. Text that is no YAML comes out as text that is none either.
+ * Reads each character once or twice. Invalid YAML remains invalid.
  *
- * @returns undefined  it would grow beyond four times its length
+ * @returns undefined  the text would grow beyond four times its length
  */
 export function indentFlow(text: string): string | undefined {
   return new FlowIndenter(text).indent();
 }
 
-/** What may be put in besides three times the text's length. */
+/** The characters that may be inserted in addition to three times the text's length. */
 const SPARE_CHARACTERS = 65_536;
 
 const isBreak = (char: string): boolean => char === '\n' || char === '\r';
 const isBlank = (char: string): boolean => char === ' ' || char === '\t';
-/** Beyond the end a character is empty. */
+/** A character beyond the end is empty. */
 const isSpace = (char: string): boolean => char === '' || isBlank(char) || isBreak(char);
 const isFlowMark = (char: string): boolean => char !== '' && ',[]{}'.includes(char);
 
-/** Follows a text just far enough to know which lines begin inside brackets, braces or quotes. */
+/** Parses a text just far enough to find the lines that begin inside brackets, braces or quotes. */
 class FlowIndenter {
   readonly #text: string;
   #at = 0;
   #lineStart = 0;
-  /**
-   * Column of the key, or of the `-` or `?`, whose value is being read; one less than that of the root while there is
-   * none.
-   */
+  /** Column of the key, `-` or `?` whose value is being read; one less than that of the root if there is none yet. */
   #parent = -1;
-  /** The same, but without the anchor or tag before the key: lines of the value are indented by more. */
-  #innerParent = -1;
   /**
-   * Columns where the node began that is being read on this line, with its anchor or tag and without; undefined before
-   * it.
+   * Like `#parent`, but without the anchor or tag before the key: lines of the value need more indentation than this.
    */
+  #innerParent = -1;
+  /** Columns at which the current node on this line begins, with and without its anchor or tag; undefined before it. */
   #node: { readonly start: number; content: number } | undefined;
-  /** Tabs since the line's last indicator. They matter where brackets or braces follow. */
+  /** Tabs since the line's last indicator. They matter if brackets or braces follow. */
   #tabs: number[] = [];
   #isIndentation = true;
   readonly #edited: EditedText;
@@ -58,7 +54,7 @@ class FlowIndenter {
     return this.#edited.toString();
   }
 
-  /** Reads one thing outside of brackets, braces and quotes. */
+  /** Reads one token outside of brackets, braces and quotes. */
   #readBlock(): void {
     const char = this.#char();
     if (isBreak(char)) return this.#lineBreak();
@@ -79,7 +75,7 @@ class FlowIndenter {
     this.#parent = this.#innerParent = -1;
   }
 
-  /** A `:` behind a node makes that the key of what follows. */
+  /** A `:` after a node makes it the key of what follows. */
   #indicator(char: string): void {
     const key = char === ':' ? this.#node : undefined;
     this.#parent = key?.start ?? this.#column();
@@ -101,7 +97,7 @@ class FlowIndenter {
     else this.#readPlain();
   }
 
-  /** A plain scalar, to the `:` that makes it a key or to its end, which may be lines below. */
+  /** Reads a plain scalar, to the `:` that makes it a key or to its end, which may be on a later line. */
   #readPlain(): void {
     for (;;) {
       while (!isBreak(this.#char()) && this.#char() !== '') {
@@ -116,8 +112,8 @@ class FlowIndenter {
   }
 
   /**
-   * Where the next line that is not blank has its first character that is no blank, and how many blanks are before it;
-   * -1: there is none.
+   * The offset of the first non-blank character on a later line, and the number of blanks before it in its line; -1:
+   * none.
    */
   #nextLine(): readonly [at: number, column: number] {
     let at = this.#at;
@@ -152,7 +148,7 @@ class FlowIndenter {
     }
   }
 
-  /** What is in brackets or braces, to the last that closes them. */
+  /** Reads the content of brackets or braces, to the last closing one. */
   #readFlow(): void {
     for (const at of this.#tabs.splice(0)) this.#edited.replace(at, ' ');
     const line = this.#lineStart;
@@ -188,7 +184,7 @@ class FlowIndenter {
     return false;
   }
 
-  /** To the end of the line at most: what follows there is no other node. */
+  /** To the end of the line at most: the text after that begins no other node. */
   #skipPlainInFlow(): void {
     do this.#at++;
     while (!this.#endsPlainInFlow());
@@ -201,7 +197,7 @@ class FlowIndenter {
     return char === '#' && this.#isAfterSpace();
   }
 
-  /** An anchor, a tag or an alias. */
+  /** Skips an anchor, a tag or an alias. */
   #skipProperty(isInFlow: boolean): void {
     const isTag = this.#char() === '!';
     const isVerbatim = isTag && this.#char(1) === '<';
@@ -212,7 +208,7 @@ class FlowIndenter {
     if (this.#char() === '>') this.#at++;
   }
 
-  /** The end of a line, inside brackets, braces or quotes: the next one is indented as the block asks for. */
+  /** A line break inside brackets, braces or quotes: the next line gets the indentation that the block requires. */
   #lineBreakInside(): void {
     this.#lineBreak();
     if (this.#isDocumentMark()) return; // invalid, and left invalid

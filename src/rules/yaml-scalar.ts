@@ -1,4 +1,4 @@
-/** What YAML 1.1 takes a scalar for. */
+/** The type of a scalar in YAML 1.1. */
 export type ScalarType = 'text' | 'integer' | 'float' | 'flag' | 'null';
 
 const FLAGS = /^(y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/;
@@ -6,7 +6,7 @@ const NULLS = /^(~|null|Null|NULL|)$/;
 const INTEGER = /^[-+]?(0|[1-9][0-9]*|0[0-7]+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)$/;
 const FLOAT = /^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$/;
 
-/** What a plain scalar is in YAML 1.1, as Go's yaml.v2 reads it (underscores in numbers included). */
+/** The type of a plain scalar in YAML 1.1, as Go's yaml.v2 reads it (including underscores in numbers). */
 export function typeOf(text: string): ScalarType {
   if (NULLS.test(text)) return 'null';
   if (FLAGS.test(text)) return 'flag';
@@ -27,5 +27,5 @@ export function integerOf(text: string): bigint {
   return text.startsWith('-') ? -magnitude : magnitude;
 }
 
-/** The value of a flag scalar: `yes`, `on`, `true` and `y` are true in any of their spellings. */
+/** The value of a flag scalar: `yes`, `on`, `true` and `y` are true, in any case. */
 export const flagOf = (text: string): boolean => /^(y|yes|true|on)$/i.test(text);

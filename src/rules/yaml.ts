@@ -4,8 +4,7 @@ import { indentFlow } from './yaml-flow.ts';
 import { type ScalarType, typeOf } from './yaml-scalar.ts';
 
 /**
- * A YAML value that knows on which line and column of its file it stands (from 1; no column where it is not known).
- * Aliases and merge keys are already resolved.
+ * A YAML value with its line and column in the file (from 1; no column: unknown). Aliases and merge keys are resolved.
  */
 export type YamlNode = YamlMap | YamlList | YamlScalar;
 
@@ -29,28 +28,28 @@ export interface YamlScalar {
   readonly kind: 'scalar';
   readonly line: number;
   readonly column?: number | undefined;
-  /** As written: `yes`, `010` and `1_000` stay what they are. */
+  /** As written: `yes`, `010` and `1_000` are not converted. */
   readonly text: string;
-  /** What YAML 1.1 takes it for. */
+  /** Its type in YAML 1.1. */
   readonly type: ScalarType;
 }
 
 export interface YamlFile {
-  /** The first document; undefined where the file has none. */
+  /** The first document; undefined: the file has none. */
   readonly root: YamlNode | undefined;
-  /** On which lines further documents begin: they are not read. */
+  /** The lines at which further documents begin, which are not read. */
   readonly moreDocumentsAt: readonly number[];
 }
 
-/** Values that a file may hold once its aliases are written out: a few kilobytes of aliases can stand for billions. */
+/** The most values in a file with all aliases expanded: a few kilobytes of aliases can expand to billions. */
 const MAX_VALUES = 1_000_000;
-/** A text counts as one value more for so many characters. */
+/** A text counts as one more value for each of this many characters. */
 const VALUE_CHARACTERS = 64;
-/** Levels that values may be nested in, aliases written out: a level of rules takes two or three. */
+/** The deepest nesting of values, with aliases expanded: a level of rules takes two or three. */
 const MAX_DEPTH = 100;
 const TOO_DEEP = `values are nested more than ${MAX_DEPTH} levels deep`;
 
-/** What is wrong with a text that is no YAML, and on which line. */
+/** A syntax error in a YAML text, with its position. */
 export class YamlError extends Error {
   override readonly name = 'YamlError';
   readonly line: number;
@@ -65,7 +64,8 @@ export class YamlError extends Error {
 /**
  * Parses a YAML file, keeping line numbers and the text of scalars.
  *
- * @throws YamlError  syntax, an unknown alias, a merge of something that is no mapping, too many values or too deep
+ * @throws YamlError  invalid syntax, unknown alias, merge of a value that is not a mapping, too many values or nested
+ * too deep
  */
 export function parseYaml(text: string): YamlFile {
   const documents = composerOf(text).documents();
@@ -73,8 +73,9 @@ export function parseYaml(text: string): YamlFile {
 }
 
 /**
- * Reads the text, and once more where lines in brackets, braces or quotes are indented less than YAML asks for, down to
- * a closing bracket at the very left, or tabs set values off there: Go's yaml.v2 takes that, and such files are common.
+ * Parses the text, and once more if inside brackets, braces or quotes lines have less indentation than YAML requires
+ * (down to a closing bracket in the first column) or tabs separate values: Go's yaml.v2 accepts that, and such files
+ * are common.
  */
 function composerOf(text: string): Composer {
   try {
@@ -83,11 +84,11 @@ function composerOf(text: string): Composer {
     const isIndentation = error instanceof YamlError && error.message === 'deficient indentation';
     const indented = isIndentation ? indentFlow(text) : undefined;
     if (indented === undefined) throw error;
-    return new Composer(indented, eventsOf(indented), false); // columns are others there
+    return new Composer(indented, eventsOf(indented), false); // its columns differ from the file's
   }
 }
 
-/** The parser compares its depth with this for each value. As a number that is computed, it makes that a checkpoint. */
+/** The parser compares its depth with this for each value. Converting the object to a number runs a checkpoint. */
 const maxDepthWithCheckpoints = {
   valueOf() {
     checkpoint();
@@ -95,7 +96,7 @@ const maxDepthWithCheckpoints = {
   },
 } as unknown as number; // only ever compared with numbers
 
-/** @throws YamlError  it is no YAML, or nested too deep */
+/** @throws YamlError  invalid syntax, or nested too deep */
 function eventsOf(text: string): readonly Event[] {
   try {
     return parseEvents(text, { maxDepth: maxDepthWithCheckpoints });
@@ -107,29 +108,29 @@ function eventsOf(text: string): readonly Event[] {
   }
 }
 
-/** What an author most likely meant. */
+/** What the author most likely meant. */
 function hintFor(reason: string): string {
   return reason.startsWith('name of an alias node') ? '; put a value that begins with * in quotes: "*"' : '';
 }
 
-/** What a node takes where an alias stands for it. */
+/** The size of a node when an alias is expanded to it. */
 interface Extent {
   readonly values: number;
   readonly depth: number;
 }
 
-/** Walks the parser's flat list of events once and nests what it finds. */
+/** Builds nodes from the parser's flat list of events in one pass. */
 class Composer {
   private readonly text: string;
   private readonly events: readonly Event[];
   private readonly lineStarts: readonly number[];
-  /** Whether the text is that of the file, so that columns mean something. */
+  /** Whether the text is the file's, so that columns are meaningful. */
   private readonly hasColumns: boolean;
   private readonly anchors = new Map<string, YamlNode>();
   private readonly extents = new Map<YamlNode, Extent>();
-  /** Values so far, aliases written out. */
+  /** The number of values so far, with aliases expanded. */
   private values = 0;
-  /** Levels that the next value is in, and the most that there were since the collection around it began. */
+  /** The depth of the next value, and the maximum since the start of the collection around it. */
   private depth = 0;
   private deepest = 0;
   private at = 0;
@@ -149,7 +150,7 @@ class Composer {
       this.at++;
       this.anchors.clear();
       const root = this.events[this.at]?.type === EVENT_ID.POP ? undefined : this.node();
-      this.at++; // the document's own end
+      this.at++; // the end of the document
       documents.push({ root, line: root?.line ?? this.line });
     }
     return documents;
@@ -190,7 +191,7 @@ class Composer {
       const message = `unknown anchor '${name}' referenced; if the text is meant, put it in quotes: "*${name}"`;
       throw new YamlError(message, line, column);
     }
-    const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each that has an anchor has one
+    const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each anchored node has one
     this.deepest = Math.max(this.deepest, this.depth + depth);
     if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line);
     this.count(values);
@@ -205,7 +206,7 @@ class Composer {
     return { kind: 'scalar', ...place, text, type: tag === '!!str' || (!plain && !tag) ? 'text' : typeOf(text) };
   }
 
-  /** The values of a collection, and what that takes. */
+  /** The values of a collection, and their extent. */
   private untilPop(): readonly [nodes: readonly YamlNode[], extent: Extent] {
     const nodes: YamlNode[] = [];
     const { values: valuesBefore, deepest: deepestBefore } = this;
@@ -263,7 +264,7 @@ function pairs(flat: readonly YamlNode[]): YamlEntry[] {
   return entries;
 }
 
-/** Replaces `<<: *other` by the other mapping's entries, which the mapping's own override. */
+/** Replaces `<<: *other` with the other mapping's entries, which the mapping's own entries override. */
 function merged(entries: readonly YamlEntry[]): readonly YamlEntry[] {
   if (!entries.some(isMerge)) return entries;
   const own = entries.filter((entry) => !isMerge(entry));

@@ -6,18 +6,18 @@ type Collect = (how: { readonly type: 'minor' }) => void;
 let collect: Collect | undefined;
 
 /**
- * Has V8 collect its young generation, in a time proportional to what of it is in use. By itself V8 does so once
- * 16 MiB have gathered, and then copies thousands of rules in one pause.
+ * Makes V8 collect its young generation, which takes time proportional to the part in use. By itself, V8 does so after
+ * 16 MiB of allocations, and then copies thousands of rules in one pause.
  */
 export function collectYoung(): void {
   collect ??= openCollect();
   collect({ type: 'minor' });
 }
 
-/** V8 offers it only to contexts that are made while the flag is set. */
+/** V8 offers `gc` only in contexts that are created while the flag is set. */
 function openCollect(): Collect {
   setFlagsFromString('--expose-gc');
-  const opened = runInNewContext('globalThis.gc') as Collect | undefined; // V8's, by the flag
+  const opened = runInNewContext('globalThis.gc') as Collect | undefined; // defined by the flag
   setFlagsFromString('--no-expose-gc');
   return opened ?? ((): void => {});
 }

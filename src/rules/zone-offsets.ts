@@ -3,13 +3,13 @@ import type { IANAZone } from 'luxon';
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-/** Days that are kept of a time zone: almost three years. */
+/** The most days cached for a time zone: almost three years. */
 const MAX_DAYS = 1_024;
 
-/** How far a clock is ahead of UTC, and when that changes. Times are milliseconds since the epoch. */
+/** The offset of a clock from UTC, and when it changes. Times are milliseconds since the epoch. */
 export interface ClockOffsets {
   offsetMs(ms: number): number;
-  /** The first moment after one, up to another, at which the clock is moved; undefined: it is not. */
+  /** The first clock change after one moment, up to another; undefined: none. */
   nextMove(afterMs: number, toMs: number): number | undefined;
 }
 
@@ -18,20 +18,21 @@ export const neverMoved: ClockOffsets = { offsetMs: () => 0, nextMove: () => und
 
 /** A day in UTC. */
 interface Day {
-  /** At its first moment. */
+  /** The offset at its first moment. */
   readonly offsetMs: number;
   readonly moves: readonly Move[];
 }
 
-/** From a moment on, the clock has another offset. */
+/** A clock change, and the offset from then on. */
 interface Move {
   readonly atMs: number;
   readonly offsetMs: number;
 }
 
 /**
- * The offsets of a time zone. Asking the calendar is slow, so that each day is asked for once, and searched only where
- * its end has another offset than its beginning: no zone has moved its clock there and back within three days.
+ * The offsets of a time zone. Queries to the calendar are slow, so the start of each day is queried once, and a day is
+ * only searched if the offset differs between its start and its end: no zone has changed its clock forth and back
+ * within three days.
  */
 export class Offsets implements ClockOffsets {
   readonly #zone: Pick<IANAZone, 'offset'>;
@@ -64,7 +65,7 @@ export class Offsets implements ClockOffsets {
     return found;
   }
 
-  /** The moves after the day's first moment, up to the first one of the next day. */
+  /** The clock changes after the day's first moment, up to the first moment of the next day. */
   *#movesOf(day: number): Iterable<Move> {
     const endMs = (day + 1) * DAY_MS;
     const endOffsetMs = this.#startOf(day + 1);

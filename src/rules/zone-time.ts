@@ -3,27 +3,27 @@ import { DATE_TIME } from './format.ts';
 import { neverMoved, Offsets } from './zone-offsets.ts';
 
 const HOUR_MS = 3_600_000;
-/** No clock of the world is further from UTC. */
+/** No clock in the world is further from UTC. */
 const MOST_OFFSET_MS = 16 * HOUR_MS;
 
 /**
- * The clock on a wall in a time zone. Its reading is a number as well: the milliseconds since the epoch at which a
- * clock in UTC shows the same.
+ * The local clock of a time zone. Its readings are numbers as well: milliseconds since the epoch at which a clock in
+ * UTC shows the same.
  */
 export interface WallClock {
   /** A name of the IANA database. */
   readonly timeZone: string;
-  /** What the clock shows at a moment. */
+  /** The local time at a moment. */
   at(ms: number): number;
-  /** The first moment at which the clock shows that time, or a later one, where it skips that time. */
+  /** The first moment at which the clock shows that time or, if it skips that time, a later one. */
   firstAt(wallMs: number): number;
-  /** The first moment after one, up to another, at which the clock is moved; undefined: it is not. */
+  /** The first clock change after one moment, up to another; undefined: none. */
   nextMove(afterMs: number, toMs: number): number | undefined;
 }
 
 const clocks = new Map<string, WallClock>();
 
-/** @param timeZone  one that `isTimeZone` knows */
+/** @param timeZone  valid for `isTimeZone` */
 export function wallClock(timeZone: string): WallClock {
   const known = clocks.get(timeZone);
   if (known) return known;
@@ -56,14 +56,14 @@ const pattern = new RegExp(DATE_TIME);
 export interface WrittenTime {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
-  /** What the clock of the time zone shows then; where it skips the written time, what was written. */
+  /** The local time then or, if the clock skips the written time, the written time. */
   readonly wallMs: number;
 }
 
 /**
- * Reads a date with a time of day; undefined where it is none.
+ * Reads a date with a time of day; undefined: invalid.
  *
- * @param written  `2026-11-27T00:00`, of the clock, or `2026-11-27T00:00+01:00`
+ * @param written  `2026-11-27T00:00`, local to the clock, or `2026-11-27T00:00+01:00`
  */
 export function readTime(written: string, clock: WallClock): WrittenTime | undefined {
   if (!pattern.test(written)) return undefined;

@@ -18,7 +18,7 @@ import { traitsOf } from '../settings/store-traits.ts';
 import type { Settings } from '../settings.ts';
 import { openParts, type Part } from '../start-up.ts';
 
-/** The counters and the rules of a process, and what follows from them. */
+/** The counters and rules of a process, and the parts that depend on them. */
 export interface Core<R extends OpenRules = OpenRules> extends Part {
   readonly store: OpenStore;
   readonly rules: R;
@@ -63,7 +63,7 @@ export function openCore<R extends OpenRules>(
   });
 }
 
-/** The same rules, by which statistics name callers' values by their hashes. */
+/** The same rules, except that statistics show hashes of callers' values. */
 function withHashedNames(rules: () => RuleTree | undefined): () => RuleTree | undefined {
   let source: RuleTree | undefined;
   let named: RuleTree | undefined;

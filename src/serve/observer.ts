@@ -23,7 +23,7 @@ export interface ObserverSources {
   readonly arrivals: ArrivalLog | undefined;
 }
 
-/** Notifies all that observe answers. */
+/** Notifies all observers of answers. */
 export function createObserver(settings: Settings, sources: ObserverSources, { log }: ProcessContext): Observer {
   const { serviceObserver, agent, recording, arrivals } = sources;
   const logDecision = openDecisionLog(settings, sources, log);

@@ -39,7 +39,7 @@ export interface Responder extends Part {
   listen(onCallFinished: OnCallFinished): Promise<Servers>;
 }
 
-/** Opens what answers requests, without its servers. */
+/** Opens everything that answers requests, except the servers. */
 export function openResponder(
   settings: Settings,
   core: Core,
@@ -91,7 +91,7 @@ export function openResponder(
   });
 }
 
-/** What requests meet only where it is on; nothing else of it is loaded. */
+/** Opens the optional parts that requests pass through; modules of disabled parts are not loaded. */
 function openOptional(settings: Settings, core: Core, { recorded }: ServiceObserver, context: ProcessContext) {
   const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
   return openParts(async (add) => {
@@ -102,7 +102,7 @@ function openOptional(settings: Settings, core: Core, { recorded }: ServiceObser
       recordTo && add(await (await import('../record/open.ts')).openRecording(recordTo, watched, recorded, context));
     return {
       ...{ sites, recording },
-      /** Decides with what sites lend; and is recorded. */
+      /** `decider` uses hits that sites lend, and its decisions are recorded. */
       ...{ watched, decider: recording?.decider ?? watched },
       quotas: rlqs.isOn ? await (await import('../rlqs/open.ts')).openQuotas(settings, core, context) : undefined,
       arrivals: await openArrivals(settings, context.clock),

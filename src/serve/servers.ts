@@ -14,15 +14,15 @@ export interface Servers extends Part {
   readonly http: string;
 }
 
-/** What handles calls. */
+/** The handlers of calls. */
 export interface Handlers extends Omit<GrpcHandlers, 'rules'> {
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
 }
 
 /**
- * Opens the gRPC server and the HTTP server. Closing waits first: the service is not ready any more, but calls are
- * still answered, so that load balancers can react. Then both servers finish the calls in flight, in parallel.
+ * Opens the gRPC server and the HTTP server. `close` first waits while calls are still answered but the service is not
+ * ready, so that load balancers can react. Then both servers finish the calls in flight, in parallel.
  *
  * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */

@@ -1,6 +1,6 @@
 import type { Values } from './table.ts';
 
-/** The names that LIMIT_HEADER_STYLE chooses. */
+/** The header names of each LIMIT_HEADER_STYLE. */
 const styles = {
   ratelimit: {
     limits: { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' },
@@ -12,7 +12,7 @@ const styles = {
   },
 } as const;
 
-/** The fields of LIMIT_IETF_HEADERS. */
+/** The header names of LIMIT_IETF_HEADERS. */
 const ietfNames = ['ratelimit', 'ratelimit-policy'];
 
 /** The headers for one limit, or for the limits of all descriptors; `limits` is undefined if they are disabled. */
@@ -30,7 +30,7 @@ export function limitHeaderNames(values: Values) {
   };
 }
 
-/** Two headers of one name would make one list, which no client could parse. */
+/** Two headers with the same name would form one list, which no client could parse. */
 export function checkHeaders(values: Values, problems: string[]): void {
   if (!values.LIMIT_IETF_HEADERS) return;
   const names = ['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'] as const;

@@ -1,9 +1,9 @@
 import { editsBetween } from '../nearest.ts';
 
-/** The environment as Node gives it. */
+/** The environment, as Node provides it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Shorter names are within one or two edits of each other by chance. */
+/** Shorter names may be within one or two edits of each other by chance. */
 const MIN_LENGTH_FOR_ONE_EDIT = 6;
 const MIN_LENGTH_FOR_TWO_EDITS = 12;
 
@@ -18,13 +18,13 @@ export function nearMisses(env: Environment, settings: readonly string[]): reado
   });
 }
 
-/** Names by the length of their plain form: this runs at each start, so names of other lengths are skipped. */
+/** Names by the length of their normalized form: names of other lengths are skipped, since this runs at each start. */
 type NamesByLength = ReadonlyMap<number, readonly Known[]>;
 
 interface Known {
   readonly name: string;
   readonly plain: string;
-  /** Undefined until it is needed: at most starts, no unknown variable is about as long. */
+  /** Undefined until it is needed: at most starts, no unknown variable has a similar length. */
   characters: number | undefined;
 }
 
@@ -59,7 +59,7 @@ function nearestOf(name: string, settings: NamesByLength): string | undefined {
   return best;
 }
 
-/** Which characters a text has, a bit each (digits share some). */
+/** The set of characters in a text, as bits (digits share some). */
 function charactersOf(text: string): number {
   let bits = 0;
   for (let at = 0; at < text.length; at++) bits |= 1 << text.charCodeAt(at); // by the lowest five bits
@@ -67,8 +67,8 @@ function charactersOf(text: string): number {
 }
 
 /**
- * An edit adds, removes or replaces one character, or swaps two: texts with more different characters are not that
- * near.
+ * A bound: an edit adds, removes or replaces one character, or swaps two, so texts that differ in more characters need
+ * more edits.
  */
 const mayBeNear = (one: number, other: number, edits: number): boolean =>
   bitsIn(one & ~other) <= edits && bitsIn(other & ~one) <= edits;

@@ -17,10 +17,10 @@ export type CheckedValues = Values & {
   /** The source of the rules: a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
   readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
   readonly store: StoreSettings;
-  /** The Redis of the candidate's counters; undefined: that of the others. */
+  /** The Redis of the candidate's counters; undefined: that of the other counters. */
   readonly candidateRedis: RedisSettings | undefined;
   readonly sink: SinkSettings;
-  /** What a request that a limit refuses spends, unless its rules specify it. */
+  /** The hits that a refused request spends, unless its rules specify it. */
   readonly spend: Spend;
   /** Variables that are set but have no effect or are deprecated, one message each. */
   readonly warnings: readonly string[];
@@ -41,7 +41,7 @@ export class InvalidSettings extends Error {
 }
 
 /**
- * Reads the variables from the environment. A variable that is set but empty counts as set.
+ * Reads the variables from the environment. A variable with an empty value counts as set.
  *
  * @param compile  for the patterns of mogrifiers, if there are any
  * @throws InvalidSettings listing every invalid variable
@@ -73,7 +73,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   return { ...values, rules: chooseRules(values, env), store, candidateRedis, sink, spend, warnings };
 }
 
-/** The default path, or the file of that name in the package if there is none in the working directory. */
+/** The default path, or the package's file at that path if the working directory has none. */
 const defaultRules = (path: string): string => (existsSync(path) ? path : fileURLToPath(new URL(path, packageRoot)));
 
 function chooseRules(values: Values, env: Environment): CheckedValues['rules'] {

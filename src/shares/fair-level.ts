@@ -1,8 +1,8 @@
-/** How units are divided among demands. */
+/** The division of units among demands. */
 export interface FairLevel {
-  /** Demands above get this; Infinity: every demand is met. */
+  /** Larger demands get this; Infinity: every demand is met. */
   readonly level: number;
-  /** What no demand takes, and the sum of the demands, where every demand is met. */
+  /** The remaining units, and the sum of the demands, if every demand is met. */
   readonly left: number;
   readonly total: number;
 }
@@ -10,8 +10,8 @@ export interface FairLevel {
 /**
  * The max-min fair level: demands below it are met, all others get the level. Twin of `fair_level` in shares.lua.
  *
- * @param units    whole
- * @param demands  whole
+ * @param units    an integer
+ * @param demands  integers
  * @see https://en.wikipedia.org/wiki/Max-min_fairness
  */
 export function fairLevel(units: number, demands: readonly number[]): FairLevel {
@@ -28,8 +28,8 @@ export function fairLevel(units: number, demands: readonly number[]): FairLevel 
 }
 
 /**
- * The fair share of one demand. Half of what no demand takes is given away in proportion to the demands; the other half
- * stays free, so that a holder whose demand grows does not have to wait for others to shrink.
+ * The fair share of one demand. Half of the remaining units is distributed in proportion to the demands; the other half
+ * remains free, so that a holder whose demand grows does not have to wait for others to shrink.
  */
 export function fairShare({ level, left, total }: FairLevel, demand: number): number {
   return demand > level ? level : demand + Math.floor((left * (demand / Math.max(total, 1))) / 2);

@@ -3,32 +3,32 @@ import { type Pool, type Share, type ShareReport, type ShareState, type ShareTer
 
 /** A report of one holder of a pool. */
 export interface PoolReport {
-  /** Names the pool in the store. */
+  /** Identifies the pool in the store. */
   readonly key: string;
   readonly pool: Pool;
   readonly report: ShareReport;
 }
 
-/** The store could not take the report. */
+/** The store could not accept the report. */
 export interface SharesUnavailable {
   readonly reason: string;
 }
 
-/** A share to be sent; undefined: nothing is. */
+/** A share to be sent; undefined: none. */
 export type ShareReply = Share | SharesUnavailable | undefined;
 
-/** Keeps pools. Each report is one atomic step on its pool, decided on the clock of the store. */
+/** Stores pools. Each report is one atomic step on its pool, on the store's clock. */
 export interface ShareStore {
-  /** Holders of a pool that a step goes through in this process. */
+  /** The number of a pool's holders that a step processes in this process. */
   holders(key: string): number;
   /** Replies in the order of the reports. Never rejects. */
   step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]>;
 }
 
-/** Memory of a pool and of each of its holders, besides the key of the pool. */
+/** Bytes of a pool and of each of its holders, besides the key of the pool. */
 const POOL_BYTES = 440;
 const HOLDER_BYTES = 240;
-/** Pools that are checked for expiry in each step. */
+/** The number of pools checked for expiry in each step. */
 const CHECKED_POOLS = 2;
 
 interface KeptPool {
@@ -37,10 +37,10 @@ interface KeptPool {
   readonly bytes: number;
 }
 
-/** Two bytes for each character of the key. */
+/** Assumes two bytes per character of the key. */
 const poolBytes = (key: string, state: ShareState): number => POOL_BYTES + 2 * key.length + HOLDER_BYTES * state.length;
 
-/** Pools in this process: gone on restart. */
+/** Pools in this process: lost on restart. */
 export class MemoryShares implements ShareStore {
   readonly #clock: Clock;
   readonly #terms: ShareTerms;
@@ -50,7 +50,7 @@ export class MemoryShares implements ShareStore {
 
   #round = this.#pools.entries();
 
-  /** @param maxBytes  memory for all pools; reports that need more are not taken */
+  /** @param maxBytes  memory for all pools; reports that need more are refused */
   constructor(clock: Clock, terms: ShareTerms, maxBytes: number) {
     this.#clock = clock;
     this.#terms = terms;
@@ -61,7 +61,7 @@ export class MemoryShares implements ShareStore {
     return this.#pools.size;
   }
 
-  /** Charged for all pools. */
+  /** The memory charged for all pools. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -98,7 +98,7 @@ export class MemoryShares implements ShareStore {
     this.#pools.delete(key);
   }
 
-  /** Goes round all pools, a few in each step. */
+  /** Checks a few pools in each step, in rotation. */
   #expire(nowMs: number): void {
     for (let checked = 0; checked < CHECKED_POOLS; checked++) {
       const { value } = this.#round.next();

@@ -1,8 +1,8 @@
 import { fairLevel, fairShare } from './fair-level.ts';
 
-/** What is divided among holders: a rate and a burst. */
+/** A rate and a burst that are divided among holders. */
 export interface Pool {
-  /** Tokens in each fill, 1 to 2^32 - 1. */
+  /** Tokens per fill, 1 to 2^32 - 1. */
   readonly units: number;
   /** Length of a fill, in milliseconds. */
   readonly fillMs: number;
@@ -14,31 +14,35 @@ export interface Pool {
 export interface ShareTerms {
   /** From its receipt, unless it is renewed. */
   readonly ttlMs: number;
-  /** The longest that a message to a holder and its next report may be in transit together. */
+  /** The longest total transit time of a message to a holder and its next report. */
   readonly transitMs: number;
   /** A holder that has not reported for this time has no demand. */
   readonly silenceMs: number;
 }
 
 /**
- * How long a holder with a name, whose share was lost here, may be left that one: it may have been due for renewal one
- * report before its connection broke, and each of its next two reports may be the last before it expires.
+ * How long a named holder may keep a share that is not known here: it may have been due for renewal one report before
+ * its connection broke, and each of its next two reports may be the last before it expires.
  */
 export const resumeMs = ({ ttlMs, transitMs, silenceMs }: ShareTerms): number => ttlMs / 2 - silenceMs - 2 * transitMs;
 
-/** What one holder reports. */
+/** A report of one holder. */
 export interface ShareReport {
   /** Without spaces. */
   readonly holder: string;
-  /** Its requests, allowed or not, of the time that follows. */
+  /** Its requests, allowed or not, in `elapsedMs`. */
   readonly requests: number;
-  /** Since the last report that had one; below `MIN_ELAPSED_MS`: too short or unknown, its demand stays as it is. */
+  /**
+   * The time since the last report that had one; below `MIN_ELAPSED_MS`: too short or unknown, its demand is unchanged.
+   */
   readonly elapsedMs: number;
-  /** Number of the last share sent on the connection of the report; 0: none was. */
+  /** Number of the last share sent on the report's connection; 0: none. */
   readonly sent: number;
-  /** The holder has had that share before it sent the report. */
+  /** The holder had received that share before it sent the report. */
   readonly isConfirmed: boolean;
-  /** It has a share from an earlier connection, which is not known here: leave it that until its fair share is free. */
+  /**
+   * It has a share from an earlier connection that is not known here: it keeps that one until its fair share is free.
+   */
   readonly isResumed: boolean;
   /** It gives up the bucket; its share counts until it expires. */
   readonly leaves: boolean;
@@ -46,7 +50,7 @@ export interface ShareReport {
 
 /** A share to be sent to a holder. */
 export interface Share {
-  /** Counts up from 1 with each share that the holder is sent. */
+  /** Increases from 1 with each share sent to the holder. */
   readonly number: number;
   /** Tokens per fill; 0: none. */
   readonly units: number;
@@ -59,7 +63,7 @@ export interface ShareHolder {
   /** In tokens per fill; -1: unknown. */
   readonly demand: number;
   readonly reportedAtMs: number;
-  /** The last share that was sent, and when it has expired at the latest. */
+  /** The last share that was sent, and the latest time of its expiry. */
   readonly number: number;
   readonly units: number;
   readonly burst: number;
@@ -75,31 +79,31 @@ export type ShareState = readonly ShareHolder[];
 
 export interface ShareStep {
   readonly state: ShareState;
-  /** Undefined: nothing is to be sent. */
+  /** Undefined: nothing to send. */
   readonly share: Share | undefined;
-  /** Until the state no longer matters. */
+  /** The time until the state no longer matters. */
   readonly ttlMs: number;
 }
 
-/** The most holders of a pool; further ones get nothing. */
+/** The most holders of a pool; further ones get no share. */
 export const MAX_HOLDERS = 256;
-/** Each holder gets at least this part of an equal share: one whose demand is unknown or new has something to use. */
+/** Each holder gets at least this part of an equal share, so that one with an unknown or new demand can start. */
 const FLOOR_PART = 8;
-/** This part of the rate is only given to holders that have nothing. */
+/** This part of the rate is reserved for holders without a share. */
 const RESERVE_PART = 128;
-/** Shares are sent when they differ by more than this part. */
+/** Shares are sent if they differ by more than this part. */
 const CHANGE_PART = 32;
-/** What a holder may use of the rate while others want more: its demand, and a little above it. */
+/** The part of the rate that a holder may use while others need more: its demand, plus some headroom. */
 const HEADROOM_PERCENT = 104;
-/** Demand is not measured over less. */
+/** The shortest time over which demand is measured. */
 export const MIN_ELAPSED_MS = 500;
 
 /**
- * Takes the report of one holder, and decides its share: the max-min fair share of its demand, but never more than what
- * the others cannot use any more. A share that was given away counts until its holder has confirmed the next one or
- * until it has expired: at every moment, the shares in force add up to at most the rate. Twin of shares.lua.
+ * Processes the report of one holder, and decides its share: the max-min fair share of its demand, but never more than
+ * what others have given up. A share that was sent counts until its holder has confirmed the next one or until it has
+ * expired: at any time, the shares in force add up to at most the rate. Twin of shares.lua.
  *
- * @param state  what the previous step returned; undefined for a new pool
+ * @param state  returned by the previous step; undefined for a new pool
  * @param nowMs  the store's clock
  */
 export function stepShares(
@@ -142,7 +146,7 @@ const isInForce = ({ endsAtMs, earlierEndsAtMs }: ShareHolder, nowMs: number): b
 const isActive = ({ reportedAtMs }: ShareHolder, { silenceMs }: ShareTerms, nowMs: number): boolean =>
   reportedAtMs + silenceMs > nowMs;
 
-/** The holder with its new demand, and without earlier shares that it cannot use any more. */
+/** The holder with its new demand, and without earlier shares that it can no longer use. */
 function reported(
   holder: ShareHolder,
   pool: Pool,
@@ -159,14 +163,14 @@ function reported(
   return { ...holder, ...earlier, demand, reportedAtMs };
 }
 
-/** What the holder may use at most now, or may have to give up. */
+/** The most that the holder may use now, counting a share that it may not have given up yet. */
 function inForce(holder: ShareHolder, nowMs: number, what: 'units' | 'burst'): number {
   const now = holder.endsAtMs > nowMs ? holder[what] : 0;
   const earlier = what === 'units' ? holder.earlierUnits : holder.earlierBurst;
   return holder.earlierEndsAtMs > nowMs ? Math.max(now, earlier) : now;
 }
 
-/** The fair share, and what can be given of it now. */
+/** The fair share, and the part of it that is available now. */
 function shareOf(
   pool: Pool,
   terms: ShareTerms,
@@ -203,14 +207,16 @@ function sumInForce(holders: ShareState, nowMs: number, what: 'units' | 'burst')
   return sum;
 }
 
-/** Bursts change with the number of holders only when it doubles or halves: each change makes proxies scale tokens. */
+/** Bursts change only when the number of holders doubles or halves, since each change makes proxies rescale tokens. */
 function nextPowerOfTwo(count: number): number {
   let power = 1;
   while (power < count) power *= 2;
   return power;
 }
 
-/** Shares are sent when they differ, when half of their term is over, or when this connection has not sent the last. */
+/**
+ * Shares are sent if they differ, if half of their term is over, or if the last one was not sent on this connection.
+ */
 function mustSend(
   holder: ShareHolder,
   units: number,

@@ -1,7 +1,7 @@
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { mersenne } from 'pure-rand/generator/mersenne';
 
-/** A source of random numbers: the same for the same seed. */
+/** A source of random numbers: equal seeds give equal numbers. */
 export class Random {
   readonly #generator: ReturnType<typeof mersenne>;
 
@@ -9,7 +9,7 @@ export class Random {
     this.#generator = mersenne(seed);
   }
 
-  /** From 0 up to, but not, 1. */
+  /** From 0 to 1, exclusive. */
   uniform(): number {
     return uniformFloat64(this.#generator);
   }
@@ -18,7 +18,7 @@ export class Random {
     return from + (to - from) * this.uniform();
   }
 
-  /** A whole number from 0 up to, but not, `below`. */
+  /** An integer from 0 to `below`, exclusive. */
   below(below: number): number {
     return Math.floor(below * this.uniform());
   }
@@ -28,7 +28,7 @@ export class Random {
     return -mean * Math.log(1 - this.uniform());
   }
 
-  /** Times of a Poisson process whose rate varies, by thinning. */
+  /** Times of a Poisson process with a varying rate, by thinning. */
   *arrivals(
     fromMs: number,
     toMs: number,
@@ -49,7 +49,7 @@ export class Random {
   }
 }
 
-/** Numbers from 0 on of which the first are the most frequent: number n as often as 1 / (n + 1). */
+/** Draws integers from 0 with decreasing frequency: n is proportional to 1 / (n + 1). */
 export class Zipf {
   readonly #sums: readonly number[];
 

@@ -1,4 +1,4 @@
-/** The traffic models that `weir simulate` has. */
+/** The traffic models of `weir simulate`. */
 export const scenarioNames = [
   'flash-sale',
   'scraper',

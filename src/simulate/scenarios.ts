@@ -1,7 +1,7 @@
 import { type Random, Zipf } from './random.ts';
 import type { ScenarioName } from './scenario-names.ts';
 
-/** A request of a model: what the log of a proxy would say of it. */
+/** A request of a model, with the fields of a proxy's log. */
 export interface SimulatedRequest {
   /** Milliseconds since the start of the scenario. */
   readonly atMs: number;
@@ -9,14 +9,14 @@ export interface SimulatedRequest {
   readonly user: string | undefined;
   readonly address: string;
   readonly path: string;
-  /** What a perfect limit would do. */
+  /** The answer of a perfect limit. */
   readonly label: 'allow' | 'refuse';
 }
 
 export interface Scenario {
-  /** In one sentence, for the help and the documentation. */
+  /** One sentence, for the help and the documentation. */
   readonly summary: string;
-  /** How requests are made, with all parameters: for the documentation. */
+  /** A description of the model with all parameters, for the documentation. */
   readonly model: readonly string[];
   requests(random: Random): Iterable<SimulatedRequest>;
 }
@@ -25,7 +25,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** An address of a network of documentation, 10.0.0.0/8. */
+/** An address in the private network 10.0.0.0/8. */
 const address = (network: number, host: number): string => `10.${network}.${host >> 8}.${host & 255}`;
 
 const visitor = (at: number, path: string, atMs: number): SimulatedRequest => ({
@@ -36,7 +36,7 @@ const visitor = (at: number, path: string, atMs: number): SimulatedRequest => ({
   label: 'allow',
 });
 
-/** The requests of one visit: at random intervals, until a random end. */
+/** The requests of one visit, at random intervals, until a random end. */
 function* visit(random: Random, at: number, startMs: number, how: Visit): Iterable<SimulatedRequest> {
   let atMs = startMs;
   do {

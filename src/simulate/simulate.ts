@@ -4,11 +4,11 @@ import { Random } from './random.ts';
 import type { ScenarioName } from './scenario-names.ts';
 import { scenarios } from './scenarios.ts';
 
-/** When every scenario begins: 2026-01-05, a Monday, at 0:00 in UTC. */
+/** The start of every scenario: 2026-01-05, a Monday, at 0:00 UTC. */
 export const START_MS = 1_767_571_200_000;
 const BATCH_REQUESTS = 1_024;
 
-/** How a request of a scenario is counted unless a mapping says otherwise: as in envoy.yaml, and by its address. */
+/** The descriptors of a request unless a mapping is given: as in envoy.yaml, and by its address. */
 export const SIMULATED_MAPPING = `domain: demo
 rate_limits:
   - actions: [{ request_headers: { header_name: x-user, descriptor_key: user } }]
@@ -18,7 +18,7 @@ rate_limits:
 label: { field: label, allow: allow, refuse: refuse }
 `;
 
-/** The rules that answer a scenario unless others are given. */
+/** The rules for a scenario unless others are given. */
 export const SIMULATED_RULES = `domain: demo
 descriptors:
   - key: user
@@ -32,7 +32,7 @@ descriptors:
         rate_limit: { unit: hour, requests_per_unit: 10 }
 `;
 
-/** The requests of a scenario in order of time: the same for the same seed. */
+/** The requests of a scenario, ordered by time: equal seeds give equal requests. */
 export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
   const requests = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
   let batch: RecordedRequest[] = [];

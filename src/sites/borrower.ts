@@ -12,13 +12,13 @@ import { askOf, type BorrowRequest, type BorrowResponse, type SiteAsk } from './
 import { askOfEach, needOf } from './need.ts';
 import type { PeerCounts, PeerReport } from './site-counts.ts';
 
-/** Another site, and how to ask it. */
+/** Another site, and how to call it. */
 export interface Peer {
   readonly site: string;
   /** Its place among the sites. */
   readonly place: number;
   readonly counts: PeerCounts;
-  /** Rejects with an Error where there is no answer. */
+  /** Rejects with an Error if there is no answer. */
   borrow(request: BorrowRequest): Promise<BorrowResponse>;
 }
 
@@ -31,34 +31,34 @@ export interface BorrowerOptions {
   readonly prefix: string;
   readonly peers: readonly Peer[];
   readonly error: MeasuredError;
-  /** Called where exchanges with a peer fail, once for each call. */
+  /** Called when an exchange with a peer fails, once for each call. */
   readonly onFailure: (peer: Peer, reason: string) => void;
 }
 
-/** What grpc-js ends its message with, where it has no note to add. */
+/** The end of a message of grpc-js that has no note. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
-/** Counters in one message. */
+/** The most counters in one message. */
 const MAX_ASKS = 1_000;
 
 interface CheckedCounter {
   readonly counter: LowCounter;
   readonly site: SiteReport;
   readonly need: number;
-  /** What the sites that answered have admitted. */
+  /** Hits that the other sites that answered have admitted. */
   others: number;
 }
 
-/** Asks the other sites for hits of counters that run low. */
+/** Requests hits from other sites for counters that run low. */
 export class Borrower {
   readonly #options: BorrowerOptions;
-  /** Exchanges in flight, one a peer. */
+  /** Exchanges in flight, at most one for each peer. */
   readonly #asking = new Map<Peer, Promise<void>>();
 
   constructor(options: BorrowerOptions) {
     this.#options = options;
   }
 
-  /** One exchange with each site; it does not wait for those that failed to answer the last time. Never rejects. */
+  /** Exchanges once with each site; does not wait for sites that failed to answer the last time. Never rejects. */
   async exchange(low: readonly LowCounter[]): Promise<void> {
     for (let at = 0; at < low.length; at += MAX_ASKS) {
       const checked = await this.#check(low.slice(at, at + MAX_ASKS));
@@ -72,7 +72,7 @@ export class Borrower {
     await Promise.all(this.#asking.values());
   }
 
-  /** Nothing is asked of a peer whose answer is still awaited. */
+  /** Calls a peer, unless an earlier call is still in flight. */
   #askOnce(peer: Peer, checked: readonly CheckedCounter[]): Promise<void> | undefined {
     if (this.#asking.has(peer)) return undefined;
     const isWaitedFor = peer.counts.failing === 0;
@@ -91,7 +91,7 @@ export class Borrower {
     });
   }
 
-  /** Hits that were refused in the time over which demand is measured, of those since the last check. */
+  /** Hits refused since the last check, scaled down to the time over which demand is measured. */
   #refusedInSlot(counter: LowCounter): number {
     const nowMs = this.#options.monotonicMs();
     const { refused, checkedAtMs } = counter;
@@ -163,10 +163,10 @@ export class Borrower {
   }
 }
 
-/** The longest time between two exchanges: that over which demand is measured. */
+/** The longest time between two exchanges: the slot over which demand is measured. */
 export const EXCHANGE_INTERVAL_MS = SLOT_MS;
 
-/** A bucket cannot refill what is not known to have arrived. */
+/** Whether the peer has yet to learn that its tokens arrived: until then, its bucket cannot refill them. */
 function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolean {
   const taken = site.taken[place] ?? 0;
   if (counter.limit.of !== 'token_bucket' || taken === 0) return false;
@@ -177,13 +177,13 @@ function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolea
 const siteOf = (reply: Reply | undefined): SiteReport | undefined =>
   reply && reply.code !== 'UNAVAILABLE' ? reply.site : undefined;
 
-/** Runs one side of a transfer on the counter. @param hits  the most that is lent */
+/** Runs one side of a transfer on the counter. @param hits  the most to lend */
 export function transferOf({ key, limit }: Pick<LowCounter, 'key' | 'limit'>, transfer: SiteTransfer, hits = 0): Debit {
   const kind = transfer.kind === 'read' ? 'peek' : 'spend';
   return { kind, key, limit: { ...limit, transfer }, hits, blocks: false, policy: {} };
 }
 
-/** Where nothing has been asked for so long, nothing is needed. */
+/** A failure counts for this long: if no call follows, none is needed. */
 const FAILING_MS = 30_000;
 
 /** @param nowMs  on the monotonic clock */

@@ -5,11 +5,11 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { type Borrower, EXCHANGE_INTERVAL_MS } from './borrower.ts';
 import type { LowCounters } from './low-counters.ts';
 
-/** What decisions use of a ledger. */
+/** The part of a ledger that decisions use. */
 export type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
 
 /**
- * The same ledger; what runs low in it is borrowed from other sites. While no counters are low, nothing runs.
+ * The same ledger; hits for counters that run low are borrowed from other sites. While no counter is low, nothing runs.
  */
 export function borrowingLedger(
   ledger: DecidingLedger,

@@ -18,15 +18,15 @@ export interface SiteChannel {
   close(): void;
 }
 
-/** The longest that a call may take: what comes later is of no use. */
+/** The timeout of a call: a later response is of no use. */
 const CALL_TIMEOUT_MS = 1_000;
-/** A connection that is lost is tried again this soon at the latest. */
+/** A lost connection is tried again at least this often. */
 const MAX_RECONNECT_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Connects to a site, again whenever the connection is lost.
+ * Connects to a site, and reconnects whenever the connection is lost.
  *
  * @param address  `host:port`
  * @param nowMs    for deadlines
@@ -42,7 +42,7 @@ export function openSiteChannel(address: string, tls: SiteTls | undefined, nowMs
     'grpc.max_reconnect_backoff_ms': MAX_RECONNECT_MS,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
     'grpc.keepalive_timeout_ms': CALL_TIMEOUT_MS,
-    'grpc.enable_retries': 0, // the next exchange has it all
+    'grpc.enable_retries': 0, // the next exchange repeats everything
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
     ...channel,
   });
@@ -70,7 +70,7 @@ export interface SiteServer {
 }
 
 /**
- * Serves other sites; with certificates only those whose certificate is of the same authority.
+ * Serves other sites; with TLS, only those whose certificate is of the same authority.
  *
  * @throws Error if the address cannot be bound, or a file cannot be read or used
  */

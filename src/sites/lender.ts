@@ -7,11 +7,11 @@ import { type Peer, transferOf } from './borrower.ts';
 import { type BorrowRequest, type BorrowResponse, counterOf, type SiteLoan } from './messages.ts';
 import type { OwnLimits } from './own-limits.ts';
 
-/** A counter that other sites ask for. */
+/** A counter whose hits other sites request. */
 export interface LentCounter {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
-  /** When each site that asks did so last, by its place; and any of them; on the monotonic clock. */
+  /** When each site requested hits last, by its place, and when any site did; on the monotonic clock. */
   readonly askers: Map<number, number>;
   readonly askedAtMs: number;
 }
@@ -21,32 +21,32 @@ export interface LenderOptions {
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;
   readonly sites: readonly string[];
-  /** `SITE_LOST`: this site has their parts. */
+  /** `SITE_LOST`: the remaining sites have their parts. */
   readonly lost: readonly string[];
-  /** Those of this site's rules: no other ones are lent. */
+  /** The limits of this site's rules: no others are lent. */
   readonly limits: OwnLimits;
   readonly prefix: string;
   readonly peers: readonly Peer[];
 }
 
-/** The two sites do not name the same sites, or the one that asks is lost by the settings of this one. */
+/** The two sites have different lists of sites, or this site's SITE_LOST contains the one that asks. */
 export class OtherSites extends Error {
   override readonly name = 'OtherSites';
 }
 
-/** Sites that asked for a counter so long ago do not ask for it any more. */
+/** A site counts as asking for a counter for this long after its last request. */
 const ASKS_MS = 1_500;
-/** Counters whose askers are known. */
+/** The most counters whose askers are kept. */
 const MAX_ASKED = 20_000;
-/** What is asked for in one message. */
+/** The most counters in one message. */
 const MAX_ASKS = 4_096;
 
 const NOTHING: SiteLoan = { is_lent: false, given: 0, now_ms: 0, used: 0 };
 
-/** Lends other sites what this one is not going to use. */
+/** Lends other sites the hits that this one will not use. */
 export class Lender {
   readonly #options: LenderOptions;
-  /** The counters that others asked for, and when each site did last. */
+  /** The counters that other sites requested, and when each site did last. */
   #asked = new Map<CounterKey, LentCounter>();
 
   constructor(options: LenderOptions) {
@@ -80,12 +80,12 @@ export class Lender {
     return { loans };
   }
 
-  /** The counters that were asked for since then, on the monotonic clock. */
+  /** The counters requested since a time on the monotonic clock. */
   askedSince(sinceMs: number): readonly LentCounter[] {
     return [...this.#asked.values()].filter(({ askedAtMs }) => askedAtMs >= sinceMs);
   }
 
-  /** How many sites ask for the counter, this one included. */
+  /** The number of sites that ask for the counter, including the one that asks now; at least 1. */
   #askersOf({ key, limit }: Pick<LentCounter, 'key' | 'limit'>, place: number, isAsking: boolean): number {
     const nowMs = this.#options.monotonicMs();
     if (this.#asked.size >= MAX_ASKED) this.#asked.clear();

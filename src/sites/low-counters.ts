@@ -5,46 +5,46 @@ import type { CounterKey } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Debit } from '../ledger/debit.ts';
 
-/** A counter whose site has little left of it. */
+/** A counter that is running low at its site. */
 export interface LowCounter {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
   /** Hits that were refused here since the last check. */
   refused: number;
-  /** When an exchange read it last, or when it became low. */
+  /** When an exchange last read it, or when it became low. */
   checkedAtMs: number;
   lowAtMs: number;
-  /** What each site knows that was taken from it, by its place. */
+  /** By place: the hits taken from each site, as far as that site knows. */
   readonly confirmed: Confirmed[];
-  /** What each site said last that it had used, by its place. */
+  /** By place: the hits that each site had used, by its last answer. */
   readonly uses: (KnownUse | undefined)[];
 }
 
-/** What another site had used in an epoch, by its last answer; on the monotonic clock. */
+/** The hits that another site had used in an epoch, by its last answer; on the monotonic clock. */
 export interface KnownUse {
   readonly epochMs: number;
   readonly used: number;
   readonly atMs: number;
 }
 
-/** What was taken counts from 0 again in each epoch, and where a counter is reset. */
+/** Taken hits are counted from 0 in each epoch, and after a reset of the counter. */
 interface Confirmed {
   readonly epochMs: number;
   readonly taken: number;
 }
 
-/** Below this part of its base a counter is low. */
+/** A counter is low below this fraction of its base. */
 const LOW_PART = 1 / 4;
-/** Counters stay low for so long, so that windows that begin are asked for at once. */
+/** Counters stay low for this long, so that hits are requested as soon as a window begins. */
 const LOW_MS = 10_000;
-/** Further counters have to do with their base. */
+/** Counters beyond this number cannot borrow: they have only their base. */
 const MAX_COUNTERS = 10_000;
 
 const lowCounterOf = (key: CounterKey, limit: SiteShareLimit, nowMs: number): LowCounter => ({
   ...{ key, limit, refused: 0, checkedAtMs: nowMs, lowAtMs: nowMs, confirmed: [], uses: [] },
 });
 
-/** The counters of shared limits for which this process asks other sites. */
+/** The counters of shared limits for which this process requests hits from other sites. */
 export class LowCounters {
   readonly #monotonicMs: Monotonic;
   readonly #byKey = new Map<CounterKey, LowCounter>();
@@ -57,7 +57,7 @@ export class LowCounters {
     return this.#byKey.size;
   }
 
-  /** Keeps in mind a counter that is low after its debit. @returns whether it is */
+  /** Records a counter that is low after its debit. @returns whether it is recorded */
   note({ key, limit, hits, kind }: Debit, reply: Reply | undefined): boolean {
     if (limit.algorithm !== 'site_share' || kind === 'give_back' || !reply || reply.code === 'UNAVAILABLE')
       return false;
@@ -68,12 +68,12 @@ export class LowCounters {
     const nowMs = this.#monotonicMs();
     const counter = known?.limit === limit ? known : lowCounterOf(key, limit, nowMs);
     counter.lowAtMs = nowMs;
-    if (isOver && kind !== 'charge') counter.refused += Math.max(hits, 1); // a peek of 0 asks for room
+    if (isOver && kind !== 'charge') counter.refused += Math.max(hits, 1); // a refused peek of 0 counts as 1
     if (counter !== known) this.#byKey.set(key, counter);
     return true;
   }
 
-  /** Those that are low, or were a short time ago. */
+  /** The counters that are low, or were recently. */
   all(): readonly LowCounter[] {
     const sinceMs = this.#monotonicMs() - LOW_MS;
     for (const [key, { lowAtMs }] of this.#byKey) if (lowAtMs < sinceMs) this.#byKey.delete(key);

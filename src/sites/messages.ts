@@ -29,7 +29,7 @@ export interface SiteLoan {
   readonly used: number;
 }
 
-/** What a site says of one of its counters when it asks another one for hits. */
+/** The request of a site for hits of one of its counters. */
 export function askOf(
   key: CounterKey,
   prefix: string,
@@ -40,14 +40,14 @@ export function askOf(
   return { counter: key.slice(prefix.length), ...limit, ...rest };
 }
 
-/** The keys of counters that sites share, without a prefix: a hash tag, and the name that their limit has. */
+/** The keys of counters that sites share, without a prefix: a hash tag, and the name of their limit. */
 const SHARED_KEY = /^(?:\{[^{}]*\})?(site_share\|[^|]+\|[^|]+)\|/;
-/** Keys are shorter: of a tag, the name of a limit, and what names a counter of it. */
+/** The most characters of a key: a tag, the name of a limit, and the name of one of its counters. */
 const MAX_KEY_LENGTH = 1_024;
 
 /**
- * The same counter here, with the limit that this site's own rules have; undefined where it is none that sites share,
- * or where the two sites have different rules.
+ * Finds the same counter here, with the limit of this site's own rules; undefined if sites do not share it, or if the
+ * two sites have different rules.
  */
 export function counterOf(
   { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst, ...rest }: SiteAsk,
@@ -61,5 +61,5 @@ export function counterOf(
   return { key: `${prefix}${counter}` as CounterKey, limit }; // another site made it from the same rule
 }
 
-/** A message has numbers up to 2^64. */
+/** Messages may contain numbers up to 2^64. */
 const isCount = (number: number): boolean => Number.isSafeInteger(number) && number >= 0 && number <= MAX_COUNT;

@@ -2,17 +2,17 @@ import type { SiteReport } from '../algorithms/limit.ts';
 import type { SiteShareLimit } from '../algorithms/site-share.ts';
 import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../algorithms/site-share-state.ts';
 
-/** What a site asks for beyond its demand: requests that come while it waits. */
+/** The percentage of its demand that a site requests: above 100, for requests that arrive while it waits. */
 const HEADROOM_PERCENT = 104;
-/** A bucket asks for what it needs in so many slots. */
+/** The number of slots that a bucket requests tokens for. */
 const AHEAD_SLOTS = 2;
 
-/** What each of the other sites is asked for: a bucket has no room for all that all of them could lend. */
+/** The hits requested from each other site: a bucket has no room for all that they could lend together. */
 export const askOfEach = ({ of, sites }: SiteShareLimit, need: number): number =>
   of === 'token_bucket' ? Math.ceil(need / Math.max(sites - 1, 1)) : need;
 
 /**
- * The hits that a site lacks: of a window until it ends, of a bucket until the exchange after the next.
+ * The hits that a site lacks: in a window until it ends, in a bucket until the exchange after the next.
  *
  * @param demand  hits in a slot
  */

@@ -19,17 +19,17 @@ type SiteSettings = NonNullable<Settings['sites']>;
 
 /** The exchange with other sites. */
 export interface OpenSites extends Part {
-  /** The same ledger; what runs low in it is asked for. */
+  /** The same ledger; hits for counters that run low are borrowed. */
   readonly ledger: DecidingLedger;
   report(): SitesReport;
-  /** So many of the counters that were exchanged of late. */
+  /** At most `count` of the counters that were exchanged recently. */
   shared(count: number): Promise<SharedReport>;
 }
 
-/** Counters are listed for so long after another site asked for them. */
+/** How long counters are listed after another site requested hits of them. */
 const SHARED_MS = 10_000;
 
-/** No request waits for an exchange. */
+/** The shortest timeout of the store for exchanges: no request waits for them. */
 const MIN_TIMEOUT_MS = 1_000;
 
 /** Opens the server for other sites, and the connections to them. @throws CannotStart */
@@ -50,7 +50,7 @@ export function openSites(
     );
     const peers = others.map(({ site }, at): Peer => {
       const channel = channels[at];
-      if (!channel) throw new TypeError(`no channel to ${site}`); // each has one
+      if (!channel) throw new TypeError(`no channel to ${site}`); // each peer has one
       return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
     });
     const common = { ledger, timeoutMs: Math.max(timeoutMs, MIN_TIMEOUT_MS), monotonicMs, prefix: keys.prefix, peers };

@@ -6,35 +6,35 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { transferOf } from './borrower.ts';
 import type { KnownUse } from './low-counters.ts';
 
-/** What a process knows of one counter that sites share: of a window whole hits, of a bucket tokens. */
+/** A process's report on one counter that sites share: in whole hits; for a bucket, in tokens. */
 export interface SharedCounter {
   readonly key: CounterKey;
   readonly epochMs: number;
-  /** Until what was moved is void. */
+  /** The time until moved hits expire. */
   readonly leftMs: number;
-  /** What this site may still admit of its share; below 0 where it has admitted hits in advance. */
+  /** Hits that this site may still admit of its share; below 0 if it has admitted hits in advance. */
   readonly room: number;
   readonly used: number;
-  /** The other sites, and this one, by their places. */
+  /** All sites, including this one, by their places. */
   readonly sites: readonly SharedPlace[];
 }
 
 export interface SharedPlace {
-  /** What this site has taken of that one, and given to it, in the epoch; of itself 0. */
+  /** Hits that this site took from that one, and gave to it, in the epoch; for itself 0. */
   readonly taken: number;
   readonly given: number;
-  /** What it had used by its last answer; absent: it has not answered in this epoch. */
+  /** Hits that it had used by its last answer; absent: it has not answered in this epoch. */
   readonly used?: number;
   readonly usedMsAgo?: number;
 }
 
 export interface SharedReport {
   readonly counters: readonly SharedCounter[];
-  /** Those that are not listed. */
+  /** Counters that are not listed. */
   readonly more: number;
 }
 
-/** Where counters are found: those for which this process asks, and those that other sites ask it for. */
+/** The sources of counters: those that this process requests hits for, and those that other sites request. */
 export interface SharedSources {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
@@ -48,7 +48,7 @@ export interface SharedSource {
   readonly uses?: readonly (KnownUse | undefined)[];
 }
 
-/** Reads so many of the counters; what cannot be read is left out. */
+/** Reads at most `count` of the counters; leaves out those that cannot be read. */
 export async function reportShared(
   { ledger, timeoutMs, monotonicMs, counters }: SharedSources,
   count: number,

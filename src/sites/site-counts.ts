@@ -1,23 +1,23 @@
-/** What a process has exchanged with one other site. */
+/** The exchanges of a process with one other site. */
 export interface PeerCounts {
   /** Calls that were answered, and calls that were not. */
   exchanges: number;
   failures: number;
   /** Calls in a row that were not answered. */
   failing: number;
-  /** Hits that were taken from it. */
+  /** Hits that were borrowed from it. */
   borrowed: number;
-  /** Loans that came too late, or from a site whose clock is too far from this one's. */
+  /** Loans that came too late, or from a site whose clock differs too much from this one's. */
   untimely: number;
-  /** Calls of that site that were answered here, and when the last one came, on the monotonic clock; 0: none did. */
+  /** Calls from that site that were answered here, and the time of the last, on the monotonic clock; 0: none was. */
   asked: number;
   askedAtMs: number;
-  /** How long the last answered call took, and when it ended, on the monotonic clock; 0: there was none. */
+  /** The duration of the last answered call, and its end, on the monotonic clock; 0: there was none. */
   roundTripMs: number;
   answeredAtMs: number;
-  /** When the last call was given up; 0: none was. */
+  /** When the last call failed, on the monotonic clock; 0: none did. */
   failedAtMs: number;
-  /** Why the last call was not answered; empty where it was. */
+  /** Why the last call failed; empty if it did not. */
   problem: string;
 }
 
@@ -26,19 +26,19 @@ export const noPeerCounts = (): PeerCounts => ({
   ...{ askedAtMs: 0, answeredAtMs: 0, failedAtMs: 0, problem: '' },
 });
 
-/** The same for operators. */
+/** The counts as operators see them. */
 export interface PeerReport extends Omit<PeerCounts, 'askedAtMs' | 'answeredAtMs' | 'failedAtMs'> {
   readonly site: string;
-  /** Since the last call that was answered; -1: there was none. */
+  /** The time since the last answered call; -1: there was none. */
   readonly silentMs: number;
-  /** Since the last call of that site; -1: there was none. */
+  /** The time since the last call from that site; -1: there was none. */
   readonly askedMsAgo: number;
 }
 
-/** How it stands with another site. `idle`: nothing has been exchanged of late, since nothing was needed. */
+/** The state of the exchange with another site. `idle`: nothing was exchanged recently, since nothing was needed. */
 export type ExchangeState = 'in_step' | 'cut_off' | 'idle';
 
-/** Sites that exchange do so twice a second. */
+/** Sites that have to exchange do so twice a second. */
 const RECENT_MS = 10_000;
 
 const isRecent = (agoMs: number): boolean => agoMs >= 0 && agoMs < RECENT_MS;
@@ -46,22 +46,22 @@ const isRecent = (agoMs: number): boolean => agoMs >= 0 && agoMs < RECENT_MS;
 export const exchangeStateOf = ({ failing, silentMs, askedMsAgo }: PeerReport): ExchangeState =>
   failing > 0 ? 'cut_off' : isRecent(silentMs) || isRecent(askedMsAgo) ? 'in_step' : 'idle';
 
-/** What operators see of the exchange with other sites. */
+/** The exchange with other sites as operators see it. */
 export interface SitesReport {
   readonly peers: readonly PeerReport[];
-  /** By how much the limit that is furthest beyond its bound was exceeded in the last minute, as a part of it. */
+  /** The excess over the limit that was furthest beyond its bound in the last minute, as a fraction of the limit. */
   readonly errorRatio: number;
-  /** What the rule of that limit declares. */
+  /** The bound that the rule of that limit declares. */
   readonly errorBound: number;
 }
 
-/** Of several processes. */
+/** Merges the reports of several processes. */
 export const sumOfSites = (one: SitesReport, other: SitesReport): SitesReport => ({
   peers: sumOfPeers(one.peers, other.peers),
   ...worseOf(one, other),
 });
 
-/** Both figures of one limit, that which is further beyond its bound; both 0 where a process has measured nothing. */
+/** Both figures of the limit that is further beyond its bound; both are 0 if a process has measured nothing. */
 function worseOf(one: SitesReport, other: SitesReport): Pick<SitesReport, 'errorRatio' | 'errorBound'> {
   const beyond = ({ errorRatio, errorBound }: SitesReport) =>
     errorRatio === 0 && errorBound === 0 ? -1 : errorRatio - errorBound;
@@ -69,7 +69,7 @@ function worseOf(one: SitesReport, other: SitesReport): Pick<SitesReport, 'error
   return { errorRatio, errorBound };
 }
 
-/** Of several processes; of the times, those of the process that was answered last. */
+/** Merges the counts of several processes; takes the times of the process that was answered last. */
 function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): readonly PeerReport[] {
   return one.map((mine) => {
     const theirs = other.find(({ site }) => site === mine.site);
@@ -89,5 +89,5 @@ function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): r
   });
 }
 
-/** The shorter of two times since something; -1: it never was. */
+/** The shorter of two times since an event; -1: it never happened. */
 const latest = (one: number, other: number): number => (other < 0 || (one >= 0 && one <= other) ? one : other);

@@ -2,7 +2,7 @@ import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNo
 import { holderOf } from '../ledger/holder.ts';
 import type { Match } from '../rules/match.ts';
 
-/** A descriptor whose id holds something. */
+/** A descriptor whose id may hold something. */
 export interface HeldDescriptor {
   readonly found: Extract<Match, { kind: 'limited' }>;
   readonly hits: number;
@@ -11,9 +11,9 @@ export interface HeldDescriptor {
 }
 
 /**
- * The descriptors of a request that have an id and meet a limit.
+ * The descriptors of a request that have an id and match a limit.
  *
- * @throws InvalidRequest  an id is empty, or a descriptor has fewer hits
+ * @throws InvalidRequest  an id is empty, or a descriptor has fewer hits than `minHits`
  * @throws RulesNotLoaded
  */
 export function heldDescriptors(

@@ -19,26 +19,26 @@ import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';
 
 /**
- * What a request asks of limits before and after it, for Kuadrant's filter: descriptors leave the id of the request
- * out. What is thrown is what `decide` throws.
+ * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
+ * id of the request. Throws the same errors as `decide`.
  */
 export interface KuadrantLimits {
-  /** What the request would be answered, with at least one hit of each descriptor. Charges nothing. */
+  /** The answer that the request would get, with at least one hit for each descriptor. Charges nothing. */
   check(request: RateLimitRequest): Promise<Answer>;
-  /** Charges the hits whatever the limits say. */
+  /** Charges the hits, even beyond the limits. */
   report(request: RateLimitRequest): Promise<void>;
   /**
-   * Reserves the hits of every limit with `reserve`, or of none. Other limits must have room for them.
+   * Reserves the hits of all limits with `reserve`, or of none. Other limits must have room for them.
    *
-   * @returns names the reservation; undefined: refused
+   * @returns the id of the reservation; undefined: refused
    */
   reserve(request: RateLimitRequest): Promise<string | undefined>;
   /**
-   * Charges the hits to the same limits; of a reservation, once: a commit that failed may come again.
+   * Charges the hits to the same limits; for a reservation, once: a failed commit may be repeated.
    *
-   * @param reservation  what `reserve` returned; empty: none
+   * @param reservation  the result of `reserve`; empty: none
    * @returns whether it had hits on hold
-   * @throws StoreUnavailable  part of it may be charged; what is not may be charged later, or when it comes again
+   * @throws StoreUnavailable  a part may be charged; the rest may be charged later, or when the commit is repeated
    */
   commit(request: RateLimitRequest, reservation: string): Promise<boolean>;
 }
@@ -89,13 +89,12 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
 }
 
 const isReserving = ({ limit }: RuleLimit): boolean => limit.algorithm === 'reservation';
-/** What is in flight is nothing that a request uses up. */
+/** Requests in flight are not used up. */
 const isUsage = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => limit.algorithm !== 'in_flight';
 const isPlain = (one: RuleLimit): boolean => isUsage(one) && !isReserving(one);
 
 /**
- * Asks for what would become of the hits, of which a request in flight is one. As a set: nothing of it is charged,
- * whatever is refused.
+ * Peeks instead of spending; for requests in flight, one hit. As a set: nothing is charged, even if a limit refuses.
  */
 const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] => ({
   debit: (debits, how) =>
@@ -106,7 +105,7 @@ const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] 
 });
 
 /**
- * The same request, with an id where rules require one that a descriptor leaves out.
+ * The same request, with an id for each descriptor that lacks one that the rules require.
  *
  * @throws InvalidRequest
  * @throws RulesNotLoaded
@@ -130,13 +129,13 @@ function namedDescriptor(
   return candidates.find((one) => match(rules, domain, one).kind === 'limited') ?? descriptor;
 }
 
-/** Names a commit: the same for one that comes again, of a fixed length. */
+/** The name of a commit, of constant length: equal if the commit is repeated. */
 function nameOf({ domain, descriptors }: RateLimitRequest, id: string): string {
   const texts = JSON.stringify([domain, id, descriptors.map(({ entries }) => entries)]);
   return createHash('sha256').update(texts).digest('base64');
 }
 
-/** The limits that a request meets, by descriptor. */
+/** The limits that a request matches, by descriptor. */
 function limitsOf({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
   const rules = decider.rules();
   if (!rules) return [];

@@ -5,36 +5,37 @@ import { keptBytes } from '../ledger/pending-commits.ts';
 import type { CommitAnswer } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';
 
-/** A commit, and the charges of limits without `reserve` that come with it. */
+/** A commit, and its charges to limits without `reserve`. */
 export interface CommitWithCharges {
-  /** Names the commit: it is the same, whenever it comes again. */
+  /** The name of the commit: the same if it is repeated. */
   readonly name: string;
-  /** @throws StoreUnavailable  it may be counted all the same, or later */
+  /** @throws StoreUnavailable  it may be counted anyway, or later */
   readonly commit: () => Promise<CommitAnswer>;
   readonly charges: readonly Debit[];
 }
 
-/** What commits that failed, or that are in flight, have done. */
+/** The state of a commit that failed or is in flight. */
 interface Unsettled {
-  /** What they have not charged yet; undefined: none has tried to. */
+  /** The charges still to be made; undefined: no attempt has tried to charge. */
   uncharged: readonly Debit[] | undefined;
-  /** The answer of the one that was counted; undefined: not known. */
+  /** The answer of the attempt that was counted; undefined: unknown. */
   counted: CommitAnswer | undefined;
   bytes: number;
 }
 
 const MAX_BYTES = 4 * 1024 * 1024;
-/** Of a commit with its name, besides what it has not charged. */
+/** The bytes of a commit with its name, besides its remaining charges. */
 const UNSETTLED_BYTES = 512;
 
 /**
- * Charges limits without `reserve` once for each commit, however often it comes: they do not know the ids of requests,
- * so what a commit that failed has charged is remembered here. A charge whose answer was lost may count twice; a commit
- * that comes again to another process, or after so many others failed that it was forgotten, charges by its event.
+ * Charges limits without `reserve` once for each commit, however often it is repeated: they do not use ids of requests,
+ * so the charges made by a failed commit are remembered here. A charge whose answer was lost may count twice. A commit
+ * that is repeated to another process, or after it was dropped because many others failed, charges according to its
+ * event.
  */
 export class PlainCharges {
   readonly #decider: Pick<SlotsDecider, 'ledger' | 'storeTimeoutMs'>;
-  /** The one that failed last comes last. */
+  /** The most recently failed commit is last. */
   readonly #unsettled = new Map<string, Unsettled>();
   #bytes = 0;
 
@@ -43,13 +44,13 @@ export class PlainCharges {
   }
 
   /**
-   * Commits, and charges the other limits even if the commit failed: the hits were used.
+   * Commits, and charges the other limits even if the commit failed, since the hits were used.
    *
-   * @throws StoreUnavailable  part of it may be counted; the commit may come again
+   * @throws StoreUnavailable  a part may be counted; the commit may be repeated
    */
   async commit({ name, commit, charges }: CommitWithCharges): Promise<CommitAnswer> {
     const own = this.#unsettled.get(name) ?? { uncharged: undefined, counted: undefined, bytes: 0 };
-    this.#unsettled.set(name, own); // those that come meanwhile share it
+    this.#unsettled.set(name, own); // concurrent repetitions share it
     let failure: unknown;
     let answer: CommitAnswer | undefined;
     try {
@@ -69,7 +70,7 @@ export class PlainCharges {
   async #charge(own: Unsettled): Promise<void> {
     const debits = own.uncharged ?? [];
     if (debits.length === 0) return;
-    own.uncharged = []; // those that come meanwhile do not charge these
+    own.uncharged = []; // concurrent repetitions do not charge these
     const { ledger, storeTimeoutMs: timeoutMs } = this.#decider;
     const entries = await ledger.debit(debits, { spend: 'each', timeoutMs });
     const failed = debits.filter((_, at) => entries[at]?.code === 'UNAVAILABLE');

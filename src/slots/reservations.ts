@@ -5,29 +5,29 @@ import { type Debit, debitOf } from '../ledger/debit.ts';
 import { heldDescriptors } from './held-descriptors.ts';
 import { available, type SlotsDecider } from './slots.ts';
 
-/** What has been reserved. */
+/** The result of a reservation. */
 export interface ReserveAnswer {
   readonly reserved: boolean;
-  /** What is reserved, of several limits the most: the hits of the request, or more where the rule requires it. */
+  /** The hits reserved: those of the request, or more if the rule requires it; of several limits the most. */
   readonly hits: number;
-  /** Until it is free again unless it is committed; of several limits the shortest time. */
+  /** The time until they are free again unless they are committed; of several limits the shortest. */
   readonly ttlMs: number;
-  /** Until it could be reserved, at the latest; `NEVER_MS`: never so much. 0: it is reserved. */
+  /** The longest time until they could be reserved; `NEVER_MS`: never. 0: they are reserved. */
   readonly retryAfterMs: number;
 }
 
-/** What became of a commit. */
+/** The result of a commit. */
 export interface CommitAnswer {
-  /** Of several limits that of the first. */
+  /** If there are several limits, the event of the first. */
   readonly event: Extract<ReservationEvent, 'committed' | 'late' | 'unknown' | 'repeated'>;
-  /** Of several limits the most. */
+  /** If there are several limits, the most. */
   readonly charged: number;
   readonly overrun: number;
 }
 
-/** Reservations for callers that are no proxies: `weir.v1.Holds`. What is thrown is what `decide` throws. */
+/** Reservations for callers other than proxies: `weir.v1.Holds`. Throws the same errors as `decide`. */
 export interface Reservations {
-  /** Reserves hits of every limit of the request that has `reserve`, or of none. */
+  /** Reserves hits of all limits of the request with `reserve`, or of none. */
   reserve(request: RateLimitRequest): Promise<ReserveAnswer>;
   /** Charges the hits of the request to the same limits. */
   commit(request: RateLimitRequest): Promise<CommitAnswer>;
@@ -47,7 +47,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
       const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
       if (refusals.length > 0)
         await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
-      const limits = debits.map(({ limit }) => limit as Reserving); // `debitsOf` takes no others
+      const limits = debits.map(({ limit }) => limit as Reserving); // `debitsOf` has no others
       return {
         reserved: refusals.length === 0,
         hits: Math.max(...debits.map(({ hits }) => hits)),

@@ -7,28 +7,28 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { heldDescriptors } from './held-descriptors.ts';
 import { SlotQueues } from './queues.ts';
 
-/** What a holder has been given. */
+/** The result of a request for slots. */
 export interface SlotAnswer {
   readonly held: boolean;
-  /** Until the slots expire; of several limits the shortest time. */
+  /** The time until the slots expire; of several limits the shortest. */
   readonly ttlMs: number;
-  /** Until there are slots, at the latest; `NEVER_MS`: there are never so many. 0: they are held. */
+  /** The longest time until the slots are free; `NEVER_MS`: never. 0: they are held. */
   readonly retryAfterMs: number;
 }
 
-/** Slots for callers that are no proxies: `weir.v1.Holds`. What is thrown is what `decide` throws. */
+/** Slots for callers other than proxies: `weir.v1.Holds`. Throws the same errors as `decide`. */
 export interface Slots {
   /**
-   * Takes slots of every limit of the request that knows holders, or of none.
+   * Takes slots of all limits of the request that use ids, or of none.
    *
    * @param maxDelayMs  how long to wait for them
-   * @param onGone      calls the listener once if the caller gives up
+   * @param onGone      calls the listener once if the caller gives up; at once if it has already
    */
   acquire(request: RateLimitRequest, maxDelayMs: number, onGone: (listener: () => void) => void): Promise<SlotAnswer>;
   release(request: RateLimitRequest): Promise<void>;
 }
 
-/** What slots are counted with. */
+/** The dependencies of counting slots. */
 export interface SlotsDecider extends Omit<Decider, 'ledger'> {
   readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
 }
@@ -69,7 +69,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
   throw new InvalidRequest('no descriptor meets a limit with algorithm: in_flight and an id (not_counted: hold)');
 }
 
-/** All slots or none: where the store counts each limit by itself, those that were given are given back. */
+/** Takes all slots or none: if the store counts each limit separately, slots already taken are given back. */
 async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise<SlotAnswer> {
   const isTogether = decider.ledger.atomic === 'request';
   const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
@@ -83,13 +83,13 @@ async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise
   };
 }
 
-/** Gives back what may have been taken. What cannot be given back expires. */
+/** Gives back slots that may have been taken. Slots that cannot be given back expire. */
 async function giveBack(debits: readonly Debit[], { ledger, storeTimeoutMs }: SlotsDecider): Promise<void> {
   const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
   await ledger.debit(releases, { spend: 'each', timeoutMs: storeTimeoutMs });
 }
 
-/** @throws StoreUnavailable  one of them is not known */
+/** @throws StoreUnavailable  an answer is missing */
 export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
   return entries.map((entry) => {
     if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);

@@ -2,16 +2,16 @@ import { monotonicMs } from '../clock.ts';
 import type { ConnectionLimits } from './grpc-server.ts';
 import type { Http2Connection } from './h2/connection.ts';
 
-/** How often connections are checked, at most and at least. */
+/** The longest and the shortest interval between checks of connections. */
 const LONGEST_INTERVAL_MS = 1_000;
 const SHORTEST_INTERVAL_MS = 5;
-/** Checks within the shortest limit. */
+/** The number of checks within the shortest limit. */
 const CHECKS_PER_LIMIT = 10;
 
 /** ±10 %, so that clients that connected together do not reconnect together. */
 const withJitter = (ms: number): number => ms * (0.9 + 0.2 * Math.random());
 
-/** How often `ConnectionLife.check` is to be called. */
+/** The interval at which to call `ConnectionLife.check`. */
 export function checkIntervalMs(limits: ConnectionLimits | undefined): number {
   if (!limits) return LONGEST_INTERVAL_MS;
   const { maxAgeMs, maxAgeGraceMs, keepaliveTimeMs, keepaliveTimeoutMs } = limits;
@@ -21,15 +21,15 @@ export function checkIntervalMs(limits: ConnectionLimits | undefined): number {
 }
 
 /**
- * A connection's maximum age and its keepalive. One timer checks all connections: two for each would take more memory
- * than the rest of this.
+ * A connection's maximum age and its keepalive. One timer checks all connections: two per connection would take more
+ * memory than the rest of this.
  *
  * @see https://github.com/grpc/proposal/blob/master/A9-server-side-conn-mgt.md
  */
 export class ConnectionLife {
   readonly #connection: Http2Connection;
   readonly #limits: ConnectionLimits;
-  /** Monotonic clock, as all of them; Infinity: never. */
+  /** On the monotonic clock, like the others; Infinity: never. */
   #expiresAtMs: number;
   #endsAtMs = Infinity;
   #pingAtMs: number;

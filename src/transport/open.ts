@@ -5,11 +5,11 @@ import { type CertificateFiles, type Certificates, openCertificates } from './ce
 import type { GrpcServer, GrpcServerOptions } from './grpc-server.ts';
 import { transports } from './transports.ts';
 
-/** What the server handles; the rest is in its settings. */
+/** The services that the server offers; its other options come from the settings. */
 export type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock' | 'startTimer'>;
 
 /**
- * @param add  has the certificates closed with the other parts
+ * @param add  registers the certificates to be closed with the other parts
  * @throws CannotStart if the address cannot be bound, or certificates cannot be used
  */
 export async function openGrpc(

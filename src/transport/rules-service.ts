@@ -5,7 +5,7 @@ import type { FindResponse } from '../rls/proto.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
 
-/** What is found of a descriptor takes up to a kilobyte. */
+/** The most descriptors in a request, since the result for each takes up to a kilobyte. */
 const MAX_DESCRIPTORS = 64;
 
 /** The handlers of `weir.v1.Rules`. */

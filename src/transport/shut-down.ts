@@ -1,6 +1,6 @@
 import type { Listener } from './listener.ts';
 
-/** How often a closing server checks for calls in flight; also the time that the last answer has to leave. */
+/** How often a closing server checks for calls in flight; also the time in which the last answer is sent. */
 const CHECK_INTERVAL_MS = 50;
 
 /** The parts of a server that `shutDown` needs. */

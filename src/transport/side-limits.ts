@@ -1,9 +1,9 @@
 /**
- * Limits of the side services, health and reflection: much lower than those of decisions. The h2 transport enforces all
- * of them, grpc-js only `maxSilenceMs`.
+ * Limits of the side services, which are all services except decisions; much lower than the limits of decisions. The h2
+ * transport enforces all of them, grpc-js only `maxSilenceMs`.
  */
 export const sideLimits = {
-  /** Open streams per connection, on all side services together. More: RESOURCE_EXHAUSTED. */
+  /** Open streams per connection, for all side services together. More: RESOURCE_EXHAUSTED. */
   maxStreams: 100,
   /** Message size, before and after decompression. More: RESOURCE_EXHAUSTED. */
   maxMessageBytes: 4_096,

@@ -1,6 +1,6 @@
 /** A one-shot timer. */
 export interface Timer {
-  /** Starts over. */
+  /** Restarts the full time. */
   restart(): void;
   stop(): void;
 }

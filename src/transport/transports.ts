@@ -1,9 +1,9 @@
 import { startH2Server } from './grpc-h2.ts';
 import type { GrpcServer, GrpcServerOptions } from './grpc-server.ts';
 
-/** The gRPC server implementations, by their name in GRPC_TRANSPORT. */
+/** The gRPC server implementations, by their names in GRPC_TRANSPORT. */
 export const transports = {
   h2: (options: GrpcServerOptions): Promise<GrpcServer> => startH2Server(options),
   'grpc-js': async (options: GrpcServerOptions): Promise<GrpcServer> =>
-    (await import('./grpc-js.ts')).startGrpcJsServer(options), // a library that the other does without
+    (await import('./grpc-js.ts')).startGrpcJsServer(options), // imports a library that h2 does not need
 } as const;

@@ -1,17 +1,17 @@
-/** Requests to a worker that it has not replied to. */
+/** Requests to a worker that are waiting for a reply. */
 export class PendingReplies<T> {
   readonly #timeoutMs: number;
   readonly #pending = new Map<number, (reply?: T) => void>();
   #sent = 0;
 
-  /** @param timeoutMs  how long a reply is waited for */
+  /** @param timeoutMs  how long to wait for a reply */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
   }
 
   /**
-   * @param send  sends the request under a number; calls `onLost` where the worker cannot be reached
-   * @returns undefined  no reply in time
+   * @param send  sends the request under a number; calls `onLost` if the worker cannot be reached
+   * @returns undefined  there was no reply in time
    */
   request(send: (number: number, onLost: () => void) => void): Promise<T | undefined> {
     return new Promise((resolve) => {
@@ -31,7 +31,7 @@ export class PendingReplies<T> {
     this.#pending.get(number)?.(reply);
   }
 
-  /** The worker has ended: none will reply. */
+  /** The worker has ended: no reply will arrive. */
   giveUp(): void {
     for (const done of this.#pending.values()) done();
   }

@@ -4,7 +4,7 @@ import { partsOf } from './reporter.ts';
 
 /** Sends a worker's reports, one at a time. */
 export class ReportSender {
-  /** Makes the next report. */
+  /** Creates the next report. */
   take: () => Report;
   readonly #send: (message: FromWorker) => Promise<void>;
   /** The report that is being sent. */

@@ -28,7 +28,7 @@ export const NO_LOAD: Load = {
   ...{ callerBytes: 0, callerMaxBytes: 0 },
 };
 
-/** Timed calls of a kind per report, so that memory is bounded even if no reports are requested. */
+/** The most timed calls per method and status in a report: bounds memory even if no reports are requested. */
 const MAX_TIMES = 100_000;
 
 /**
@@ -68,8 +68,8 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
 const NOTHING: Counted = countedBy(createStatistics(0));
 
 /**
- * Splits a report into parts with a limited number of names, so that handling one takes no longer than a slice of other
- * work. The first part has everything that is not counted by name.
+ * Splits a report into parts with a limited number of names, so that handling a part takes no longer than a slice of
+ * other work. The first part has everything that is not counted by name.
  */
 export function* partsOf(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;

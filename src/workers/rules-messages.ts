@@ -6,7 +6,7 @@ import { RulesInForce } from '../rules/in-force.ts';
 import type { PackedDomain, PackedRules } from '../rules/packed.ts';
 import type { RulesMessage } from './messages.ts';
 
-/** Pieces of rules per message: about 256 rules. */
+/** The number of pieces of rules per message: about 256 rules. */
 const MESSAGE_PIECES = 8;
 
 /** The messages that send the rules in force to a worker. */
@@ -22,7 +22,7 @@ export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMes
 /** The rules of a worker, received from the primary process, which alone reads files or connects to a control plane. */
 export interface ReceivedRules {
   readonly book: RuleBook;
-  /** The rules that are tried beside those in force. */
+  /** The candidate: rules that are evaluated in addition to those in force. */
   readonly candidate: CandidateFeed;
   receive(message: RulesMessage): void;
   receiveCandidate(message: RulesMessage): void;
@@ -30,7 +30,7 @@ export interface ReceivedRules {
   readonly arrived: Promise<void>;
 }
 
-/** @param split  of limits that sites share */
+/** @param split  for limits that sites share */
 export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
   const inForce = new RulesInForce(split);
   const candidate = new ReceivedCandidate();
@@ -61,7 +61,7 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
   };
 }
 
-/** Puts the parts of rules together. @param onEnd  is given them when all have come; undefined: none are loaded */
+/** Joins the parts of rules. @param onEnd  called with all of them at the end; undefined: none are loaded */
 function receiver(onEnd: (packed: PackedRules | undefined) => void): (message: RulesMessage) => void {
   let parts: PackedDomain[] = [];
   return (message) => {

@@ -11,12 +11,12 @@ export interface BackOff {
 const MIN_INTERVAL_MS = 100;
 
 /**
- * The wait before the next try, in whole milliseconds: `initialMs` after the first failure, doubling with each further
- * one up to `maxMs`.
+ * The wait before the next attempt, in whole milliseconds: `initialMs` after the first failure, doubled with each
+ * further one, up to `maxMs`.
  *
  * @example 10 s and 60 s without jitter: 10, 20, 40, 60, 60 …
  *
- * @param failures  in a row, at least 1
+ * @param failures  consecutive, at least 1
  * @param random    0 to below 1
  */
 export function waitMs({ initialMs, maxMs, jitter }: BackOff, failures: number, random: () => number): number {

@@ -45,7 +45,7 @@ export interface ControlPlaneTls {
 }
 
 export interface Subscriber {
-  /** Handles an answer: accepts it, or returns why not. Answers are passed one at a time. */
+  /** Handles an answer: accepts it, or returns the reason for a refusal. Answers are passed one at a time. */
   onResponse(response: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined>;
   /** The stream was established. */
   onUp(): void;
@@ -175,7 +175,7 @@ export class DiscoveryClient {
     else this.delayedRefusal = setTimeout(refuse, waitMs(REPEATED_REFUSAL, times, Math.random)).unref();
   }
 
-  /** @param nonce  of the answer that this request acknowledges or refuses; empty in a stream's first request */
+  /** @param nonce  of the answer that is acknowledged or refused; empty in a stream's first request */
   private request(nonce: string, refusal?: string): WireDiscoveryRequest {
     return {
       version_info: this.ackedVersion,

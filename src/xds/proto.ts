@@ -43,7 +43,7 @@ export interface WireConfigDescriptor {
 }
 /** ratelimit.config.ratelimit.v3.RateLimitPolicy */
 export interface WireConfigPolicy {
-  /** A name of RateLimitUnit; a number that has none as the number. */
+  /** A name of RateLimitUnit; an unknown value as a number. */
   readonly unit: string | number;
   readonly requests_per_unit: number;
   readonly unlimited: boolean;

@@ -18,7 +18,8 @@ import {
 
 /**
  * Checks the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports
- * the problems of all resources; with any, nothing is loaded. An answer without resources is valid, and has no rules.
+ * the problems of all resources; if there is any, nothing is loaded. An answer without resources is valid, and has no
+ * rules.
  */
 export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer, options: LoadOptions): CheckedRules {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
@@ -30,15 +31,15 @@ export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer,
 /** The parts of a control plane's answer that hold rules. */
 export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 
-/** Input of the thread that checks answers. */
+/** Input of the process that checks answers. */
 export interface AnswerCheck {
   readonly answer: ResourceAnswer;
   readonly overlay: readonly OverlayFile[];
 }
 
 /**
- * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one
- * that envoyproxy/ratelimit reports.
+ * Resources that could not be decoded come first, then the others in order, then the overlay: the first problem is the
+ * one that envoyproxy/ratelimit reports.
  */
 function byResource(
   problems: readonly Problem[],

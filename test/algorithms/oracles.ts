@@ -6,16 +6,16 @@ import type { SlidingWindowCounterLimit } from '../../src/algorithms/sliding-win
 import type { SlidingWindowLogLimit } from '../../src/algorithms/sliding-window-log.ts';
 import type { TokenBucketLimit } from '../../src/algorithms/token-bucket.ts';
 
-/** What is said of a request. */
+/** The oracle's answer to a request. */
 export interface Said {
   readonly accepted: boolean;
   readonly delayMs: number;
 }
 
 /**
- * Says what becomes of requests by an algorithm's definition alone, in whole numbers of any size; it remembers them all.
+ * Decides requests by an algorithm's definition alone, in integers of any size; remembers all requests.
  *
- * @param reader  another limit on the same counter; absent: the one that the oracle was made with
+ * @param reader  another limit on the same counter; absent: the oracle's own limit
  */
 export type Oracle<L> = (atMs: number, hits: number, reader?: L) => Said;
 
@@ -27,7 +27,7 @@ export interface Hits {
 const passes = (accepted: boolean): Said => ({ accepted, delayMs: 0 });
 const total = (list: readonly Hits[]): bigint => list.reduce((sum, { hits }) => sum + BigInt(hits), 0n);
 
-/** What a request adds to a list of hits; a negative one takes the newest off. */
+/** The list with a request's hits added; negative hits remove the newest. */
 function add(list: readonly Hits[], atMs: number, hits: number): Hits[] {
   if (hits >= 0) return [...list, { atMs, hits }];
   let left = -hits;
@@ -41,7 +41,7 @@ function add(list: readonly Hits[], atMs: number, hits: number): Hits[] {
     .toReversed();
 }
 
-/** All hits that were asked for since the window began. */
+/** Counts all requested hits since the window began. */
 export function fixedWindow(limit: FixedWindowLimit, windowOf: (atMs: number) => unknown): Oracle<FixedWindowLimit> {
   let asked: Hits[] = [];
   return (atMs, hits, reader = limit) => {
@@ -56,7 +56,10 @@ export function fixedWindow(limit: FixedWindowLimit, windowOf: (atMs: number) =>
   };
 }
 
-/** Accepted hits that are younger than the window; refused ones that count fill it up to the limit, then displace the oldest. */
+/**
+ * Counts accepted hits younger than the window; refused ones, if counted, fill it up to the limit, then displace the
+ * oldest.
+ */
 export function slidingWindowLog(limit: SlidingWindowLogLimit): Oracle<SlidingWindowLogLimit> {
   let known: Hits[] = [];
   return (atMs, hits, reader = limit) => {
@@ -73,7 +76,9 @@ export function slidingWindowLog(limit: SlidingWindowLogLimit): Oracle<SlidingWi
   };
 }
 
-/** Accepted hits of this window, and of those of the one before the fraction that the sliding window still covers. */
+/**
+ * Counts accepted hits of this window, plus the fraction of the previous window's that the sliding window still covers.
+ */
 export function slidingWindowCounter(limit: SlidingWindowCounterLimit): Oracle<SlidingWindowCounterLimit> {
   const { windowMs } = limit;
   let known: Hits[] = [];
@@ -90,7 +95,7 @@ export function slidingWindowCounter(limit: SlidingWindowCounterLimit): Oracle<S
   };
 }
 
-/** Accepted hits of the current part and of the n parts before it. */
+/** Counts accepted hits of the current part and of the n parts before it. */
 export function slidingWindowBuckets(limit: SlidingWindowBucketsLimit): Oracle<SlidingWindowBucketsLimit> {
   const partMs = limit.windowMs / limit.buckets;
   let known: Hits[] = [];
@@ -103,14 +108,14 @@ export function slidingWindowBuckets(limit: SlidingWindowBucketsLimit): Oracle<S
 }
 
 /**
- * A bucket of tokens and a bucket that leaks both let pass what keeps to one line: since any moment, no more than fit in
- * the bucket and came (or leaked) since then. What is missing comes later: the request waits for it.
+ * Token buckets and leaky buckets have the same bound: since any moment, admitted hits are at most the bucket's size
+ * plus the tokens refilled (or hits leaked) since then. A request waits for missing tokens.
  */
 export function bucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle<never> {
   const { windowMs, requestsPerUnit, maxDelayMs } = limit;
   const tickMs = 'refill' in limit && limit.refill === 'interval' ? windowMs : 1;
   const ticks = (atMs: number) => BigInt(Math.floor(atMs / tickMs));
-  const perTick = BigInt(requestsPerUnit) * BigInt(tickMs); // in tokens times windowMs
+  const perTick = BigInt(requestsPerUnit) * BigInt(tickMs); // tokens × windowMs
   const room = BigInt(capacityOf(limit));
   const known: Hits[] = [];
   return (atMs, hits) => {
@@ -131,8 +136,8 @@ export function bucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle<never
 }
 
 /**
- * Buckets of several limits on one counter: what was spent is refilled (or leaks out) at the rate of the limit that comes next, and is forgotten
- * when it would be gone at the rate of the limit that came last.
+ * Buckets of several limits on one counter: spent tokens are refilled (or leak out) at the rate of the next request's
+ * limit, and are forgotten when they would be gone at the rate of the last one's.
  */
 export function sharedBucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle<TokenBucketLimit | LeakyBucketLimit> {
   const windowMs = BigInt(limit.windowMs);
@@ -148,7 +153,7 @@ export function sharedBucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle
     const came = tickedMs > sinceMs ? (tickedMs - sinceMs) * perMs : 0n;
     spent = came > spent ? 0n : spent - came;
     if (tickedMs > sinceMs) sinceMs = tickedMs;
-    /** The first boundary by which so much has come. */
+    /** The first boundary by which `some` has been refilled. */
     const goneAtMs = (some: bigint): bigint => {
       if (some <= 0n) return now;
       let atMsThen = sinceMs - (sinceMs % tickMs) + (some / perMs / tickMs) * tickMs;

@@ -17,7 +17,7 @@ export interface Work {
   readonly runMs: number;
 }
 
-/** What a job has noted. */
+/** A line that a job has logged. */
 export interface Note {
   readonly nowNs: bigint;
   readonly what: 'start' | 'end';
@@ -26,12 +26,12 @@ export interface Note {
   readonly pid: number;
 }
 
-/** A queue with a Weir, a Redis that keeps everything, and a log of what its jobs do. */
+/** A queue with a Weir, a Redis with persistence, and a log of its jobs. */
 export interface Deferral {
   readonly service: Service;
   readonly redis: Redis;
   readonly queue: DeferredQueue<Work, unknown>;
-  /** What has been noted so far, in the order of time. */
+  /** The notes so far, in order of time. */
   notes(): readonly Note[];
   startWorker(options: { readonly lockMs: number }): Promise<Running>;
 }
@@ -47,7 +47,7 @@ export async function startDeferral(rules: string): Promise<Deferral> {
     domain: 'work',
     key: ({ key }) => ({ key }),
   });
-  queue.queue.on('error', () => {}); // of a Redis that is restarted
+  queue.queue.on('error', () => {}); // Redis restarts
   closeLater(() => queue.close());
   const log = join(folder, 'jobs.log');
   return {
@@ -86,13 +86,13 @@ function readText(path: string): string {
   }
 }
 
-/** The counts that a worker prints when it is stopped. */
+/** Stops a worker. @returns the counts that it prints */
 export async function statsOf(worker: Running): Promise<DeferralStats> {
   await worker.stop();
   return JSON.parse(worker.output().trim().split('\n').at(-1) ?? '');
 }
 
-/** The places of jobs in their lines, in the order of their first starts, by key. */
+/** By key, the numbers of jobs in the order of their first starts. */
 export function firstStarts(notes: readonly Note[]): ReadonlyMap<string, readonly number[]> {
   const starts = new Map<string, Set<number>>();
   for (const { what, key, at } of notes) {
@@ -112,7 +112,7 @@ export function groupsOf<T>(items: readonly T[], keyOf: (item: T) => string): Re
 /** 0, 1, 2 … */
 export const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
 
-/** Waits until the condition holds. Errors count as no: Redis may be away. */
+/** Waits until the condition holds. Errors count as false, since Redis may be down. */
 export async function eventually(what: string, holds: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
   const endMs = performance.now() + withinMs;
   while (!(await holds().catch(() => false))) {

@@ -18,7 +18,7 @@ export type ApiAnswer =
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
   | 'cut';
 
-/** The API of others: answers by the list, and then with 200. */
+/** Another service's API: gives the listed answers, then 200. */
 export async function startApi(...answers: readonly ApiAnswer[]) {
   const received: ReceivedRequest[] = [];
   const server = createServer(async (request, response) => {

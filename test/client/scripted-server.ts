@@ -6,7 +6,7 @@ import { closeLater } from './service.ts';
 
 type Handler<Q, R> = (request: Q, call: ServerUnaryCall<Q, R>) => R | Promise<R>;
 
-/** What a server does with its calls; a method that is absent is not implemented. */
+/** A server's handlers; absent methods are not implemented. */
 export interface Script {
   readonly port?: number;
   readonly shouldRateLimit?: Handler<WireRequest, WireResponse>;
@@ -18,7 +18,7 @@ export interface Script {
 /** An answer without a limit. */
 export const allowed: WireResponse = { overall_code: 1, statuses: [], response_headers_to_add: [] };
 
-/** A server that does what a test says, other than Weir, which takes no batches. */
+/** Starts a server with a test's handlers. Unlike Weir, it does not support batches. */
 export async function startScripted(script: Script): Promise<{ readonly target: string; stop(): void }> {
   const { port = await freePort(), shouldRateLimit, acquire, renew, release } = script;
   const server = new Server();

@@ -7,7 +7,7 @@ import { startWeir, type Weir } from '../helpers/weir.ts';
 /** Enough for any answer on a busy machine. */
 const TIMEOUT_MS = 10_000;
 
-/** A running Weir with rules of its own. */
+/** A running Weir with its own rules. */
 export interface Service extends Weir {
   /** Targets of clients. */
   readonly grpc: string;
@@ -16,7 +16,7 @@ export interface Service extends Weir {
 
 const closing: (() => unknown)[] = [];
 
-/** Has this closed by `closeAll`, which closes the last first. */
+/** Registers a resource for `closeAll`, which closes in reverse order. */
 export function closeLater(close: () => unknown): void {
   closing.push(close);
 }
@@ -36,7 +36,7 @@ export async function startService(rules: string, env: Readonly<Record<string, s
   return { ...weir, grpc: `127.0.0.1:${weir.grpcPort}`, http: `http://127.0.0.1:${weir.httpPort}` };
 }
 
-/** A client that waits long enough, unless the options say otherwise; ready, unless there is nothing to wait for. */
+/** A client with a long timeout, unless the options set one. Waits until it is ready, if a server is up. */
 export async function openClient(options: ClientOptions, { isUp = true } = {}): Promise<Client> {
   const client = createClient({ timeoutMs: TIMEOUT_MS, ...options });
   closeLater(() => client.close());

@@ -22,7 +22,7 @@ afterAll(() => {
   opentelemetry.propagation.disable();
 });
 
-/** Metrics that are recorded while the function runs. */
+/** The metrics recorded while the function runs. */
 async function metricsOf(run: () => Promise<void>) {
   const recorded: [name: string, value: number, attributes: object | undefined][] = [];
   const instrument = (name: string) => ({
@@ -30,7 +30,7 @@ async function metricsOf(run: () => Promise<void>) {
     record: (value: number, attributes?: object) => void recorded.push([name, value, attributes]),
   });
   const meter = { createCounter: instrument, createHistogram: instrument };
-  opentelemetry.metrics.setGlobalMeterProvider({ getMeter: () => meter as never }); // what is used of a meter
+  opentelemetry.metrics.setGlobalMeterProvider({ getMeter: () => meter as never }); // the used part of a meter
   await run();
   opentelemetry.metrics.disable();
   return recorded;

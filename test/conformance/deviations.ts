@@ -8,7 +8,7 @@ const cached = 'a refusal is remembered for the limit that refused, whatever the
 const memcached = 'counters in memcached are exact, fail with their server, and are healthy when it answers';
 const unhealthy = 'health is not serving while no rules are loaded';
 
-/** Cases that come out differently from the recording whatever the counters' keys, by name, and why. */
+/** Cases that differ from the recording for any form of counter keys: the reason by name. */
 const deviations: Readonly<Record<string, string>> = {
   '023 composite key collision': joined,
   '023b composite key collision of key and value': joined,
@@ -30,7 +30,7 @@ const deviations: Readonly<Record<string, string>> = {
   'C12 metadata that is no protobuf Struct: date': 'bytes in base64 stay the text that they are written as',
 };
 
-/** Of our own keys, played within this process. */
+/** Deviations with our own keys, played in this process. */
 export const ownKeyDeviations: Readonly<Record<string, string>> = {
   ...deviations,
   '041d domains can share one cache key': joined,
@@ -40,7 +40,7 @@ export const ownKeyDeviations: Readonly<Record<string, string>> = {
   '121b /json Redis error': foreignKey,
 };
 
-/** Of a whole process with COUNTER_KEYS=reference. */
+/** Deviations of a whole process with COUNTER_KEYS=reference. */
 export const processDeviations: Readonly<Record<string, string>> = {
   ...deviations,
   '064 override with unit omitted ends the process': noCrash,

@@ -19,17 +19,17 @@ import { type StatisticsServer, startUdpStatsd } from '../helpers/statsd.ts';
 import { MAIN } from '../helpers/weir.ts';
 import { fromWire, matches, type RecordedCase, type RecordedRequest, type Step, toWire } from './recorded-case.ts';
 
-/** What cases share, one case at a time. */
+/** Servers that cases share, one case at a time. */
 export interface Backends {
   readonly redis: Redis;
   readonly memcached: Memcached;
 }
 
-/** A case is begun when its window has so long to go. */
+/** A case begins only if its window still lasts this long. */
 const MARGIN_MS = 8_000;
-/** Cases whose window ended amid them are played again. */
+/** Maximum attempts: a case is repeated if its window ended during it. */
 const MAX_TIMES = 4;
-/** How long an effect is waited for. */
+/** How long to wait for an effect. */
 const PATIENCE_MS = 5_000;
 const SHORT_PATIENCE_MS = 1_500;
 const POLL_MS = 20;
@@ -41,9 +41,9 @@ const START_TIMEOUT_MS = 40_000;
 const SETTLE_MS = 600;
 
 /**
- * Plays a case against the built service in a process of its own, and says what came out differently, a text each.
+ * Plays a case against a process of the built service. @returns the differences, a text for each
  *
- * @param untilFirst  stops at the first difference, of which one is expected
+ * @param untilFirst  stops at the first difference, since one is expected
  */
 export async function playInProcess(
   recorded: RecordedCase,
@@ -70,7 +70,7 @@ export async function playInProcess(
   }
 }
 
-/** What the service of the recordings answers with UNKNOWN, ours tells apart: INVALID_ARGUMENT, INTERNAL, UNAVAILABLE. */
+/** Our codes for errors that the recorded service answers with UNKNOWN: INVALID_ARGUMENT, INTERNAL, UNAVAILABLE. */
 const codesForUnknown = [3, 13, 14];
 
 class ProcessPlayer {
@@ -213,7 +213,7 @@ class ProcessPlayer {
     }
   }
 
-  /** Whether a port is open, or comes to be where a difference from the recording is expected. */
+  /** Whether a port is open; if a difference from the recording is expected, waits until it is. */
   private async opens(port: number): Promise<boolean> {
     for (const endMs = Date.now() + PATIENCE_MS; this.untilFirst && Date.now() < endMs; ) {
       if (await accepts(port)) return true;
@@ -243,7 +243,7 @@ class ProcessPlayer {
       RUNTIME_ROOT: this.folder,
       RUNTIME_SUBDIRECTORY: 'ratelimit',
       RUNTIME_WATCH_ROOT: 'false',
-      STORE_TIMEOUT: '2s', // no case is about it, and the machine may be busy
+      STORE_TIMEOUT: '2s', // no case tests it, and the machine may be busy
       OVERLOAD_LAG: '0',
       EXPIRATION_JITTER_MAX_SECONDS: '0',
       LOG_LEVEL: 'WARN',
@@ -256,7 +256,7 @@ class ProcessPlayer {
     };
   }
 
-  /** The text with ports and window starts in place of what stands for them. */
+  /** The text with its placeholders replaced by ports and window starts. */
   private filled(text: string): string {
     return text
       .replaceAll(/\{(\w+)_PORT\}/g, (token, name) => String(this.ports[name] ?? token))
@@ -288,12 +288,12 @@ class ProcessPlayer {
     return expect ? this.compare(expect, came) : [];
   }
 
-  /** What a call comes to, or the status of its failure. */
+  /** The result of a call, or the status of its failure. */
   private async orStatus(call: () => Promise<unknown>): Promise<unknown> {
     try {
       return await call();
     } catch (error) {
-      const { code, details } = error as ServiceError; // of gRPC
+      const { code, details } = error as ServiceError; // a gRPC error
       return { grpc_status: code, grpc_message: details };
     }
   }
@@ -412,7 +412,7 @@ class ProcessPlayer {
       return { outcome: after.success > before.success ? 'loaded' : 'nothing' };
     });
     if (differences.length > 0 || error === undefined) return differences;
-    // the page may arrive before the line that was logged after it was counted
+    // the page may arrive before the log line, which is written after the error is counted
     const missing = await this.eventually({ found: true }, () => ({ found: this.said(error) }));
     return missing.length === 0 ? [] : [`wanted the error '${error}', came ${this.process?.output().slice(-2_000)}`];
   }
@@ -425,8 +425,8 @@ class ProcessPlayer {
   }
 
   /**
-   * Whether the log has a message of this file: `sub.f.yaml: text`. Ours name the file by its whole path, `…/sub/f.yaml`, so that it can be opened, then
-   * line and path.
+   * Whether the log has a message about this file: `sub.f.yaml: text`. Ours have the file's full path, `…/sub/f.yaml`,
+   * so that it can be opened, then line and path.
    */
   private said(text: string): boolean {
     const [, file = '', message = ''] = /^(?:([^ ']+): )?(.*)$/s.exec(text) ?? [];
@@ -440,14 +440,14 @@ class ProcessPlayer {
   }
 
   private async snapshot({ version = '', resources = [], expect }: Step): Promise<readonly string[]> {
-    const verdict = await this.controlPlane?.serve(version, resources as readonly Resource[]); // as the recording has them
+    const verdict = await this.controlPlane?.serve(version, resources as readonly Resource[]); // from the recording
     if (!verdict || !('nack' in verdict) || !expect || !('nack' in expect)) return this.compare(expect, verdict);
-    const nack = expect.nack === '{any}' ? '{any}' : `{contains:${expect.nack}}`; // ours may tell more
+    const nack = expect.nack === '{any}' ? '{any}' : `{contains:${expect.nack}}`; // ours may have more details
     return this.compare({ ...expect, nack }, verdict);
   }
 
   private async exit({ expect, within_ms = 10_000 }: Step): Promise<readonly string[]> {
-    const limitMs = this.untilFirst ? within_ms : Math.max(within_ms, START_TIMEOUT_MS); // the recorded time is of an idle machine
+    const limitMs = this.untilFirst ? within_ms : Math.max(within_ms, START_TIMEOUT_MS); // the recorded time is that of an idle machine
     const ended = await Promise.race([this.process?.exited, sleep(limitMs, undefined, { ref: false })]);
     const { code } = (expect ?? {}) as { readonly code?: number };
     if (!ended) return ['it goes on'];
@@ -464,7 +464,7 @@ class ProcessPlayer {
     }
   }
 
-  /** Reads find nothing, the first `incr` neither, `add` comes too late, later ones count 1. */
+  /** A memcached for which reads and the first `incr` find nothing, `add` comes too late, and later `incr` return 1. */
   private async startFake(): Promise<number> {
     let increments = 0;
     const server: Server = createServer((socket) => {
@@ -492,7 +492,7 @@ class ProcessPlayer {
   private async eventually(wanted: unknown, get: () => unknown): Promise<readonly string[]> {
     const endMs = Date.now() + (this.untilFirst ? SHORT_PATIENCE_MS : PATIENCE_MS);
     if (wanted === undefined) return [];
-    if (this.untilFirst || JSON.stringify(wanted) === '{}') await sleep(SETTLE_MS); // what should differ may look right at first
+    if (this.untilFirst || JSON.stringify(wanted) === '{}') await sleep(SETTLE_MS); // an expected difference may appear only after a while
     for (;;) {
       const differences = this.compare(wanted, await get());
       if (differences.length === 0 || Date.now() > endMs) return differences;
@@ -506,12 +506,15 @@ class ProcessPlayer {
     const nowMs = Date.now();
     const earliestMs = Math.max(this.startedMs - 1_000, nowMs - PATIENCE_MS);
     const seconds = Array.from({ length: Math.ceil((nowMs - earliestMs) / 1_000) + 1 }, (_, at) => nowMs - at * 1_000);
-    const isSame = seconds.some((atMs) => matches(withOwnCode(filled, came), came, atMs)); // it may have been decided in any
+    const isSame = seconds.some((atMs) => matches(withOwnCode(filled, came), came, atMs)); // it may have been decided in any of these seconds
     return isSame ? [] : [differ(filled, came)];
   }
 }
 
-/** The wanted answer, where it is UNKNOWN with the code that came, if that is one of ours; without a message where none was recorded. */
+/**
+ * The expected answer, with UNKNOWN replaced by the actual code if it is one of ours, and without an unrecorded
+ * message.
+ */
 function withOwnCode(wanted: unknown, came: unknown): unknown {
   if (typeof wanted !== 'object' || wanted === null || !('grpc_status' in wanted)) return wanted;
   const { grpc_status, grpc_message } = came as { readonly grpc_status?: number; readonly grpc_message?: string };
@@ -524,17 +527,17 @@ const differ = (wanted: unknown, came: unknown): string =>
 
 const startOf = (unit: Unit, nowMs: number): number => nowMs - (nowMs % unitMs[unit]);
 
-/** Numbers beyond 2^53 go as text, so that none is rounded. */
+/** Numbers beyond 2^53 are sent as text, to avoid rounding. */
 function exactWire(asked: RecordedRequest): WireRequest {
   const wire = toWire(asked);
   const descriptors = wire.descriptors.map((descriptor, at) => {
     const hits = asked.descriptors?.[at]?.hits_addend;
-    return hits === undefined ? descriptor : { ...descriptor, hits_addend: { value: hits as number } }; // text is fine, too
+    return hits === undefined ? descriptor : { ...descriptor, hits_addend: { value: hits as number } }; // the encoder also accepts text
   });
   return { ...wire, descriptors };
 }
 
-/** A line of StatsD: its name with tags behind it, sorted, kind and value. */
+/** Parses a line of StatsD: its name with sorted tags, its kind and its value. */
 function parseLine(line: string) {
   const [, name, value, kind, tags] = /^(.*):(-?[\d.]+)\|(\w+)(?:\|#(.*))?$/.exec(line) ?? [];
   if (name === undefined || kind === undefined) return undefined;
@@ -542,7 +545,7 @@ function parseLine(line: string) {
   return { name: `${name}${suffix}`, kind, value: Number(value) };
 }
 
-/** What a server on this port says to a line. */
+/** The reply of a server on this port to a line. */
 async function ask(port: number, line: string): Promise<string> {
   const { connect } = await import('node:net');
   const socket = connect(port, '127.0.0.1');

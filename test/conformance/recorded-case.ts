@@ -7,9 +7,9 @@ export interface RecordedCase {
   readonly name: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly files?: Readonly<Record<string, string>>;
-  /** The smallest unit of time in play. */
+  /** The smallest unit of time in the case. */
   readonly unit?: Unit;
-  /** The ports need not open. */
+  /** The ports need not become ready. */
   readonly no_wait?: boolean;
   readonly memcached?: boolean;
   readonly fake_memcached?: boolean;
@@ -17,7 +17,7 @@ export interface RecordedCase {
   readonly steps: readonly Step[];
 }
 
-/** One action of a case; which fields it has depends on `do`. */
+/** One action of a case; its fields depend on `do`. */
 export interface Step {
   readonly do: string;
   readonly request?: RecordedRequest;
@@ -57,7 +57,7 @@ export interface RecordedRequest {
   }[];
 }
 
-/** Equal, as far as the tokens in what is wanted leave it open. */
+/** Whether the answer equals the expected one, whose tokens match various values. */
 export function matches(wanted: unknown, came: unknown, nowMs: number): boolean {
   if (typeof wanted === 'string') {
     if (wanted === '{any}') return came !== undefined;
@@ -93,7 +93,7 @@ export function toWire({ domain = '', descriptors = [], hits_addend = 0 }: Recor
 const unitNumber = (unit: keyof typeof unitNumbers | number = 0): number =>
   typeof unit === 'number' ? unit : unitNumbers[unit];
 
-/** The answer in the recording's own shape: absent for what is unset, a name for a number. */
+/** The answer in the form of the recording: without unset fields, and with names for numbers. */
 export function fromWire({ overall_code, statuses, response_headers_to_add, dynamic_metadata }: WireResponse): unknown {
   return {
     overall_code: nameOf(codeNumbers, overall_code),

@@ -24,7 +24,7 @@ import { ledgerOf } from '../helpers/ledger.ts';
 import { until } from '../helpers/until.ts';
 import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
 
-/** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
+/** Kinds of steps that need a whole process, which other tests cover, or Redis with the other service's keys. */
 const notPlayedHere = new Set([
   ...['xds', 'xds_first', 'xds_drop'],
   ...[
@@ -42,11 +42,11 @@ const notPlayedHere = new Set([
   ...['redis', 'memcached', 'fake_seen', 'wait_ready'],
 ]);
 
-/** Whether there is anything in the case that can be played here, on a store that is no memcached. */
+/** Whether the case has steps that can be played here, on a store other than memcached. */
 export const isPlayable = ({ steps, memcached, fake_memcached }: RecordedCase): boolean =>
   !memcached && !fake_memcached && steps.some((step) => !notPlayedHere.has(step.do));
 
-/** Plays a case and says what came out differently, a text each. */
+/** Plays a case. @returns the differences, a text for each */
 export async function run(
   recorded: RecordedCase,
   configs: Readonly<Record<string, string>>,
@@ -81,7 +81,7 @@ class Player {
   private readonly service: RlsService;
   private readonly settings: ReturnType<typeof readValues>;
   private inForce: LoadedRules | undefined;
-  /** Counters that were flushed are other counters from then on. */
+  /** The number of flushes, which is part of counter names, so that a flush gives new counters. */
   private flushes = 0;
 
   constructor(
@@ -112,12 +112,12 @@ class Player {
     rmSync(this.folder, { recursive: true });
   }
 
-  /** What is remembered of refusals is forgotten when the first message of other instances arrives. */
+  /** Waits for messages between instances: when the first arrives, cached refusals are dropped. */
   async untilLive(): Promise<void> {
     const invalidations = this.ledger.refusals && this.store.invalidations?.(NOBODY);
     if (!invalidations) return;
     await until('messages between instances arrive', () => invalidations.isLive());
-    this.clock.advance(1); // what is learnt at that very moment is not certain
+    this.clock.advance(1); // refusals learnt at the same moment would be uncertain
   }
 
   async play(step: Step): Promise<readonly string[]> {
@@ -228,7 +228,7 @@ class Player {
 
   private compareStatistics({ expect, prefix: asked, gauges, timers }: Step): readonly string[] {
     const prefix = 'ratelimit.service.rate_limit.';
-    if ((asked ?? prefix) !== prefix || gauges || timers) return []; // of the process as a whole
+    if ((asked ?? prefix) !== prefix || gauges || timers) return []; // these concern a whole process
     const came: Record<string, number> = {};
     for (const { domain, rule, ...counts } of this.statistics.rules()) {
       const named = { total_hits: counts.totalHits, within_limit: counts.withinLimit, near_limit: counts.nearLimit };
@@ -242,7 +242,7 @@ class Player {
     return this.differences(ours, came);
   }
 
-  /** What the recording wrote into Redis under the other service's keys, as hits on our own counters. */
+  /** Applies the recording's writes under the other service's keys in Redis as hits on our own counters. */
   private async seed([command, key, value]: readonly string[]): Promise<readonly string[]> {
     if (command === 'FLUSHALL') this.flushes++;
     const [, domain, name = '', text = ''] = /^([^_]+)_([^_]+)_([^_]+)_\{start:/.exec(key ?? '') ?? [];

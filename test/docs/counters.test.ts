@@ -4,7 +4,7 @@ import { slotBytes } from '../../src/backends/memory/counter-slots.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/counters.md'), 'utf8');
 
-/** A figure of its tables. */
+/** A figure in the page's tables. */
 const bytesOf = (part: string): number => Number(new RegExp(`^\\| ${part} \\| (\\d+)`, 'm').exec(page)?.[1]);
 
 test('docs/counters.md has the costs of a counter that the store charges', () => {

@@ -7,7 +7,7 @@ import { sideLimits } from '../../src/transport/side-limits.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/http2.md'), 'utf8');
 
-/** What the page calls each limit. */
+/** The page's name for each limit. */
 const names: Readonly<Record<keyof Http2Limits | 'frame', string>> = {
   maxConcurrentStreams: 'open streams',
   frame: 'frame size',
@@ -29,7 +29,7 @@ function figureOf(text: string): number {
   return Number(digits.replaceAll(',', '')) * (factors[unit] ?? Number.NaN);
 }
 
-/** The rows of the table below this title: what is in the first two columns. */
+/** The first two columns of the table below this title. */
 function rowsBelow(title: string): readonly (readonly [string, string])[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(`${title}\n`)) ?? '';
   return Array.from(
@@ -43,7 +43,7 @@ test('docs/http2.md lists every limit with its value', () => {
     .slice(2) // the head of the table
     .map(([name, figure]) => [name, figureOf(figure)] as const);
   const inForce = Object.entries({ ...defaultLimits, frame: DEFAULT_MAX_FRAME_SIZE }).map(
-    ([key, figure]) => [names[key as keyof typeof names], figure] as const, // a key of what is spread
+    ([key, figure]) => [names[key as keyof typeof names], figure] as const, // a key of the object above
   );
   expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(inForce));
 });

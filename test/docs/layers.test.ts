@@ -21,7 +21,7 @@ beforeAll(async () => {
   envoy = await startEnvoy(weir.grpcPort, (config) =>
     config.replace(/^ {4}- name: connections\n.*?(?=\n\n)/ms, listener.trimEnd().replace(/^/gm, '    ')),
   );
-  await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has found Weir
+  await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has connected to Weir
 });
 
 afterAll(async () => {
@@ -43,7 +43,7 @@ test('a client that opens a connection for every request is soon disconnected', 
   expect([...new Set(ends)].sort()).toEqual([200, 'closed']);
 });
 
-/** The status of one request on a connection of its own, or that it was closed instead. */
+/** The status of one request on a new connection, or that the connection was closed instead. */
 function onOwnConnection(port: number): Promise<number | 'closed'> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: '127.0.0.1', port, agent: false, localAddress: '127.0.0.2' }, (answer) => {

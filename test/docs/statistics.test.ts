@@ -17,7 +17,7 @@ import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/statistics.md'), 'utf8');
 
-/** The first two columns of the tables below this title, up to the next one, in order of their names. */
+/** The first two columns of the tables below this title, up to the next title, sorted by name. */
 function tableBelow(title: string): readonly (readonly [name: string, kind: string])[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(`${title}\n`));
   if (section === undefined) throw new Error(`expected a section '${title}'`);
@@ -33,7 +33,7 @@ const cache = { counts: { lookups: 9, hits: 9, expired: 9, evicted: 9, overwritt
 
 const reserved = { reserved: 9, charged: 8, overrun: 7, held: 6, open: 5, oldestMs: 4 };
 
-/** Statistics of which nothing is 0, of a rule `<key>` in a domain `<domain>` and a method `<method>`. */
+/** Statistics without zeros, for a rule `<key>` in a domain `<domain>` and a method `<method>`. */
 function everything(): Statistics {
   const statistics = createStatistics(0.8);
   const verdicts = [
@@ -57,7 +57,7 @@ function everything(): Statistics {
   return statistics;
 }
 
-/** As the page writes it. */
+/** A name as the page writes it. */
 const withPlaceholders = (name: string): string =>
   name
     .replace('ratelimit.service.rate_limit.d.k.', 'ratelimit.service.rate_limit.<key>.')
@@ -73,7 +73,7 @@ test('docs/statistics.md names every statistic of StatsD', async () => {
   expect(tableBelow('StatsD, DogStatsD and `/stats`')).toEqual(sorted(named));
 });
 
-/** The metrics of a text for Prometheus but for those of the process. */
+/** The metrics of an exposition, except those of the process. */
 const metricsIn = (text: string) =>
   sorted(
     [...parseExposition(text)]
@@ -141,7 +141,7 @@ test('docs/statistics.md names every metric of a candidate', async () => {
   };
   const ask = async () => [{ process: 'this process', reply: { kind: 'candidate', report } }];
   const facts = { state: 'on', hash: 'abc' };
-  const text = await candidateMetrics({ ask, candidate: { facts } } as never, 'text'); // all that it reads
+  const text = await candidateMetrics({ ask, candidate: { facts } } as never, 'text'); // the only properties that it reads
   expect(metricsIn(text)).toEqual(tableBelow('Candidate'));
   expect(text).toContain('weir_candidate_decisions_total{rule="d.k",live="ok",candidate="ok"} 2\n');
   const off = await candidateMetrics({ ask, candidate: { facts: { state: 'off' } } } as never, 'text');

@@ -7,21 +7,21 @@ import { envoy as envoyBinary } from '../helpers/tools.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples', import.meta.url));
 
-/** The environment of a program: where it finds the others. */
+/** The environment of a program: the addresses of the others. */
 export type Env = Readonly<Record<string, string>>;
 
-/** An example, whose programs run with Node as its README says. */
+/** An example, whose programs run with Node as in its README. */
 export interface Example {
   readonly rules: string;
-  /** Starts a program; ready when it has printed this. */
+  /** Starts a program, which is ready when it has printed this. */
   run(
     program: string,
     options: { readonly args?: readonly string[]; readonly env: Env; readonly ready: string },
   ): Promise<Running>;
   /**
-   * Starts Envoy with its envoy.yaml on free ports; ready when it accepts connections on the one that it has for clients.
+   * Starts Envoy with the example's envoy.yaml on free ports; ready when it accepts connections of clients.
    *
-   * @param ports  of the other programs, by their ports in envoy.yaml
+   * @param ports  ports of the other programs, by their ports in envoy.yaml
    */
   startEnvoy(ports: ReadonlyMap<number, number>): Promise<Running & { readonly port: number }>;
 }
@@ -45,7 +45,7 @@ export async function openExample(name: string): Promise<Example> {
       const text = await readFile(join(folder, 'envoy.yaml'), 'utf8');
       const config = text
         .replaceAll(/(?<=port_value: )\d+/g, (written) => String(portFor.get(Number(written))))
-        .replace('timeout: 0.25s', 'timeout: 5s'); // the machine has more to do than the test
+        .replace('timeout: 0.25s', 'timeout: 5s'); // the machine may be busy
       const aside = await mkdtemp(join(tmpdir(), 'envoy-'));
       const path = join(aside, 'envoy.yaml');
       await writeFile(path, config);

@@ -1,6 +1,9 @@
 import fc from '../helpers/property.ts';
 
-/** One change of a text: what stands at `at` (0 to 1 of its length), `length` characters of it, becomes `by`, or what stands elsewhere. */
+/**
+ * One change of a text: `length` characters at `at` (a fraction of the text's length) are replaced by `by`, or by
+ * another part of it.
+ */
 interface Mutation {
   readonly at: number;
   readonly length: number;
@@ -21,9 +24,9 @@ const anyMutation = (pieces: readonly string[]): fc.Arbitrary<Mutation> =>
   });
 
 /**
- * Texts that are nearly right: one of those given, changed in a few places.
+ * Nearly valid texts: one of `texts` with a few changes.
  *
- * @param pieces  what means something in the language, and is put in
+ * @param pieces  texts with a meaning in the language, which are inserted
  */
 export const anyMutated = (texts: readonly string[], pieces: readonly string[]): fc.Arbitrary<string> =>
   fc

@@ -2,7 +2,7 @@ import { CONFIG_TYPE_URL, configMessage, type WireConfig } from '../../src/xds/p
 import { checkResources } from '../../src/xds/resources.ts';
 import fc from '../helpers/property.ts';
 
-const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs takes what is not there for a default
+const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs uses defaults for absent fields
 
 const right = encoded({
   name: 'r',
@@ -18,7 +18,7 @@ const right = encoded({
   ],
 });
 
-/** Any octets give rules, or problems. */
+/** Any octets result in rules or in problems. */
 function expectTold(value: Uint8Array): void {
   const resources = [{ type_url: CONFIG_TYPE_URL, value: Buffer.from(value) }];
   const checked = checkResources({ type_url: CONFIG_TYPE_URL, resources }, { mergeDomains: false });
@@ -54,7 +54,7 @@ test('random octets are loaded or refused', () => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), expectTold), { numRuns: 5_000 });
 });
 
-/** A message in itself, so deep: its field of descriptors is number 3. */
+/** A message nested in itself, in the field of descriptors, number 3. */
 function nested(levels: number): Buffer {
   let bytes = Buffer.from([0x0a, 1, 0x6b]);
   for (let level = 0; level < levels; level++) {

@@ -52,7 +52,7 @@ function positive(option: string, written: string): number {
   throw new Error(`${option} must be a number above 0, got '${written}'`);
 }
 
-/** The test files that take their random values from the helper which sets the seed. */
+/** The test files that use the helper which sets the seed of random values. */
 function propertyTests(): readonly string[] {
   const all = readdirSync(join(PROJECT, 'test'), { recursive: true, encoding: 'utf8' });
   return all

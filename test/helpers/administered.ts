@@ -10,7 +10,7 @@ export interface Administered {
   readonly weir: Weir;
   /** Calls the admin API. */
   call(method: string, path: string, body?: object): Promise<AdminAnswer>;
-  /** The status of /json. */
+  /** Sends a request to /json. @returns the HTTP status */
   ask(request: object): Promise<number>;
   stop(): Promise<void>;
 }
@@ -20,7 +20,7 @@ export interface AdminAnswer {
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
-/** @param env  what it sees besides the token */
+/** @param env  environment variables of the service besides the token */
 export async function startAdministered(
   rules: string,
   env: Readonly<Record<string, string>> = {},

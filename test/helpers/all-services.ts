@@ -15,11 +15,11 @@ import { ledgerOf } from './ledger.ts';
 export interface StoreBounds {
   readonly counterBytes: number;
   readonly shareBytes: number;
-  /** Of each proxy. */
+  /** For each proxy. */
   readonly maxBuckets: number;
 }
 
-/** The services beside decisions: rules, slots, reservations, Kuadrant's and quotas, on counters and shares in memory. */
+/** The gRPC services besides `ShouldRateLimit`, with counters and shares in memory. */
 export function allServices(
   rules: RuleTree,
   { counterBytes, shareBytes, maxBuckets }: StoreBounds,

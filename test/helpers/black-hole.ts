@@ -3,22 +3,22 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Stoppable } from './stoppable.ts';
 
-/** A network that loses every packet to a server: nothing on it is answered, and nothing is refused. */
+/** A network that drops every packet to a server: connections get neither an answer nor a reset. */
 export interface BlackHole {
-  /** The network is back. */
+  /** Makes the server reachable again. */
   end(): void;
 }
 
 const POLL_MS = 20;
-/** Enough for the longest queue that a server of the tests has. */
+/** Enough to fill the longest accept queue of a test server. */
 const MAX_FILLERS = 4_096;
 const BATCH = 32;
-/** What /proc/net/tcp says of a connection whose first packet has had no answer. */
+/** The state in /proc/net/tcp of a connection whose SYN is unanswered. */
 const SYN_SENT = '02';
 
 /**
- * Makes a server of 127.0.0.1 unreachable. It is stopped, so that open connections stay silent, and its queue of connections to accept
- * is filled, so that the kernel drops the first packet of every further one, as a network does that is down.
+ * Makes a server on 127.0.0.1 unreachable: stops its process, so that open connections stay silent, and fills its
+ * accept queue, so that the kernel drops the SYN of every further connection, as a network outage would.
  */
 export async function startBlackHole(
   server: Pick<Stoppable, 'pause' | 'resume'> & { readonly port: number },
@@ -38,7 +38,7 @@ export async function startBlackHole(
   };
 }
 
-/** Whether a connection to the port is being opened: on one machine, an answer would have come at once. */
+/** Whether a connection to the port has an unanswered SYN: on the same machine, an answer would arrive at once. */
 const hasUnanswered = (port: number): boolean =>
   readFileSync('/proc/net/tcp', 'utf8')
     .split('\n')

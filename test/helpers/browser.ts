@@ -7,9 +7,9 @@ import { chromium } from './tools.ts';
 /** Chromium, driven by a test. */
 export interface TestBrowser {
   readonly browser: Browser;
-  /** Opens a page in a context of its own; what goes wrong in it is added to `problems`. */
+  /** Opens a page in a new context; its errors are added to `problems`. */
   open(options?: BrowserContextOptions): Promise<Page>;
-  /** Errors of scripts, violations of the policy, and requests to other hosts. */
+  /** Script errors, violations of the Content-Security-Policy, and requests to other hosts. */
   readonly problems: string[];
   close(): Promise<void>;
 }
@@ -22,7 +22,7 @@ export async function startBrowser(): Promise<TestBrowser> {
     problems,
     async open(options = {}) {
       const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
-      context.setDefaultTimeout(20_000); // the machine has more to do than this test
+      context.setDefaultTimeout(20_000); // the machine may be busy
       const page = await context.newPage();
       watch(page, problems);
       return page;
@@ -31,7 +31,7 @@ export async function startBrowser(): Promise<TestBrowser> {
   };
 }
 
-/** Adds what goes wrong in a page to a list. Answers of 4xx and lost connections are part of tests. */
+/** Adds the errors of a page to a list, except 4xx responses and lost connections, which tests cause on purpose. */
 export function watch(page: Page, problems: string[]): void {
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {
@@ -60,7 +60,7 @@ interface AxeResult {
   readonly nodes: readonly { readonly html: string }[];
 }
 
-/** What axe-core finds wrong with a page: `color-contrast: …: <a …>`. */
+/** The violations that axe-core reports for a page: `color-contrast: …: <a …>`. */
 export async function accessibilityViolations(page: Page): Promise<readonly string[]> {
   await page.evaluate(axeSource());
   const violations = (await page.evaluate('axe.run().then(({ violations }) => violations)')) as readonly AxeResult[]; // as axe-core documents it
@@ -69,6 +69,6 @@ export async function accessibilityViolations(page: Page): Promise<readonly stri
   );
 }
 
-/** How much wider than its window a page is, in px. */
+/** By how many px a page is wider than its window. */
 export const overflowOf = (page: Page): Promise<number> =>
   page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');

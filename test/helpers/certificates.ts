@@ -2,7 +2,7 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import forge, { type pki as Pki } from 'node-forge';
 
-const { md, pki } = forge; // CommonJS: where modules are Node's own, it has no named exports
+const { md, pki } = forge; // CommonJS: no named exports under Node's own module loader
 
 /** A certificate and its key, in PEM. */
 export interface Certificate {
@@ -10,19 +10,19 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A certificate authority of a test's own. */
+/** A certificate authority for a test. */
 export interface Authority extends Certificate {
-  /** Issues a certificate, good for servers and clients, that names these DNS names and addresses; the first is its common name. */
+  /** Issues a certificate for servers and clients with these DNS names and addresses; the first is its common name. */
   issue(...names: readonly string[]): Certificate;
-  /** One that was good until an hour ago. */
+  /** Issues one that expired an hour ago. */
   issueExpired(...names: readonly string[]): Certificate;
-  /** One that is good for so long from now. */
+  /** Issues one that is valid for this long from now. */
   issueFor(validMs: number, ...names: readonly string[]): Certificate;
 }
 
-let serial = Date.now(); // no two certificates of one authority may have the same
+let serial = Date.now(); // must be unique within an authority
 
-/** Makes an authority; each call another one, which does not know the certificates of the others. */
+/** Creates a new authority with each call; authorities do not trust each other's certificates. */
 export function createAuthority(name = 'Test authority'): Authority {
   const keys = pki.rsa.generateKeyPair(2048);
   const subject = [{ name: 'commonName', value: `${name} ${serial}` }];
@@ -56,7 +56,7 @@ export function createAuthority(name = 'Test authority'): Authority {
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Writes `<name>.crt` and `<name>.key` into a folder, each in one step, and says where they are. */
+/** Writes `<name>.crt` and `<name>.key` into a folder, each atomically. @returns their paths */
 export function writeCertificate(folder: string, name: string, { cert, key }: Certificate) {
   mkdirSync(folder, { recursive: true });
   const write = (ending: string, text: string): string => {
@@ -71,7 +71,7 @@ export function writeCertificate(folder: string, name: string, { cert, key }: Ce
 function newCertificate(publicKey: Pki.PublicKey, subject: Pki.CertificateField[], validMs = DAY_MS): Pki.Certificate {
   const certificate = pki.createCertificate();
   certificate.publicKey = publicKey;
-  certificate.serialNumber = `1${(serial++).toString(16).padStart(15, '0')}`; // DER takes no zeros in front
+  certificate.serialNumber = `1${(serial++).toString(16).padStart(15, '0')}`; // DER allows no leading zeros
   certificate.validity.notBefore = new Date(Date.now() - DAY_MS);
   certificate.validity.notAfter = new Date(Date.now() + validMs);
   certificate.setSubject(subject);

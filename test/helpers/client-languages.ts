@@ -19,13 +19,13 @@ export async function xdsProtos(): Promise<string> {
   return folder;
 }
 
-/** Whether this machine can compile and run Java, with what Maven fetches. */
+/** Whether this machine can compile and run Java and has Maven to fetch dependencies. */
 export const hasJava = (): boolean =>
   ['javac', 'java', 'mvn'].every(
     (program) => spawnSync(program, ['-version'], { stdio: 'ignore' }).error === undefined,
   );
 
-/** The class path of these dependencies, written as in a pom.xml, and of what they depend on. */
+/** The class path of these dependencies, written as in a pom.xml, and of their own dependencies. */
 export async function mavenClasspath(dependencies: string): Promise<string> {
   const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>

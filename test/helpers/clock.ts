@@ -1,12 +1,12 @@
 import type { Clock } from '../../src/clock.ts';
 
-/** A clock that stands still until it is moved, in either direction. */
+/** A clock that a test moves, forward or back; otherwise it stands still. */
 export interface FakeClock extends Clock {
   advance(ms: number): void;
   set(nowMs: number): void;
 }
 
-/** @param nowMs  where it stands at first; the default lies 20 s into a minute and 800 s into an hour */
+/** @param nowMs  the initial time; the default is 20 s into a minute and 800 s into an hour */
 export const fakeClock = (nowMs = 1_700_000_000_000): FakeClock =>
   Object.assign(() => nowMs, {
     advance: (ms: number) => {

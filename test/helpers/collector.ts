@@ -18,7 +18,7 @@ export interface ReceivedSpan {
   readonly resource: Readonly<Record<string, string>>;
 }
 
-/** An OpenTelemetry collector of a test's own. */
+/** An OpenTelemetry collector for a test. */
 export interface Collector {
   /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly endpoint: string;
@@ -53,8 +53,8 @@ const definition = loadSync(fileURLToPath(new URL('otlp.proto', import.meta.url)
   defaults: true,
   oneofs: true,
 });
-const service = definition['opentelemetry.proto.collector.trace.v1.TraceService'] as ServiceDefinition; // a service in the file
-const method = service.Export as MethodDefinition<ExportRequest, object>; // by the file's own types
+const service = definition['opentelemetry.proto.collector.trace.v1.TraceService'] as ServiceDefinition; // the file defines this service
+const method = service.Export as MethodDefinition<ExportRequest, object>; // the types that the file defines
 
 const values = (attributes: readonly Attribute[]): Readonly<Record<string, string>> =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, value.text ?? value.integer ?? '']));
@@ -76,7 +76,7 @@ const received = ({ resource_spans }: ExportRequest): readonly ReceivedSpan[] =>
       })),
   );
 
-/** Collects what is sent to `/v1/traces` over HTTP, in protobuf. */
+/** Collects spans sent to `/v1/traces` over HTTP, in protobuf. */
 export async function startHttpCollector(): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   const server = createServer(async (request, response) => {
@@ -86,7 +86,7 @@ export async function startHttpCollector(): Promise<Collector> {
     response.writeHead(isTraces ? 200 : 404, { 'content-type': 'application/x-protobuf' }).end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo; // of TCP, since it listens on a port
+  const { port } = server.address() as AddressInfo; // it listens on a TCP port
   return {
     endpoint: `http://127.0.0.1:${port}`,
     spans,
@@ -98,7 +98,7 @@ export async function startHttpCollector(): Promise<Collector> {
   };
 }
 
-/** Collects what is sent over gRPC. */
+/** Collects spans sent over gRPC. */
 export async function startGrpcCollector(): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   const server = new Server();

@@ -4,7 +4,7 @@ import type { RedisAddress } from '../../src/backends/redis/address.ts';
 import { connect, type RedisConnectOptions } from '../../src/backends/redis/connect.ts';
 import type { Redis } from './redis.ts';
 
-/** What goes with an address where nothing else is said. */
+/** Default options besides the address. */
 export const ordinary: Omit<RedisConnectOptions, 'address'> = {
   tls: undefined,
   sentinelCredentials: {},
@@ -12,7 +12,7 @@ export const ordinary: Omit<RedisConnectOptions, 'address'> = {
   startup: { initialMs: 50, maxMs: 500 },
 };
 
-/** The address of a test's server. */
+/** The address of a test server. */
 export const addressOf = ({ port }: Pick<Redis, 'port'>, database = 0): RedisAddress => ({
   kind: 'tcp',
   host: '127.0.0.1',
@@ -23,9 +23,9 @@ export const addressOf = ({ port }: Pick<Redis, 'port'>, database = 0): RedisAdd
 
 /** Opens a connection as the service does, without waiting for the server. */
 export const open = (server: Pick<Redis, 'port'>): Connection =>
-  connect({ ...ordinary, address: addressOf(server) }) as Connection; // to one server
+  connect({ ...ordinary, address: addressOf(server) }) as Connection; // an address of one server opens a Connection
 
-/** Opens a connection that commands can be sent on, which waits for their replies as long as it takes: on a busy machine, longer than the service does. */
+/** Opens a connection that is ready for commands. Unlike the service's, it waits for replies without a timeout. */
 export async function openReady(server: Pick<Redis, 'port'>): Promise<Connection> {
   const connection = open(server);
   await once(connection, 'ready');

@@ -3,11 +3,11 @@ import type { Weir } from './weir.ts';
 
 export const TOKEN = 'a secret of operators';
 
-/** The address of a view. */
+/** The URL of a view. */
 export const viewAt = ({ debugPort }: Pick<Weir, 'debugPort'>, view = ''): string =>
   `http://localhost:${debugPort}/console/#/${view}`;
 
-/** The address of a view for one descriptor. */
+/** The URL of a view for one descriptor. */
 export const forKey = (view: string, domain: string, pairs: readonly (readonly [string, string])[]): string =>
   `${view}?${new URLSearchParams({ domain, pairs: JSON.stringify(pairs) })}`;
 
@@ -18,7 +18,7 @@ export async function signIn(page: Page, weir: Pick<Weir, 'debugPort'>): Promise
   await page.getByText('admin (operate)').waitFor();
 }
 
-/** Sends one request, by `/json`; its status. */
+/** Sends one request to `/json`. @returns the HTTP status */
 export async function send(
   { httpPort }: Pick<Weir, 'httpPort'>,
   domain: string,

@@ -1,10 +1,10 @@
 /**
- * Loaded before the program (`node --require`): counts how often each timer fires, and prints these counts as a line of JSON for each
- * SIGUSR2, by milliseconds and the place in the code that has set the timer.
+ * Preloaded with `node --require`: counts how often each timer fires. On SIGUSR2, prints the counts as a line of JSON,
+ * by the timer's milliseconds and the line of code that set it.
  */
 const fired = {};
 
-/** The first line of the stack that is not of this file. */
+/** The first line of the stack outside this file. */
 function placeOf({ stack = '' }) {
   const line = stack.split('\n').find((one) => one.startsWith('    at ') && !one.includes(__filename));
   return (line ?? '').trim();

@@ -5,7 +5,7 @@ import { freePort } from './process.ts';
 /** A TCP proxy on 127.0.0.1 that breaks connections on command. */
 export interface CuttingProxy {
   readonly port: number;
-  /** Breaks each connection that is open now in the middle of what the server says on it next. */
+  /** Breaks each open connection in the middle of the server's next data. */
   cut(): void;
   close(): Promise<void>;
 }

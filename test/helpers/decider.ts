@@ -5,7 +5,7 @@ import type { RuleTree } from '../../src/rules/tree.ts';
 import { fakeClock } from './clock.ts';
 import { ledgerOf } from './ledger.ts';
 
-/** What decides by these rules, on counters in memory and a clock that stands still, in no mode: but for the changes. */
+/** A `Decider` for these rules, with counters in memory, a fake clock and no modes; `changes` override its defaults. */
 export const deciderOf = (rules: RuleTree, changes: Partial<Decider> = {}): Decider => ({
   rules: () => rules,
   ledger: ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 1_000 })),

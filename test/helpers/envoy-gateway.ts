@@ -11,10 +11,12 @@ export const POLICY = 'default/shop-limits';
 
 type Limit = NonNullable<Descriptor['rate_limit']>;
 
-/** A node that stands for a match of Envoy's: its value is its key. */
+/** The node of a match in Envoy: its value equals its key. */
 const matched = (key: string, more: Partial<Descriptor>): Descriptor => ({ key, value: key, ...more });
 
-/** What a rule of a BackendTrafficPolicy becomes below its route, by what the rule selects: a chain with the limit at its end. */
+/**
+ * The nodes of a BackendTrafficPolicy rule below its route, a chain that ends with the limit, by what the rule selects.
+ */
 export const selected = {
   'each value of a header': (limit: Limit): Descriptor => ({ key: 'rule-0-match-0', rate_limit: limit }),
   'one value of a header': (limit: Limit): Descriptor => matched('rule-0-match-0', { rate_limit: limit }),
@@ -44,7 +46,7 @@ export const selected = {
     matched('rule-0-match-0', { rate_limit: limit, shadow_mode: true }),
 } as const;
 
-/** The resource of a listener with one route, whose rules these are. */
+/** The resource of a listener whose one route has these rules. */
 export const listener = (...rules: readonly Descriptor[]): Resource => ({
   name: LISTENER,
   domain: LISTENER,
@@ -58,7 +60,10 @@ export const sharedPolicy = (rule: Descriptor): Resource => ({
   descriptors: [matched(`${POLICY}/rule/0`, { descriptors: [rule] })],
 });
 
-/** What Envoy AI Gateway makes of a QuotaPolicy: a tenant's own quota of a model, and the default of the rest. */
+/**
+ * The resource that Envoy AI Gateway makes of a QuotaPolicy: one tenant's quota for a model, and the default for
+ * others.
+ */
 export const quotaPolicy = (tenant: Limit, others: Limit): Resource => ({
   name: 'ai-gateway-quota',
   domain: 'ai-gateway-quota',

@@ -5,16 +5,16 @@ import { fileURLToPath } from 'node:url';
 import { accepts, freePort, type Running, start } from './process.ts';
 import { envoy as envoyBinary } from './tools.ts';
 
-/** Envoy, running on the configuration of a page, and where it accepts requests. */
+/** Envoy, running with the configuration of a page, and the port where it accepts requests. */
 export interface PageEnvoy {
   readonly envoy: Running;
   readonly port: number;
 }
 
 /**
- * Starts Envoy with the configuration that a page of `docs/` shows, on free ports; ready when it accepts connections.
+ * Starts Envoy with the configuration on a page of `docs/`, on free ports; ready when it accepts connections.
  *
- * @param edit  changes the configuration before that
+ * @param edit  changes the configuration before ports are replaced
  */
 export async function startPageEnvoy(
   page: string,
@@ -34,7 +34,7 @@ export async function startPageEnvoy(
   const path = join(folder, 'envoy.yaml');
   const edited = edit(config)
     .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
-    .replace('timeout: 0.25s', 'timeout: 5s'); // the machine has more to do than the test
+    .replace('timeout: 0.25s', 'timeout: 5s'); // the machine may be busy
   await writeFile(path, edited);
   const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2'];
   const envoy = await start(await envoyBinary(), args, { name: 'envoy' });

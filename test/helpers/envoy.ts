@@ -7,34 +7,34 @@ import { envoy as envoyBinary } from './tools.ts';
 
 const ENVOY_YAML = fileURLToPath(new URL('../../envoy.yaml', import.meta.url));
 
-/** Envoy, running on the project's envoy.yaml. */
+/** Envoy, running with the project's envoy.yaml. */
 export interface Envoy extends Pick<Running, 'waitFor'> {
-  /** One request through the listener that has this port in envoy.yaml, by this user where one is named. */
+  /** Sends one request through the listener with this port in envoy.yaml, as `user` if given. */
   get(listener: string, path: string, user?: string): Promise<Response>;
-  /** What its admin interface says: `/stats`, say. */
+  /** Reads a page of its admin interface, such as `/stats`. */
   admin(path: string): Promise<string>;
-  /** Where the listener accepts connections that has this port in envoy.yaml. */
+  /** The actual port of the listener with this port in envoy.yaml. */
   portOf(listener: string): number;
   stop(): Promise<void>;
 }
 
 /**
- * Starts Envoy with envoy.yaml on free ports, but it waits for Weir longer; ready when every listener accepts
+ * Starts Envoy with envoy.yaml, on free ports and with a longer timeout for Weir; ready when every listener accepts
  * connections.
  *
  * @param weirPort  the gRPC port of Weir
- * @param edit      changes envoy.yaml before that; a port that stands as `port_value: =1234` is taken as it is
+ * @param edit      changes envoy.yaml before ports are replaced; a port written `port_value: =1234` is kept
  */
 export async function startEnvoy(weirPort: number, edit = (config: string): string => config): Promise<Envoy> {
   const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
-  const portFor = new Map([['8081', weirPort]]); // the ports in envoy.yaml, and those they are replaced by
+  const portFor = new Map([['8081', weirPort]]); // from ports in envoy.yaml to their replacements
   for (const port of ['9901', '10000', '10001', '10002', '10003']) portFor.set(port, await freePort());
   const portOf = (port: string): number => {
     const free = portFor.get(port);
     if (free === undefined) throw new Error(`envoy.yaml has a port that this helper does not replace: ${port}`);
     return free;
   };
-  const patient = (config: string): string => config.replaceAll('timeout: 0.25s\n', 'timeout: 5s\n'); // the machine has more to do than the test
+  const patient = (config: string): string => config.replaceAll('timeout: 0.25s\n', 'timeout: 5s\n'); // the machine may be busy
   const config = patient(edit(await readFile(ENVOY_YAML, 'utf8')));
   const path = join(folder, 'envoy.yaml');
   await writeFile(

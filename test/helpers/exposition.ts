@@ -1,4 +1,4 @@
-/** A metric of a text for Prometheus: its type, and its samples by series, labels in the order of the text. */
+/** A metric of an exposition: its type, and its samples by series, with labels in the order of the text. */
 export interface ParsedMetric {
   readonly type: string;
   readonly samples: ReadonlyMap<string, number>;
@@ -21,9 +21,10 @@ export async function textOf(body: string | readonly Buffer[] | AsyncIterable<Bu
 }
 
 /**
- * Reads Prometheus' text format strictly: each metric once, with its type before its samples, each series once, no label twice.
+ * Parses Prometheus' text format strictly: each metric once, with its type before its samples, each series once, no
+ * duplicate label.
  *
- * @throws Error  naming the line that is wrong
+ * @throws Error  naming the invalid line
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 export function parseExposition(text: string): ReadonlyMap<string, ParsedMetric> {

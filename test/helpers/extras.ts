@@ -2,7 +2,7 @@ import { createResponseHeaders, type HeaderOptions } from '../../src/rls/headers
 import { createDynamicMetadata } from '../../src/rls/metadata.ts';
 import type { Extras } from '../../src/rls/service.ts';
 
-/** No header but `soft` for rules on whose soft part a request passed, and our own metadata: but for the changes. */
+/** Only our own metadata and the header `soft`, which names rules whose soft part admitted a request; or `changes`. */
 export const extrasOf = (changes: Partial<HeaderOptions> = {}, { ofRequest = false } = {}): Extras => ({
   headers: createResponseHeaders({ ...noHeaders, ...changes }),
   metadata: createDynamicMetadata({ ofRequest }),

@@ -1,4 +1,4 @@
-/** A promise that a test fulfils when it wants to. */
+/** A promise that a test resolves by hand. */
 export interface Gate {
   readonly passed: Promise<void>;
   open(): void;

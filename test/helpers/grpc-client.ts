@@ -13,14 +13,14 @@ import { decideBatch, shouldRateLimit } from '../../src/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import { healthMethods } from './health-methods.ts';
 
-/** A client of a gRPC server, on a connection of its own. */
+/** A client of a gRPC server, with its own connection. */
 export interface GrpcClient {
-  /** Asks for one hit of `user=alice` in the domain `demo`; rejects with the status where there is no answer. */
+  /** Requests one hit for `user=alice` in the domain `demo`; rejects with the status of a failed call. */
   ask(domain?: string, metadata?: Metadata): Promise<WireResponse>;
   send(request: WireRequest): Promise<WireResponse>;
-  /** Asks for decisions on several requests with one call. */
+  /** Requests decisions on several requests with one call. */
   decide(requests: readonly WireRequest[]): Promise<WireBatchResponse>;
-  /** Calls a method with an empty message, and takes whatever comes back. */
+  /** Calls a method with an empty message. @returns the bytes of the response */
   call(path: string): Promise<Buffer>;
   /** The health of `ratelimit`. */
   check(service?: string): Promise<object>;
@@ -65,7 +65,7 @@ export function createClient(target: string, channel: ChannelCredentials = crede
     watch: (service = 'ratelimit') =>
       client
         .makeServerStreamRequest(watch.path, watch.requestSerialize, watch.responseDeserialize, { service })
-        .on('error', () => {}), // it ends with its connection
+        .on('error', () => {}), // the stream fails when its connection closes
     close: () => client.close(),
   };
 }

@@ -5,10 +5,10 @@ import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-ser
 import { transports } from '../../src/transport/transports.ts';
 import { overloadOf } from './overload.ts';
 
-/** The transport that this run of the tests is about: see jest.config.js. */
-export const transport = (globalThis as { transport?: keyof typeof transports }).transport ?? 'h2'; // set there
+/** The transport under test in this run: see jest.config.js. */
+export const transport = (globalThis as { transport?: keyof typeof transports }).transport ?? 'h2'; // set by jest.config.js
 
-/** Starts a server on it. */
+/** Starts a server on that transport. */
 export const startGrpcServer = transports[transport];
 
 export const OK: WireResponse = { overall_code: 1, statuses: [], response_headers_to_add: [] };
@@ -16,7 +16,7 @@ export const OK: WireResponse = { overall_code: 1, statuses: [], response_header
 /** Answers every request with OK. */
 export const agreeable: RlsService = { shouldRateLimit: async (_request, _caller, reply) => reply({ response: OK }) };
 
-/** Starts a gRPC server that is ready and answers OK, on a free port of 127.0.0.1: but for the changes. */
+/** Starts a gRPC server on a free port of 127.0.0.1 that is ready and answers OK; `changes` override its options. */
 export const startServer = (changes: Partial<GrpcServerOptions> = {}): Promise<GrpcServer> =>
   startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },

@@ -6,9 +6,9 @@ import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/transpor
 import { HpackDecoder } from '../../src/transport/h2/hpack/decoder.ts';
 import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
 
-/** For what comes at once, on a machine that is busy. */
+/** Long enough on a busy machine for answers that are otherwise immediate. */
 const WAIT_MS = 10_000;
-/** `d` and `e` of a frame, in whatever order they come. */
+/** The last stream id and the error code of a GOAWAY. */
 const GOAWAY_HEADER_BYTES = 8;
 
 export interface Frame {
@@ -18,7 +18,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** What came on one stream. */
+/** The answer on one stream. */
 export interface Reply {
   readonly fields: Readonly<Record<string, string>>;
   readonly body: Buffer;
@@ -29,14 +29,14 @@ export interface Reply {
 /** A client of HTTP/2 that sends arbitrary octets, valid or not. */
 export interface RawClient {
   readonly socket: Socket;
-  /** All that has come. */
+  /** All frames received so far. */
   readonly frames: readonly Frame[];
   send(...bytes: readonly Uint8Array[]): void;
-  /** Resolves with the first matching frame, received or to come; rejects when there can be none. */
+  /** Resolves with the first matching frame, already received or not; rejects when none can arrive any more. */
   find(matches: (frame: Frame) => boolean, what?: string): Promise<Frame>;
-  /** The answer on a stream, when it has ended. */
+  /** The answer on a stream, once the stream has ended. */
   reply(streamId: number): Promise<Reply>;
-  /** Resolves with what the server's GOAWAY says, when it has closed the connection. */
+  /** Resolves with the contents of the server's GOAWAY once the server has closed the connection. */
   ended(): Promise<{ readonly code: ErrorName | 'no GOAWAY'; readonly debug: string }>;
   /** Resolves when the server has read all that was sent so far. */
   settled(): Promise<void>;
@@ -59,7 +59,7 @@ export async function openRaw(
   socket.on('data', (chunk: Buffer) => {
     rest = Buffer.concat([rest, chunk]);
     const { read, used } = parseFrames(rest);
-    rest = Buffer.from(rest.subarray(used)); // a view would keep the whole chunk alive
+    rest = Buffer.from(rest.subarray(used)); // without the copy, the whole chunk stays in memory
     frames.push(...read);
     notify();
   });
@@ -154,7 +154,7 @@ export const data = (streamId: number, bytes: Uint8Array, isEnd = false): Buffer
 
 export type Fields = Readonly<Record<string, string>>;
 
-/** What the head of a call has; a field that is changed to '' is left out. */
+/** The header fields of a call; a field that is changed to '' is left out. */
 export const callFields = (changes: Fields = {}): readonly (readonly [string, string])[] =>
   Object.entries({
     ':method': 'POST',
@@ -170,7 +170,7 @@ export const callFields = (changes: Fields = {}): readonly (readonly [string, st
 export const callHead = (streamId: number, changes: Fields = {}, flags = 0): Buffer =>
   frame(FrameType.HEADERS, Flag.END_HEADERS | flags, streamId, encodeFields(callFields(changes)));
 
-/** A message with the five octets that gRPC puts before it. */
+/** A message with gRPC's prefix of five octets. */
 export const framed = (message: Uint8Array, compressed = 0): Buffer =>
   Buffer.concat([Buffer.of(compressed), uint32(message.length), message]);
 
@@ -182,14 +182,14 @@ export const question: WireRequest = {
   hits_addend: 1,
 };
 
-/** The same, on the wire. */
+/** `question`, serialized. */
 export const message = shouldRateLimit.requestSerialize(question);
 
-/** A whole call. */
+/** A complete call. */
 export const call = (streamId: number, changes: Fields = {}): Buffer =>
   Buffer.concat([callHead(streamId, changes), data(streamId, framed(message), true)]);
 
-/** The frames that are whole, and how many octets they take. */
+/** The complete frames, and the number of octets that they take. */
 export function parseFrames(bytes: Buffer): { readonly read: readonly Frame[]; readonly used: number } {
   const read: Frame[] = [];
   let at = 0;
@@ -208,7 +208,7 @@ const isLast = ({ type, flags }: Frame): boolean =>
   type === FrameType.RST_STREAM ||
   ((type === FrameType.HEADERS || type === FrameType.DATA) && (flags & Flag.END_STREAM) !== 0);
 
-/** Our server's blocks build on nothing that came before: each can be decoded by itself. */
+/** Our server's header blocks do not use the dynamic table, so each can be decoded separately. */
 function replyOf(frames: readonly Frame[]): Reply {
   const fields: Record<string, string> = {};
   for (const { payload } of frames.filter(({ type }) => type === FrameType.HEADERS)) {

@@ -5,14 +5,17 @@ import { defaultLimits, type Http2Limits } from '../../src/transport/h2/limits.t
 import { agreeable } from './grpc-server.ts';
 import { overloadOf } from './overload.ts';
 
-/** A server on the HTTP/2 of our own, in this process. */
+/** A server with our own HTTP/2 implementation, in this process. */
 export interface H2Server extends GrpcServer {
   readonly port: number;
   /** Why connections and streams were ended, in order. */
   readonly failures: readonly string[];
 }
 
-/** Starts one that is ready and answers OK, on a free port of 127.0.0.1: but for the changes, with the limits of each connection. */
+/**
+ * Starts a server on a free port of 127.0.0.1 that is ready and answers OK. `changes` override its options; `limits`
+ * apply to each connection.
+ */
 export async function startH2(
   changes: Partial<GrpcServerOptions> = {},
   limits: Partial<Http2Limits> = {},

@@ -2,12 +2,15 @@ import { staticTable } from '../../src/transport/h2/hpack/static-table.ts';
 
 export type NameAndValue = readonly [name: string, value: string];
 
-/** How a field that no table has goes into a block: the bits of the prefix, and what stands before them (RFC 7541, 6.2). */
+/**
+ * Representations of a field that is in no table: the bits of the integer's prefix, and the pattern before them (RFC
+ * 7541, 6.2).
+ */
 export const literals = { indexing: [6, 0x40], 'without indexing': [4, 0x00], 'never indexed': [4, 0x10] } as const;
 
 const ENTRY_OVERHEAD = 32;
 
-/** An encoder of HPACK that uses the requested representations, with raw strings. */
+/** An HPACK encoder that uses the requested representations, with raw strings. */
 export class HpackEncoder {
   #table: NameAndValue[] = [];
   #limit = 4_096;
@@ -19,7 +22,9 @@ export class HpackEncoder {
     return integer(limit, 5, 0x20);
   }
 
-  /** As an index if a table has the field, otherwise as a literal, with an indexed name if possible and requested. */
+  /**
+   * Encodes a field as an index if a table has it, else as a literal, with an indexed name if possible and requested.
+   */
   field([name, value]: NameAndValue, literal: keyof typeof literals, byIndex: boolean): Buffer {
     const entries = [...staticTable.map((entry): NameAndValue => [entry.name, entry.value]), ...this.#table];
     const whole = entries.findIndex((entry) => entry[0] === name && entry[1] === value) + 1;
@@ -45,7 +50,7 @@ export class HpackEncoder {
   }
 }
 
-/** An octet a character. */
+/** Encodes each character as one octet. */
 const text = (octets: string): Buffer => Buffer.concat([integer(octets.length, 7, 0), Buffer.from(octets, 'latin1')]);
 
 function integer(value: number, prefixBits: number, pattern: number): Buffer {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { goSource, kubernetesSchemas } from './tools.ts';
 
-/** As much of a JSON schema, in the dialect of OpenAPI that Kubernetes uses, as is read or changed here. */
+/** The parts of a JSON schema, in Kubernetes' OpenAPI dialect, that are read or changed here. */
 interface Schema {
   type?: string;
   properties?: Record<string, Schema>;
@@ -22,7 +22,7 @@ interface Crd {
   };
 }
 
-/** Where the projects keep their definitions of custom resources: files, or folders of them. */
+/** The paths of custom resource definitions in other projects: files or folders. */
 const DEFINITIONS = [
   ['github.com/prometheus-operator/prometheus-operator', 'example/prometheus-operator-crd'],
   ['istio.io/api', 'kubernetes/customresourcedefinitions.gen.yaml'],
@@ -31,20 +31,22 @@ const DEFINITIONS = [
   ['github.com/envoyproxy/ai-gateway', 'manifests/charts/ai-gateway-crds-helm/templates'],
 ] as const;
 
-/** Writes JSON schemas that know no further fields for Kubernetes' own resources and for custom ones, named as `schemaLocations` says. */
+/**
+ * Writes JSON schemas that allow no unknown fields, for built-in and custom resources, named as in `schemaLocations`.
+ */
 export async function writeSchemas(folder: string, kubernetesVersion: string): Promise<void> {
   mkdirSync(folder, { recursive: true });
   await writeOwn(folder, kubernetesVersion);
   await writeCustom(folder);
 }
 
-/** Where kubeconform finds them. */
+/** The schema locations for kubeconform. */
 export const schemaLocations = (folder: string): readonly string[] => [
   `${folder}/{{.ResourceKind}}{{.KindSuffix}}.json`,
   `${folder}/{{.ResourceKind}}_{{.Group}}_{{.ResourceAPIVersion}}.json`,
 ];
 
-/** They refer to each other by addresses, which kubeconform would fetch: files beside them are meant. */
+/** The schemas refer to each other by URLs, which kubeconform would fetch: replaces them by local files. */
 async function writeOwn(folder: string, version: string): Promise<void> {
   const place = join(await kubernetesSchemas(), `v${version}-local-strict`);
   for (const name of readdirSync(place)) {
@@ -74,7 +76,7 @@ const readCrds = (file: string): readonly Crd[] =>
     (crd): crd is Crd => crd?.kind === 'CustomResourceDefinition',
   ); // Kubernetes' format
 
-/** As the API server prunes: what is not declared is not allowed, besides what every resource has. */
+/** Like the API server's pruning: forbids undeclared fields, except those that every resource has. */
 function withoutFurtherFields(schema: Schema, isTop = false): Schema {
   const { properties, items, additionalProperties } = schema;
   if (schema['x-kubernetes-int-or-string']) return { oneOf: [{ type: 'string' }, { type: 'integer' }] };

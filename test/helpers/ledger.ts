@@ -3,7 +3,7 @@ import type { Clock } from '../../src/clock.ts';
 import { Ledger, type LedgerOptions } from '../../src/ledger/ledger.ts';
 import { fakeClock } from './clock.ts';
 
-/** A ledger that remembers, leases and counts nothing by itself, but for the changes; nothing happens in it by time alone. */
+/** A ledger that caches, leases and counts nothing by itself, unless `changes` say so. It sets no timers. */
 export const ledgerOf = (main: Backend, changes: Partial<LedgerOptions> = {}): Ledger =>
   new Ledger(
     { main },
@@ -14,10 +14,10 @@ export const ledgerOf = (main: Backend, changes: Partial<LedgerOptions> = {}): L
     },
   );
 
-/** Timers of a ledger that run only when they are made to. */
+/** A ledger's timers, which run only on command. */
 export interface ManualTimers {
   readonly every: LedgerOptions['every'];
-  /** Runs all of them once, and waits for what they begin. */
+  /** Runs each timer once, and waits for the work that it starts. */
   runOnce(): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export function manualTimers(): ManualTimers {
   };
 }
 
-/** A ledger that counts by itself what the backend cannot, and settles it when its timers run. */
+/** A ledger that counts locally if the backend cannot, and settles those counts when its timers run. */
 export const settlingLedger = (main: Backend, clock: Clock, changes: Partial<LedgerOptions>): Ledger =>
   ledgerOf(main, {
     ...{ clock, monotonicMs: clock, local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000 } },

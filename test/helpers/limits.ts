@@ -16,12 +16,12 @@ import { createOwnLimits, type OwnLimits } from '../../src/sites/own-limits.ts';
 import fc from './property.ts';
 import { ruleOf } from './rules.ts';
 
-/** The most that a rule or a caller can write as a number of hits. */
+/** The largest number of hits in a rule or request. */
 export const LARGEST = 4_294_967_295;
 
 const MINUTE = unitMs.MINUTE;
 
-/** What all limits have; the counter's name as the rules make it. */
+/** The properties of all limits, with the counter name that rules give them. */
 const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: number, windowMs: number) => ({
   algorithm,
   counter: `${algorithm === 'token_bucket' ? 'token_bucket.2' : algorithm}|${windowMs}`,
@@ -30,7 +30,7 @@ const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: nu
   windowMs,
 });
 
-/** A limit, and what a rule decides around it. */
+/** A limit with its rule's policies. */
 export type PolicedLimit = Limit & LimitPolicy;
 
 /** The label of a limit without a name; by default its window in seconds. */
@@ -48,10 +48,10 @@ export const ruleLimitOf = (limit: Limit, changes: Partial<LimitLabel> = {}): Ru
   policy: {},
 });
 
-/** Numbers, label and policies of a rule's limit in one object. */
+/** The limit, label and policies of a rule's limit in one object. */
 export const flat = ({ limit, label, policy }: RuleLimit) => ({ ...limit, ...label, ...policy });
 
-/** A fixed window of any length; by default a minute from the epoch on. */
+/** A fixed window of any length; by default a minute, aligned with the epoch. */
 export const fixedWindowOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -94,7 +94,7 @@ export const slidingWindowCounterOf = (
   ...more,
 });
 
-/** Ten parts by default. */
+/** Ten buckets by default. */
 export const slidingWindowBucketsOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -136,7 +136,7 @@ export const inFlightOf = (
   more: Partial<InFlightLimit> = {},
 ): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', holder: 0, ...more });
 
-/** Counted by another limit; by default for a minute, and whatever is used is charged. */
+/** Counted by another limit; by default for a minute, and all usage is charged. */
 export const reservationOf = (
   inner: Exclude<Limit, ReservationLimit>,
   more: Partial<ReservationLimit> = {},
@@ -165,13 +165,13 @@ export const siteShareOf = (
   return { ...limitOf('site_share', requestsPerUnit, windowMs), counter, ...limit };
 };
 
-/** Rules that have these limits alone, as a site lends by them. */
+/** A site's own limits: rules with only these limits. */
 export const ownLimitsOf = (...limits: readonly SiteShareLimit[]): OwnLimits => {
   const rules = [ruleOf({ limits: limits.map((limit) => ruleLimitOf(limit)) })];
   return createOwnLimits(() => ({ rules }));
 };
 
-/** One limit of each algorithm: so many hits pass at once in each, and none comes back within a minute by itself. */
+/** One limit of each algorithm. Each admits `hits` at once, and restores none by itself within a minute. */
 export const limitsOfEach = (hits: number, windowMs: number = MINUTE): readonly Limit[] => [
   fixedWindowOf(hits, windowMs),
   fixedWindowOf(hits, windowMs, { alignment: 'first_hit' }),
@@ -184,20 +184,20 @@ export const limitsOfEach = (hits: number, windowMs: number = MINUTE): readonly 
   leakyBucketOf(1, windowMs, { burst: hits }),
 ];
 
-/** Whole windows of the API and odd ones, from a second to a year. */
+/** Windows of the API's units and others, from a second to a year. */
 export const anyWindowMs: fc.Arbitrary<number> = fc.oneof(
   fc.constantFrom(...Object.values(unitMs)),
   fc.integer({ min: unitMs.SECOND, max: unitMs.YEAR }),
 );
 
-/** From nothing to the most that a limit can say, small ones often. */
+/** From 0 to the largest limit, often small. */
 export const anyRequestsPerUnit: fc.Arbitrary<number> = fc.oneof(
   fc.integer({ min: 0, max: 20 }),
   fc.integer({ min: 0, max: LARGEST }),
   fc.constant(LARGEST),
 );
 
-/** Any window that a rule can have: those of the API, odd ones, a millisecond, a century. */
+/** Any window that a rule can have: the API's units and others, from a millisecond to a century. */
 const anyWindowAtAllMs = fc.oneof(
   { weight: 6, arbitrary: anyWindowMs },
   { weight: 3, arbitrary: fc.integer({ min: 1, max: 100 }) },
@@ -278,7 +278,7 @@ const anySlidingWindowBuckets: fc.Arbitrary<SlidingWindowBucketsLimit> = fc
     slidingWindowBucketsOf(requestsPerUnit, Math.max(Math.floor(aboutMs / buckets), 1) * buckets, { buckets, soft }),
   );
 
-/** The numbers of a bucket, cut down to what stays exact. */
+/** The numbers of a bucket, reduced so that arithmetic stays exact. */
 const anyBucketNumbers = anyWindowAtAllMs.chain((windowMs) =>
   fc
     .record({
@@ -305,7 +305,7 @@ const anyTokenBucket: fc.Arbitrary<TokenBucketLimit> = fc
   })
   .map(({ numbers, refill }) => {
     const { requestsPerUnit, windowMs, burst, maxDelayMs } = numbers;
-    const aheadMs = refill === 'interval' ? Math.ceil(maxDelayMs / windowMs) * windowMs : 0; // a held request takes what comes then
+    const aheadMs = refill === 'interval' ? Math.ceil(maxDelayMs / windowMs) * windowMs : 0; // a delayed request takes tokens of a later refill
     const isExact = (burst + 1) * windowMs + aheadMs * requestsPerUnit <= MAX_COUNT;
     return tokenBucketOf(requestsPerUnit, windowMs, { ...numbers, refill, maxDelayMs: isExact ? maxDelayMs : 0 });
   });
@@ -326,7 +326,7 @@ const anyInFlight: fc.Arbitrary<InFlightLimit> = fc
   })
   .map(({ slots, ttlMs, soft }) => inFlightOf(slots, ttlMs, { soft }));
 
-/** Rules let no request wait for a reservation. */
+/** Rules do not delay requests for reservations. */
 const anyReservation: fc.Arbitrary<ReservationLimit> = fc
   .record({
     inner: fc.oneof(
@@ -342,11 +342,11 @@ const anyReservation: fc.Arbitrary<ReservationLimit> = fc
   })
   .map(({ inner, ...more }) => reservationOf(inner, more));
 
-/** Counting, and both sides of a transfer: what tests of one counter do not do by themselves. */
+/** Counting, and both sides of a transfer, which tests of one counter would not cover. */
 const anyTransfer = (sites: number): fc.Arbitrary<Pick<SiteShareLimit, 'transfer'>> => {
   const peer = fc.integer({ min: 0, max: sites - 1 });
   const amount = fc.oneof(fc.integer({ min: 0, max: 20 }), anyRequestsPerUnit);
-  // of the moments at which tests begin
+  // times at which tests begin
   const epochMs = fc.constantFrom(1_700_000_000_000, 1_699_999_980_000, 1_700_000_040_000);
   const aboutMs = fc.integer({ min: 1_699_999_998_000, max: 1_700_000_002_000 });
   return fc.oneof(
@@ -383,7 +383,7 @@ const anySiteShare: fc.Arbitrary<SiteShareLimit> = fc
     return anyTransfer(sites).map((transfer) => siteShareOf(requestsPerUnit, windowMs, { ...numbers, ...transfer }));
   });
 
-/** Any limit of an algorithm that a rule file can state, the extremes often. */
+/** By algorithm, any limit that a rule file can state, with extremes often. */
 export const anyLimitOf = {
   fixed_window: fc.oneof(
     { weight: 8, arbitrary: anyFixedWindow },
@@ -444,7 +444,7 @@ export const anyLimitOf = {
 /** Any limit of any algorithm. */
 export const anyLimit: fc.Arbitrary<Limit> = fc.oneof(...Object.values(anyLimitOf));
 
-/** A limit whose windows begin so many seconds after the epoch instead. */
+/** The limit with windows that begin this many seconds after the epoch. */
 function anchoredAt(limit: Limit, seconds: number): Limit {
   const { windowMs, counter } = limit;
   const phaseMs = (windowMs - ((seconds * 1_000) % windowMs)) % windowMs;
@@ -456,7 +456,7 @@ function anchoredAt(limit: Limit, seconds: number): Limit {
   };
 }
 
-/** Any limit of one length of window that begins with a date. */
+/** Any limit with windows of a fixed length that begin at a date. */
 export const anyAnchoredLimit: fc.Arbitrary<Limit> = fc
   .record({
     limit: fc.oneof(

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './process.ts';
 import { startWeir, type Weir } from './weir.ts';
 
-/** Sites in processes of their own, with counters in memory. */
+/** Sites that run in separate processes, with counters in memory. */
 export interface LinkedSites {
   /** In the order of the names. */
   readonly sites: readonly Weir[];
@@ -13,9 +13,9 @@ export interface LinkedSites {
 }
 
 /**
- * Starts a site for each name; they exchange over loopback, without certificates.
+ * Starts a site for each name. The sites exchange messages over loopback, without certificates.
  *
- * @param lost  further names: sites that the others know, and that do not run
+ * @param lost  further sites that the others know but that do not run
  */
 export async function startLinkedSites(
   rules: string,
@@ -47,9 +47,9 @@ export async function startLinkedSites(
 }
 
 /**
- * Reads a page of the admin API, again and again, until its answer is as expected.
+ * Polls an operation of the admin API until its answer is as expected.
  *
- * @throws Error  with the last answer, if it is not within 20 s
+ * @throws Error  with the last answer, after 20 s
  */
 export async function untilAnswer<T>(
   { debugPort }: Pick<Weir, 'debugPort'>,
@@ -59,7 +59,7 @@ export async function untilAnswer<T>(
   const endMs = performance.now() + 20_000;
   for (;;) {
     const response = await fetch(`http://127.0.0.1:${debugPort}/api/v1/${path}`);
-    const answer = (await response.json()) as T; // as the operation declares
+    const answer = (await response.json()) as T; // as documented
     if (response.ok && isExpected(answer)) return answer;
     if (performance.now() > endMs) throw new Error(`${path} still answers ${JSON.stringify(answer)}`);
     await sleep(50);

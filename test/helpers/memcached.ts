@@ -2,7 +2,7 @@ import { accepts, freePort, start } from './process.ts';
 import { type Stoppable, startStoppable } from './stoppable.ts';
 import { memcached } from './tools.ts';
 
-/** A memcached of a test's own, empty at first. */
+/** A memcached for a test, initially empty. */
 export interface Memcached extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */

@@ -1,4 +1,4 @@
-/** The same numbers in every run, from 0 to below 1. */
+/** A pseudo-random sequence of numbers in [0, 1), the same in every run. */
 export function numbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -7,5 +7,5 @@ export function numbers(seed: number): () => number {
   };
 }
 
-/** A key by Zipf's law with exponent 1, of so many. */
+/** One of `keys` keys, drawn by Zipf's law with exponent 1. */
 export const zipf = (random: () => number, keys: number): string => `k${Math.floor(keys ** random())}`;

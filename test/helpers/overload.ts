@@ -1,7 +1,7 @@
 import { CallerMemory } from '../../src/overload/caller-memory.ts';
 import { type Overload, openOverload } from '../../src/overload/overload.ts';
 
-/** Overload control that refuses nothing, but for the changes; its memory limit is what a test gives. */
+/** Overload control that refuses nothing unless `changes` say so, with a given memory limit. */
 export function overloadOf(changes: Partial<Overload> = {}, memoryBytes = 2 ** 28): Overload {
   const opened = openOverload({ maxInFlight: 1_000_000, lagMs: 0, memoryBytes, onShed: () => {} });
   return { ...opened, memory: new CallerMemory(memoryBytes), ...changes };

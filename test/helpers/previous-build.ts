@@ -16,17 +16,17 @@ import { sharedCounters } from '../fixtures/previous-build/stores/shared-counter
 import type { Hit, Store, Unavailable } from '../fixtures/previous-build/stores/store.ts';
 import { labelOf } from './limits.ts';
 
-/** A process of the previous build, as far as it counts. */
+/** The part of a process of the previous build that counts. */
 export interface PreviousInstance {
-  /** Answers one request, each debit for itself. */
+  /** Decides one request, with a decision for each debit. */
   debit(request: readonly RequestOperation[], timeoutMs: number): Promise<readonly (Decision | Unavailable)[]>;
   close(): Promise<void>;
 }
 
-/** What it takes besides: as the previous build's `serve` did. */
+/** Options of the previous build, as its `serve` set them. */
 export interface PreviousOptions {
   readonly clock: Clock;
-  /** Redis decides on that clock, too. */
+  /** Redis also decides by that clock. */
   readonly replay?: boolean;
   readonly leases?: boolean;
   readonly local?: boolean;
@@ -42,16 +42,16 @@ export function previousOnRedis(connection: Connection, options: PreviousOptions
 }
 
 export const previousOnMemcached = (servers: MemcachedServers, clock: Clock): PreviousInstance =>
-  instanceOf(createMemcachedStore(servers as unknown as Parameters<typeof createMemcachedStore>[0], clock)); // its clients had another name for `health`
+  instanceOf(createMemcachedStore(servers as unknown as Parameters<typeof createMemcachedStore>[0], clock)); // its clients name `health` differently
 
 const instanceOf = (store: Store): PreviousInstance => ({
   debit: (request, timeoutMs) => store.apply(request.map(hitOf), { spend: 'each', timeoutMs }),
   close: () => store.close(),
 });
 
-const hitOf = (debit: RequestOperation): Hit => ({ ...debit, hits: signedHits(debit) }) as unknown as Hit; // keys of counters are texts in both builds
+const hitOf = (debit: RequestOperation): Hit => ({ ...debit, hits: signedHits(debit) }) as unknown as Hit; // counter keys are strings in both builds
 
-/** One call of its script. */
+/** The Redis script of the previous build, and one call of it. */
 export const previousScript = {
   text: script.text,
   encode: (request: readonly RequestOperation[], spend: Spend, nowMs: number) =>
@@ -60,23 +60,23 @@ export const previousScript = {
     decodeBatch(reply, [{ hits: request.map(hitOf), spend }], nowMs)[0] ?? [],
 };
 
-/** Beginnings of counter names that this build has changed, with the states of those counters, and what they were in the previous build. */
+/** Prefixes of counter names that differ from the previous build's, because the counters' states differ. */
 const renamed: readonly (readonly [now: string, before: string])[] = [['token_bucket.2|', 'token_bucket|']];
 
-/** The limit as the previous build names its counter. */
+/** The limit with the counter name of the previous build. */
 export function previousLimit<L extends Limit>(limit: L) {
   const [now = '', before = ''] = renamed.find(([start]) => limit.counter.startsWith(start)) ?? [];
   return { ...limit, ...labelOf(limit), counter: before + limit.counter.slice(now.length) };
 }
 
-/** A limit of the previous build: an algorithm that it does not have, it names like any other. */
+/** The limit for the previous build, which makes counter names even for algorithms that it does not have. */
 const asPrevious = (limit: object) => limit as PreviousLimit;
 
-/** How the previous build names the counter of a limit. */
+/** The key of a limit's counter in the previous build. */
 export const previousKeyOf = (limit: Limit, domain: string, entry: { readonly key: string; readonly value: string }) =>
   previousKeys('')(asPrevious(previousLimit(limit)), domain, [entry]) as string;
 
-/** How it names, and keeps, a counter that it shares with envoyproxy/ratelimit. */
+/** The key and form of a counter that the previous build shares with envoyproxy/ratelimit. */
 export const previousSharedCounter = (
   limit: Limit,
   domain: string,

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const OUTPUT_LIMIT_CHARS = 1_000_000;
 const POLL_MS = 25;
-/** Nothing takes so long to start but on a machine that is busy. */
+/** Longer than any program takes to start, even on a busy machine. */
 const START_TIMEOUT_MS = 45_000;
 const STOP_GRACE_MS = 10_000;
 
@@ -20,22 +20,25 @@ export interface Exit {
 export interface Running {
   readonly pid: number;
   readonly exited: Promise<Exit>;
-  /** Both output streams in the order they arrived; the last million characters. */
+  /** The last million characters of both output streams, in the order of arrival. */
   output(): string;
-  /** Resolves when the output contains the text, or the predicate holds; rejects, showing the output, when that cannot be. */
+  /**
+   * Resolves when the output contains the text or the predicate holds; rejects with the output after the timeout, or if
+   * the process has ended.
+   */
   waitFor(expected: string | ((output: string) => boolean | Promise<boolean>), timeoutMs?: number): Promise<void>;
-  /** Writes to its standard input, which ends at once unless it `readsInput`. */
+  /** Writes to its standard input, which is closed from the start unless `readsInput`. */
   write(text: string): void;
   kill(signal: NodeJS.Signals): void;
-  /** Ends it and waits until it is gone; by SIGKILL if it takes more than ten seconds. Fine to call twice. */
+  /** Ends the process and waits for its exit; sends SIGKILL after ten seconds. May be called twice. */
   stop(signal?: NodeJS.Signals): Promise<Exit>;
 }
 
 export interface StartOptions {
-  /** The child's whole environment; this process's own where absent. */
+  /** The child's whole environment; absent: that of this process. */
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
-  /** What error messages call it; the command where absent. */
+  /** The name in error messages; absent: the command. */
   readonly name?: string;
   readonly readsInput?: boolean;
 }
@@ -64,7 +67,7 @@ export async function start(command: string, args: readonly string[], options: S
     });
   });
   await once(child, 'spawn');
-  const pid = child.pid ?? 0; // it has one, since it has been spawned
+  const pid = child.pid ?? 0; // a spawned process has one
   killWithParent(pid, exited);
 
   const waitFor: Running['waitFor'] = async (expected, timeoutMs = START_TIMEOUT_MS) => {
@@ -86,8 +89,9 @@ export async function start(command: string, args: readonly string[], options: S
 }
 
 /**
- * Kills the child when this process is gone, however it went: jest ends a worker that lingers by SIGKILL, and that runs no exit hook.
- * The shell waits for the end of its stdin, which closes with this process; detached, so that Ctrl-C does not take it first.
+ * Kills the child when this process ends in any way: jest ends a lingering worker with SIGKILL, which runs no exit
+ * hook. The shell waits for the end of its stdin, which closes with this process. It is detached, so that Ctrl-C does
+ * not end it first.
  */
 function killWithParent(pid: number, exited: Promise<Exit>): void {
   const guard = spawn('sh', ['-c', 'read never; kill -KILL "$0"', String(pid)], {
@@ -101,8 +105,8 @@ function killWithParent(pid: number, exited: Promise<Exit>): void {
 let nextPort = randomInt(20_000, 30_000);
 
 /**
- * A free port, another one at every call. Below 32768, where Linux begins to hand out ports to outgoing
- * connections, so that a server that is down for a while finds its port free again.
+ * A free port, a different one at each call. It is below 32768, where Linux starts to assign ports to outgoing
+ * connections, so that a server that restarts later finds its port still free.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -118,7 +122,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Whether something accepts connections on this port of 127.0.0.1. */
+/** Whether a server accepts connections on this port of 127.0.0.1. */
 export const accepts = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');

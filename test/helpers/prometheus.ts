@@ -5,32 +5,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { accepts, freePort, start } from './process.ts';
 import { prometheus as prometheusBinary } from './tools.ts';
 
-/** One series of an answer, and its value now. */
+/** One series of a query's result, and its current value. */
 export interface Sample {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** A Prometheus server of a test's own. */
+/** A Prometheus server for a test. */
 export interface Prometheus {
   query(expr: string): Promise<readonly Sample[]>;
-  /** The alerts that fire: their labels. */
+  /** The labels of the firing alerts. */
   firing(): Promise<readonly Readonly<Record<string, string>>[]>;
-  /** Asks until the condition holds, or the time is over; with what it saw last. */
+  /** Repeats `ask` until the condition holds or the time is over. @returns its last result */
   until<T>(ask: () => Promise<T>, condition: (seen: T) => boolean, withinMs: number): Promise<T>;
   stop(): Promise<void>;
 }
 
 export interface PrometheusOptions {
-  /** host:port by the name that they get as `instance`; all of the job weir. */
+  /** host:port by `instance` label; all are in the job weir. */
   readonly targets: Readonly<Record<string, string>>;
-  /** A file of rules, as text. */
+  /** The text of a rule file. */
   readonly rules: string;
 }
 
 const POLL_MS = 200;
 
-/** Starts Prometheus; it scrapes and evaluates rules twice a second. */
+/** Starts Prometheus, which scrapes and evaluates rules twice a second. */
 export async function startPrometheus({ targets, rules }: PrometheusOptions): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), 'prometheus-'));
   const port = await freePort();

@@ -2,7 +2,7 @@ import { WireType } from '../../src/protobuf/reader.ts';
 
 /** Protobuf fields, built octet by octet. */
 
-/** @param minOctets  pads the varint with zero groups up to so many octets */
+/** @param minOctets  pads the varint with zero groups to this many octets */
 export function varint(value: bigint, minOctets = 1): Buffer {
   const bytes: number[] = [];
   let rest = value;

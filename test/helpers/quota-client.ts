@@ -2,7 +2,7 @@ import { Client, type ClientDuplexStream, credentials, Metadata, Server, ServerC
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { loadProtos } from '../../src/protobuf/load.ts';
 
-/** The messages of rlqs.proto, as proto-loader has them. */
+/** The messages of rlqs.proto, as proto-loader decodes them. */
 export interface UsageReports {
   readonly domain?: string;
   readonly bucket_quota_usages: readonly {
@@ -34,24 +34,24 @@ export interface SentAction {
 }
 
 const definition = loadProtos(['envoy/service/rate_limit_quota/v3/rlqs.proto'], 'names');
-const service = definition['envoy.service.rate_limit_quota.v3.RateLimitQuotaService'] as ServiceDefinition; // in the file
-export const streamQuotas = service.StreamRateLimitQuotas as MethodDefinition<UsageReports, QuotaResponse>; // in the file
+const service = definition['envoy.service.rate_limit_quota.v3.RateLimitQuotaService'] as ServiceDefinition; // the file defines it
+export const streamQuotas = service.StreamRateLimitQuotas as MethodDefinition<UsageReports, QuotaResponse>; // the file defines it
 
 /** One proxy's stream. */
 export interface QuotaStreamClient {
   /** Reports one bucket. */
   report(bucket: Readonly<Record<string, string>>, requests: number, elapsedSeconds?: number): void;
   send(reports: UsageReports): void;
-  /** The next actions that the service sends. */
+  /** Resolves with the next actions that the service sends. */
   next(): Promise<readonly SentAction[]>;
-  /** How many messages have arrived that `next` has not taken. */
+  /** The number of received messages that `next` has not returned yet. */
   readonly waiting: number;
   /** The status that the stream ends with. */
   readonly ended: Promise<{ readonly code: number; readonly details: string }>;
   close(): void;
 }
 
-/** Opens a stream on a connection of its own. */
+/** Opens a stream on a new connection. */
 export function openQuotaStream(target: string, domain = 'edge', proxy?: string): QuotaStreamClient {
   const client = new Client(target, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
   const metadata = new Metadata();
@@ -71,7 +71,7 @@ export function openQuotaStream(target: string, domain = 'edge', proxy?: string)
   const ended = new Promise<{ readonly code: number; readonly details: string }>((resolve) => {
     stream.on('status', resolve);
   });
-  stream.on('error', () => {}); // `ended` has it
+  stream.on('error', () => {}); // reported by `ended`
   return {
     report: (bucket, requests, elapsedSeconds = 0) =>
       stream.write({
@@ -104,14 +104,14 @@ export function openQuotaStream(target: string, domain = 'edge', proxy?: string)
   };
 }
 
-/** A quota service that does nothing by itself: tests read its reports and write its responses. */
+/** A quota service controlled by a test, which reads the reports and writes the responses. */
 export interface FakeQuotaService {
   readonly port: number;
-  /** Reports of all streams, with the time of arrival. */
+  /** The reports of all streams, with their times of arrival. */
   readonly reports: (UsageReports & { readonly atMs: number; readonly stream: number })[];
   /** The x-weir-proxy of each stream. */
   readonly names: string[];
-  /** Streams that were opened. */
+  /** The number of streams opened so far. */
   readonly streams: () => number;
   /** Sends an action for the bucket of the newest stream. */
   send(action: Omit<SentAction, 'bucket_id'>): void;

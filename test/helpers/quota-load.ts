@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { QuotaEnvoy } from './quota-envoy.ts';
 
-/** A request that passed: it was admitted between these times, in milliseconds on the monotonic clock. */
+/** A request that was admitted between these times, in milliseconds on the monotonic clock. */
 export interface PassedRequest {
   readonly sentAtMs: number;
   readonly answeredAtMs: number;
@@ -16,7 +16,7 @@ export interface QuotaLoad {
   stop(): Promise<void>;
 }
 
-/** Sends requests at a rate that may change; those of a proxy that is down count for nothing. */
+/** Sends requests at a variable rate; requests to a proxy that is down are not counted. */
 export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: number): QuotaLoad {
   const passed: PassedRequest[] = [];
   let sent = 0;
@@ -53,12 +53,12 @@ export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: num
 }
 
 /**
- * The largest number of requests above `perSecond` × T + `burst` that were admitted in any window of length T for
- * certain: sent and answered in it. At most 0 within the bound, also where answers are read late.
+ * By how many requests any window of length T exceeds `perSecond` × T + `burst`, at most. Counts only requests both
+ * sent and answered in the window: 0 or less means within the bound, even if answers are read late.
  */
 export function mostAboveBound(passed: readonly PassedRequest[], perSecond: number, burst: number): number {
   const starts = passed.map(({ sentAtMs }) => sentAtMs).sort((one, other) => one - other);
-  // of the windows from each start to the answer at hand: their requests, and perSecond × the start
+  // for the windows from each start to the current answer: their requests plus perSecond × the start
   const levels = Float64Array.from(starts, (atMs) => (perSecond * atMs) / 1_000);
   let most = Number.NEGATIVE_INFINITY;
   for (const { sentAtMs, answeredAtMs } of passed.toSorted((one, other) => one.answeredAtMs - other.answeredAtMs)) {

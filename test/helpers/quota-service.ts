@@ -5,18 +5,18 @@ import { openQuotaStream, type QuotaStreamClient } from './quota-client.ts';
 import { type Redis, startRedis } from './redis.ts';
 import { startWeir, type Weir } from './weir.ts';
 
-/** The service with quotas for proxies, and a Redis beside it that it does not use by itself. */
+/** The service with quotas for proxies, and a Redis that it uses only if `launch` sets it. */
 export interface QuotaStage {
   readonly weir: Weir;
   readonly redis: Redis;
-  /** Starts another one on the same rules. */
+  /** Starts another instance with the same rules. */
   launch(env?: Readonly<Record<string, string>>): Promise<Weir>;
-  /** Opens a stream, which is closed after the test. */
+  /** Opens a stream that is closed after the test. */
   open(proxy?: string, of?: Weir, domain?: string): QuotaStreamClient;
   closeStreams(): void;
 }
 
-/** Starts them before the tests of a file, and stops them afterwards. What it returns can be used within tests. */
+/** Starts both before the tests of a file, and stops them afterwards. The result may be used inside tests only. */
 export function useQuotaService(rules: string): QuotaStage {
   const folder = mkdtempSync(join(tmpdir(), 'rules-'));
   const path = join(folder, 'rules.yaml');

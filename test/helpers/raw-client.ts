@@ -2,21 +2,21 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { eventually } from './statsd.ts';
 
-/** A client that sends any octets at all, and keeps what it receives. */
+/** A client that sends arbitrary octets, and keeps what it receives. */
 export interface RawClient {
   readonly socket: Socket;
-  /** Resolves when the server has ended the connection, whether or not it was asked to. */
+  /** Resolves when the connection has ended, no matter which side ended it. */
   readonly ended: Promise<void>;
   received(): string;
   write(text: string | Buffer): void;
-  /** Resolves when what was received contains the text so many times. */
+  /** Resolves when the received text contains `text` at least `times` times. */
   receives(text: string, times?: number): Promise<void>;
 }
 
 export async function rawClient(port: number): Promise<RawClient> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   let received = '';
-  socket.on('error', () => {}); // a reset is an end like another
+  socket.on('error', () => {}); // a reset also ends the connection
   socket.on('data', (data) => {
     received += data;
   });

@@ -1,8 +1,8 @@
 import { types } from 'node:util';
 
 /**
- * Jest gives each test file its own `Error`, but what Node's modules throw is made from another one. With this import
- * `instanceof Error` holds for those as well, as it does wherever the service really runs.
+ * Jest gives each test file its own `Error`, so errors of Node's modules are not `instanceof` it. This import makes
+ * `instanceof Error` hold for them too, as it does when the service runs outside of jest.
  */
 Object.defineProperty(Error, Symbol.hasInstance, {
   value(this: unknown, thrown: unknown): boolean {

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** Lets a client speak to the server on this port of 127.0.0.1, and resolves with all that it sent on the one connection that it made. */
+/**
+ * Lets a client use the server on this port of 127.0.0.1. Resolves with all bytes that it sent on its one connection.
+ */
 export async function record(port: number, speak: (port: number) => Promise<void>): Promise<Buffer> {
   const chunks: Buffer[] = [];
   const sockets: Socket[] = [];

@@ -7,7 +7,7 @@ import { freePort, start } from './process.ts';
 import { type Stoppable, startStoppable } from './stoppable.ts';
 import { redisServer } from './tools.ts';
 
-/** A redis-server of a test's own, empty at first. */
+/** A redis-server for a test, initially empty. */
 export interface Redis extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */
@@ -19,7 +19,7 @@ export interface RedisOptions {
   readonly args?: readonly string[];
   /** The program to start instead. */
   readonly program?: string;
-  /** Where it keeps all that it has acknowledged, for the next start as well; absent: nothing is kept. */
+  /** Where it persists all acknowledged writes, which the next start loads; absent: nothing is persisted. */
   readonly folder?: string;
 }
 

@@ -8,14 +8,14 @@ import { checkResources } from '../../src/xds/resources.ts';
 export const loadText = (text: string, options: Partial<LoadOptions> = {}): LoadedRules =>
   loadRules([{ path: 'rules.yaml', name: 'rules.yaml', text }], { mergeDomains: false, ...options });
 
-/** The rules of a file with this text, which must be right. */
+/** The rules of a file with this text, which must be valid. */
 export function rulesFrom(yaml: string): RuleTree {
   const loaded = loadText(yaml);
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
   return loaded.rules;
 }
 
-/** An ordinary rule on an ordinary path, `d.k` unless another is given: but for the changes. */
+/** A plain rule, by default with the path `d.k`; `changes` override its properties. */
 export function ruleOf(changes: Partial<Rule> = {}): Rule {
   const { path = 'd.k' } = changes;
   const plain = {
@@ -31,7 +31,7 @@ export function ruleOf(changes: Partial<Rule> = {}): Rule {
   return { path, levels: path.split('.').slice(1), named: 'by_rule', ...plain, ...changes };
 }
 
-/** Checks a control plane's answers as the thread of the built service does, in this one: threads run no TypeScript. */
+/** Checks a control plane's answers in this process; the service uses a separate one, which cannot run TypeScript. */
 export const answerChecker = (options: LoadOptions): AnswerChecker => ({
   do: async (answer, overlay) => checkResources(answer, { ...options, overlay }),
   close: () => {},

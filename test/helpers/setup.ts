@@ -26,7 +26,7 @@ import {
   valkeyServer,
 } from './tools.ts';
 
-/** Installs every tool once, before the first test, so that no test's time limit pays for a download. */
+/** Installs every tool before the first test, so that downloads do not count towards a test's timeout. */
 export default async function setup(): Promise<void> {
   await redisServer();
   if (process.env.TESTS === 'quick') return;
@@ -45,5 +45,5 @@ export default async function setup(): Promise<void> {
   await Promise.all([hadolint(), kubernetesSchemas(), cyclonedxSchemas(), imageBase()]);
   await goSource('github.com/envoyproxy/gateway').then(() => goSource('github.com/envoyproxy/ai-gateway'));
   await goSource('istio.io/api').then(() => goSource('github.com/prometheus-operator/prometheus-operator'));
-  for (const build of [kubeconform, actionlint, kustomize, composeLoader, helm]) await build(); // each build takes every processor
+  for (const build of [kubeconform, actionlint, kustomize, composeLoader, helm]) await build(); // one at a time: each build uses all processors
 }

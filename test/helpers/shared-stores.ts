@@ -6,13 +6,13 @@ import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import { openReady } from './connection.ts';
 import { type Redis, startRedis } from './redis.ts';
 
-/** The machine has more to do than these tests. */
+/** Long, since the machine may be busy. */
 export const STORE_TIMEOUT_MS = 10_000;
 
 let server: Redis;
 let connections: readonly RedisBackend[];
 
-/** Starts Redis for the tests of a file, with four instances on it. */
+/** Starts Redis for the tests of a file, with four backends on it. */
 export function withRedis(): void {
   beforeAll(async () => {
     server = await startRedis();
@@ -25,10 +25,10 @@ export function withRedis(): void {
   });
 }
 
-/** Backends that share counters, as instances of the service do. */
+/** Backends that share counters, like instances of the service. */
 export const sharedStores: Readonly<Record<string, () => readonly [Backend, ...Backend[]]>> = {
   memory: () => [createMemoryBackend(Date.now, { maxCounters: 1_000 })],
-  Redis: () => connections as readonly RedisBackend[] as readonly [RedisBackend, ...RedisBackend[]], // four of them
+  Redis: () => connections as readonly RedisBackend[] as readonly [RedisBackend, ...RedisBackend[]], // there are four
 };
 
 export const newKey = () => `${randomUUID()}` as CounterKey;

@@ -7,28 +7,28 @@ import type { BorrowRequest, BorrowResponse } from '../../src/sites/messages.ts'
 import { borrowMethod, sitesService } from '../../src/sites/proto.ts';
 import type { Authority } from './certificates.ts';
 
-/** Stands between two sites: exchanges pass it message by message. */
+/** A proxy between two sites, which forwards their exchange message by message. */
 export interface SiteProxy {
   readonly port: number;
-  /** Messages that were not passed on. */
+  /** The number of messages that were not forwarded. */
   readonly dropped: number;
   readonly passed: number;
-  /** Ends all connections, and accepts none for so long. */
+  /** Ends all connections, and accepts none for this long. */
   cut(forMs: number): void;
   close(): Promise<void>;
 }
 
 export interface SiteProxyOptions {
-  /** Of the certificates of both sites. */
+  /** The authority of both sites' certificates. */
   readonly authority: Authority;
-  /** Each message is this late. */
+  /** The delay of each message. */
   readonly delayMs: number;
-  /** The share of messages that are dropped, requests and answers. */
+  /** The fraction of messages, requests and answers, that are dropped. */
   readonly dropped: number;
   readonly random: () => number;
 }
 
-/** @param to  the SITE_PORT of the site behind it */
+/** @param to  the SITE_PORT of the site behind the proxy */
 export async function startSiteProxy(
   to: number,
   port: number,
@@ -59,7 +59,7 @@ export async function startSiteProxy(
     });
   const Borrow: handleUnaryCall<BorrowRequest, BorrowResponse> = async ({ request }, callback) => {
     await sleep(delayMs);
-    if (isLost()) return; // the caller gives up by itself
+    if (isLost()) return; // the caller has its own timeout
     const response = await forward(request);
     await sleep(delayMs);
     if (response && !isLost()) callback(null, response);

@@ -14,7 +14,7 @@ const types: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
 };
 
-/** Serves the files of a folder on a free port of 127.0.0.1, as any web server would. */
+/** Serves the files of a folder on a free port of 127.0.0.1, like any web server. */
 export async function serveFolder(folder: string): Promise<{ readonly origin: string; close(): void }> {
   const server = createServer(async ({ url = '/' }, response) => {
     const { pathname } = new URL(url, 'http://localhost');

@@ -4,23 +4,23 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 5;
-/** Nothing takes so long but on a machine that is busy. */
+/** Longer than any wait takes, even on a busy machine. */
 const TIMEOUT_MS = 30_000;
 
-/** A server that listens for statistics, and remembers what came. */
+/** A server that receives statistics and keeps them. */
 export interface StatisticsServer {
   readonly port: number;
-  /** The lines so far, in the order of their arrival. */
+  /** The lines received so far, in the order of arrival. */
   lines(): readonly string[];
   /** Datagrams, or pieces as TCP delivered them. */
   readonly packets: readonly Buffer[];
-  /** Resolves as soon as it holds; rejects, showing what came instead, after half a minute. */
+  /** Resolves as soon as the condition holds; rejects with the received lines after half a minute. */
   until(holds: (lines: readonly string[]) => boolean): Promise<void>;
-  /** Ends its connections too. */
+  /** Stops the server and ends its connections. */
   close(): Promise<void>;
 }
 
-/** What two kinds of servers have in common. */
+/** The common part of UDP and TCP servers. */
 function remembering(packets: readonly Buffer[]) {
   const lines = () => Buffer.concat(packets).toString('utf8').split('\n').filter(Boolean);
   return {
@@ -35,7 +35,7 @@ function remembering(packets: readonly Buffer[]) {
   };
 }
 
-/** Resolves as soon as it holds; rejects with a text after half a minute. */
+/** Resolves as soon as the condition holds; rejects with the text of `otherwise` after half a minute. */
 export async function eventually(
   holds: () => boolean | Promise<boolean>,
   otherwise = (): string => 'it never held',
@@ -47,7 +47,7 @@ export async function eventually(
   }
 }
 
-/** Listens for datagrams. Appends a line break to each, so that lines are separate. */
+/** Listens for datagrams. Appends a line break to each, to separate lines. */
 export async function startUdpStatsd(): Promise<StatisticsServer> {
   const packets: Buffer[] = [];
   const socket = createSocket('udp4', (packet) => packets.push(Buffer.concat([packet, Buffer.from('\n')])));
@@ -63,19 +63,19 @@ export async function startUdpStatsd(): Promise<StatisticsServer> {
   };
 }
 
-/** @param reads  false: connections are taken, and nothing is read from them */
+/** @param reads  false: accepts connections, but reads nothing from them */
 export async function startTcpStatsd(port = 0, { reads = true } = {}): Promise<StatisticsServer> {
   const packets: Buffer[] = [];
   const connections = new Set<Socket>();
   const server = createServer((connection) => {
     connections.add(connection);
-    connection.on('error', () => {}); // of a client that is gone
+    connection.on('error', () => {}); // the client has gone
     if (reads) connection.on('data', (packet) => packets.push(packet));
   });
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   return {
-    port: (server.address() as AddressInfo).port, // an address of TCP, since it listens on a port
+    port: (server.address() as AddressInfo).port, // it listens on a TCP port
     ...remembering(packets),
     async close() {
       server.close();

@@ -3,13 +3,16 @@ import type { Running } from './process.ts';
 
 /** A server that fails on command. */
 export interface Stoppable {
-  /** Freezes it: connections stay open and are accepted, nothing is answered. */
+  /** Freezes the process: connections stay open and are accepted, but nothing is answered. */
   pause(): void;
   resume(): void;
   stop(): Promise<void>;
-  /** Ends it as a power cut would: it writes nothing down and hands nothing over. */
+  /** Kills the process, like a power cut: it saves nothing and hands nothing over. */
   kill(): Promise<void>;
-  /** Ready again, with what it has kept on disk if anything, on the same port; also after stop() and kill(). */
+  /**
+   * Restarts it on the same port, with its data on disk if any, and waits until it is ready; also after stop() and
+   * kill().
+   */
   restart(): Promise<void>;
 }
 
@@ -23,7 +26,7 @@ export async function startStoppable(launch: () => Promise<Running>): Promise<St
   return {
     pause() {
       server.kill('SIGSTOP');
-      while (!isStopped(server.pid)); // its threads stop one by one, and may answer until then
+      while (!isStopped(server.pid)); // threads stop one by one, and the others may still answer
     },
     resume: () => server.kill('SIGCONT'),
     stop,
@@ -37,7 +40,7 @@ export async function startStoppable(launch: () => Promise<Running>): Promise<St
   };
 }
 
-/** By the kernel's state of each thread; an ended process counts as stopped. */
+/** Checks the kernel's state of each thread; an ended process counts as stopped. */
 function isStopped(pid: number): boolean {
   try {
     const threads = readdirSync(`/proc/${pid}/task`);

@@ -1,10 +1,10 @@
 import type { StartTimer } from '../../src/transport/timer.ts';
 
-/** Timers that stand still until they are moved. */
+/** Timers that run only when a test advances their time. */
 export interface FakeTimers {
   readonly start: StartTimer;
   advance(ms: number): void;
-  /** Timers that run. */
+  /** The number of active timers. */
   readonly count: () => number;
 }
 

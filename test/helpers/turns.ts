@@ -1,4 +1,4 @@
-/** Does the work, and returns how many steps of it were counted in one turn of the event loop at most. */
+/** Runs `work`. @returns the largest number of its steps in one turn of the event loop */
 export async function mostStepsInATurn(work: (step: () => void) => Promise<unknown>): Promise<number> {
   let steps = 0;
   let most = 0;

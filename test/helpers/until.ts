@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_INTERVAL_MS = 5;
-/** Nothing takes so long but on a machine that is busy. */
+/** Longer than any wait takes, even on a busy machine. */
 const TIMEOUT_MS = 30_000;
 
 /**
  * Waits until the condition holds.
  *
- * @throws Error  it does not within `withinMs`; `what` says what was waited for
+ * @throws Error  the condition does not hold within `withinMs`; `what` names it in the message
  */
 export async function until(what: string, condition: () => boolean, withinMs = TIMEOUT_MS): Promise<void> {
   const endMs = performance.now() + withinMs;

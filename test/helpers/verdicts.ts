@@ -3,7 +3,7 @@ import type { Answer, Verdict } from '../../src/decide.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 
-/** The answer with these verdicts: but for the changes. */
+/** An answer with these verdicts; `changes` override its other properties. */
 export const answerOf = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}): Answer => ({
   overallCode: 'OK',
   verdicts,
@@ -24,7 +24,7 @@ interface VerdictFacts {
   readonly reservation?: ReservationReport;
 }
 
-/** What a fixed window, of ten by default, says of hits; the levels of its rule are these. */
+/** The verdict of a fixed window, by default with a limit of ten, whose rule has these levels. */
 export function verdictOf(
   levels: readonly string[],
   {

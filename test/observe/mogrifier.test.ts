@@ -4,7 +4,7 @@ import { createMogrify, type Mogrifier, parseMogrifiers } from '../../src/observ
 
 const compile = (written: string): RE2JS => RE2JS.compile(written);
 
-/** Mogrifiers from `A_PATTERN` and the like, without the prefix; they must be right. */
+/** Mogrifiers from variables such as `A_PATTERN`, without the prefix; they must be valid. */
 function mogrifiersOf(labels: readonly string[], variables: Readonly<Record<string, string>>): readonly Mogrifier[] {
   const parsed = parseMogrifiers(labels, prefixed(variables), compile);
   if (!parsed.ok) throw new Error(parsed.problems.join('\n'));
@@ -41,8 +41,8 @@ describe('a statistic', () => {
 
   test.each([
     { pattern: '(a)(b)?', name: '[$0|$1|$2|$3|$10]', of: 'a', becomes: '[a|a||$3|$10]' },
-    { pattern: '(?P<what>a+)', name: '$1', of: 'xaay', becomes: 'aa' }, // anywhere in it, and the name is replaced whole
-    { pattern: 'a\\_b\\-c\\:', name: 'y', of: 'a_b-c:', becomes: 'y' }, // escaped without need, as Go lets one
+    { pattern: '(?P<what>a+)', name: '$1', of: 'xaay', becomes: 'aa' }, // matches anywhere, and replaces the whole name
+    { pattern: 'a\\_b\\-c\\:', name: 'y', of: 'a_b-c:', becomes: 'y' }, // unnecessary escapes, which Go permits
     { pattern: '^[a\\-z]+$', name: 'y', of: 'b', becomes: 'b' },
     { pattern: '^\\\\-$', name: 'y', of: '\\-', becomes: 'y' },
     { pattern: '^.$', name: 'y', of: '雪', becomes: 'y' },

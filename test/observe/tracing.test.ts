@@ -58,7 +58,7 @@ function start(changes: Partial<TracingOptions> = {}, clock: Clock = Date.now): 
   tracing = startTracing({ ...options, ...changes }, clock, (problem) => problems.push(problem));
 }
 
-/** The service, traced, on counters in memory that pass for Redis. */
+/** The service with tracing, and counters in memory that are reported as Redis. */
 function serviceOn(store: Backend = createMemoryBackend(fakeClock(), { maxCounters: 10 })): RlsService {
   const ledger = ledgerOf(store);
   ledger.traceWith(tracing.backend('Redis Pipeline Execution'));
@@ -129,7 +129,7 @@ test.each<[string, readonly (readonly [string, string])[]]>([
     ],
   ],
 ])("a request belongs to its caller's trace: %s", async (_, headers) => {
-  start({ samplingRate: 0 }); // the origin of the trace decides
+  start({ samplingRate: 0 }); // the origin of the trace decides about sampling
   const [store, request] = await spansOf(headers);
   expect(request).toMatchObject({ name: execution, traceId, parentId });
   expect(store).toMatchObject({ traceId, parentId: request?.spanId });
@@ -286,12 +286,12 @@ describe('a collector that', () => {
     const silent = createServer((socket) => sockets.push(socket));
     silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
-    const { port } = silent.address() as AddressInfo; // of TCP, since it listens on a port
+    const { port } = silent.address() as AddressInfo; // it listens on a TCP port
     process.env[ENDPOINT] = `http://127.0.0.1:${port}`;
     process.env[TIMEOUT] = '3600000';
     start();
     await ask();
-    await tracing.close(); // would else outlast the time that a test has
+    await tracing.close(); // otherwise it would outlast the test's timeout
     for (const socket of sockets) socket.destroy();
     silent.close();
   });

@@ -7,7 +7,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** A clock by which each check is 10 ms after the previous one, plus this lag. */
+/** A clock on which each check is 10 ms plus the lag after the previous one. */
 function busyClock() {
   const clock = { nowMs: 0, busyMs: 0, checks: 0 };
   const nowMs = () => {
@@ -18,7 +18,7 @@ function busyClock() {
   return { clock, nowMs };
 }
 
-/** While calls are in flight. */
+/** A watch while calls are in flight. */
 function watchAwake(lateMs: number, nowMs: () => number): EventLoopWatch {
   const opened = watchEventLoop({ lateMs, isBusy: () => true, nowMs });
   opened.wake();

@@ -31,7 +31,7 @@ const summariesOf = (text: string) => {
 };
 const store = { name: 'Redis', atomic: 'request', without: [], leases: true, processes: 1, spend: 'each' } as const;
 
-/** Checkpoints that the work comes to. */
+/** The number of checkpoints that the work reaches. */
 function checkpointsOf(work: () => unknown): number {
   let checkpoints = 0;
   atCheckpoints(() => checkpoints++);

@@ -109,7 +109,7 @@ describe('a descriptor', () => {
     ['d', 'k2=v2,s=q', 'no rule'], // deeper than the rule
     ['d', 'null_limit=1', 'no rule'],
     ['d', 'k5=v5', '15 DAY d.k5_v5'], // a rule on an inner node
-    ['d', 'k5=v5,s5=zz', 'no rule'], // the rule on the way there does not apply
+    ['d', 'k5=v5,s5=zz', 'no rule'], // the rule on the path does not apply
     ['d', 'k5=v5,s5=y', '25 DAY d.k5_v5.s5_y'],
     ['d', 'branch=a,leaf=1', 'no rule'], // the exact node leads nowhere, and the choice is final
     ['d', 'branch=b,leaf=1', '3 MINUTE d.branch.leaf'],
@@ -122,13 +122,13 @@ describe('a descriptor', () => {
     ['d', '__proto__=__proto__', 'no rule'],
     ['d', 'k2=__proto__', '20 MINUTE d.k2'],
     ['d', 'k2=constructor,hasOwnProperty=x', 'no rule'],
-    // Key and value are compared apart, not joined by `_` as in the service this replaces.
+    // Key and value are compared separately, not joined by `_` as in envoyproxy/ratelimit.
     ['d', 'k2_v2=zz', 'no rule'],
     ['d', 'k2_v2=', 'no rule'],
     ['d', 'k1_v1=,s=q', 'no rule'],
 
     ['w', 'p=foo1', '20 MINUTE w.p_foo*'],
-    ['w', 'p=foo', '20 MINUTE w.p_foo*'], // `*` stands for nothing too
+    ['w', 'p=foo', '20 MINUTE w.p_foo*'], // `*` also matches the empty text
     ['w', 'p=food', '7 MINUTE w.p_food'], // exact before wildcard
     ['w', 'p=foobarX', '20 MINUTE w.p_foo*'], // the first one in the file, not the longest
     ['w', 'p=zzz', '9 MINUTE w.p'], // the key alone comes last
@@ -139,16 +139,16 @@ describe('a descriptor', () => {
     ['w', 'm=bar1b', '20 MINUTE w.m_bar*b'],
     ['w', 'm=bara', 'no rule'],
     ['w', 'm=xbarb', 'no rule'],
-    ['w', 'm=bar', 'no rule'], // the `b` cannot be both ends
+    ['w', 'm=bar', 'no rule'], // the `b` cannot match at both ends
     ['w', 'mm=foo1bar2baz', '10 MINUTE w.mm_foo*bar*baz'],
     ['w', 'mm=foobarbaz', '10 MINUTE w.mm_foo*bar*baz'],
     ['w', 'mm=foo1baz', 'no rule'],
     ['w', 'mm=barbaz', 'no rule'],
     ['w', 'n=v,p=goo2', '20 MINUTE w.n_v.p_goo*'],
     ['w', 'n=v,p=foo2', 'no rule'],
-    ['w', 'any=', '4 MINUTE w.any_*'], // `*` stands for nothing too
+    ['w', 'any=', '4 MINUTE w.any_*'], // `*` also matches the empty text
     ['w', 'any=x', '4 MINUTE w.any_*'],
-    ['w', 'dead=end1,s=1', 'no rule'], // a wildcard's choice is final too
+    ['w', 'dead=end1,s=1', 'no rule'], // the choice of a wildcard is final, too
     ['w', 'dead=x,s=1', '6 MINUTE w.dead.s'],
     ['w', 'mfoo=1', 'no rule'],
 
@@ -209,7 +209,7 @@ describe('the entries that name the counter', () => {
   test.each<[Domain, string, string]>([
     ['d', 'k1=v1,s=q', 'k1=v1,s=q'],
     ['d', 'k2=', 'k2='],
-    ['w', 'p=foo1', 'p=foo1'], // each value its own, though one rule limits them
+    ['w', 'p=foo1', 'p=foo1'], // each value has its own counter, although one rule limits them
     ['s', 'own=own/1', 'own=own/1'],
     ['s', 'files=files/a', 'files=files/*'],
     ['s', 'files=files/b', 'files=files/*'],

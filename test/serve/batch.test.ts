@@ -29,7 +29,7 @@ test.each(['h2', 'grpc-js'])(
     const scriptCalls = async (): Promise<number> =>
       Number(/cmdstat_evalsha:calls=(\d+)/.exec(await observer.info('commandstats'))?.[1] ?? 0);
 
-    await client.decide([requestOf('first')]); // the script is in Redis now
+    await client.decide([requestOf('first')]); // loads the script into Redis
     const before = await scriptCalls();
     const { answers } = await client.decide(Array.from({ length: 60 }, (_, at) => requestOf(`user-${at}`)));
     expect((await scriptCalls()) - before).toBe(1);

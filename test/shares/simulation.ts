@@ -8,11 +8,11 @@ import {
   stepShares,
 } from '../../src/shares/shares.ts';
 
-/** A holder as a proxy is one: it reports at an interval, and uses the last share that reached it until that expires. */
+/** A proxy: reports at an interval, and uses the last share that it received until that expires. */
 interface Proxy {
   readonly id: string;
   readonly isNamed: boolean;
-  /** Requests a second. */
+  /** Requests per second. */
   demand: number;
   /** Undefined while it does not run. */
   connection: Connection | undefined;
@@ -22,12 +22,12 @@ interface Proxy {
   share: (Share & { readonly untilMs: number }) | undefined;
 }
 
-/** What the service knows of a connection. */
+/** The service's state of a connection. */
 interface Connection {
   isOpen: boolean;
   sent: number;
   sentAtMs: number;
-  /** The proxy had reported before; its first report on this connection. */
+  /** Whether the proxy had reported before its first report on this connection. */
   isResumed: boolean;
   knownSinceMs: number | undefined;
 }
@@ -38,33 +38,33 @@ export interface SimulationOptions {
   readonly reportMs: number;
   /** Returns a number from 0 to 1. */
   readonly random: () => number;
-  /** Each message is in transit for up to this part of `transitMs`. */
+  /** Each message is in transit for up to this fraction of `transitMs`. */
   readonly delayPart?: number;
-  /** Reports that are handled twice, 0 to 1. */
+  /** The fraction of reports that are handled twice, 0 to 1. */
   readonly duplicated?: number;
-  /** Shares whose connection breaks before they arrive, 0 to 1. */
+  /** The fraction of shares whose connection breaks before they arrive, 0 to 1. */
   readonly lost?: number;
 }
 
-/** Proxies and a service on a clock that is simulated: which shares are really in force at each moment. */
+/** Proxies and a service on a simulated clock, which tracks the shares that are actually in use. */
 export class Simulation {
   readonly #options: SimulationOptions;
   readonly #proxies = new Map<string, Proxy>();
   readonly #events: { readonly atMs: number; readonly run: () => void }[] = [];
   #state: ShareState | undefined;
   nowMs = 1_700_000_000_000;
-  /** The largest sums that were ever in force. */
+  /** The largest sums of shares ever in use. */
   mostUnits = 0;
   mostBurst = 0;
   sharesSent = 0;
-  /** How long proxies that run had let their last share expire: they are not limited then. Summed over proxies. */
+  /** The time that running proxies spent without a valid share, and so without a limit, summed over proxies. */
   unlimitedMs = 0;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
   }
 
-  /** @param isNamed  it keeps its name over connections */
+  /** @param isNamed  the proxy keeps its name across connections */
   start(id: string, demand: number, isNamed = true): void {
     const { random, reportMs } = this.#options;
     const connection = { isOpen: true, sent: 0, sentAtMs: 0, isResumed: false, knownSinceMs: undefined };
@@ -78,7 +78,7 @@ export class Simulation {
     });
   }
 
-  /** The process ends: it uses nothing any more, and gives nothing back. */
+  /** Ends the process: it uses nothing any more, and returns nothing. */
   kill(id: string): void {
     const proxy = this.#proxies.get(id);
     if (!proxy?.connection) return;
@@ -92,7 +92,7 @@ export class Simulation {
     if (proxy) proxy.demand = demand;
   }
 
-  /** The connection breaks with all that is in transit; the proxy connects anew, and keeps its share. */
+  /** Breaks the connection with all messages in transit; the proxy reconnects and keeps its share. */
   disconnect(id: string): void {
     const proxy = this.#proxies.get(id);
     if (!proxy?.connection) return;
@@ -104,18 +104,18 @@ export class Simulation {
     proxy.connections++;
   }
 
-  /** The service is killed: every connection breaks. The state is in a store. */
+  /** Kills the service: every connection breaks, but the state is in a store. */
   restart(): void {
     for (const id of this.#proxies.keys()) this.disconnect(id);
   }
 
-  /** The service restarts, and its shares are lost. */
+  /** Restarts the service, which loses its shares. */
   loseStore(): void {
     this.#state = undefined;
     this.restart();
   }
 
-  /** Tokens per fill that a proxy may use now. */
+  /** The tokens per fill that a proxy may currently use. */
   unitsOf(id: string): number {
     const share = this.#proxies.get(id)?.share;
     return share && share.untilMs > this.nowMs ? share.units : 0;

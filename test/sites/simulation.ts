@@ -8,7 +8,7 @@ export interface Network {
   readonly delayMs: number;
   readonly lost: number;
   readonly duplicated: number;
-  /** How often a pair of sites is cut off from one another, for each second; and for how long at most. */
+  /** The partitions per second of a pair of sites, and their maximum length. */
   readonly partitions: number;
   readonly partitionMs: number;
 }
@@ -19,31 +19,31 @@ export interface SitesOptions {
   readonly requestsPerUnit: number;
   readonly windowMs: number;
   readonly burst: number;
-  /** By how much they may exceed it. */
+  /** By how much they may exceed the limit. */
   readonly maxErrorPercent: number;
-  /** How far the clock of each site's store is ahead; as many as there are sites. */
+  /** How far the clock of each site's store is ahead, for each site. */
   readonly skewMs: readonly number[];
   readonly instances: number;
   readonly network: Network;
-  /** How often an instance restarts, for each second. */
+  /** Restarts per second of an instance. */
   readonly restarts: number;
   readonly startMs: number;
   /** Returns a number from 0 to 1. */
   readonly random: () => number;
 }
 
-/** What the store of a site holds; it expires. */
+/** A site with its store, whose contents expire. */
 interface SimulatedSite {
   limit: SiteShareLimit;
   readonly skewMs: number;
   state: State | undefined;
   untilMs: number;
-  /** Requests a second. */
+  /** Requests per second. */
   demand: number;
   instances: Instance[];
 }
 
-/** What an instance remembers between two exchanges. */
+/** The state of an instance between two exchanges. */
 interface Instance {
   nextMs: number;
   refused: number;
@@ -58,20 +58,22 @@ interface Result {
 
 const TICK_MS = 10;
 
-/** Sites that share one limit, on simulated clocks and a simulated network: what they admit together. */
+/**
+ * Sites that share one limit, with simulated clocks and a simulated network. Tracks the hits that they admit together.
+ */
 export class SitesSimulation {
   readonly #options: SitesOptions;
   readonly sites: readonly SimulatedSite[];
   readonly #messages: { readonly atMs: number; readonly to: number; readonly run: () => void }[] = [];
   readonly #cutUntilMs = new Map<string, number>();
-  /** Places of sites that have ended. */
+  /** Indexes of lost sites. */
   readonly #lost = new Set<number>();
   readonly #byWindow = new Map<number, number>();
-  /** Of one bucket for all: what is spent, in tokens times the window, and when that was. */
+  /** One bucket for all sites: the spent tokens times the window, and the time of that level. */
   #spent = 0;
   #spentAtMs: number;
   nowMs: number;
-  /** Hits beyond the limit: the most that there ever were. */
+  /** The largest number of hits beyond the limit. */
   over = 0;
   admitted: number[];
   lent = 0;
@@ -128,12 +130,12 @@ export class SitesSimulation {
     this.#lost.add(place);
   }
 
-  /** Has the others divide the parts of the sites that have ended. */
+  /** Lets the others divide the parts of lost sites. */
   divideLost(): void {
     for (const site of this.sites) site.limit = { ...site.limit, lost: [...this.#lost].toSorted() };
   }
 
-  /** Cuts two sites off from one another. */
+  /** Partitions two sites. */
   cut(one: number, other: number, forMs: number): void {
     for (const pair of [`${one} ${other}`, `${other} ${one}`]) this.#cutUntilMs.set(pair, this.nowMs + forMs);
   }
@@ -204,14 +206,14 @@ export class SitesSimulation {
     }
   }
 
-  /** Messages of other messages are late or lost, too, and may arrive twice. */
+  /** Sends a message, which may be late or lost, or arrive twice. */
   #send(from: number, to: number, run: () => void): void {
     const { network, random } = this.#options;
     const isCut = (this.#cutUntilMs.get(`${from} ${to}`) ?? 0) > this.nowMs;
     if (isCut || random() < network.lost) return;
     const copies = random() < network.duplicated ? 2 : 1;
     for (let left = copies; left > 0; left--) {
-      const lateMs = random() < 0.05 ? random() * 5_000 : 0; // one that everybody has given up
+      const lateMs = random() < 0.05 ? random() * 5_000 : 0; // so late that all sites have given it up
       this.#messages.push({ atMs: this.nowMs + network.delayMs * (0.5 + random()) + lateMs, to, run });
     }
   }

@@ -41,7 +41,7 @@ test('a paused connection is not read until it is resumed', async () => {
   served.on('data', (chunk) => texts.push(`${chunk}`));
   served.pause();
   client.write('late');
-  await sleep(100); // in which it would come
+  await sleep(100); // enough for the data to arrive
   expect(texts).toEqual([]);
   const read = once(served, 'data');
   served.resume();
@@ -52,7 +52,7 @@ test('a paused connection is not read until it is resumed', async () => {
 
 test('the last input of a client is read before its connection ends, and the server counts its connections', async () => {
   const count = promisify(server.getConnections.bind(server));
-  await eventually(async () => (await count()) === 0); // those of the tests before
+  await eventually(async () => (await count()) === 0); // connections of earlier tests
   const { client, served } = await open();
   expect(await count()).toBe(1);
   const texts: string[] = [];

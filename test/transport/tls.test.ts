@@ -41,7 +41,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Starts a server over TLS; with an authority for clients, they must have a certificate, and with a name, for that name. */
+/** Starts a server over TLS. With an authority, clients need a certificate; with a name, one for that name. */
 async function start(
   clientAuthority?: Authority,
   clientName?: string,
@@ -62,7 +62,7 @@ function client(certificate?: Certificate): GrpcClient {
   return made;
 }
 
-/** Shakes hands, and says by which serial number and protocol. */
+/** Makes a TLS handshake. @returns the certificate's serial number and the protocol */
 async function shakeHands(options: ConnectionOptions = {}) {
   const port = Number(server.target.split(':').at(-1));
   const socket = connect({ host: '127.0.0.1', port, ca: authority.cert, ALPNProtocols: ['h2'], ...options });
@@ -78,7 +78,7 @@ async function shakeHands(options: ConnectionOptions = {}) {
   }
 }
 
-/** Asks by grpcurl, over TLS with these arguments. */
+/** Sends a request with grpcurl, over TLS with these arguments. */
 async function ask(...args: readonly string[]): Promise<string> {
   const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
   const { cert: ca } = writeCertificate(folder, 'ca', authority);

@@ -50,7 +50,7 @@ const findings = [...contents].flatMap(([file, content]) => scan(file, content))
 const sources = new Map([...contents].filter(([file]) => file.startsWith('src/') && file.endsWith('.ts')));
 const shared = [...sharedNames(sources)].filter(([name]) => !pendingNames.includes(name));
 
-/** The longest line of a comment. Lines of code are for the formatter. */
+/** The longest line of a comment. The formatter wraps lines of code. */
 const MAX_COMMENT = 120;
 const longComments = [...contents].flatMap(([file, content]) =>
   /^(?:client\/)?src\//.test(file) && /\.(?:ts|lua)$/.test(file)

@@ -4,7 +4,7 @@ export interface Pattern {
   readonly regex: RegExp;
   /** What to write instead. */
   readonly instead: string;
-  /** `code`: TypeScript without comments and strings, where the word names a thing. Default: everything. */
+  /** `code`: only TypeScript without comments and strings. Default: everything. */
   readonly in?: 'code';
 }
 

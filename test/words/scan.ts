@@ -1,6 +1,6 @@
 import { fragment, type Pattern, patterns } from './patterns.ts';
 
-/** Where a file violates a pattern. */
+/** A violation of a pattern in a file. */
 export interface Finding {
   readonly file: string;
   readonly line: number;
@@ -8,7 +8,7 @@ export interface Finding {
   readonly text: string;
 }
 
-/** Every violation in a file. Test files are checked in their titles only. */
+/** All violations in a file. In test files, only titles are checked. */
 export function scan(file: string, content: string): readonly Finding[] {
   if (file.startsWith('test/')) {
     return titlesIn(content).flatMap(({ title, line, isTest }) => {
@@ -37,7 +37,7 @@ export const withoutText = (code: string): string =>
     text.replaceAll(/[^\n]/g, ' '),
   );
 
-/** The titles of tests and of their groups: the first argument of `test`, `describe`, `test.each(…)` and so on. */
+/** The titles of tests and groups: the first argument of `test`, `describe`, `test.each(…)` and so on. */
 export function titlesIn(code: string) {
   const calls = /(?:\b(test|it|describe)(?:\.(?:skip|only|failing))?|\))\(\s*(['"`])((?:\\.|(?!\2)[^\\])+)\2,/g;
   return Array.from(code.matchAll(calls), ({ index, 0: call, 1: name, 3: title = '' }) => ({
@@ -51,7 +51,7 @@ export function titlesIn(code: string) {
 export const exportedTypes = (code: string): readonly string[] =>
   Array.from(code.matchAll(/^export (?:abstract )?(?:class|interface|type|enum) (\w+)/gm), ([, name = '']) => name);
 
-/** The names of types that several files export, each with its files. */
+/** The names of types that several files export, with these files. */
 export function sharedNames(files: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
   const filesByName = new Map<string, string[]>();
   for (const [file, code] of files)

@@ -1,11 +1,11 @@
 /** The longest line of a Markdown source. */
 export const MAX_LINE = 120;
 
-/** Lines of a Markdown source that belong together: what a paragraph or an item of a list says, or anything else. */
+/** Consecutive lines of a Markdown source: a paragraph, an item of a list, or anything else. */
 interface LineBlock {
   readonly firstLine: number;
   readonly lines: readonly string[];
-  /** Undefined: lines stay as they are: code, tables, headings, pictures. */
+  /** Undefined: the lines stay unchanged (code, tables, headings, pictures). */
   readonly prefix: string | undefined;
 }
 
@@ -16,7 +16,7 @@ export const longLines = (text: string): readonly number[] =>
     return block.lines.flatMap((line, at) => (line.length > MAX_LINE ? [block.firstLine + at] : []));
   });
 
-/** The text with each block wrapped anew that has too long a line. */
+/** The text, with each block that has a line over the maximum rewrapped. */
 export const wrapped = (text: string): string =>
   blocksIn(text)
     .flatMap((block) =>
@@ -62,10 +62,10 @@ function rewrapped({ lines, prefix = '' }: LineBlock): readonly string[] {
   return [...filled, line].map((one, at) => (at === 0 ? prefix : indentation) + one);
 }
 
-/** At the start of a line it would begin an item, a heading, a quote or a table. */
+/** Whether the word, at the start of a line, would begin an item, a heading, a quote or a table. */
 const isMarkup = (word: string): boolean => /^(?:[-*+>|]|\d+[.)]|#{1,6})$/.test(word);
 
-/** The parts between which a line may end: not within code, and not within the address of a link. */
+/** The parts between which a line may break: not within code, and not within the URL of a link. */
 function wordsOf(content: string): readonly string[] {
   const words = [''];
   for (const [part] of content.matchAll(/(`+)[^`].*?\1(?!`)|\]\([^)]*\)|\s+|[^\s`\]]+|./g)) {

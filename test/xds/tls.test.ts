@@ -57,10 +57,10 @@ function open(tls: Partial<ControlPlaneTls> = {}): void {
   );
 }
 
-/** Puts the certificate of the authority into the file that is read for it. */
+/** Writes the authority's certificate to the file of trusted certificates. */
 const trust = (of: Authority): void => void writeCertificate(folder, 'ca', of);
 
-/** A certificate of the authority to show to the control plane. */
+/** The files of a client certificate for the control plane. */
 function clientFiles(of: Authority) {
   const { cert: certFile, key: keyFile } = writeCertificate(folder, 'client', of.issue('weir'));
   return { certFile, keyFile };
@@ -70,13 +70,13 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(5);
 }
 
-/** Rules arrive. */
+/** Expects that rules arrive. */
 async function expectRules(): Promise<void> {
   expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
   expect(events.slice(-2)).toEqual(['up', 'loaded']);
 }
 
-/** No stream comes about; why not matches. */
+/** Expects that no stream is established, for a matching reason. */
 async function expectDown(reason: RegExp): Promise<void> {
   await until(() => events.length > 0);
   expect(events).toEqual([expect.stringMatching(reason)]);

@@ -5,7 +5,7 @@ import type { TourStep } from '../step.ts';
 
 const TRIAL_MS = 8_000;
 
-/** Rules that are tried on live traffic without refusing anything. */
+/** Candidate rules, tried on live traffic without refusing anything. */
 export const candidate: TourStep = {
   title: 'A candidate',
   async run({ say, run, rulesPath }) {

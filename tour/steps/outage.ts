@@ -5,7 +5,7 @@ import type { TourStep } from '../step.ts';
 const ANSWERS = 8;
 const RECOVERY_MS = 15_000;
 
-/** Redis is stopped and started again; each limit does what its rule says meanwhile. */
+/** Redis stops and starts again; meanwhile each limit follows its rule's policy. */
 export const outage: TourStep = {
   title: 'A Redis outage',
   async run(stage) {
@@ -48,7 +48,7 @@ async function showHealth({ weir, show }: Stage): Promise<void> {
 const healthOf = async (port: number): Promise<string> =>
   (await fetch(`http://127.0.0.1:${port}/healthcheck?verbose`)).text();
 
-/** Whether the service has reached its counters again. */
+/** Whether the service reaches its counters again in time. */
 async function recovered({ weir }: Stage): Promise<boolean> {
   const endMs = Date.now() + RECOVERY_MS;
   while (Date.now() < endMs) {

@@ -1,6 +1,6 @@
 import type { TourStep } from '../step.ts';
 
-/** Alice is let in again, and the audit log says why. */
+/** Alice is admitted again, and the audit log has the reason. */
 export const reset: TourStep = {
   title: 'A reset',
   async run({ say, show, run, request, commandOf }) {

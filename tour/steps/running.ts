@@ -1,6 +1,6 @@
 import type { TourStep } from '../step.ts';
 
-/** What runs, and where to see it. */
+/** The running parts, and their addresses. */
 export const running: TourStep = {
   title: 'What is running',
   async run({ say, list, weir, envoy, redis, token, urlOf }) {

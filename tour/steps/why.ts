@@ -1,6 +1,6 @@
 import type { TourStep } from '../step.ts';
 
-/** Why Alice is refused, and what no rule knows. */
+/** Why Alice is refused, and descriptors that match no rule. */
 export const why: TourStep = {
   title: 'Why?',
   async run({ say, run }) {

@@ -1,13 +1,13 @@
 import type { OpenTelemetryApi } from '../telemetry.ts';
 import type { DeferralStats } from './options.ts';
 
-/** What happens to jobs, by name. */
+/** An event in the life of a job, by name. */
 export type DeferralEvent = keyof DeferralStats;
 
 /** Counts for `stats()`, and for OpenTelemetry. */
 export interface DeferralCounts {
   add(event: DeferralEvent): void;
-  /** A job was started so long after it was added. */
+  /** A job was started this long after it was added. */
   waited(ms: number): void;
   read(): DeferralStats;
 }

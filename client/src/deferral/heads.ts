@@ -1,12 +1,12 @@
 import type { Lines, QueueKeys } from './lines.ts';
 
 /**
- * How long a job that is not the first of its line is among the delayed jobs, unless it is woken: a day, less one ms
- * which distinguishes it from a delay of the job's own.
+ * How long a job that is not the first of its line stays among the delayed jobs unless it is woken: a day minus one ms,
+ * which distinguishes it from a delay set for the job.
  */
 export const PARK_MS = 86_399_999;
 
-/** Has the heads of lines run: a job waits among BullMQ's delayed jobs until it is the first of its line. */
+/** Runs the heads of lines: a job waits among BullMQ's delayed jobs until it is the first of its line. */
 export class Heads {
   readonly #lines: Lines;
   readonly #queue: QueueKeys;
@@ -22,7 +22,7 @@ export class Heads {
     await this.#wakeFirst(line, await this.#lines.leave(line, id));
   }
 
-  /** Has a job run as soon as a worker is free. @returns  false: it has ended, or was removed */
+  /** Makes a job run as soon as a worker is free. @returns  false: it has ended, or was removed */
   async wake(id: string): Promise<boolean> {
     try {
       await this.#queue.backend.promote(id);
@@ -33,11 +33,11 @@ export class Heads {
   }
 
   /**
-   * Wakes heads that nothing else will: those whose predecessor was on a worker that died at that moment, and those
-   * behind jobs that were removed from the queue. It wakes only what has been at the head of an open line since the
-   * last check.
+   * Wakes heads that nothing else will wake: those whose predecessor was on a worker that died at that moment, and
+   * those behind jobs that were removed from the queue. It wakes only jobs that have been the head of an open line
+   * since the last check.
    *
-   * @returns  how many lines go on
+   * @returns  the number of lines that continue
    */
   async check(): Promise<number> {
     const heads = new Map<string, string>();
@@ -54,7 +54,7 @@ export class Heads {
   async #recover(line: string, head: string): Promise<boolean> {
     const state = await this.#queue.backend.getState(head);
     if (state === 'delayed') return this.wake(head);
-    if (!hasEnded(state)) return false; // it waits for a worker, or is on one
+    if (!hasEnded(state)) return false; // it waits for a worker, or a worker has it
     await this.advance(line, head);
     return true;
   }

@@ -6,12 +6,12 @@ import { scripts } from './scripts.ts';
 /** A queue or a worker of BullMQ, by its connection and its keys. */
 export type QueueKeys = Pick<Queue, 'backend' | 'toKey'>;
 
-/** How many lines are read, or jobs appended, in one call. */
+/** The number of lines that are read, or of jobs that are appended, in one call. */
 const PAGE = 1_000;
 
 /**
- * Where jobs wait for their turn: a line for each key, in the order of arrival, in Redis beside BullMQ's own keys.
- * Only the first job of a line, its head, may ask; a refusal closes its line for a while.
+ * The jobs that wait for their turn: a line for each key, in order of arrival, in Redis next to BullMQ's own keys. Only
+ * the first job of a line, its head, may be requested from Weir; a refusal closes its line for a while.
  */
 export class Lines {
   readonly #queue: QueueKeys;
@@ -22,10 +22,10 @@ export class Lines {
   }
 
   /**
-   * Appends jobs in this order; those that have begun, or have a delay of their own, are left out.
+   * Appends jobs in this order, except those that have started, or have their own delay.
    *
-   * @param delayMs  the delay of a job that has none of its own
-   * @returns  those that have become the head of the line
+   * @param delayMs  the delay of a job without its own
+   * @returns  jobs that have become the head of the line
    */
   async *arrive(line: string, ids: readonly string[], delayMs: number): AsyncGenerator<string> {
     for (let at = 0; at < ids.length; at += PAGE) {
@@ -36,10 +36,10 @@ export class Lines {
   }
 
   /**
-   * A worker has the job, which is put into the line if it is not there.
+   * A worker has received the job, which is added to the line if it is missing.
    *
-   * @param goesFirst  it has been started before
-   * @returns  0: it is its turn; else in how many ms it is; undefined: another job is first
+   * @param goesFirst  the job has been started before
+   * @returns  0: it is the job's turn; else the time until its turn, in ms; undefined: another job is first
    */
   async enter(line: string, id: string, goesFirst: boolean): Promise<number | undefined> {
     const waitMs = Number(await this.#run('weirEnter', line, id, goesFirst ? '1' : '0'));
@@ -47,11 +47,11 @@ export class Lines {
   }
 
   /**
-   * Closes the line for so long.
+   * Closes the line for `ms`.
    *
-   * @param refusedMs  in how many ms the job could pass; undefined: it was not refused. What is refused again before
-   * that is the same refusal.
-   * @returns  how often this job has been refused
+   * @param refusedMs  the time until the job could pass; undefined: it was not refused. Further refusals within that
+   * time count as the same one.
+   * @returns  the number of refusals of this job
    */
   async close(line: string, id: string, ms: number, refusedMs: number | undefined): Promise<number> {
     return Number(await this.#run('weirRefuse', line, id, Math.ceil(ms), Math.ceil(refusedMs ?? -1)));
@@ -66,7 +66,7 @@ export class Lines {
     return textOf(await this.#run('weirHead', line));
   }
 
-  /** The lines that are not closed, each with its head. */
+  /** The lines that are open, each with its head. */
   async *open(): AsyncGenerator<readonly [line: string, head: string]> {
     for (let offset = 0; ; offset += PAGE) {
       const found = await this.#run('weirOpenLines', '', this.#key('line:'), offset, PAGE);
@@ -98,9 +98,9 @@ export class Lines {
 const textOf = (reply: unknown): string | undefined => (typeof reply === 'string' && reply !== '' ? reply : undefined);
 
 /**
- * The line of what is counted by these descriptors.
+ * The line of the jobs that are counted by these descriptors.
  *
- * @throws TypeError  the service cannot count by them
+ * @throws TypeError  the service cannot count by these descriptors
  */
 export const lineOf = (domain: string, key: NonNullable<Key>): string =>
   JSON.stringify([domain, ...requestOf(domain, key, 1).descriptors]);

@@ -3,7 +3,7 @@ import { Heads, PARK_MS } from './heads.ts';
 import { Lines, lineOf } from './lines.ts';
 import type { DeferredJob, DeferredQueue, LineOptions } from './options.ts';
 
-/** Runs that throw are tried again, unless a job says otherwise. */
+/** Jobs whose run throws are retried, unless they have other options. */
 const DEFAULT_JOB_OPTIONS = { attempts: 5, backoff: { type: 'exponential', delay: 1_000 } };
 
 /** @see createDeferredQueue */
@@ -19,7 +19,7 @@ export function openDeferredQueue<D, R>(name: string, options: LineOptions<D> & 
 
   async function addBulk(jobs: readonly DeferredJob<D>[]): Promise<Job<D, R, string>[]> {
     const lineOfJob = jobs.map(lineToJoin);
-    // They are in the queue before they are in a line, so that each head can be woken.
+    // Jobs are added to the queue before their line, so that each head can be woken.
     const added = await queue.addBulk(
       jobs.map(({ name, data, opts }, at) => ({
         name,
@@ -42,7 +42,7 @@ export function openDeferredQueue<D, R>(name: string, options: LineOptions<D> & 
     return added;
   }
 
-  /** Undefined: the job is not limited, or arrives later. */
+  /** Undefined: the job is not limited, or joins its line later. */
   function lineToJoin({ data, opts }: DeferredJob<D>): string | undefined {
     const descriptors = opts?.delay ? undefined : key(data);
     return descriptors && lineOf(domain, descriptors);

@@ -1,12 +1,12 @@
 /**
- * The scripts that change lines, each atomic. Their keys: the set of all lines, scored by the time (ms, of Redis) until
- * which each is closed; the line, scored by arrival; the number of the last arrival; the refusals of each head.
+ * The scripts that change lines; each is atomic. Their keys: the set of all lines, scored by the time (ms, of Redis)
+ * until which each is closed; the line, scored by arrival; the number of the last arrival; the refusals of each head.
  */
 export const scripts = {
   /**
-   * Appends the jobs that wait for nothing but their turn: neither those that are in the line, nor those that have
-   * begun, whose back-off is among the delayed jobs too, nor those with a delay of their own.
-   * ARGV: line, what precedes an id in the key of its job, the delay of a job without one of its own, ids.
+   * Appends the jobs that wait only for their turn: not those in the line already, nor those that have started, whose
+   * back-off also makes them delayed jobs, nor those with their own delay.
+   * ARGV: line, prefix of job keys, the delay of a job without its own, ids.
    * @returns  the head, if it was appended
    */
   weirArrive: `
@@ -25,8 +25,8 @@ export const scripts = {
     return appended[head or ''] and head or nil`,
 
   /**
-   * A worker has the job. ARGV: line, id, '1' to put it first if it is not in the line, instead of last.
-   * @returns  -1: another job is first; 0: it is its turn; else in how many ms it is
+   * A worker has received the job. ARGV: line, id, '1' to put it first instead of last if it is not in the line.
+   * @returns  -1: another job is first; 0: it is the job's turn; else the time until its turn, in ms
    */
   weirEnter: `
     local line, id, first = ARGV[1], ARGV[2], ARGV[3] == '1'
@@ -41,7 +41,7 @@ export const scripts = {
     local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
     return math.max(0, tonumber(redis.call('ZSCORE', KEYS[1], line) or 0) - now_ms)`,
 
-  /** Closes the line. ARGV: line, id, ms, in how many ms the refused job could pass, or -1. @returns its refusals */
+  /** Closes the line. ARGV: line, id, ms, time until the refused job could pass in ms, or -1. @returns its refusals */
   weirRefuse: `
     local time = redis.call('TIME')
     local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -66,7 +66,7 @@ export const scripts = {
   /** The first of a line. @returns its id, or nil */
   weirHead: `return redis.call('ZRANGE', KEYS[2], 0, 0)[1]`,
 
-  /** Lines that are not closed. ARGV: what precedes a line in its key, offset, count. @returns line, head, line, … */
+  /** Lines that are open. ARGV: prefix of line keys, offset, count. @returns line, head, line, … */
   weirOpenLines: `
     local time = redis.call('TIME')
     local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)

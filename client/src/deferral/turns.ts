@@ -5,7 +5,7 @@ import type { Lines } from './lines.ts';
 import type { DeferredWorkerOptions } from './options.ts';
 import { MAX_PAUSE_MS, pauseAfter } from './pause.ts';
 
-/** What a turn needs. */
+/** The dependencies of turns. */
 export interface TurnParts<D> {
   readonly options: DeferredWorkerOptions<D>;
   readonly lines: Lines;
@@ -17,10 +17,10 @@ export interface TurnParts<D> {
   readonly now: () => number;
 }
 
-/** Until the service has answered: jobs can wait longer than requests. */
+/** How long to wait for the service's answer: jobs can wait longer than requests. */
 const DEFAULT_TIMEOUT_MS = 1_000;
 
-/** Lets the head of a line start if Weir admits it, and has all others wait. */
+/** Lets the head of a line start if Weir admits it, and makes all other jobs wait. */
 export class Turns<D> {
   readonly #parts: TurnParts<D>;
 
@@ -29,10 +29,10 @@ export class Turns<D> {
   }
 
   /**
-   * Resolves if the job is to start.
+   * Resolves if the job may start.
    *
-   * @throws DelayedError  it is not its turn, and it is among the delayed jobs again
-   * @throws UnrecoverableError  it has no turn any more
+   * @throws DelayedError  it is not the job's turn, and the job has been moved back to the delayed jobs
+   * @throws UnrecoverableError  the job will not get another turn
    */
   async take(line: string, job: Job<D>, token: string | undefined): Promise<void> {
     const { lines, options, counts, jitter, now } = this.#parts;
@@ -68,7 +68,7 @@ export class Turns<D> {
     const { lines, heads, now } = this.#parts;
     await job.moveToDelayed(now() + (waitMs ?? PARK_MS), token);
     const id = idOf(job);
-    // Its predecessor may have left since, and could not wake a job that was on a worker.
+    // Its predecessor may have left meanwhile, and could not wake a job that a worker had.
     if (waitMs === undefined && (await lines.head(line)) === id) await heads.wake(id);
     throw new DelayedError();
   }

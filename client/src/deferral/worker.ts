@@ -10,7 +10,7 @@ import { idOf, Turns } from './turns.ts';
 const DEFAULT_CHECK_INTERVAL_MS = 5_000;
 const MAX_INTERVAL_MS = 0x7fff_ffff;
 
-/** How often a job may be lost with its worker. BullMQ's default of one is exceeded by two restarts of Redis. */
+/** How many times a job may be lost with its worker. Two restarts of Redis exceed BullMQ's default of one. */
 const MAX_STALLED_COUNT = 10;
 
 /** @see createDeferredWorker */
@@ -36,8 +36,8 @@ export function openDeferredWorker<D, R>(
     if (job.stalledCounter > 0) counts.add('restarted');
     counts.waited(now() - job.timestamp);
     const running = Promise.resolve().then(() => run(job, token, signal));
-    running.catch(() => {}); // it is awaited below
-    // Only now, so that no later job of the line starts before this one if this process dies.
+    running.catch(() => {}); // awaited below
+    // Not before the start, so that no later job of the line starts first if this process dies.
     if (line !== undefined) await heads.advance(line, idOf(job)).catch(report);
     return running;
   };
@@ -52,7 +52,7 @@ export function openDeferredWorker<D, R>(
     if (job?.finishedOn === undefined) return counts.add('failed');
     counts.add('deadLettered');
     const line = lineOfJob(job);
-    if (line !== undefined) heads.advance(line, idOf(job)).catch(report); // it may have failed without being started
+    if (line !== undefined) heads.advance(line, idOf(job)).catch(report); // it may have failed without starting
   });
   const checks = startChecks({
     heads,
@@ -78,7 +78,7 @@ interface CheckParts {
   readonly report: (error: Error) => unknown;
 }
 
-/** Checks the heads of lines again and again, one check at a time. */
+/** Checks the heads of lines at an interval, one check at a time. */
 function startChecks({ heads, counts, intervalMs, report }: CheckParts): { stop(): Promise<void> } {
   let checking: Promise<void> | undefined;
   const check = async () => {

@@ -7,21 +7,21 @@ import type { TrustProxy } from './options.ts';
 const DEFAULT_IPV6_PREFIX = 64;
 const IPV6_BITS = 128;
 
-/** What is known about where a request comes from. */
+/** Information on the origin of a request. */
 export interface Origin {
-  /** The address that has connected. */
+  /** The connected address. */
   readonly peer: string | undefined;
   readonly forwardedFor: string | undefined;
-  /** The client's address by the framework's own setting. */
+  /** The client's address according to the framework's own setting. */
   readonly resolved?: string | undefined;
 }
 
-/** The text by which a client is counted. */
+/** The text under which a client is counted. */
 export type AddressOf = (origin: Origin) => string;
 
 /**
- * Creates the function that finds the client's address: the last one in `X-Forwarded-For` that no trusted proxy has, or
- * the peer. Clients write the header as they like, so nothing before that address is used.
+ * Creates the function that finds the client's address: the last address in `X-Forwarded-For` that is not a trusted
+ * proxy's, or the peer. Clients can forge the header, so nothing before that address is used.
  */
 export function createAddressOf(trust: TrustProxy | undefined, ipv6Prefix = DEFAULT_IPV6_PREFIX): AddressOf {
   checkNumber('ipv6Prefix', ipv6Prefix, [1, IPV6_BITS]);
@@ -44,12 +44,12 @@ function trustOf(trust: TrustProxy): (address: string, hop: number) => boolean {
   return (address, hop) => isTrusted(withoutPort(address), hop);
 }
 
-/** An IPv4 address as it is, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */
+/** An IPv4 address unchanged, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */
 function networkOf(text: string | undefined, ipv6Prefix: number): string | undefined {
   if (text === undefined) return undefined;
   const address = withoutPort(text);
   if (!ipaddr.isValid(address)) return undefined;
-  const parsed = ipaddr.process(address); // IPv4 within IPv6 becomes IPv4
+  const parsed = ipaddr.process(address); // IPv4-mapped IPv6 becomes IPv4
   if (parsed.kind() === 'ipv4') return parsed.toString();
   return `${ipaddr.IPv6.networkAddressFromCIDR(`${address.replace(/%.*$/, '')}/${ipv6Prefix}`)}/${ipv6Prefix}`;
 }

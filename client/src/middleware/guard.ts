@@ -5,20 +5,20 @@ import { createAddressOf, type Origin } from './address.ts';
 import { type Field, fieldsOf, violatedPolicies } from './headers.ts';
 import type { LimitOptions } from './options.ts';
 
-/** What becomes of a request. */
+/** The outcome of a request. */
 export type Passage = Passed | Refused;
 
 export interface Passed {
   readonly ok: true;
   readonly fields: readonly Field[];
-  /** Counts what the request has cost after all; `cost` is not called for unlimited requests. Never rejects. */
+  /** Counts the final cost of the request; `cost` is not called for unlimited requests. Never rejects. */
   settle(cost: () => number | undefined | Promise<number | undefined>): Promise<void>;
 }
 
 export interface Refused {
   readonly ok: false;
   readonly fields: readonly Field[];
-  /** 429; 503 where the service has not answered; 400 where the request cannot be counted by its key. */
+  /** 429; 503 if the service has not answered; 400 if the request cannot be counted by its key. */
   readonly status: number;
   /** application/problem+json */
   readonly problem: Readonly<Record<string, unknown>>;
@@ -30,7 +30,7 @@ export const PROBLEM_TYPE = 'application/problem+json';
 /** @see https://www.rfc-editor.org/rfc/rfc9457 */
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types';
 
-/** What every middleware does with a request, whatever the framework. */
+/** Limits a request, independent of the framework. */
 export type Guard<R> = (request: R, origin: Origin) => Promise<Passage>;
 
 export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
@@ -56,7 +56,7 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
           const rest = Math.round((await total()) ?? hits) - hits;
           if (rest !== 0) await client.limit(domain, descriptors, { hits: rest, ...callOptions });
         } catch {
-          // The response has been sent: a cost that throws or is invalid counts as none.
+          // The response has been sent: a cost that throws or is invalid is ignored.
         }
       },
     };
@@ -72,7 +72,7 @@ function refuseOversized(error: unknown): Decision {
   throw error;
 }
 
-/** The key has what the service cannot count by. A client that sends such a key must not pass by `onError`. */
+/** The service cannot count by this key. A client that sends such a key must not pass because of `onError`. */
 const isInvalid = ({ error }: Decision): boolean =>
   error instanceof OversizedDescriptor || (error instanceof WeirUnavailable && error.kind === 'invalid');
 

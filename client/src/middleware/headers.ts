@@ -9,7 +9,7 @@ const MAX_INTEGER = 999_999_999_999_999;
 
 /**
  * The header fields of a response: those that the service sends, and those that describe the limits, unless the service
- * has done so itself.
+ * has sent them itself.
  *
  * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  */
@@ -24,7 +24,7 @@ export function fieldsOf(decision: Decision, style: HeaderStyle): readonly Field
   return fields;
 }
 
-/** The names of the limits that refuse, as `RateLimit-Policy` has them. */
+/** The names of the limits that refuse, as in `RateLimit-Policy`. */
 export const violatedPolicies = (decision: Decision): readonly string[] =>
   policiesOf(decision).flatMap(({ name, state }) => (state.ok ? [] : [name]));
 
@@ -37,7 +37,7 @@ function ietfFields(decision: Decision): readonly Field[] {
   });
   const current = policies.map(({ name, state }) => {
     const { ok, remaining = 0, retryAfterMs, resetMs } = state;
-    const waitMs = ok && !decision.ok ? undefined : (retryAfterMs ?? resetMs); // Retry-After is never earlier
+    const waitMs = ok && !decision.ok ? undefined : (retryAfterMs ?? resetMs); // Retry-After must not be earlier
     const until = waitMs === undefined ? '' : `;t=${seconds(waitMs)}`;
     return `${quoted(name)};r=${Math.min(remaining, MAX_INTEGER)}${until}`;
   });
@@ -53,8 +53,8 @@ interface Policy {
 }
 
 /**
- * Each limit of the answer with its own name: that of the limit, or the path of its rule. Of several descriptors with
- * the same policy, the one nearest to its limit; different policies with one name are numbered, as Weir does it.
+ * Each limit of the answer with its own name: the limit's name, or the path of its rule. Of several descriptors with
+ * the same policy, the one nearest to its limit; different policies with the same name are numbered, as in Weir.
  */
 function policiesOf(decision: Decision): readonly Policy[] {
   const { descriptors, limit } = decision;
@@ -86,9 +86,9 @@ function legacyFields({ limit, remaining, resetMs }: Decision): readonly Field[]
   ];
 }
 
-/** None where the request could never pass, or nothing is known. */
+/** No field if the request could never pass, or if nothing is known. */
 function retryAfter({ retryAfterMs, resetMs, source, error }: Decision): readonly Field[] {
-  const isKnown = source !== undefined && error === undefined; // Weir leaves it out if the request could never pass
+  const isKnown = source !== undefined && error === undefined; // Weir omits the time if the request could never pass
   const waitMs = retryAfterMs ?? (isKnown ? undefined : resetMs);
   if (waitMs === undefined) return error ? [['Retry-After', '1']] : [];
   return [['Retry-After', String(Math.max(1, seconds(waitMs)))]];
@@ -97,7 +97,7 @@ function retryAfter({ retryAfterMs, resetMs, source, error }: Decision): readonl
 const seconds = (ms: number): number => Math.min(Math.ceil(ms / 1_000), MAX_INTEGER);
 
 /**
- * A String of a structured field, which holds printable ASCII only: other characters, and %, are percent-encoded.
+ * A String in a structured field, which may contain only printable ASCII: other characters, and %, are percent-encoded.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
  */

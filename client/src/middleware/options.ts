@@ -2,12 +2,12 @@ import type { Client } from '../client.ts';
 import type { Descriptor, OnError } from '../options.ts';
 
 /**
- * Which proxies in front of this process may name the client in `X-Forwarded-For`: how many there are, or their
- * addresses and networks (`10.0.0.0/8`, `loopback`, `linklocal`, `uniquelocal`).
+ * The proxies in front of this process that may name the client in `X-Forwarded-For`: their number, or their addresses
+ * and networks (`10.0.0.0/8`, `loopback`, `linklocal`, `uniquelocal`).
  */
 export type TrustProxy = number | readonly string[];
 
-/** Which header fields describe the limits: `RateLimit` and `RateLimit-Policy`, `X-RateLimit-*`, both or none. */
+/** The header fields that describe the limits: `RateLimit` and `RateLimit-Policy`, `X-RateLimit-*`, both or none. */
 export type HeaderStyle = 'ietf' | 'legacy' | 'both' | 'none';
 
 /** Options of every middleware. `R` is the framework's request. */
@@ -16,7 +16,7 @@ export interface LimitOptions<R> {
   /** The domain of the rules. */
   readonly domain: string;
   /**
-   * What a request is counted by; undefined: it is not limited. Default: `{ remote_address: address }`.
+   * The descriptors that count a request; undefined: it is not limited. Default: `{ remote_address: address }`.
    *
    * @param address  the address of the client
    */
@@ -26,27 +26,27 @@ export interface LimitOptions<R> {
   /** The hits of a request. Default: 1. */
   readonly cost?: (request: R) => number | Promise<number>;
   /**
-   * Default: the framework's own setting in Express, Fastify and NestJS, else none: the client is what has connected.
+   * Default: the framework's own setting in Express, Fastify and NestJS, else none: the client is the connected peer.
    */
   readonly trustProxy?: TrustProxy;
-  /** IPv6 addresses are counted by their network of so many bits. Default: 64. */
+  /** IPv6 addresses are counted by networks with this prefix length. Default: 64. */
   readonly ipv6Prefix?: number;
-  /** Default: `both`. `Retry-After` and the headers that the service sends are always there. */
+  /** Default: `both`. `Retry-After` and the headers of the service are always sent. */
   readonly headers?: HeaderStyle;
   /** As for `limit`. */
   readonly timeoutMs?: number;
-  /** As for `limit`. What `deny` refuses has the status 503. */
+  /** As for `limit`. A request that `deny` refuses has the status 503. */
   readonly onError?: OnError;
 }
 
-/** What a request is counted by. */
+/** The descriptors that count a request. */
 export type Key = Descriptor | readonly Descriptor[] | undefined;
 
 /** Costs that are known after the response. `A` is the framework's response. */
 export interface CostAfter<R, A> {
   /**
-   * What a request has cost after all: the difference to `cost` is counted, or given back, when the response is sent.
-   * With `spend: all_or_nothing`, what exceeds the limit is not counted.
+   * The final cost of a request: the difference from `cost` is counted, or refunded, when the response has been sent.
+   * With `spend: all_or_nothing`, hits beyond the limit are not counted.
    */
   readonly costAfter?: (request: R, response: A) => number | undefined | Promise<number | undefined>;
 }

@@ -1,17 +1,17 @@
 import type { ServerResponse } from 'node:http';
 import type { Passed } from './guard.ts';
 
-/** What a request has cost after all. */
+/** The final cost of a request. */
 export type TotalCost = Parameters<Passed['settle']>[0];
 
-/** Counts the cost when the response ends, sent or cut off by its client; at once if that has left already. */
+/** Counts the cost when the response ends or its client leaves; at once if it has already ended. */
 export function settleAtEnd(response: ServerResponse, passage: Passed, cost: TotalCost): void {
   const settle = () => void passage.settle(cost);
   if (response.destroyed) settle();
   else response.once('close', settle);
 }
 
-/** The same where there is no response of Node: the end of its body, or that its reader cancels it. */
+/** The same without a response of Node: at the end of the body, or when its reader cancels it. */
 export function settleAtEndOfBody(response: Response, passage: Passed, cost: TotalCost): Response {
   const settle = () => void passage.settle(cost);
   const reader = response.body?.getReader();

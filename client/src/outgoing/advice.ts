@@ -2,14 +2,14 @@ import { type Item, parseDictionary, parseItem, parseList } from 'structured-hea
 
 const SECOND_MS = 1_000;
 
-/** Longer ones in `X-RateLimit-Reset` are times since 1970, which are accepted up to as far away. */
+/** Larger values of `X-RateLimit-Reset` are times since 1970, which are accepted up to this far in the future. */
 const MAX_RESET_SECONDS = 31 * 86_400;
 
 /**
  * How long a response asks its clients to wait; undefined: it does not. `Retry-After` takes precedence over the fields
- * that describe limits, and those count only where nothing is left of a limit. Malformed fields are ignored.
+ * that describe limits, which count only if nothing is left of a limit. Malformed fields are ignored.
  *
- * @param dateMs  since 1970, for dates; the header `Date` takes precedence
+ * @param dateMs  the current time since 1970, for dates; the header `Date` takes precedence
  */
 export function pauseAskedBy({ status, headers }: Response, dateMs: number): number | undefined {
   const nowMs = httpDate(headers.get('date')) ?? dateMs;
@@ -25,7 +25,7 @@ function retryAfter(text: string | null, nowMs: number): number | undefined {
   return untilMs === undefined ? undefined : Math.max(0, untilMs - nowMs);
 }
 
-/** A date as HTTP writes it: in GMT, or in the format of asctime, which has no zone. */
+/** An HTTP date: in GMT, or in the format of asctime, which has no zone. */
 function httpDate(text: string | null): number | undefined {
   const hasZone = /^[A-Z][a-z]{2,8}, .* GMT$/.test(text ?? '');
   const isAsctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/.test(text ?? '');
@@ -34,7 +34,7 @@ function httpDate(text: string | null): number | undefined {
 }
 
 /**
- * `RateLimit: "burst";r=0;t=30`. Limits of bytes and of concurrent requests are no reason to wait for a time.
+ * `RateLimit: "burst";r=0;t=30`. Limits on bytes and on concurrent requests do not require a wait.
  *
  * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  */
@@ -52,7 +52,7 @@ function ietf(headers: Headers): number | undefined {
 
 const isString = (member: { readonly 0: unknown }): boolean => typeof member[0] === 'string';
 
-/** Earlier drafts: `RateLimit: limit=10, remaining=0, reset=30`, and a field for each of them before. */
+/** Earlier drafts: `RateLimit: limit=10, remaining=0, reset=30` and, before that, a separate field for each. */
 function draft(headers: Headers): number | undefined {
   const fields = parsed(parseDictionary, headers.get('ratelimit'));
   const single = (name: string) => parsed(parseItem, headers.get(name))?.[0];
@@ -61,7 +61,7 @@ function draft(headers: Headers): number | undefined {
   return remaining === 0 ? secondsOf(reset) : undefined;
 }
 
-/** Some servers send seconds, others a time since 1970 in seconds or milliseconds; the size shows which it is. */
+/** Some servers send seconds, others a time since 1970 in seconds or milliseconds; the size shows the format. */
 function legacy(headers: Headers, nowMs: number): number | undefined {
   const [remaining, written] = [headers.get('x-ratelimit-remaining'), headers.get('x-ratelimit-reset')];
   if (remaining === null || !/^0+$/.test(remaining)) return undefined;
@@ -86,6 +86,6 @@ function parsed<T>(parse: (text: string) => T, text: string | null): T | undefin
   try {
     return parse(text);
   } catch {
-    return undefined; // as if it were not there
+    return undefined; // malformed: ignored
   }
 }

@@ -1,14 +1,14 @@
 import { BoundedMap } from '../bounded-map.ts';
 
-/** Keys that are remembered at once. */
+/** The most keys that are kept. */
 export const MAX_KEYS = 10_000;
 
-/** Adding a tenth ten times must make one. */
+/** Adding a tenth ten times must result in one. */
 const ROUNDING = 1e-9;
 
 /**
- * A token bucket of retries for each key, which requests fill: while a server fails, retries add at most this part to
- * its load, however many attempts a request has.
+ * A token bucket of retries per key, filled by requests: while a server fails, retries add at most this share to its
+ * load, regardless of the attempts per request.
  */
 export class RetryBudget {
   readonly #ratio: number;

@@ -5,19 +5,19 @@ import { Pauses } from './pauses.ts';
 import { describe, type OutgoingRequest } from './replay.ts';
 import { SharedPauses } from './shared-pauses.ts';
 
-/** Answers after which the same request may succeed. */
+/** Statuses after which the same request may succeed. */
 const passing: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-/** A pause is read again so often, in case it has become longer, or was ended in Weir. */
+/** How often a pause is read again, in case it was extended, or ended in Weir. */
 const MAX_SLEEP_MS = 1_000;
 
-/** A request, through all its attempts. */
+/** A request with all its attempts. */
 interface Sending extends OutgoingRequest {
   readonly key: string;
   waitedMs: number;
 }
 
-/** What has become of an attempt. */
+/** The outcome of an attempt. */
 type Attempt = { readonly response: Response } | { readonly error: unknown };
 
 export function openFetch(options: FetchOptions, surroundings: Surroundings): WeirFetch {
@@ -78,7 +78,7 @@ class Fetcher {
     }
   }
 
-  /** Waits until the key takes requests, and a random time more, so that not all requests are sent at once then. */
+  /** Waits until the key accepts requests, plus a random time, so that not all requests are sent at once. */
   async #waitForPause(sending: Sending): Promise<void> {
     for (let isHeld = false; ; isHeld = true) {
       const leftMs = await this.#pauses.leftMs(sending.key);
@@ -93,7 +93,7 @@ class Fetcher {
     }
   }
 
-  /** Notes what the response asks for. @returns  how long to wait for the next attempt; undefined: there is none */
+  /** Records the requested pause. @returns  the wait before the next attempt; undefined: there is none */
   async #delayAfter(sending: Sending, result: Attempt, attempt: number): Promise<number | undefined> {
     const { key, mayRepeat } = sending;
     const backoffMs = this.#backoff(attempt);
@@ -107,7 +107,7 @@ class Fetcher {
     return undefined;
   }
 
-  /** @returns  what is left of the pause that the response asks for */
+  /** @returns  the rest of the pause that the response requests */
   async #pauseAfter(key: string, result: Attempt, backoffMs: number): Promise<number> {
     if ('error' in result) return 0;
     const { dateMs } = this.#surroundings;
@@ -143,6 +143,6 @@ class Fetcher {
   }
 }
 
-/** Node's `fetch` names the cause where a connection fails, and none where its arguments are invalid. */
+/** Node's `fetch` sets a cause if a connection fails, and none if its arguments are invalid. */
 const isNetworkError = (error: unknown): boolean =>
   typeof error === 'object' && error !== null && 'cause' in error && error.cause !== undefined;

@@ -1,56 +1,56 @@
 import type { Client } from '../client.ts';
 import { checkNumber } from '../options.ts';
 
-/** How many requests may be repeated, for each key: so many at first, and a part of the requests later. */
+/** The number of retries per key: an initial number, plus a share of the requests. */
 export interface RetryBudgetOptions {
   /** Retries that each request adds. Default: 0.1. */
   readonly ratio?: number;
-  /** The most retries that can be saved up, and those at the start. Default: 10. */
+  /** The most retries that can be saved up, and the initial number. Default: 10. */
   readonly max?: number;
 }
 
 /** Options of `weirFetch`. */
 export interface FetchOptions {
-  /** Shares pauses with all processes that have the same domain. Default: each process pauses by itself. */
+  /** Shares pauses with all processes that use the same domain. Default: each process pauses on its own. */
   readonly client?: Pick<Client, 'limit'>;
-  /** The domain of the rule that holds the pauses. Default: `outgoing`. */
+  /** The domain of the rule for pauses. Default: `outgoing`. */
   readonly domain?: string;
-  /** How long to wait for Weir. Default: the client's. */
+  /** How long to wait for Weir. Default: as for the client. */
   readonly timeoutMs?: number;
-  /** What pauses together: the value of the entry `origin`. Default: the origin of the URL. */
+  /** The unit that pauses: the value of the entry `origin`. Default: the origin of the URL. */
   readonly key?: (url: URL) => string;
-  /** The first request included. Default: 3. */
+  /** Including the first request. Default: 3. */
   readonly maxAttempts?: number;
-  /** The waits of a request, added up. Default: 10,000. */
+  /** The total of the waits of a request. Default: 10,000. */
   readonly maxWaitMs?: number;
   /** The longest pause that a response can cause. Default: 3,600,000. */
   readonly maxPauseMs?: number;
-  /** Attempt n waits for a random time up to this times 2ⁿ⁻¹. Default: 100. */
+  /** The wait before retry n is random, up to this times 2ⁿ⁻¹. Default: 100. */
   readonly baseBackoffMs?: number;
   /** Default: 10,000. */
   readonly maxBackoffMs?: number;
   /** False: only `maxAttempts` bounds retries. */
   readonly budget?: RetryBudgetOptions | false;
   /**
-   * Repeats POST and PATCH as well: `trust`: those with the header `Idempotency-Key`; `add`: all, with such a header.
-   * Default: neither is repeated.
+   * Also retries POST and PATCH: `trust`: those with the header `Idempotency-Key`; `add`: all, adding the header if it
+   * is missing. Default: neither is retried.
    */
   readonly idempotencyKey?: 'trust' | 'add';
-  /** Default: that of Node. */
+  /** Default: Node's. */
   readonly fetch?: typeof fetch;
 }
 
-/** Counts since the function was made. */
+/** Counts since the function was created. */
 export interface FetchStats {
   readonly requests: number;
   readonly retries: number;
-  /** Requests that have waited for a pause before they were sent. */
+  /** Requests that waited for a pause before they were sent. */
   readonly held: number;
-  /** Requests that were not sent, because of a pause beyond `maxWaitMs`. */
+  /** Requests that were not sent because of a pause beyond `maxWaitMs`. */
   readonly notSent: number;
   /** Retries that the budget did not allow. */
   readonly overBudget: number;
-  /** Pauses that were not read from, or written to, Weir. */
+  /** Pauses that could not be read from, or written to, Weir. */
   readonly notShared: number;
 }
 
@@ -58,18 +58,18 @@ export interface FetchStats {
 export interface WeirFetch {
   /**
    * @throws OriginPaused  the request was not sent
-   * @throws TypeError  as `fetch`; or the reason of the request's signal, which ends waits as well
+   * @throws TypeError  as `fetch`; or the reason of the request's signal, which also ends waits
    */
   (input: string | URL | Request, init?: RequestInit): Promise<Response>;
   stats(): FetchStats;
 }
 
-/** A request was not sent: what it calls has asked for a pause that ends later than the request may wait. */
+/** A request was not sent: its server has requested a pause that ends later than the request may wait. */
 export class OriginPaused extends Error {
   override readonly name = 'OriginPaused';
-  /** What pauses: the origin, unless the option `key` says otherwise. */
+  /** The paused key: the origin, unless the option `key` is set. */
   readonly key: string;
-  /** Until the pause is over. */
+  /** The time until the pause ends. */
   readonly retryAfterMs: number;
 
   constructor(key: string, retryAfterMs: number) {
@@ -79,15 +79,15 @@ export class OriginPaused extends Error {
   }
 }
 
-/** What a fetcher needs of the process it runs in. */
+/** The functions of the process that a fetcher uses. */
 export interface Surroundings {
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<unknown>;
-  /** Monotonic. */
+  /** On a monotonic clock. */
   readonly nowMs: () => number;
   /** Since 1970. */
   readonly dateMs: () => number;
-  /** From 0 up to, but not, 1. */
+  /** From 0 to below 1. */
   readonly random: () => number;
 }
 

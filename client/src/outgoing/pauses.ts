@@ -2,7 +2,7 @@ import { BoundedMap } from '../bounded-map.ts';
 import { MAX_KEYS } from './budget.ts';
 import type { SharedPauses } from './shared-pauses.ts';
 
-/** Until when each key takes no requests: what this process has been asked, and all others. */
+/** The time until which each key accepts no requests, as requested from this process and all others. */
 export class Pauses {
   readonly #untilMs = new BoundedMap<string, number>(MAX_KEYS);
   readonly #shared: SharedPauses | undefined;
@@ -13,14 +13,14 @@ export class Pauses {
     this.#nowMs = nowMs;
   }
 
-  /** 0: there is no pause. */
+  /** The rest of the pause; 0: there is none. */
   async leftMs(key: string): Promise<number> {
     const sharedUntilMs = (await this.#shared?.read(key)) ?? 0;
     const untilMs = Math.max(this.#untilMs.get(key) ?? 0, sharedUntilMs);
     return Math.max(0, Math.ceil(untilMs - this.#nowMs()));
   }
 
-  /** A pause that is longer already stays as it is. */
+  /** Extends the pause to `ms` from now; never shortens it. */
   async extend(key: string, ms: number): Promise<void> {
     if (ms <= 0) return;
     const untilMs = this.#nowMs() + ms;

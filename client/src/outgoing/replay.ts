@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { FetchOptions } from './options.ts';
 
-/** What a fetcher knows of a request. */
+/** The properties of a request that a fetcher uses. */
 export interface OutgoingRequest {
   readonly url: URL;
   readonly init: RequestInit | undefined;

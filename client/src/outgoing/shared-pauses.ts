@@ -3,7 +3,7 @@ import type { Client } from '../client.ts';
 import type { Decision } from '../decision.ts';
 import { MAX_KEYS } from './budget.ts';
 
-/** How long a process goes by what it has read. */
+/** How long a process uses the last read value. */
 const READ_INTERVAL_MS = 100;
 
 const HITS_PER_SECOND = 1_000;
@@ -20,14 +20,14 @@ export interface SharedPauseOptions {
 }
 
 /**
- * Pauses in Weir, as hits of a token bucket that is filled with 1,000 a second: a pause of so many ms is so many hits,
- * and what is left of it is the time until the bucket is full.
+ * Pauses in Weir, stored as hits of a token bucket that refills with 1,000 a second: one hit per ms of the pause, so
+ * the rest of a pause is the time until the bucket is full.
  */
 export class SharedPauses {
   readonly #options: SharedPauseOptions;
   readonly #nowMs: () => number;
   readonly #readings = new BoundedMap<string, Reading>(MAX_KEYS);
-  /** Calls without an answer, or whose answer describes no such limit. */
+  /** Calls without an answer, or with an answer that describes another limit. */
   failed = 0;
 
   constructor(options: SharedPauseOptions, nowMs: () => number) {
@@ -35,7 +35,7 @@ export class SharedPauses {
     this.#nowMs = nowMs;
   }
 
-  /** Until when the key pauses, by the clock of this process; 0: it does not, or that is not known. */
+  /** The time until which the key pauses, on the clock of this process; 0: it does not, or that is unknown. */
   read(key: string): Promise<number> {
     const fromMs = this.#nowMs();
     const known = this.#readings.get(key);
@@ -50,7 +50,7 @@ export class SharedPauses {
 
   /**
    * Extends the pause to `ms` from now; never shortens it. If several processes extend it at the same moment, their
-   * hits add up: each process then gives back its excess.
+   * hits add up: each process then refunds its excess.
    */
   async extend(key: string, ms: number): Promise<void> {
     const before = await this.#hit(key, 0);
@@ -73,5 +73,5 @@ export class SharedPauses {
   }
 }
 
-/** Of another limit, the time until it is unspent says nothing of a pause. */
+/** For another limit, the time until it is unspent says nothing about a pause. */
 const holdsPauses = ({ limit, windowMs }: Decision): boolean => limit === HITS_PER_SECOND && windowMs === 1_000;

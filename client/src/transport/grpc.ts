@@ -13,17 +13,17 @@ const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRa
 const BATCH = '/weir.v1.Batch/Decide';
 const HEALTH = '/grpc.health.v1.Health/Check';
 
-/** Asks Weir for what answers have no fields for. Other servers ignore it. */
+/** Requests the detail for which answers have no fields. Other servers ignore it. */
 const DETAIL_HEADER = 'x-weir-detail';
 
 /**
- * How long the client waits. The library's own deadline is not used: its timer fires before the answers that have
- * arrived meanwhile are read.
+ * How long the client waits. grpc-js's own deadline is not used: its timer fires before answers that have already
+ * arrived are read.
  */
 const TIMEOUT_HEADER = 'grpc-timeout';
-/** The largest number that the header may have. */
+/** The largest value of the header. */
 const MAX_TIMEOUT = 99_999_999;
-/** Metadata is kept for so many timeouts. */
+/** The most timeouts for which metadata is cached. */
 const MAX_KEPT = 256;
 
 const channelOptions: ChannelOptions = {
@@ -44,11 +44,11 @@ const kinds: Readonly<Record<number, FailureKind>> = {
   16: 'rejected',
 };
 
-/** What a gRPC status means for the caller. */
+/** Converts a gRPC status to an error for the caller. */
 export const failureOf = (code: number, message: string, cause?: Error): WeirUnavailable =>
   new WeirUnavailable(kinds[code] ?? 'unavailable', message, { cause });
 
-/** Loads `@grpc/grpc-js`, which is installed beside this package. */
+/** Loads `@grpc/grpc-js`, which is installed in addition to this package. */
 export async function loadGrpc(): Promise<GrpcJs> {
   try {
     return await import('@grpc/grpc-js');
@@ -58,7 +58,7 @@ export async function loadGrpc(): Promise<GrpcJs> {
   }
 }
 
-/** Opens a channel. @param address  what grpc-js takes: `host:port`, `dns:///host:port`, `unix:/path` */
+/** Opens a channel. @param address  in grpc-js's format: `host:port`, `dns:///host:port`, `unix:/path` */
 export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptions | undefined): Transport {
   const { verify, channel } = serverIdentity(address, tls?.serverName);
   const credentials = tls
@@ -102,7 +102,7 @@ export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptio
   };
 }
 
-/** @param isBounded  the call ends by itself; else its caller cancels it */
+/** @param isBounded  the call has its own deadline; else its caller cancels it */
 type Caller = (
   path: string,
   message: Buffer,
@@ -112,7 +112,7 @@ type Caller = (
 
 type MetadataOf = (options: SendOptions) => Metadata;
 
-/** Creates the function that makes the metadata of a call. Those of calls with the same timeout are the same. */
+/** Creates the function that makes the metadata of a call. Calls with the same timeout share it. */
 function metadataOf(grpc: GrpcJs): MetadataOf {
   const kept = new BoundedMap<number, Metadata>(MAX_KEPT);
   const create = (timeoutMs: number): Metadata => {
@@ -169,7 +169,7 @@ function decoded<T>(bytes: Buffer | WeirUnavailable, decode: (bytes: Buffer) => 
   }
 }
 
-/** Throws if there is not one for each request. */
+/** Throws if their number differs from that of the requests. */
 function outcomesOf(items: readonly BatchItem[], count: number): readonly Outcome[] {
   if (items.length !== count) throw new RangeError(`expected ${count} answers, got ${items.length}`);
   return items.map((item) => ('reply' in item ? item.reply : failureOf(item.status, item.message)));

@@ -6,15 +6,15 @@ import { replyFromJson, requestToJson } from '../wire/json.ts';
 import { isRefund } from '../wire/messages.ts';
 import type { Outcome, Transport } from './transport.ts';
 
-/** Connections to one server, busy and idle. */
+/** The most connections to one server, in total and idle. */
 const MAX_SOCKETS = 256;
 const MAX_IDLE_SOCKETS = 32;
-/** How often a request is sent again that met a connection which the server was closing. */
+/** How many times a request is sent again if the server was closing its idle connection. */
 const MAX_IDLE_RETRIES = 2;
-/** The longest answer that is read. */
+/** The longest answer that is accepted. */
 const MAX_ANSWER_CHARS = 1_000_000;
 
-/** Opens connections to `/json` of a server. @param origin  `http://host:port`, or with a path before `/json` */
+/** Opens connections to `/json` of a server. @param origin  `http://host:port`, optionally with a path */
 export function createHttpTransport(origin: string, tls: TlsOptions | undefined): Transport {
   const base = origin.replace(/\/+$/, '');
   const pool = { keepAlive: true, maxSockets: MAX_SOCKETS, maxFreeSockets: MAX_IDLE_SOCKETS };
@@ -45,7 +45,7 @@ export function createHttpTransport(origin: string, tls: TlsOptions | undefined)
       try {
         attempt(isRefund(request) ? 0 : MAX_IDLE_RETRIES);
       } catch (cause) {
-        queueMicrotask(() => done(new WeirUnavailable('unavailable', String(cause), { cause }))); // a certificate is none
+        queueMicrotask(() => done(new WeirUnavailable('unavailable', String(cause), { cause }))); // invalid certificate
       }
       return () => {
         isCancelled = true;
@@ -74,7 +74,7 @@ interface Answer {
   readonly body: string;
 }
 
-/** Calls back once, with the whole answer or why there is none. */
+/** Calls back once, with the whole answer or the reason for its absence. */
 function read(outgoing: ClientRequest, done: (outcome: Answer | WeirUnavailable) => void): void {
   let isDone = false;
   const finish = (outcome: Answer | WeirUnavailable) => {
@@ -100,12 +100,12 @@ function read(outgoing: ClientRequest, done: (outcome: Answer | WeirUnavailable)
   outgoing.on('close', () => fail(new Error('the connection was closed')));
 }
 
-/** Whether the connection had been idle, and the server closed it before it read the request. */
+/** Whether the server closed an idle connection before it read the request. */
 const wasIdle = (outgoing: ClientRequest, { cause }: WeirUnavailable): boolean =>
-  // What the request has failed with is an error of the system.
+  // A request fails with a system error.
   outgoing.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
-/** The request itself is wrong, or too large. */
+/** The request itself is invalid, or too large. */
 const invalidStatuses: readonly number[] = [400, 413];
 
 function outcomeOf({ status, reason, body }: Answer): Outcome {

@@ -1,29 +1,29 @@
 import type { WeirUnavailable } from '../errors.ts';
 import type { LimitRequest, Reply } from '../wire/messages.ts';
 
-/** An answer, or why there is none. */
+/** An answer, or the reason for its absence. */
 export type Outcome = Reply | WeirUnavailable;
 
-/** Stops waiting. The transport calls back no more. */
+/** Stops waiting. The transport does not call back any more. */
 export type Cancel = () => void;
 
 export interface SendOptions {
-  /** How long the caller waits. It cancels; this is what the server is sent. */
+  /** How long the caller waits, sent to the server. The caller cancels the call itself. */
   readonly timeoutMs: number;
-  /** Headers of the trace. */
+  /** Trace headers. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The methods that are called with encoded messages. */
+/** Methods whose messages the caller encodes. */
 export type SideMethod = `/weir.v1.${string}`;
 
-/** A connection to one server, which it opens again whenever it is lost. */
+/** A connection to one server, which is reopened whenever it is lost. */
 export interface Transport {
-  /** Sends a request. Calls back once, later; never throws. */
+  /** Sends a request. Calls back once, asynchronously; never throws. */
   send(request: LimitRequest, options: SendOptions, done: (outcome: Outcome) => void): Cancel;
   /**
-   * Sends several requests as one call. Calls back once, with their outcomes in the same order, or with why there are
-   * none: `unimplemented` means that nothing was counted. Undefined: the transport has no such call.
+   * Sends several requests as one call. Calls back once, with their outcomes in the same order, or with an error for
+   * all: `unimplemented` means that nothing was counted. Undefined: the transport does not support it.
    */
   readonly sendAll:
     | ((
@@ -33,13 +33,13 @@ export interface Transport {
       ) => Cancel)
     | undefined;
   /**
-   * Calls a method of Weir's own. Rejects with WeirUnavailable, or with the reason of the signal. Undefined: the
-   * transport has no such methods.
+   * Calls one of Weir's own methods. Rejects with WeirUnavailable, or with the reason of the signal. Undefined: the
+   * transport does not support them.
    */
   readonly call:
     | ((method: SideMethod, message: Buffer, timeoutMs: number, signal?: AbortSignal) => Promise<Buffer>)
     | undefined;
-  /** Whether the server takes calls. Never rejects. */
+  /** Whether the server accepts calls. Never rejects. */
   isReady(timeoutMs: number): Promise<boolean>;
   close(): void;
 }

@@ -1,6 +1,6 @@
 import { LENGTH, open, readDuration, reader, tagOf, VARINT } from './fields.ts';
 
-/** Decodes the answer of weir.v1.Holds: `held` is false where the holder has no slots. */
+/** Decodes the answer of weir.v1.Holds: `held` is false if the holder has no slots. */
 export function decodeHold(bytes: Buffer) {
   let held = false;
   let ttlMs = 0;

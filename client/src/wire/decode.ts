@@ -20,7 +20,7 @@ export function decodeReply(bytes: Buffer): Reply {
   return readReply(bytes.length);
 }
 
-/** The answer to one request of a batch: a reply, or a gRPC status instead. */
+/** The answer to one request of a batch: a reply, or a gRPC status if it failed. */
 export type BatchItem = { readonly reply: Reply } | { readonly status: number; readonly message: string };
 
 /** Decodes a weir.v1.BatchResponse. Throws a RangeError if it is malformed. */

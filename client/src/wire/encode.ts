@@ -1,7 +1,7 @@
 import { ProtoWriter } from '../../../src/protobuf/writer.ts';
 import type { LimitRequest } from './messages.ts';
 
-const writer = new ProtoWriter(); // messages are written one after another, and copied out of it
+const writer = new ProtoWriter(); // reused for every message, which is then copied
 
 const NANOS_PER_MS = 1e6;
 
@@ -52,7 +52,7 @@ function writeRequest({ domain, descriptors, hits }: LimitRequest): void {
   if (hits > 0) writer.uint32Field(3, hits);
 }
 
-/** The hits of a descriptor: 0 reads the counter; to give hits back, their number and a flag. */
+/** The hits of a descriptor: 0 reads the counter; a refund has their absolute number and a flag. */
 function writeOwnHits(hits: number): void {
   const wrapper = writer.begin(3);
   writer.uintField(1, hits);

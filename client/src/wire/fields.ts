@@ -1,13 +1,13 @@
 import { createInterner } from '../../../src/protobuf/interner.ts';
 import { ProtoReader } from '../../../src/protobuf/reader.ts';
 
-/** The longest text that is read. */
+/** The longest text that is accepted. */
 const MAX_TEXT = 65_536;
 
 export const VARINT = 0;
 export const LENGTH = 2;
 
-/** Messages are read one after another. */
+/** Reused for every message. */
 export const reader = new ProtoReader(createInterner());
 
 /** A tag: the field's number × 8 + its wire type. */

@@ -1,8 +1,8 @@
-/** A request as it is sent: entries are counted under `domain`, one descriptor or several. */
+/** A request to send: entries of one or more descriptors, counted under `domain`. */
 export interface LimitRequest {
   readonly domain: string;
   readonly descriptors: readonly (readonly Entry[])[];
-  /** Negative: gives hits back. */
+  /** Negative: refunds hits. */
   readonly hits: number;
 }
 export type Entry = readonly [key: string, value: string];
@@ -17,7 +17,7 @@ export interface Reply {
 }
 export type ReplyCode = 'UNKNOWN' | 'OK' | 'OVER_LIMIT';
 
-/** A header that the server adds to the response of the request. */
+/** A header that the server adds to the response. */
 export interface ResponseHeader {
   readonly key: string;
   readonly value: string;
@@ -33,7 +33,7 @@ export interface Status {
 export interface StatusLimit {
   readonly name: string;
   readonly requestsPerUnit: number;
-  /** Undefined: no unit describes it. */
+  /** Undefined: no unit matches the window. */
   readonly windowMs: number | undefined;
 }
 
@@ -58,5 +58,5 @@ export const units: readonly (readonly [name: string, ms: number | undefined])[]
 export const windowMsOf = (unitMs: number | undefined, multiplier: number): number | undefined =>
   unitMs === undefined ? undefined : unitMs * Math.max(multiplier, 1);
 
-/** Whether it gives hits back. It is sent once: given back twice, hits would exceed the limit. */
+/** Whether the request refunds hits. It is sent only once: a repeated refund would raise the limit. */
 export const isRefund = ({ hits }: LimitRequest): boolean => hits < 0;

@@ -44,7 +44,7 @@ function readValue(reader: ProtoReader, depth: number): unknown {
     else if (tag === 0x20) value = reader.uint32() !== 0;
     else if (tag === 0x2a) value = readStruct(reader, depth + 1);
     else if (tag === 0x32) value = readList(reader, depth + 1);
-    else reader.skip(tag); // null as well
+    else reader.skip(tag); // and null
   }
   reader.close(end);
   return value;

@@ -2,22 +2,22 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api.ts';
 import { checkText, type TextCheck } from '../candidate.ts';
 
-/** After the last change of a text, ms. */
+/** Delay of a check after the last change of a text, ms. */
 const PAUSE_MS = 300;
-/** After an answer that others are checked first, ms. */
+/** Delay of a retry if the service checks other texts first, ms. */
 const RETRY_MS = 1_000;
 
-/** What the service says of a text. */
+/** The service's check of a text. */
 export interface CheckState {
-  /** Of the last text that was checked; undefined: none was, or it could not be. */
+  /** The result for the last checked text; undefined: none yet, or the check failed. */
   readonly check: TextCheck | undefined;
-  /** Why it could not be checked. */
+  /** Why the check failed. */
   readonly failure: string | undefined;
-  /** It is of the present text. */
+  /** Whether the result is for the current text. */
   readonly isCurrent: boolean;
 }
 
-/** Checks a text whenever it has changed: one request at a time, and of the newest text. */
+/** Checks a text after each change, with one request at a time, for the newest text. */
 export function useCheck(text: string): CheckState {
   const [found, setFound] = useState<{ readonly of: string; readonly check?: TextCheck; readonly failure?: string }>();
   const newest = useRef<string | undefined>(text);

@@ -4,14 +4,14 @@ import { ApiError } from '../api.ts';
 export interface Polled<T> {
   readonly data: T | undefined;
   readonly error: ApiError | undefined;
-  /** Requests it again at once. */
+  /** Sends the request again at once. */
   readonly refresh: () => void;
 }
 
 /**
- * Requests something now, and again each time `intervalMs` have passed since the answer, while the page is visible.
+ * Sends a request now, and again `intervalMs` after each answer while the page is visible.
  *
- * @param inputs  what the request depends on; undefined: nothing is requested
+ * @param inputs  values that the request depends on; undefined: no requests
  */
 export function usePoll<T>(
   request: () => Promise<T>,

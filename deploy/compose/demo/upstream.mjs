@@ -1,4 +1,4 @@
-// What is protected: answers every request.
+// The protected upstream: answers every request.
 import { createServer } from 'node:http';
 
 createServer((_request, response) => response.end('hello from upstream\n')).listen(8000);

@@ -26,7 +26,7 @@ import { safeKey } from './key.ts';
 import type { MemcachedServers } from './servers.ts';
 import { packState, unpackState } from './state.ts';
 
-/** Operations of one request on one counter, and what they come to. */
+/** Operations of one request on one counter, and the callbacks for their result. */
 interface Waiting {
   readonly operations: readonly Operation[];
   /** Deadline on the monotonic clock. */
@@ -36,17 +36,17 @@ interface Waiting {
 }
 
 export interface Clocks {
-  /** This process's. */
+  /** This process's clock. */
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
-  /** Only for tests whose clock is not that of the servers: when those may forget what they hold. */
+  /** Only for tests whose clock differs from the servers': the clock for expiry times. */
   readonly dateClock?: Clock;
 }
 
-/** Counters that are kept otherwise than as states, on which other programs count as well. */
+/** Counters in another format than states, on which other programs count as well. */
 export interface ForeignStates {
   has(operation: Operation): boolean;
-  /** Runs operations on one counter, one after the other. */
+  /** Runs operations on one counter, one after another. */
   count(
     server: () => MemcachedClient,
     key: string,
@@ -57,9 +57,9 @@ export interface ForeignStates {
 
 /**
  * Counters in memcached, which any number of instances share. Each counter is exact by itself: its state is read,
- * stepped on this process's clock, and swapped for the new one only if it has not changed meanwhile, otherwise again.
- * Operations that come while that is in progress go together with the next. The limits of a request are not one step:
- * `spend` has no meaning here.
+ * stepped on this process's clock, and swapped for the new one only if it has not changed meanwhile; otherwise this is
+ * repeated. Operations that arrive in the meantime are run together next. The limits of a request are not one step:
+ * `spend` has no effect here.
  */
 export class MemcachedBackend implements Backend {
   readonly atomic = 'counter';
@@ -67,10 +67,10 @@ export class MemcachedBackend implements Backend {
   readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
   readonly #foreign: ForeignStates | undefined;
-  /** How late this process has lately been. */
+  /** The recent timer lag of this process. */
   readonly #lateness: Lateness;
 
-  /** @param foreign  counters of other programs beside our own */
+  /** @param foreign  counters of other programs in addition to the service's own */
   constructor(servers: MemcachedServers, clocks: Clocks, lateness: Lateness = PUNCTUAL, foreign?: ForeignStates) {
     this.#servers = servers;
     this.#lateness = lateness;
@@ -90,7 +90,7 @@ export class MemcachedBackend implements Backend {
     return key;
   }
 
-  /** A settlement that may have been counted is assumed to be counted: memcached stores nothing to check it with. */
+  /** A settlement that may have been counted is assumed to be counted: memcached stores nothing to verify it with. */
   async settle({ operations }: Settlement, timeoutMs: number): Promise<boolean> {
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
     return 'value' in outcome || isSent(outcome.reason);
@@ -115,7 +115,7 @@ export class MemcachedBackend implements Backend {
       try {
         await read(counter);
       } catch (error) {
-        // a count that is no number
+        // the count is not a number
         failures.set(counter.key, `memcached: ${error instanceof Error ? error.message : error}`);
       }
     };
@@ -164,7 +164,7 @@ export class MemcachedBackend implements Backend {
     });
   }
 
-  /** Works off what waits for a counter, everything that has come at a time. */
+  /** Processes the queue of a counter, all waiting operations at a time. */
   async #work(key: string, queue: Waiting[]): Promise<void> {
     while (queue.length > 0) {
       const now = this.#clocks.monotonicMs();
@@ -187,10 +187,10 @@ export class MemcachedBackend implements Backend {
   }
 }
 
-/** Nothing is sent to a server that there is no connection to. */
+/** Nothing is sent to a server without a connection. */
 const isSent = (reason: string): boolean => !reason.startsWith('no connection') && reason !== 'no server is known yet';
 
-/** Steps a counter by all operations in order, as if there were no other writers. */
+/** Steps a counter by all operations in order, atomically despite other writers. */
 async function stepAll(
   serverOf: (key: string) => MemcachedClient,
   key: string,

@@ -1,17 +1,17 @@
-/** The longest time that memcached takes for one; what is longer, it takes for a date. */
+/** The longest time that memcached accepts as relative; longer ones are interpreted as dates. */
 const MAX_SPAN_S = 30 * 24 * 3600;
-/** The last date that it knows, in 2038. */
+/** The last date that memcached supports, in 2038. */
 const MAX_DATE_S = 2 ** 31 - 1;
 
 /**
- * By how much memcached's clock may be behind: it is read about once a second, in whole seconds, and goes on by two
- * when a reading just misses one. What is to be kept for a second could else be gone at once.
+ * The most that memcached's clock may lag: it is read about once per second, in whole seconds, and advances by two when
+ * a reading just misses one. A counter with a second to live could otherwise be gone at once.
  */
 const CLOCK_LAG_S = 2;
 
 /**
- * When memcached may forget a counter: whole seconds, from now or since the epoch; at once where nothing is left to
- * keep.
+ * When memcached may drop a counter: whole seconds, from now or since the epoch; negative: at once, since nothing is
+ * left to keep.
  */
 export function exptimeOf(ttlMs: number, nowMs: number): number {
   if (ttlMs <= 0) return -1;

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 
-/** The longest key that memcached takes. */
+/** The longest key that memcached accepts. */
 const MAX_KEY_BYTES = 250;
 
 /**
- * A counter's key as memcached takes it: without blanks and control characters, which end a key in its protocol, and
- * not too long. Other keys are replaced by their digest, so that no text of a caller is ever taken for a command.
+ * A counter's key in a form that memcached accepts: without blanks and control characters, which end a key in its
+ * protocol, and not too long. Other keys are replaced by their digest, so that no text of a caller is ever interpreted
+ * as a command.
  */
 export function safeKey(key: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are the ones to find

@@ -5,21 +5,21 @@ import { createKeyIndex } from './key-index.ts';
 
 export interface CounterBounds {
   readonly maxCounters: number;
-  /** What the counters may cost together, as `bytes` counts it; absent: whatever they do. */
+  /** The most memory of all counters, as measured by `bytes`; absent: unlimited. */
   readonly maxBytes?: number;
 }
 
-/** Counters passed by the hand, to find one to forget, before the next is taken whatever its merit. */
+/** The most counters that the hand passes in search of one to evict; then it evicts the next one in any case. */
 const MAX_SWEEP = 16;
 
 /**
- * Counters by key, so many and so many bytes at most; each until it expires.
+ * Counters by key, bounded in number and bytes; each is kept until it expires.
  *
- * A hand goes round the counters, two for each new one: it drops what has expired and, when there is no room, what was
- * not hit since it last came by (the CLOCK approximation of least recently used), so that a flood of new keys displaces
- * other cold keys before a busy one. It passes at most `MAX_SWEEP` counters for each one that it drops, and a hit drops
- * as many as make room for its own: a few with short keys for one with a long key. So no hit waits, however many expire
- * at once and however long the keys are.
+ * A hand goes round the counters, two for each new one. It drops expired counters and, when there is no room, those
+ * that were not hit since its last pass (the CLOCK approximation of least recently used), so that a flood of new keys
+ * displaces other cold keys before busy ones. It passes at most `MAX_SWEEP` counters for each one that it drops, and a
+ * hit drops only as many as make room for its own: several with short keys for one with a long key. So no hit waits,
+ * however many counters expire at once and however long the keys are.
  *
  * @see https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock
  */
@@ -42,37 +42,35 @@ export class BoundedCounters {
     return this.#slots.size;
   }
 
-  /**
-   * What all counters cost in memory, give or take a quarter: slots, keys with their place in an index, and long
-   * states.
-   */
+  /** The memory of all counters, within a quarter: slots, keys with their entry in an index, and long states. */
   get bytes(): number {
     return this.#slots.bytes;
   }
 
-  /** Counters that were forgotten before they expired, to make room. */
+  /** Counters that were dropped before they expired, to make room. */
   get evicted(): number {
     return this.#evicted;
   }
 
-  /** Where the key's counter is, until the next `set`; undefined where there is none. */
+  /** The slot of the key's counter, valid until the next `set`; undefined: there is none. */
   find(key: CounterKey): number | undefined {
     return this.#index.slotOf(keptKey(key));
   }
 
-  /** What the counter found there remembers; undefined where it has expired. */
+  /** The state of the counter in that slot; undefined: it has expired. */
   stateAt(found: number | undefined, nowMs: number): State | undefined {
     return found !== undefined && this.#slots.expiresAtMs(found) > nowMs ? this.#slots.stateOf(found) : undefined;
   }
 
-  /** So many keys from a place on; the places of counters change while others come and go. */
+  /** Up to `count` keys from a position; positions change as counters are added and removed. */
   keys(from: number, count: number): readonly CounterKey[] {
     const end = Math.min(from + count, this.#slots.size);
     return Array.from({ length: Math.max(end - from, 0) }, (_, at) => this.#slots.keyOf(from + at));
   }
 
   /**
-   * Keeps what a step left on the counter that was found under this key; forgets it where nothing is left to remember.
+   * Stores a step's state in the counter that `find` returned for this key; drops the counter if nothing is left to
+   * keep.
    */
   set(key: CounterKey, found: number | undefined, { state, ttlMs }: Step, nowMs: number): void {
     if (ttlMs <= 0) {
@@ -91,7 +89,7 @@ export class BoundedCounters {
     this.#hand = 0;
   }
 
-  /** A slot for a new key, which is that of the first counter that had to go. */
+  /** A slot for a new key: that of the first counter that was dropped, if any. */
   #add(key: CounterKey, nowMs: number): number {
     const slots = this.#slots;
     const isFull = slots.size >= this.#maxCounters || slots.bytes + slotBytes(key.length, false) > this.#maxBytes;
@@ -112,7 +110,7 @@ export class BoundedCounters {
     return own;
   }
 
-  /** Forgets others until the bytes fit, or only this counter is left. */
+  /** Drops other counters until the bytes fit, or only this one is left. */
   #shrinkBeside(slot: number, nowMs: number): void {
     let own = slot;
     let passed = 0;
@@ -127,8 +125,8 @@ export class BoundedCounters {
   /**
    * Moves the hand past one counter.
    *
-   * @param passed  how many it has passed since the last that was forgotten
-   * @returns  the counter's slot where it is to be forgotten
+   * @param passed  the number of counters passed since the last drop
+   * @returns  the counter's slot if it must be dropped
    */
   #pass(nowMs: number, isFull: boolean, passed: number): number | undefined {
     const slot = this.#hand < this.#slots.size ? this.#hand : 0;
@@ -143,9 +141,7 @@ export class BoundedCounters {
     return undefined;
   }
 
-  /**
-   * Forgets the slot's counter, and returns the slot that the counter of slot `own` is in then: the last one is moved.
-   */
+  /** Drops the slot's counter. Returns the new slot of the counter in slot `own`, since the last counter is moved. */
   #forget(slot: number, own: number): number {
     this.#index.delete(this.#slots.keyOf(slot));
     this.#slots.remove(slot);

@@ -1,26 +1,26 @@
 import type { State } from '../../algorithms/limit.ts';
 import { type CounterKey, isWide, keyBytes } from '../key.ts';
 
-/** Slots that are allocated together. */
+/** The number of slots that are allocated together. */
 const CHUNK_SLOTS = 1_024;
 
-/** The longest state that lies in the slot itself. Only logs and windows in parts have longer ones. */
+/** The longest state that fits into the slot. Only logs and windows in parts have longer ones. */
 const SHORT_STATE = 3;
 
-/** Of a slot: when its counter expires, then a short state. */
+/** Numbers in a slot: when its counter expires, then a short state. */
 const SLOT_NUMBERS = 1 + SHORT_STATE;
 
-/** In place of a length: the state is among the long ones. */
+/** In place of a length: the state is a long one. */
 const LONG = SHORT_STATE + 1;
 
-/** Flags of a slot: its counter was hit since the hand last passed; its key takes two bytes a character. */
+/** Flags of a slot: its counter was hit since the hand last passed; its key takes two bytes per character. */
 const MARKED = 1;
 const WIDE = 2;
 
-/** Numbers, a length, flags and a reference to the key. */
+/** Bytes of the numbers, a length, flags and a reference to the key. */
 const SLOT_BYTES = 8 * SLOT_NUMBERS + 1 + 1 + 8;
 
-/** The reference to a long state, its array's two headers, and each of its numbers. */
+/** Bytes of the reference to a long state, its array's two headers, and each of its numbers. */
 const LONG_STATE_BYTES = 56;
 const NUMBER_BYTES = 8;
 
@@ -29,16 +29,16 @@ interface Chunk {
   readonly lengths: Uint8Array;
   readonly flags: Uint8Array;
   readonly keys: (CounterKey | undefined)[];
-  /** Undefined until there is one. */
+  /** Undefined: no slot of the chunk had one yet. */
   longStates: (State | undefined)[] | undefined;
 }
 
 /**
- * What is known of each counter, by the number of its slot: 0 up to `size`, without gaps. Only these numbers may be
+ * The data of each counter, by the number of its slot: from 0 to `size`, without gaps. Only valid slot numbers may be
  * passed.
  *
- * Slots lie in typed arrays of a thousand each, so that there is hardly an object to collect, and growing copies
- * nothing. All but one or two thousand unused slots are given back.
+ * Slots are in typed arrays of a thousand each, so that there are hardly any objects to collect, and growing copies
+ * nothing. All but one or two thousand unused slots are released.
  */
 export class CounterSlots {
   readonly #chunks: Chunk[] = [];
@@ -49,12 +49,12 @@ export class CounterSlots {
     return this.#size;
   }
 
-  /** What all counters cost: slots, keys with their place in an index, and long states. */
+  /** The memory of all counters: slots, keys with their entry in an index, and long states. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** A new slot for the key: not expired, not marked, with nothing in it. */
+  /** A new slot for the key: not expired, not marked, empty. */
   add(key: CounterKey): number {
     const slot = this.#size++;
     if (slot === this.#chunks.length * CHUNK_SLOTS) this.#chunks.push(createChunk());
@@ -62,14 +62,14 @@ export class CounterSlots {
     return slot;
   }
 
-  /** Gives the slot to another key, as `add` does. */
+  /** Reassigns the slot to another key, like `add`. */
   replace(slot: number, key: CounterKey): void {
     this.#bytes -= this.bytesOf(slot);
     this.#clear(slot);
     this.#begin(slot, key);
   }
 
-  /** Forgets the slot's counter. The counter of the last slot, number `size` from now on, takes its place. */
+  /** Drops the slot's counter. The counter of the last slot, whose number is the new `size`, takes its place. */
   remove(slot: number): void {
     this.#bytes -= this.bytesOf(slot);
     const last = --this.#size;
@@ -104,7 +104,7 @@ export class CounterSlots {
     return this.#chunkOf(slot).numbers[numbersAt(slot)] ?? 0;
   }
 
-  /** What the slot's counter costs. */
+  /** The memory of the slot's counter. */
   bytesOf(slot: number): number {
     const { keys, flags, longStates } = this.#chunkOf(slot);
     const at = slot % CHUNK_SLOTS;
@@ -120,7 +120,7 @@ export class CounterSlots {
       const longStates = longStatesOf(chunk);
       this.#bytes += longBytes(state) - longBytes(longStates[at]);
       chunk.lengths[at] = LONG;
-      longStates[at] = state.slice(); // which has no room to grow
+      longStates[at] = state.slice(); // an exact copy has no spare capacity
       return;
     }
     chunk.lengths[at] = state.length;
@@ -156,11 +156,11 @@ export class CounterSlots {
   }
 
   #chunkOf(slot: number): Chunk {
-    return this.#chunks[Math.floor(slot / CHUNK_SLOTS)] as Chunk; // below `size`, or just taken
+    return this.#chunks[Math.floor(slot / CHUNK_SLOTS)] as Chunk; // below `size`, or just allocated
   }
 }
 
-/** What a counter costs whose state lies in its slot: 42 bytes, and its key. */
+/** The memory of a counter whose state fits into its slot: 42 bytes, and its key. */
 export const slotBytes = (keyLength: number, wide: boolean): number => SLOT_BYTES + keyBytes(keyLength, wide);
 
 const createChunk = (): Chunk => ({
@@ -176,10 +176,10 @@ function longStatesOf(chunk: Chunk): (State | undefined)[] {
   return chunk.longStates;
 }
 
-/** Filled, or the array would grow by copying. */
+/** Filled, since the array would otherwise grow by copying. */
 const emptySlots = <T>(): (T | undefined)[] => new Array<T | undefined>(CHUNK_SLOTS).fill(undefined);
 
-/** Where a slot's numbers begin in its chunk. */
+/** The index of a slot's first number in its chunk. */
 const numbersAt = (slot: number): number => (slot % CHUNK_SLOTS) * SLOT_NUMBERS;
 
 const longBytes = (state: State | undefined): number => (state ? LONG_STATE_BYTES + NUMBER_BYTES * state.length : 0);

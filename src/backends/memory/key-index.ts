@@ -8,16 +8,16 @@ export interface KeyIndex {
 }
 
 /**
- * Keys in one Map at most, on average. A Map that grows or shrinks moves all its keys: of so few, in tens of
- * microseconds.
+ * The most keys in one Map, on average. A Map that grows or shrinks moves all its keys: for this number, that takes
+ * tens of microseconds.
  */
 const SHARD_KEYS = 1_024;
 
 /**
  * Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that
- * chooses keys of one shard only gets the behaviour of the large Map: Maps hash with a secret.
+ * chooses keys of a single shard only gets the behaviour of a large Map: Maps hash with a secret.
  *
- * @param maxKeys  how many keys to expect at most
+ * @param maxKeys  the most keys to expect
  */
 export function createKeyIndex(maxKeys: number): KeyIndex {
   const shards = Array.from(
@@ -37,7 +37,8 @@ export function createKeyIndex(maxKeys: number): KeyIndex {
 }
 
 /**
- * 32 bits that all characters have a part in; the low ones too, in which keys that count up would differ too evenly.
+ * A 32-bit hash that all characters affect, including its low bits: without mixing, those of consecutive keys would be
+ * too regular.
  */
 function hash(key: CounterKey): number {
   let mixed = 0;

@@ -7,20 +7,18 @@ import type { Lateness } from '../lateness.ts';
 import type { BatchRequest } from './batch.ts';
 import { reasonOf } from './reason.ts';
 
-/** Hits in a call, about: more would make other callers of Redis wait. */
+/** Approximate hits in a call: more would delay other clients of Redis. */
 const MAX_HITS = 256;
-/** Characters of keys in a call, about. */
+/** Approximate characters of keys in a call. */
 const MAX_KEY_CHARS = 65_536;
 
-/**
- * The part of a time limit by which the event loop must have been late, so that its end is the fault of this process.
- */
+/** If the event loop was late by this part of a time limit, its end is blamed on this process. */
 const LATE_SHARE = 0.5;
 
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
 
-/** The replies to a request, which is waiting or has been sent. */
+/** A request that is queued or sent, and its replies. */
 class Waiting extends Later<Replies> implements BatchRequest {
   readonly operations: readonly Operation[];
   readonly spend: Spend;
@@ -41,17 +39,17 @@ class Waiting extends Later<Replies> implements BatchRequest {
 export interface BatcherOptions {
   /** Counts a batch in one call. */
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
-  /** What answers a hit that nothing can be said of. */
+  /** The reply to a hit that could not be counted. */
   readonly unavailable: (reason: string) => Unavailable;
-  /** How late this process has lately been: then a time-out says nothing of the node. */
+  /** The recent timer lag of this process: after a lag, a timeout says nothing about the node. */
   readonly lateness: Lateness;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
-  /** A call that takes longer has failed, whatever becomes of it. */
+  /** A call that takes longer has failed, even if a reply arrives later. */
   readonly slowMs: number;
-  /** Of the node that the calls go to. */
+  /** The breaker of the node that receives the calls. */
   readonly breaker: () => Breaker;
-  /** Whether an error is an answer of the node: then it is there, and the circuit stays closed. */
+  /** Whether an error is a reply of the node: then the node is up, and the circuit remains closed. */
   readonly isAnswer: (error: unknown) => boolean;
   /** Milliseconds on a clock that never runs backwards. */
   readonly monotonicMs: Monotonic;
@@ -73,9 +71,9 @@ export class Batcher {
   readonly #nowMs: Monotonic;
   #queue: Waiting[] = [];
   #queuedHits = 0;
-  /** How long a call takes, about. */
+  /** Approximate duration of a call. */
   #callMs = 0;
-  /** What the calls in flight ask, in no order; no Set: see `StreamIndex`. */
+  /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
   #isScheduled = false;
@@ -87,7 +85,7 @@ export class Batcher {
     this.#nowMs = options.monotonicMs;
   }
 
-  /** Never rejects: what cannot be answered in time is unavailable. */
+  /** Never rejects: operations that cannot be answered in time are unavailable. */
   run(request: BatchRequest, timeoutMs: number): Eventual<Replies> {
     const { operations } = request;
     const refusal = this.#options.breaker().refusal ?? this.#tooManyBefore(timeoutMs);
@@ -101,14 +99,14 @@ export class Batcher {
     return waiting;
   }
 
-  /** Stops watching for deadlines: the connection has ended, and with it every call. */
+  /** Stops watching deadlines: the connection has ended, and all calls with it. */
   close(): void {
     clearTimeout(this.#timer);
   }
 
   /**
-   * Why a request with so much time left is refused; undefined: it may wait. The very next call is never refused, so
-   * that recovery is measured.
+   * Why a request with this time limit is refused; undefined: it may wait. The next call is never refused, so that
+   * recovery is measured.
    */
   #tooManyBefore(timeoutMs: number): string | undefined {
     const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
@@ -127,7 +125,7 @@ export class Batcher {
     });
   }
 
-  /** Where the circuit has opened, nothing waits. */
+  /** If the circuit has opened, refuses the queue. */
   #giveUpQueue(): boolean {
     const refusal = this.#options.breaker().refusal;
     if (refusal === undefined) return false;
@@ -177,7 +175,7 @@ export class Batcher {
       if (!isPending) return;
       if (isLate) breaker.inconclusive();
       else breaker.failed(reason);
-      end(); // a slow one makes room for the next
+      end(); // a slow call makes room for the next
     };
     const giveUpSlow = (): void => fail(`no reply within ${slowMs} ms`, this.#lateFor(slowMs) > 0);
     const slow = setTimeout(() => setImmediate(giveUpSlow), slowMs);
@@ -185,7 +183,7 @@ export class Batcher {
       (answers) => {
         this.#forget(requests);
         succeed();
-        for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may ask anew
+        for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may run more
       },
       (error: unknown) => {
         const reason = reasonOf(error);
@@ -206,7 +204,7 @@ export class Batcher {
     request.resolve(request.operations.map(() => this.#options.unavailable(reason)));
   }
 
-  /** How late this process was, where that is a good part of the time that a call has; else 0. */
+  /** The lag of this process if it is a large part of a call's time limit; else 0. */
   #lateFor(timeoutMs: number): number {
     const lateMs = this.#options.lateness.latenessMs();
     return lateMs >= timeoutMs * LATE_SHARE ? lateMs : 0;
@@ -220,7 +218,7 @@ export class Batcher {
     request.resolve(request.operations.map(() => ({ ...late, isProcessLate: true as const })));
   }
 
-  /** Ensures that a timer checks at that time. */
+  /** Ensures that a timer checks at this time. */
   #watch(untilMs: number): void {
     if (untilMs >= this.#timerAtMs) return;
     clearTimeout(this.#timer);
@@ -246,6 +244,6 @@ export class Batcher {
     this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
     this.#timerAtMs = Number.POSITIVE_INFINITY;
     this.#watch(nextMs);
-    for (const request of expired) this.#expireOne(request); // its caller may ask anew
+    for (const request of expired) this.#expireOne(request); // its caller may run more
   }
 }

@@ -19,7 +19,7 @@ export interface RedisSharesOptions {
   readonly clock?: Clock;
 }
 
-/** Pools in a Redis that any number of processes share, stepped by one script, on Redis's clock. */
+/** Pools in a Redis that any number of processes share, stepped by one script on Redis's clock. */
 export class RedisShares implements ShareStore {
   readonly #redis: RedisConnection;
   readonly #options: RedisSharesOptions;
@@ -30,7 +30,7 @@ export class RedisShares implements ShareStore {
     this.#options = options;
   }
 
-  /** Redis goes through them. */
+  /** The script goes through them. */
   holders(): number {
     return 0;
   }
@@ -41,7 +41,7 @@ export class RedisShares implements ShareStore {
     return 'value' in replies ? replies.value : reports.map(() => ({ reason: replies.reason }));
   }
 
-  /** One write for all on one server; on a Cluster, each key may be on another node. */
+  /** One write for all on a single server; on a Cluster, each key may be on another node. */
   async #stepAll(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
     if (this.#redis instanceof Cluster) return Promise.all(reports.map((report) => this.#stepOne(report)));
     const pipeline = this.#redis.pipeline();
@@ -63,7 +63,7 @@ export class RedisShares implements ShareStore {
     }
   }
 
-  /** A script that is unknown was refused before it ran: it is safe to send it again. */
+  /** An unknown script was refused before it ran, so it is safe to resend it. */
   async #again(report: PoolReport, error: unknown): Promise<ShareReply> {
     if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) return { reason: reasonOf(error) };
     try {

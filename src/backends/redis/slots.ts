@@ -1,12 +1,9 @@
 import slotOf from 'cluster-key-slot';
 
-/**
- * Makes keys that live on the node of a counter, under the same prefix as the counters: an operator may have allowed no
- * others.
- */
+/** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
 export interface SlotKeys {
   readonly slotOf: (key: string) => number;
-  /** @param slot  undefined: one node has them all */
+  /** @param slot  undefined: one node has all slots */
   name(slot: number | undefined, name: string): string;
 }
 

@@ -1,7 +1,7 @@
 import type { Cluster } from 'ioredis';
 
 /**
- * Sends what is due for the slots of a Cluster in one turn of the event loop, with one write to each node: otherwise
+ * Sends the calls to a Cluster's slots that are due in one turn of the event loop, with one write per node: otherwise
  * every call would be a system call.
  */
 export class WriteTurn {
@@ -12,7 +12,7 @@ export class WriteTurn {
     this.#cluster = cluster;
   }
 
-  /** Calls it in the next turn. */
+  /** Calls the function in the next turn. */
   add(send: () => void): void {
     if (this.#due.push(send) === 1) setImmediate(this.#run);
   }
@@ -21,7 +21,7 @@ export class WriteTurn {
     const due = this.#due;
     this.#due = [];
     const nodes = due.length > 1 ? this.#cluster.nodes('master') : [];
-    const streams = nodes.map(({ stream }) => stream); // a node may have another one when its calls have been written
+    const streams = nodes.map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
     for (const stream of streams) stream?.cork();
     try {
       for (const send of due) send();

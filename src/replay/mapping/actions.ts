@@ -11,7 +11,7 @@ import type { MappingBlock } from './mapping-block.ts';
 import { masked } from './mask.ts';
 import { readMatchers } from './matchers.ts';
 
-/** The entry that an action adds; `skip`: none, the others stay; undefined: the request has not this descriptor. */
+/** The entry that an action adds; `skip`: none, others remain; undefined: the request does not have this descriptor. */
 export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
 
 /**
@@ -76,8 +76,8 @@ function queryParameters(block: MappingBlock, names: FieldNames): Action | undef
 }
 
 /**
- * `regex` and `substitution`, which Envoy's action lacks: a part of the value. Without `substitution`, the first group;
- * a value that does not match counts as absent.
+ * `regex` and `substitution`, an addition to Envoy's action: extracts a part of the value. Without `substitution`, it
+ * is the first group; a value that does not match counts as absent.
  */
 function extraction(block: MappingBlock): (read: ReadField) => ReadField {
   const regex = block.has('regex') ? block.pattern('regex') : undefined;

@@ -8,10 +8,10 @@ import type { RecordedRequest, ReplayedCode } from '../request.ts';
 import { type Action, readAction } from './actions.ts';
 import { MappingBlock } from './mapping-block.ts';
 
-/** Turns the fields of a line of an access log into the request that a proxy would have sent. */
+/** Converts the fields of an access log line to the request that a proxy would have sent. */
 export interface Mapping {
   readonly domain: string;
-  /** A text: the line's error. Undefined: no descriptors, for which a proxy sends no request. */
+  /** A text: the error in the line. Undefined: there are no descriptors, so a proxy sends no request. */
   request(fields: LogFields): RecordedRequest | string | undefined;
 }
 
@@ -83,8 +83,8 @@ function requestMapping(
 }
 
 /**
- * What the rate limit service had answered, where the log has Envoy's own reason for it. A status of 429 alone may come
- * from the upstream.
+ * The answer of the rate limit service, if the log has Envoy's own reason for it. A status of 429 alone may come from
+ * the upstream.
  */
 function answerOf(
   status: string | undefined,
@@ -108,7 +108,7 @@ function descriptorOf(block: MappingBlock, names: FieldNames): ReadDescriptor {
   };
 }
 
-/** As in Envoy, an action without a value leaves out its descriptor, and so does one without any entry. */
+/** As in Envoy, an action without a value drops its descriptor; a descriptor without entries is dropped, too. */
 function entriesOf(actions: readonly Action[], fields: LogFields): readonly Entry[] | undefined {
   const entries: Entry[] = [];
   for (const action of actions) {
@@ -119,7 +119,7 @@ function entriesOf(actions: readonly Action[], fields: LogFields): readonly Entr
   return entries.length === 0 ? undefined : entries;
 }
 
-/** Names of fields, where they are not the usual ones. */
+/** Names of fields that differ from the usual ones. */
 function fieldNamesOf(block: MappingBlock | undefined): FieldNames {
   const [time, remoteAddress, status] = ['time', 'remote_address', 'status'].map((key) => block?.text(key));
   const headers = block?.block('headers');
@@ -133,7 +133,7 @@ function fieldNamesOf(block: MappingBlock | undefined): FieldNames {
   };
 }
 
-/** The column that says which requests ought to pass. */
+/** The column that says which requests should pass. */
 function labelOf(block: MappingBlock | undefined): ReadLabel {
   if (!block) return () => undefined;
   const field = block.required('field') ?? '';

@@ -1,7 +1,4 @@
-/**
- * An address with only its first bits, as Envoy writes it: `10.1.0.0/16`, `2001:db8::/32`. Undefined where the text is
- * no address.
- */
+/** An address reduced to its first bits, in Envoy's format: `10.1.0.0/16`, `2001:db8::/32`. Undefined: no address. */
 export function masked(address: string, v4Bits: number, v6Bits: number): string | undefined {
   const v4 = v4Of(address);
   if (v4 !== undefined) {
@@ -44,7 +41,7 @@ function groupsOf(half: string): readonly number[] {
   });
 }
 
-/** With the first of the longest runs of zeros left out. @see https://www.rfc-editor.org/rfc/rfc5952 */
+/** Omits the first of the longest runs of zeros. @see https://www.rfc-editor.org/rfc/rfc5952 */
 function shortest(groups: readonly number[]): string {
   let [from, length] = [-1, 1];
   for (let at = 0; at < groups.length; at++) {

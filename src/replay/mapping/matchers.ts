@@ -30,12 +30,12 @@ function readMatcher(block: MappingBlock, names: FieldNames): Matcher | undefine
     return (fields) => ((read(fields) !== undefined) === isPresent) !== isInverted;
   return (fields) => {
     const value = read(fields) ?? (missingIsEmpty ? '' : undefined);
-    if (value === undefined) return isInverted && test === undefined; // a header that is missing matches no value
+    if (value === undefined) return isInverted && test === undefined; // no value matches a missing header
     return (test?.(value) ?? true) !== isInverted;
   };
 }
 
-/** The forms that Envoy had before `string_match`, and which many configurations keep. */
+/** The forms that predate `string_match` in Envoy, which many configurations still have. */
 const shortTests = (block: MappingBlock): readonly (TextTest | undefined)[] => [
   textTest(block, 'exact_match', 'exact'),
   textTest(block, 'prefix_match', 'prefix'),
@@ -85,7 +85,7 @@ function safeRegex(block: MappingBlock | undefined, ignoresCase: boolean): TextT
   return (value) => whole.test(value);
 }
 
-/** A decimal integer of a range whose end is not in it. */
+/** A decimal integer in a range that excludes its end. */
 function rangeMatch(block: MappingBlock | undefined): TextTest | undefined {
   if (!block) return undefined;
   const bounds = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] as const;

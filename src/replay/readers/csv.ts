@@ -4,7 +4,7 @@ import type { LineParser, ParsedLine } from './line-parser.ts';
 
 type Row = readonly string[];
 
-/** A table with a header. A line is a row: a value in quotes does not go on to the next line. */
+/** A table with a header. Each line is a row: a quoted value cannot contain a line break. */
 export function tableParser(): LineParser {
   let table: Table | undefined;
   return {
@@ -53,13 +53,13 @@ class Table {
   }
 }
 
-/** The rows of lines that are all right, which is much cheaper than to parse each on its own. */
+/** The rows, if all lines are valid; parsing them together is much cheaper than one by one. */
 function rowsOf(lines: readonly string[], delimiter: string): readonly Row[] | undefined {
   try {
     const rows = parse(lines.join('\n'), { delimiter, relax_column_count: true });
     return rows.length === lines.length ? rows : undefined;
   } catch {
-    return undefined; // a line among them is wrong: each is parsed on its own
+    return undefined; // one of the lines is invalid: each is then parsed on its own
   }
 }
 
@@ -75,12 +75,12 @@ function rowOf(line: string, delimiter: string): Row | string {
 const delimiterOf = (header: string): string =>
   [',', ';', '\t'].toSorted((a, b) => header.split(b).length - header.split(a).length)[0] ?? ',';
 
-/** Whether a line is the header of a table: several names, and one of them is what logs call the time. */
+/** Whether a line is the header of a table: several names, one of which is a usual name of the time. */
 export function isTableHeader(line: string): boolean {
   const names = line.split(delimiterOf(line));
   if (names.length < 2 || !names.every((name) => COLUMN_NAME.test(name))) return false;
   return names.some((name) => isTimeField(name.replaceAll('"', '').trim()));
 }
 
-/** Or a part of one in quotes. */
+/** A column name, or a part of a quoted one. */
 const COLUMN_NAME = /^\s*"?[^\d"=[\]{}][^"=[\]{}]*"?\s*$/;

@@ -1,7 +1,7 @@
-/** What a line of an access log says of its request, by the names that the log gives its fields. */
+/** The fields of an access log line, by the names that the log gives them. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** What a part of a request is called in logs, in order of preference. */
+/** The names of request headers in logs, in order of preference. */
 const HEADER_NAMES: Readonly<Record<string, readonly string[]>> = {
   ':path': [
     ...['x-envoy-origin-path', 'x-envoy-original-path', ':path', 'path', 'x_envoy_original_path', 'request_uri'],
@@ -29,7 +29,7 @@ const ADDRESS_NAMES = [
 const STATUS_NAMES = ['response_code', 'status', 'code', 'status_code'];
 const CLUSTER_NAMES = ['upstream_cluster', 'cluster'];
 
-/** Names of fields that a mapping gives; they go before the usual ones. */
+/** Names of fields from a mapping; they take precedence over the usual names. */
 export interface FieldNames {
   readonly time?: string;
   readonly remoteAddress?: string;
@@ -40,14 +40,14 @@ export interface FieldNames {
 
 export type ReadField = (fields: LogFields) => string | undefined;
 
-/** Reads a request header, pseudo headers of HTTP/2 included; undefined where the log has it not. */
+/** Reads a request header or an HTTP/2 pseudo-header; undefined: the log does not have it. */
 export function headerReader(header: string, names: FieldNames): ReadField {
   const name = header.toLowerCase();
   const given = names.headers.get(name);
   return given === undefined ? firstOf(namesOfHeader(name)) : firstOf([given]);
 }
 
-/** The names under which logs may have a request header. */
+/** The names that logs may use for a request header. */
 export function namesOfHeader(name: string): readonly string[] {
   const known = HEADER_NAMES[name];
   if (known) return known;
@@ -66,14 +66,14 @@ export function addressReader({ remoteAddress }: FieldNames): ReadField {
 
 export const clusterReader = (): ReadField => firstOf(CLUSTER_NAMES);
 
-/** `10.0.0.7:4242` and `[::1]:4242` lose their port; `::1` stays. */
+/** Removes the port of `10.0.0.7:4242` and `[::1]:4242`; leaves `::1` unchanged. */
 export function withoutPort(address: string): string {
   if (address.startsWith('[')) return address.slice(1, address.indexOf(']'));
   const colon = address.indexOf(':');
   return colon >= 0 && colon === address.lastIndexOf(':') ? address.slice(0, colon) : address;
 }
 
-/** The first of some fields that has a value; `-` is how Envoy and nginx write that there is none. */
+/** The first of several fields with a value; Envoy and nginx write `-` for an absent value. */
 function firstOf(names: readonly string[]): ReadField {
   const [only = '', second] = names;
   if (second === undefined) return (fields) => textOf(fields[only]);
@@ -86,7 +86,7 @@ function firstOf(names: readonly string[]): ReadField {
   };
 }
 
-/** A field as text; undefined where it has no value. */
+/** A field as text; undefined: it has no value. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value === '-' || value === '' ? undefined : value;
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined;
@@ -107,7 +107,7 @@ export function timeReader({ time }: FieldNames): (fields: LogFields) => unknown
 export const statusReader = ({ status }: FieldNames): ReadField =>
   firstOf(status === undefined ? STATUS_NAMES : [status]);
 
-/** Whether a field is one of those that say when, from where or how a request was answered, not what it asked. */
+/** Whether a field has a usual name: one for a time, an address, a status, a cluster or a request header. */
 export const isKnownField = (name: string): boolean =>
   [TIME_NAMES, ADDRESS_NAMES, STATUS_NAMES, CLUSTER_NAMES, ...Object.values(HEADER_NAMES)].some((names) =>
     names.includes(name),

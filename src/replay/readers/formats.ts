@@ -33,7 +33,7 @@ const NGINX_COMBINED =
   /^(?<remote_addr>\S+) \S+ (?<remote_user>[^[]+) \[(?<time_local>[^\]]+)\] "(?:(?<method>[A-Z]+) (?<path>[^"]*?)(?: HTTP\/[\d.]+)?|[^"]*)" (?<status>\d{3}) (?<body_bytes_sent>\d+|-)(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<user_agent>(?:[^"\\]|\\.)*)"(?: .*)?)?$/;
 
 /**
- * Envoy's default, to which Istio adds reasons, the addresses and the name of the route.
+ * Envoy's default format, which Istio extends by reasons, addresses and the route's name.
  *
  * @see https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage
  * @see https://istio.io/latest/docs/tasks/observability/logs/access-log/
@@ -46,7 +46,7 @@ const matching =
   (line: string): LogFields | string =>
     format.exec(line)?.groups ?? expected;
 
-/** A point of k6's `--out json`: only those of `http_reqs` are requests. */
+/** A point of k6's `--out json`; only points of `http_reqs` are requests. */
 function k6Request(line: string): LogFields | string | undefined {
   if (!line.includes('"http_reqs"')) return line.startsWith('{') ? undefined : 'expected a JSON object';
   const point = parseObject(line);
@@ -63,13 +63,13 @@ function withUrl(line: string): LogFields | string {
   return typeof hit === 'string' ? hit : { ...hit, ...partsOf(hit.url) };
 }
 
-/** What a URL says of the request, under names that logs have. */
+/** The parts of a URL that describe the request, under names that logs use. */
 function partsOf(url: unknown): LogFields {
   const [, authority, path] = typeof url === 'string' ? (/^[a-z]+:\/\/([^/?#]*)([^#]*)/.exec(url) ?? []) : [];
   return authority === undefined ? {} : { url, authority, path: path === '' ? '/' : path };
 }
 
-/** The kind of log that a line comes from; undefined: none of these. */
+/** The format of the log that a line comes from; undefined: none of these. */
 export function recognizeFormat(line: string): LogFormatName | undefined {
   if (line.startsWith('{')) {
     const fields = parseObject(line);

@@ -3,8 +3,8 @@ import type { LogFields } from './fields.ts';
 /** The fields of a line; a text: its error; undefined: the line is not a request. */
 export type ParsedLine = LogFields | string | undefined;
 
-/** Reads lines one batch after the other, from the first of a file on. */
+/** Parses the lines of a file in batches, from the first line on. */
 export interface LineParser {
-  /** One a line. */
+  /** One result per line. */
   parse(lines: readonly string[]): readonly ParsedLine[];
 }

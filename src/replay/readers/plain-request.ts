@@ -8,17 +8,17 @@ const BACKSLASH = 92;
 const SPACE = 32;
 
 /**
- * Reads requests as a recorder writes most of them: descriptors of plain entries, texts without escapes. JSON.parse
- * takes several times as long for these few texts.
+ * Parses the usual form of recorded requests: descriptors with plain entries, texts without escapes. JSON.parse takes
+ * several times as long for these few texts.
  */
 export class PlainRequests {
   #line = '';
   #at = 0;
 
   /**
-   * The request that the line begins with. Undefined: it has to be read as JSON.
+   * The request at the start of the line. Undefined: it must be parsed as JSON.
    *
-   * @param end  where the request ends
+   * @param end  the index at which the request ends
    */
   read(line: string, end: number): RecordedRequest['request'] | undefined {
     this.#line = line;
@@ -54,7 +54,7 @@ export class PlainRequests {
     return true;
   }
 
-  /** Up to the next quote, and past it. */
+  /** Reads up to the next quote, and skips the quote. */
   #text(): string | undefined {
     const line = this.#line;
     const start = this.#at;
@@ -62,7 +62,7 @@ export class PlainRequests {
     for (let code = line.charCodeAt(end); code !== QUOTE; code = line.charCodeAt(++end))
       if (!(code >= SPACE) || code === BACKSLASH) return undefined; // NaN at the end
     this.#at = end + 1;
-    // a part of a line keeps the whole chunk alive
+    // a slice of a line would keep the whole chunk alive
     return end - start > maximumRequest.textLength ? undefined : inOnePiece(line.slice(start, end));
   }
 }

@@ -1,17 +1,19 @@
 import { inOnePiece } from '../../backends/key.ts';
 
-/** Texts in each of two maps. */
+/** The most texts in each of the two maps. */
 const MAX_TEXTS = 2_048;
-/** Longer texts are not remembered. */
+/** Longer texts are not cached. */
 const MAX_TEXT_LENGTH = 512;
 
-/** What texts are parsed to, of those that came last: a bounded number, in two maps of which the older is dropped. */
+/**
+ * Caches the parsed values of recent texts in two maps of bounded size; when the newer is full, the older is dropped.
+ */
 export class RepeatedTexts<T extends object> {
   readonly #parse: (text: string) => T | undefined;
   #recent = new Map<string, T>();
   #older = new Map<string, T>();
 
-  /** @param parse  returns the same for the same text; undefined is not remembered */
+  /** @param parse  must return the same for the same text; undefined is not cached */
   constructor(parse: (text: string) => T | undefined) {
     this.#parse = parse;
   }
@@ -26,7 +28,7 @@ export class RepeatedTexts<T extends object> {
       this.#older = this.#recent;
       this.#recent = new Map();
     }
-    this.#recent.set(inOnePiece(text), value); // a part of a line keeps the whole chunk alive
+    this.#recent.set(inOnePiece(text), value); // a slice of a line would keep the whole chunk alive
     return value;
   }
 }

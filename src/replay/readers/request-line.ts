@@ -5,7 +5,7 @@ import { InvalidJson } from '../../rls/json-reader.ts';
 import { maximumRequest, type WireDescriptor, type WireRequest } from '../../rls/wire.ts';
 import type { RecordedAnswer, RecordedDescriptor, RecordedRequest } from '../request.ts';
 
-/** A JSON object, as a line or a part of one has it. */
+/** A JSON object: a line or a part of one. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 export const isObject = (value: unknown): value is Fields =>
@@ -14,12 +14,12 @@ export const isObject = (value: unknown): value is Fields =>
 export const isText = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= maximumRequest.textLength;
 
-/** What a line says of a request besides its time. */
+/** The fields of a line besides the request and its time. */
 export type RecordedOutcome = Pick<RecordedRequest, 'answer' | 'label' | 'timeoutMs' | 'hashedBy'>;
 
 export const outcomeFields: ReadonlySet<string> = new Set(['timeoutMs', 'answer', 'label', 'hashed']);
 
-/** Whether a field of a line is not the request's. */
+/** Whether a field of a line is not part of the request. */
 export const isBesideRequest = (name: string): boolean => name === 'time' || outcomeFields.has(name);
 
 /** @returns a text: the error */
@@ -35,14 +35,14 @@ export function recordedOutcomeOf({ timeoutMs, answer, label, hashed }: Fields):
   };
 }
 
-/** Field by field: objects of one shape are faster. */
+/** Lists the fields one by one: objects of the same shape are faster. */
 export const recordedAt = (
   timeMs: number,
   request: RecordedRequest['request'],
   { answer, label, timeoutMs, hashedBy }: RecordedOutcome,
 ): RecordedRequest => ({ timeMs, request, answer, label, timeoutMs, hashedBy });
 
-/** The request that is the line's fields but those beside it. A text: the error. */
+/** The request in the fields of a line, except those beside it. A text: the error. */
 export function recordedRequestOf(line: Fields): RecordedRequest['request'] | string {
   try {
     return decodeRequest(plainRequest(line) ?? requestFromJson(bodyOf(line)));
@@ -57,7 +57,7 @@ function bodyOf(line: Fields): Buffer {
   return Buffer.from(JSON.stringify(Object.fromEntries(fields)));
 }
 
-/** A request that has nothing but texts and plain hits; undefined: read it in full. */
+/** A request of only texts and plain hits; undefined: it needs the full decoder. */
 function plainRequest(body: Fields): WireRequest | undefined {
   let hits = 0;
   for (const name in body) {

@@ -6,9 +6,9 @@ const NGINX = /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4}
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /**
- * The time that a field of a log gives, in whole milliseconds since the epoch; undefined where it gives none. Takes
- * ISO 8601 (UTC where it names no zone), nginx's `$time_local`, and numbers since the epoch in s, ms, µs or ns, by
- * their size.
+ * Parses a time in a log field to whole milliseconds since the epoch; undefined: it is no time. Accepts ISO 8601 (UTC
+ * unless it names a zone), nginx's `$time_local`, and numbers since the epoch in s, ms, µs or ns, distinguished by
+ * size.
  */
 export function timeMsOf(value: unknown): number | undefined {
   if (typeof value === 'number') return ofEpoch(value);
@@ -20,7 +20,7 @@ export function timeMsOf(value: unknown): number | undefined {
   return nginx ? ofNginx(nginx) : undefined;
 }
 
-/** Until the year 5138 in seconds, and from 1973 on in milliseconds. */
+/** Seconds up to the year 5138; milliseconds from 1973 on. */
 function ofEpoch(value: number): number | undefined {
   if (!(value > 0)) return undefined;
   if (value < 1e11) return Math.round(value * 1_000);
@@ -46,7 +46,7 @@ function ofNginx([, day, month = '', year, hours, minutes, seconds, zone = '']: 
 
 type Three = readonly [number, number, number];
 
-/** Undefined: there is no such date or time of day, or it is before the epoch. A minute may have a leap second. */
+/** Undefined: there is no such date or time of day, or it is before the epoch. A leap second is accepted. */
 function timeIn([year, month, day]: Three, [hours, minutes, seconds]: Three, zone: string): number | undefined {
   if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return undefined;
   if (hours > 23 || minutes > 59 || seconds > 60) return undefined;

@@ -17,14 +17,14 @@ const ZERO = 48;
 const COMMA = 44;
 
 /**
- * Reads lines that are written as a recorder does: the request, its time, then its outcome. Outcomes repeat from line
- * to line, and are parsed once; requests are not kept, since those of many users hardly repeat.
+ * Reads lines in the form that a recorder writes: the request, its time, then its outcome. Outcomes repeat and are
+ * cached; requests are not cached, since those of many users hardly repeat.
  */
 export class UsualLines {
   readonly #plain = new PlainRequests();
   readonly #outcomes = new RepeatedTexts(outcomeIn);
 
-  /** Undefined: the line has another form, or is broken. Else the same as by parsing it whole. */
+  /** Undefined: the line has another form, or is broken. Otherwise the result equals that of parsing the whole line. */
   read(line: string): RecordedRequest | undefined {
     const at = line.indexOf(TIME);
     if (at < 0) return undefined;
@@ -43,7 +43,7 @@ export class UsualLines {
   }
 }
 
-/** @param text  a line up to the comma before its time */
+/** @param text  the line before the comma that precedes its time */
 function requestIn(text: string): RecordedRequest['request'] | undefined {
   const fields = parsed(`${text}}`);
   if (!isObject(fields) || !('domain' in fields || 'descriptors' in fields)) return undefined;
@@ -52,7 +52,7 @@ function requestIn(text: string): RecordedRequest['request'] | undefined {
   return typeof request === 'string' ? undefined : request;
 }
 
-/** @param text  a line after its time */
+/** @param text  the line after its time */
 function outcomeIn(text: string): RecordedOutcome | undefined {
   const fields = text === '}' ? {} : parsedAfterComma(text);
   if (!isObject(fields)) return undefined;

@@ -5,13 +5,13 @@ import { count, counted } from './texts.ts';
 import { outcomes, type RequestOutcome } from './time-axis.ts';
 
 interface Bin {
-  /** Keys whose busiest window had more than `above` hits, and `to` at most. */
+  /** Keys whose busiest window had more than `above`, and at most `to` hits. */
   readonly above: number;
   readonly to: number;
   readonly keys: Record<RequestOutcome, number>;
 }
 
-/** How many keys there are for each busiest window, and which of them were refused. */
+/** The number of keys by the hits of their busiest window, and by outcome. */
 export function distribution(
   rows: Iterable<KeyRow>,
   limits: { readonly before: ShownLimit | undefined; readonly after: ShownLimit | undefined },
@@ -34,7 +34,7 @@ ${isSame ? (after ?? before) && marker(bins, (after ?? before)?.limit ?? 0, 'aft
 <p class="unit">keys, by the hits in their busiest window</p>`;
 }
 
-/** A column with a part for each outcome, and how high it is. */
+/** A column with a segment for each outcome, and its height. */
 function column(bin: Bin, at: number, most: number, names: Readonly<Record<RequestOutcome, string>>) {
   let height = 0;
   const bars = STACK.flatMap((outcome) => {
@@ -52,17 +52,17 @@ function column(bin: Bin, at: number, most: number, names: Readonly<Record<Reque
 
 const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
 const HEIGHT = 100;
-/** For the number above the highest column, and the names of the limits. */
+/** Space for the number above the highest column, and for the names of the limits. */
 const HEADROOM = 32;
-/** The lowest part of a column that can be seen. */
+/** The least height of a visible segment. */
 const LEAST_HEIGHT = 3;
 
-/** A limit that is so many times what the busiest key asks for is not drawn to scale. */
+/** A limit above this multiple of the busiest key's hits is not drawn to scale. */
 const FAR = 20;
 
 const round = (number: number): number => Math.round(number * 100) / 100;
 
-/** A line where a limit is among the columns, whose scale is logarithmic within each. */
+/** A line at a limit's place among the columns; within each column, the scale is linear. */
 function marker(bins: readonly Bin[], limit: number, kind: 'before' | 'after', name: string): Markup | false {
   const at = bins.findIndex(({ to }) => limit <= to);
   const bin = bins[at];
@@ -71,7 +71,7 @@ function marker(bins: readonly Bin[], limit: number, kind: 'before' | 'after', n
   return html`<div class="marker ${kind}${left > 80 && ' left'}" style="left:${Math.round(left * 10) / 10}%"><span>${name} ${count(limit)}</span></div>`;
 }
 
-/** @param limits  are within the bins too, unless they are far from any key */
+/** @param limits  are within the bins too, unless they are far above the busiest key */
 function binsOf(rows: Iterable<KeyRow>, limits: readonly number[]): readonly Bin[] {
   const all = [...rows];
   const busiest = all.reduce((most, row) => Math.max(most, row.busiest), 1);

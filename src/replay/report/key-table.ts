@@ -1,19 +1,19 @@
 import type { KeyBudget } from '../key-figures.ts';
 import { outcomeOf, type RequestOutcome } from './time-axis.ts';
 
-/** What one key asked for, and was refused. */
+/** The requests and refusals of one key. */
 export interface KeyRow {
   requests: number;
-  /** Refusals by the rules before, and by those after. */
+  /** Refusals by the rules before and after the change. */
   before: number;
   after: number;
-  /** The most hits within one window of the rule, whether they passed or not; windows begin at multiples of it. */
+  /** The most hits within one window of the rule, admitted or not; windows begin at multiples of their length. */
   busiest: number;
   window: number;
   windowHits: number;
 }
 
-/** The keys of a rule, up to a number of them. */
+/** The keys of a rule, up to a maximum. */
 export class KeyTable {
   readonly rows = new Map<string, KeyRow>();
   /** Requests of keys beyond the budget. */
@@ -24,7 +24,7 @@ export class KeyTable {
     this.#budget = budget;
   }
 
-  /** @param name  of the key; only called for a new one */
+  /** @param name  identifies the key */
   add(
     name: string,
     hits: number,

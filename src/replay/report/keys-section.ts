@@ -3,7 +3,7 @@ import { foreign, html, type Markup } from './markup.ts';
 import type { ListedKey, PageSource, RuleReport } from './page-source.ts';
 import { count, counted, share } from './texts.ts';
 
-/** Keys that are listed, of all rules together, and those of them that show at once. */
+/** The most keys in a list over all rules, and the number of them that are shown before it is expanded. */
 const MAX_LISTED_KEYS = 100;
 const MAX_SHOWN_KEYS = 10;
 
@@ -45,7 +45,7 @@ ${left > 0 && html`<p class="unit">and ${counted(left, 'further key')}</p>`}</se
 export const mostOf = (keys: readonly ListedKey[], by: (key: ListedKey) => number): readonly ListedKey[] =>
   keys.filter((key) => by(key) > 0).sort((one, other) => by(other) - by(one) || (one.name < other.name ? -1 : 1));
 
-/** @param title  names the table */
+/** @param title  of the table */
 export function keyTable(
   keys: readonly ListedKey[],
   { title, isChange, hasRule }: { readonly title: string; readonly isChange: boolean; readonly hasRule: boolean },
@@ -67,7 +67,7 @@ ${isChange && html`<td class="n" data-name="Refused before">${count(row.before)}
 <tbody>${rows}</tbody></table></div>`;
 }
 
-/** What part of the requests of a key is refused, before and after. */
+/** The share of a key's requests that is refused, before and after the change. */
 function shareBar({ requests, before, after }: KeyRow): Markup {
   const width = (part: number): string => String(Math.round((1000 * part) / requests) / 10);
   const [both, more, less] = [Math.min(before, after), Math.max(after - before, 0), Math.max(before - after, 0)];

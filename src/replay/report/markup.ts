@@ -1,11 +1,11 @@
-/** Markup that may stand in a page as it is. Only `html` and `joined` make it. */
+/** Markup that is safe to insert into a page. Only `html` and `joined` create it. */
 export interface Markup {
   readonly markup: string;
 }
 
 type Part = Markup | string | number | undefined | false | readonly Part[];
 
-/** A template of HTML: texts are escaped, markup is not, lists are put one after the other. */
+/** An HTML template: escapes texts, inserts markup unchanged, and concatenates lists. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Markup {
   let markup = strings[0] ?? '';
   for (let at = 0; at < parts.length; at++) markup += rendered(parts[at]) + (strings[at + 1] ?? '');
@@ -29,13 +29,10 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one);
 
-/** The longest text of a caller that is shown. */
+/** The number of characters to which a caller's text is cut. */
 const SHOWN_CHARACTERS = 120;
 
-/**
- * A text that a caller sent: isolated from the direction of the text around it, control characters replaced, cut where
- * it is long.
- */
+/** A caller's text, isolated from the direction of the text around it, without control characters, and shortened. */
 export function foreign(text: string): Markup {
   const cut = text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS)}…`;
   return html`<bdi>${cut.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\ufffd')}</bdi>`;

@@ -4,21 +4,21 @@ import { type KeyRow, outcomeOfKey } from './key-table.ts';
 import type { ReportData, RuleData } from './report-data.ts';
 import { outcomes, type RequestOutcome } from './time-axis.ts';
 
-/** What the page of a report is made of. */
+/** The data of a report's page. */
 export interface PageSource extends ReportSource {
-  /** Files, as the operator named them. */
+  /** File names as given by the operator. */
   readonly names: { readonly rules: string; readonly against: string | undefined; readonly traffic: readonly string[] };
   readonly data: ReportData;
 }
 
-/** What the page shows of one rule. */
+/** The data that the page shows for one rule. */
 export interface RuleReport extends RuleData {
   readonly path: string;
   readonly sums: Readonly<Record<RequestOutcome, number>>;
   readonly keySums: Readonly<Record<RequestOutcome, number>>;
-  /** By the rules; undefined: they have no such rule that was met. */
+  /** Under the rules; undefined: no descriptor matched such a rule. */
   readonly figures: RuleFigures | undefined;
-  /** By the rules that they are compared with. */
+  /** Under the rules of the comparison. */
   readonly against: RuleFigures | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface ListedKey {
   readonly rule: RuleReport;
 }
 
-/** Those that a change refuses most first. */
+/** The rules, ordered by newly refused requests, the most first. */
 export function rulesOf({ data, figures }: PageSource): readonly RuleReport[] {
   return Array.from(data.rules, ([path, rule]): RuleReport => {
     const sums = emptySums();

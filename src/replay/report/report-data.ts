@@ -5,16 +5,16 @@ import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserve
 import { KeyTable } from './key-table.ts';
 import { OutcomeSeries, outcomeOf, TimeAxis } from './time-axis.ts';
 
-/** Keys of all rules together whose requests are counted one by one: some 150 octets each. */
+/** The most keys, over all rules, whose requests are counted individually: about 150 octets each. */
 const MAX_KEYS = 300_000;
 
-/** A limit as it is written: so many in a window. */
+/** A limit as in a rule: a number of requests per window. */
 export interface ShownLimit {
   readonly limit: number;
   readonly windowMs: number;
 }
 
-/** What the report shows of one rule. */
+/** The data that the report shows for one rule. */
 export interface RuleData {
   readonly series: OutcomeSeries;
   readonly keys: KeyTable;
@@ -22,7 +22,7 @@ export interface RuleData {
   after: ShownLimit | undefined;
 }
 
-/** What plots need of a replay, beside its figures. Memory is bounded by the number of rules. */
+/** The data for plots of a replay, in addition to its figures. Memory is bounded by the number of rules. */
 export class ReportData implements ReplayObserver {
   readonly axis = new TimeAxis();
   readonly #budget: KeyBudget;
@@ -32,8 +32,8 @@ export class ReportData implements ReplayObserver {
   #isChange = false;
 
   /**
-   * @param maxKeys   of all rules together; the requests of others are only counted
-   * @param maxRules  that are shown one by one
+   * @param maxKeys   over all rules; the requests of further keys are only counted
+   * @param maxRules  that are counted individually
    */
   constructor(maxKeys = MAX_KEYS, maxRules = MAX_RULES) {
     this.#budget = { left: maxKeys };
@@ -45,7 +45,7 @@ export class ReportData implements ReplayObserver {
     return Array.from(this.rules.values()).reduce((sum, { keys }) => sum + keys.untracked, 0);
   }
 
-  /** There are answers of two rule sets, or recorded ones to compare. */
+  /** Whether there are answers of two rule sets, or recorded answers to compare. */
   get isChange(): boolean {
     return this.#isChange;
   }
@@ -89,7 +89,7 @@ export class ReportData implements ReplayObserver {
     const rule = this.#ruleAt(path);
     const refused = { before: isRefusal(before), after: isRefusal(after) };
     rule.series.add(timeMs, outcomeOf(refused.before, refused.after));
-    if (!this.rules.has(path)) return; // one of the others, which have no limit in common
+    if (!this.rules.has(path)) return; // counted under `OTHER_RULES`, which have no common limit
     rule.before ??= limitOf(before);
     rule.after ??= limitOf(after);
     const { windowMs } = rule.after ?? rule.before ?? {};
@@ -118,13 +118,13 @@ export class ReportData implements ReplayObserver {
   }
 }
 
-/** The limit that was shown first, where a rule has several. */
+/** The limit in a descriptor's answer; a rule with several keeps the first one to be reported. */
 const limitOf = (descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined =>
   descriptor?.windowMs === undefined ? undefined : { limit: descriptor.limit ?? 0, windowMs: descriptor.windowMs };
 
 const MAX_NAME_CHARACTERS = 200;
 
-/** `user=alice, plan=gold`; a long one is cut, and ends with its counter's key, which holds a digest. */
+/** `user=alice, plan=gold`; a long name is cut, and ends with its counter's key, which holds a digest. */
 function nameOf(entries: RequestDescriptor['entries'], counter: string | undefined): string {
   let name = '';
   for (const { key, value } of entries) name += `${name === '' ? '' : ', '}${key}=${value}`;
@@ -134,7 +134,7 @@ function nameOf(entries: RequestDescriptor['entries'], counter: string | undefin
 
 const isRefusal = (side: { readonly code: ReplayedAnswer['code'] } | undefined): boolean => side?.code === 'OVER_LIMIT';
 
-/** What was recorded, in the place of the answer of other rules; the answer itself where nothing was. */
+/** The recorded answer, in place of the answer of other rules; the answer itself if none was recorded. */
 function recordedSide({ answer: recorded }: RecordedRequest, answer: ReplayedAnswer): ReplayedAnswer {
   if (!recorded) return answer;
   const { code } = recorded;

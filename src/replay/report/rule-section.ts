@@ -9,7 +9,7 @@ import { count, counted, limitText, moment, share } from './texts.ts';
 import { outcomes, type RequestOutcome } from './time-axis.ts';
 import { timeline } from './timeline.ts';
 
-/** Keys that are listed of a rule. */
+/** The most keys that are listed for a rule. */
 const MAX_RULE_KEYS = 5;
 
 export function ruleSection(
@@ -61,7 +61,7 @@ function limitsText(before: ShownLimit | undefined, after: ShownLimit | undefine
   return old === now ? html`${now}, as before` : html`<s>${old}</s> → <b>${now}</b>`;
 }
 
-/** First refusal, longest lockout, and the most that was admitted in any window; those of other rules before. */
+/** First refusal, longest lockout, and the most hits admitted in any window; the last also under the rules before. */
 function ruleFacts({ figures, against }: RuleReport, isCompared: boolean): Markup | undefined {
   const last = isCompared ? against : figures;
   const { firstRefusal, longestLockOut } = last ?? {};
@@ -79,7 +79,7 @@ function ruleFacts({ figures, against }: RuleReport, isCompared: boolean): Marku
   return facts.some((one) => one) ? html`<dl class="rule-facts">${facts}</dl>` : undefined;
 }
 
-/** A peak beside its limit: more than the limit is a burst around the boundary of a window, or a full bucket. */
+/** A peak next to its limit: a peak above the limit is a burst around a window boundary, or a full bucket. */
 function peakBar({ hits, limit, key }: NonNullable<RuleFigures['peak']>, side?: string): Markup {
   const scale = Math.max(hits, limit, 1) * 1.1;
   const x = (value: number): number => Math.round((1000 * value) / scale) / 10;
@@ -87,7 +87,7 @@ function peakBar({ hits, limit, key }: NonNullable<RuleFigures['peak']>, side?: 
   return html`<span class="bar wide">${side !== undefined && html`<em>${side}</em>`}<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="passed" width="${x(Math.min(hits, limit))}" height="8"/>${hits > limit && html`<rect class="over" x="${x(limit)}" width="${Math.round(10 * (x(hits) - x(limit))) / 10}" height="8"/>`}<path class="tick" d="M${x(limit)} 0V8"/></svg><span>${count(hits)} with a limit of ${count(limit)}${over} <span class="of">${foreign(readableKey(key))}</span></span></span>`;
 }
 
-/** Rules that are too many for plots. */
+/** The rules without plots. */
 export function otherRules(rules: readonly RuleReport[], isChange: boolean): Markup {
   return html`<h3>Other rules</h3><div class="scroll" tabindex="0" role="region" aria-label="Other rules"><table><thead><tr><th scope="col">Rule</th><th scope="col" class="n">Requests</th>${isChange && html`<th scope="col" class="n">Newly refused</th><th scope="col" class="n">Newly admitted</th>`}<th scope="col" class="n">Refused</th></tr></thead><tbody>${rules.map(({ path, sums }) => html`<tr><th scope="row">${foreign(path)}</th><td class="n">${count(outcomes.reduce((sum, one) => sum + sums[one], 0))}</td>${isChange && html`<td class="n">${count(sums.newly_refused)}</td><td class="n">${count(sums.spared)}</td>`}<td class="n">${count(sums.refused + sums.newly_refused)}</td></tr>`)}</tbody></table></div>`;
 }

@@ -1,4 +1,4 @@
-/** Colour means an outcome, everything else is grey. Contrasts are those that axe-core asks for, light and dark. */
+/** Colours stand for outcomes; everything else is grey. Contrasts meet the requirements of axe-core, light and dark. */
 export const STYLE = `
 :root{color-scheme:light dark;--page:#f6f7f9;--panel:#fff;--ink:#1b212b;--dim:#59616e;--line:#e1e4e9;--grid:#eceef1;--passed:#b4bfce;--refused:#a3702a;--newly_refused:#c3271d;--spared:#2b8a57;--refused-ink:#7d5316;--newly_refused-ink:#b3261e;--spared-ink:#19693b;--limit:#1b212b}
 @media (prefers-color-scheme:dark){:root{--page:#12151a;--panel:#1a1e25;--ink:#e6e9ee;--dim:#9ba4b1;--line:#2b313b;--grid:#252b34;--passed:#56606f;--refused:#c99547;--newly_refused:#f0655a;--spared:#4fb981;--refused-ink:#e0b06a;--newly_refused-ink:#ff8a80;--spared-ink:#6fce93;--limit:#e6e9ee}}

@@ -7,7 +7,7 @@ export const count = (number: number): string => number.toLocaleString('en-US');
 /** `1 key`, `2 keys`. */
 export const counted = (number: number, thing: string): string => `${count(number)} ${thing}${number === 1 ? '' : 's'}`;
 
-/** `0.12 %`; never 0 where there is something, nor 100 where something is missing. */
+/** `0.12 %`; never 0 for a part above 0, nor 100 for less than the whole. */
 export function share(part: number, whole: number): string {
   if (part === 0 || whole === 0) return '0 %';
   const percent = (100 * part) / whole;
@@ -35,7 +35,7 @@ export function limitText({ limit, windowMs }: ShownLimit): string {
 /** In UTC: `2026-11-22 09:17:16`. */
 export const moment = (atMs: number): string => rfc3339(atMs).slice(0, 19).replace('T', ' ');
 
-/** A tick of a plot whose ticks are so far apart: `09:17`, `09:17:16`, `22 Nov`. */
+/** The label of a tick, if ticks are `everyMs` apart: `09:17`, `09:17:16`, `22 Nov`. */
 export function tickText(atMs: number, everyMs: number): string {
   const [date = '', time = ''] = rfc3339(atMs).split('T');
   if (everyMs >= 86_400_000) return `${Number(date.slice(8))} ${MONTHS[Number(date.slice(5, 7)) - 1]}`;

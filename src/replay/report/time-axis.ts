@@ -1,26 +1,26 @@
-/** Widths of a column in ms; each is a multiple of the one before. */
+/** Widths of a column in ms; each is a multiple of the previous one. */
 const WIDTHS_MS = [
   ...[100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000],
   ...[43_200_000, 86_400_000, 604_800_000, 6_048_000_000, 60_480_000_000],
 ] as const;
 
-/** Columns that a plot has at most. */
+/** The most columns in a plot. */
 const MAX_COLUMNS = 180;
 
-/** What became of a request: by the rules before and by those after. Without others to compare, both are the same. */
+/** The outcome of a request under the rules before and after. If nothing is compared, both are the same. */
 export type RequestOutcome = 'passed' | 'spared' | 'newly_refused' | 'refused';
 export const outcomes = ['passed', 'spared', 'newly_refused', 'refused'] as const satisfies readonly RequestOutcome[];
 
 export const outcomeOf = (refusedBefore: boolean, refusedAfter: boolean): RequestOutcome =>
   refusedBefore ? (refusedAfter ? 'refused' : 'spared') : refusedAfter ? 'newly_refused' : 'passed';
 
-/** Columns of time that get wider as more time passes, for any number of series. Time never runs backwards. */
+/** Columns of time, shared by any number of series. They widen as time passes. Time never runs backwards. */
 export class TimeAxis {
   #level = 0;
   #firstMs: number | undefined;
   #lastMs = 0;
 
-  /** How often the columns got wider. */
+  /** How many times the columns have widened. */
   get level(): number {
     return this.#level;
   }
@@ -29,7 +29,7 @@ export class TimeAxis {
     return widthAt(this.#level);
   }
 
-  /** The number of a column since the epoch. */
+  /** The number of a column, counted from the epoch. */
   columnOf(timeMs: number): number {
     return Math.floor(timeMs / this.columnMs);
   }
@@ -41,7 +41,7 @@ export class TimeAxis {
       this.#level++;
   }
 
-  /** The columns from the first to the last time. */
+  /** The range of columns from the first to the last time. */
   get columns(): { readonly first: number; readonly count: number } {
     const first = this.columnOf(this.#firstMs ?? 0);
     return { first, count: this.columnOf(this.#lastMs) - first + 1 };
@@ -63,7 +63,7 @@ export class OutcomeSeries {
     this.#level = axis.level;
   }
 
-  /** @param timeMs  which the axis has reached */
+  /** @param timeMs  a time that the axis has reached */
   add(timeMs: number, outcome: RequestOutcome): void {
     this.#widen();
     const at = this.#axis.columnOf(timeMs);
@@ -75,7 +75,7 @@ export class OutcomeSeries {
     column[outcome]++;
   }
 
-  /** One for each column of the axis. */
+  /** One item for each column of the axis. */
   columns(): readonly Readonly<Column>[] {
     this.#widen();
     const { first, count } = this.#axis.columns;

@@ -3,22 +3,22 @@ import { html, type Markup } from './markup.ts';
 import { count as countText, moment, tickText } from './texts.ts';
 import type { OutcomeSeries, RequestOutcome, TimeAxis } from './time-axis.ts';
 
-/** How an outcome is called in a plot and its legend. */
+/** The names of outcomes in a plot and its legend. */
 export const outcomeNames = {
   change: { passed: 'passed', spared: 'newly admitted', newly_refused: 'newly refused', refused: 'refused by both' },
   single: { passed: 'passed', spared: '', newly_refused: '', refused: 'refused' },
 } as const satisfies Record<string, Record<RequestOutcome, string>>;
 
-/** From the bottom to the top of a column. */
+/** From bottom to top in a column. */
 const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
 const HEIGHT = 100;
 
-/** Refusals below this part of the highest column are drawn once more, on a scale of their own. */
+/** If refusals are below this share of the highest column, they are also drawn on a scale of their own. */
 const SMALL_PART = 0.12;
 
 /**
- * Requests over time as stacked columns. The drawing is stretched to the width of the page, and its texts are outside
- * of it, so that they have the same size on every screen.
+ * Requests over time as stacked columns. The drawing is stretched to the width of the page; its texts are outside of
+ * it, so they have the same size on every screen.
  */
 export function timeline(
   series: OutcomeSeries,
@@ -92,13 +92,13 @@ function ticks(startMs: number, lengthMs: number): readonly Markup[] {
   const found: Markup[] = [];
   for (let atMs = Math.ceil(startMs / everyMs) * everyMs; atMs <= startMs + lengthMs; atMs += everyMs) {
     const left = (100 * (atMs - startMs)) / lengthMs;
-    if (left > 96) break; // there is no room for its text
+    if (left > 96) break; // no space for its text
     found.push(html`<span style="left:${round(left)}%">${tickText(atMs, everyMs)}</span>`);
   }
   return found;
 }
 
-/** The next of 1, 2, 4, 6, 8 and ten times those, so that half of it is whole but for 1. */
+/** Rounds up to 1, 2, 4, 6, 8 or 10 times a power of ten, at least 2, so that half of it is an integer. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   const factor = [1, 2, 4, 6, 8, 10].find((one) => one * power >= value) ?? 10;

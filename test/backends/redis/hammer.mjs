@@ -1,8 +1,8 @@
 /**
- * A process of concurrency.test.ts: one instance's store, hit as fast as it answers.
+ * A process of concurrency.test.ts: one instance's store, with hits as fast as it answers.
  *
  * Takes a port as its argument, then jobs as messages: { prefix, limits, counters, spend, calls, inFlight }. Each call hits
- * all limits of one of the counters; the answer says what passed.
+ * all limits of one counter; the answer has the admitted calls.
  */
 import { once } from 'node:events';
 import { operationOf } from '../../../src/backends/backend.ts';

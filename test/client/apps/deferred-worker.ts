@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from 'weir-client';
 import { createDeferredWorker } from 'weir-client/bullmq';
 
-/** A job of the tests: the so-many-th of its key. */
+/** A test's job: its key, and its number among the jobs of that key. */
 interface Work {
   readonly key: string;
   readonly at: number;
@@ -14,7 +14,7 @@ const [target = '', redisPort = '', log = '', lockDuration = ''] = process.argv.
 
 const client = createClient({ target, timeoutMs: 5_000 });
 
-/** Processes of one machine have the same monotonic clock, and what was appended outlives a process that is killed. */
+/** Processes on one machine share the monotonic clock, and appended lines outlive a process that is killed. */
 const note = (what: string, { key, at }: Work) =>
   appendFileSync(log, `${process.hrtime.bigint()} ${what} ${key} ${at} ${process.pid}\n`);
 
@@ -37,7 +37,7 @@ const { worker, close, stats } = createDeferredWorker<Work>(
     timeoutMs: 5_000,
   },
 );
-worker.on('error', () => {}); // of a Redis that is restarted
+worker.on('error', () => {}); // Redis restarts
 await worker.waitUntilReady();
 process.stdout.write('ready\n');
 process.once('SIGTERM', async () => {

@@ -1,29 +1,29 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClientOptions, createClient, type Decision } from 'weir-client';
 
-/** Calls one client after another while the test breaks their servers, and prints a FaultReport. */
+/** Uses one client after another while the test breaks their servers, and prints a FaultReport. */
 
 interface Plan {
   readonly clients: Readonly<Record<string, ClientOptions>>;
   readonly calls: number;
 }
 
-/** What became of the calls. */
+/** The results of the calls. */
 export interface FaultReport {
   readonly calls: number;
   readonly settled: number;
-  /** Settled later than the deadline by more than the event loop was late. */
+  /** Calls that settled after their deadline, beyond the delay of the event loop. */
   readonly late: number;
   readonly unhandled: readonly string[];
   readonly grownBytes: number;
-  /** How many calls each client had, by outcome. */
+  /** The number of each client's calls, by outcome. */
   readonly outcomes: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
 const CONCURRENCY = 50;
 const TIMEOUT_MS = 20;
 const LOOP_CHECK_MS = 5;
-/** Calls that are not sent cost next to nothing: most are to be sent. */
+/** Pause while a breaker is open, since calls that are not sent are very fast, and most should be sent. */
 const BREAKER_PAUSE_MS = 10;
 /** The resolution of timers, and of the measurement. */
 const TOLERANCE_MS = 25;
@@ -34,7 +34,7 @@ const unhandled: string[] = [];
 process.on('unhandledRejection', (reason) => unhandled.push(String(reason)));
 process.on('uncaughtException', (error) => unhandled.push(String(error.stack)));
 
-/** When the event loop was late, and by how much. */
+/** When the event loop was delayed, and by how much. */
 let lateness: { readonly endMs: number; readonly lateMs: number }[] = [];
 let lastMs = performance.now();
 setInterval(() => {
@@ -101,7 +101,7 @@ process.stdout.write('started\n');
 await Promise.all(workers.map(({ name, limit }) => work(name, limit)));
 clearInterval(measuring);
 for (const { client } of clients) client.close();
-await sleep(200); // what is left unhandled is reported by then
+await sleep(200); // unhandled rejections are reported by then
 const report: FaultReport = { calls, settled, late, unhandled, grownBytes: heap() - (earlierBytes ?? 0), outcomes };
 process.stdout.write(`${JSON.stringify(report)}\n`);
-process.exit(); // a connection to a server that never answers
+process.exit(); // a connection to a silent server would keep the process alive

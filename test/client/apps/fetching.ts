@@ -8,7 +8,7 @@ const client = createClient({ target, timeoutMs: 5_000 });
 await client.ready();
 const fetchPausing = weirFetch({ client, maxWaitMs: Number(maxWaitMs) });
 
-/** Each line is a URL; prints what has become of the request. */
+/** Reads a URL from each line, and prints the result of the request. */
 const lines = createInterface({ input: process.stdin });
 lines.on('line', async (url) => {
   const outcome = await fetchPausing(url).then(

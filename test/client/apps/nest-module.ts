@@ -9,7 +9,7 @@ class AppController {
     return 'hello';
   }
 }
-// Decorators are functions: Node runs no others.
+// Calls decorators as functions, since Node does not support their syntax.
 const hello = Object.getOwnPropertyDescriptor(AppController.prototype, 'hello') as PropertyDescriptor; // it is there
 Get(['/', '/health'])(AppController.prototype, 'hello', hello);
 Controller()(AppController);

@@ -6,10 +6,10 @@ const [target = '', onError = 'allow'] = process.argv.slice(2);
 export const client: Client = createClient({
   target,
   timeoutMs: 5_000,
-  onError: onError as OnError, // as the test passes it
+  onError: onError as OnError, // passed by the test
 });
 
-/** The options that every app has: what a request is counted by, and what it costs, is in its headers. */
+/** The options of every app: a request's key and cost are in its headers. */
 export const optionsFor = <R>(
   header: (request: R, name: string) => string | undefined,
   path: (request: R) => string | undefined,
@@ -26,5 +26,5 @@ export const optionsFor = <R>(
   },
 });
 
-/** What the test waits for. */
+/** Prints the line that the test waits for. */
 export const report = (port: number): void => void process.stdout.write(`listening on ${port}\n`);

@@ -1,6 +1,7 @@
 /**
- * Weir's image in the place of the rate limit service of Envoy AI Gateway: the command, arguments and environment of the manifest in AI
- * Gateway's source; rules and descriptors as its translator and its extension server make them for a QuotaPolicy.
+ * Weir's image in place of Envoy AI Gateway's rate limit service: with the command, arguments and environment of the
+ * manifest in AI Gateway's source, and rules and descriptors as its translator and extension server make them for a
+ * QuotaPolicy.
  */
 import './stay-alive.ts';
 import { join } from 'node:path';
@@ -35,7 +36,7 @@ const DOMAIN = 'ai-gateway-quota';
 const quota = (limit: number) => ({ rate_limit: { unit: 'HOUR', requests_per_unit: limit }, quota_mode: true });
 const model = (name: string, more: object): Descriptor => ({ key: 'model_name_override', value: name, ...more });
 const TENANT = 'rule-0-x-tenant|gold-match-0'; // rule 0, header x-tenant: gold
-const DEFAULT_BUCKET = 'rule-1-match--1'; // of a model with one rule
+const DEFAULT_BUCKET = 'rule-1-match--1'; // for a model with one rule
 const verdict = await controlPlane.serve('1', [
   {
     name: DOMAIN,
@@ -61,7 +62,10 @@ const verdict = await controlPlane.serve('1', [
 await untilHealthy();
 const client = createClient('envoy-ai-gateway-ratelimit.envoy-gateway-system:8081');
 
-/** One descriptor for each bucket, below backend and model. `cost` is what a finished stream reports; a request that begins counts 1. */
+/**
+ * Sends one descriptor for each bucket, below backend and model. `cost` is the usage of a finished stream; a request
+ * counts 1 at its start.
+ */
 async function ask(modelName: string, buckets: readonly (string | undefined)[], cost?: number): Promise<number> {
   const descriptors: WireRequest['descriptors'] = buckets.map((bucket) => ({
     entries: [

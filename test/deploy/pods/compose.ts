@@ -1,6 +1,6 @@
 /**
- * The services of compose.yaml without a container engine: those of Weir's image in its root file system, with the entrypoint, environment
- * and mounts that the file says; Redis, Envoy and Prometheus from their binaries, with the files that it mounts.
+ * The services of compose.yaml without a container engine: those of Weir's image run in its root file system, with the
+ * file's entrypoint, environment and mounts; Redis, Envoy and Prometheus run as binaries, with the mounted files.
  */
 import './stay-alive.ts';
 import { cpSync, mkdtempSync } from 'node:fs';
@@ -21,10 +21,10 @@ interface Service {
 }
 
 const FILE = fileURLToPath(new URL('../../../deploy/compose/compose.yaml', import.meta.url));
-const { services } = readYaml(FILE) as { readonly services: Readonly<Record<string, Service>> }; // compose-go has loaded it, in a test
+const { services } = readYaml(FILE) as { readonly services: Readonly<Record<string, Service>> }; // a test loads it with compose-go
 const { IMAGE_ROOT = '' } = process.env;
 
-/** The mounts of a service: where they are in the container, and on this machine. */
+/** The mounts of a service: from paths in the container to paths on this machine. */
 const mountsOf = (name: string): Record<string, string> =>
   Object.fromEntries(
     (services[name]?.volumes ?? []).map((volume) => {
@@ -70,7 +70,7 @@ async function query(expr: string): Promise<readonly unknown[]> {
   const reply = await fetch(`http://prometheus:9090/api/v1/query?query=${encodeURIComponent(expr)}`);
   return ((await reply.json()) as { readonly data: { readonly result: readonly unknown[] } }).data.result; // Prometheus' HTTP API
 }
-/** Scrapes are 5 s apart, and a rate takes two. */
+/** Scrapes are 5 s apart, and a rate needs two. */
 const endMs = performance.now() + 60_000;
 const EXPR = 'rate(weir_hits_total{job="weir", rule="user"}[1m]) > 0';
 while ((await query(EXPR)).length === 0 && performance.now() < endMs) await sleep(200);

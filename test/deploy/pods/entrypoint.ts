@@ -1,4 +1,4 @@
-/** The image as `docker run` starts it: its own entrypoint, user and settings, counters in memory, the rules it comes with. */
+/** The image as `docker run` starts it: with its own entrypoint, user, settings and rules, and counters in memory. */
 import './stay-alive.ts';
 import { report, startContainer } from '../../helpers/pod.ts';
 import { untilHealthy } from './probe.ts';
@@ -9,7 +9,7 @@ const USER = 65_532;
 async function run(...command: readonly string[]): Promise<object> {
   const container = await startContainer({ root: IMAGE_ROOT, command, user: USER });
   const { code } = await container.exited;
-  return { code, output: container.output().replace(/^\{[^}]*\}\n/, '') }; // what bubblewrap says
+  return { code, output: container.output().replace(/^\{[^}]*\}\n/, '') }; // removes bubblewrap's output
 }
 
 const healthBefore = await run('/usr/bin/healthcheck');

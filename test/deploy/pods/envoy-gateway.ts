@@ -1,6 +1,7 @@
 /**
- * Weir's image in the place of envoyproxy/ratelimit, as Envoy Gateway deploys that: its command, environment, user, certificates and
- * probes, out of the manifests in Envoy Gateway's source; its rules and descriptors, out of what its own tests expect of its translator.
+ * Weir's image in place of envoyproxy/ratelimit in Envoy Gateway's deployment: command, environment, user, certificates
+ * and probes come from the manifests in Envoy Gateway's source; rules and descriptors from the expected output of its
+ * translator's tests.
  */
 import './stay-alive.ts';
 import { mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs';
@@ -17,7 +18,7 @@ import { goSource, redisServer } from '../../helpers/tools.ts';
 import { containerOf, environmentOf, readAllYaml } from './manifest.ts';
 import { startProbing, untilHealthy } from './probe.ts';
 
-/** An action of a route, as Envoy Gateway's tests print them: one member is set. */
+/** An action of a route in the output of Envoy Gateway's tests: one member is set. */
 interface Action {
   readonly ActionSpecifier: Readonly<
     Record<string, { readonly descriptor_key: string; readonly descriptor_value?: string }>
@@ -58,7 +59,7 @@ const probing = startProbing();
 const { node_id: nodeId } = await controlPlane.first();
 const client = createClient('envoy-ratelimit:8081', credentials.createSsl(Buffer.from(authority.cert)));
 
-/** What Envoy makes of an action: where it takes a value from the request, some value. */
+/** The entry that Envoy makes from an action; a value from the request is arbitrary. */
 function entryOf({ ActionSpecifier: specifier }: Action): { key: string; value: string } {
   const [[kind, action] = ['', undefined]] = Object.entries(specifier);
   return { key: action?.descriptor_key ?? '', value: action?.descriptor_value ?? `from ${kind}` };
@@ -89,7 +90,7 @@ const cases: object[] = [];
 for (const file of readdirSync(translated).filter((name) => name.endsWith('.routes.yaml')))
   cases.push(await play(basename(file, '.routes.yaml')));
 
-/** Far over any limit, so that there is something to count as near and over. */
+/** Far above any limit, so that hits count as near and over it. */
 const [request] = asked.slice(-1);
 if (request) await client.send({ ...request, hits_addend: 1_000 });
 

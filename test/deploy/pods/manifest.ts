@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 
-/** As much of a container of a pod as these tests act on. */
+/** The properties of a pod's container that these tests use. */
 export interface PodContainer {
   readonly command: readonly string[];
   readonly args?: readonly string[];
@@ -17,7 +17,7 @@ interface Manifest {
 
 /** The container of the Deployment of this name in a file of manifests. */
 export function containerOf(file: string, deployment: string): PodContainer {
-  const manifests = loadAll(readFileSync(file, 'utf8')) as readonly Manifest[]; // manifests of a Go module whose checksum is pinned
+  const manifests = loadAll(readFileSync(file, 'utf8')) as readonly Manifest[]; // from a Go module with a pinned checksum
   const found = manifests.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === deployment);
   if (!found) throw new Error(`${file}: no Deployment ${deployment}`);
   return found.spec.template.spec.containers[0];

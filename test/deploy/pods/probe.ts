@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Much more than the second of Envoy Gateway's probes: this machine may be busy with other tests. A wrong answer fails at once. */
+/**
+ * Much longer than the second of Envoy Gateway's probes, since the machine may be busy. A wrong answer fails at once.
+ */
 const TIMEOUT_MS = 10_000;
 const INTERVAL_MS = 100;
 
@@ -10,7 +12,7 @@ const healthcheck = (): Promise<string> =>
     (error: Error) => error.message,
   );
 
-/** Startup probe: resolves with the first 200. */
+/** Startup probe: resolves at the first 200. */
 export async function untilHealthy(withinMs = 60_000): Promise<void> {
   const endMs = performance.now() + withinMs;
   for (let last = ''; last !== '200'; await sleep(INTERVAL_MS)) {
@@ -19,7 +21,9 @@ export async function untilHealthy(withinMs = 60_000): Promise<void> {
   }
 }
 
-/** Readiness probe, fifty times as often as Envoy Gateway's, which allows no failure: what was not 200. */
+/**
+ * Readiness probe, fifty times as often as Envoy Gateway's, which permits no failure. Records answers other than 200.
+ */
 export function startProbing(): { stop(): Promise<{ readonly probes: number; readonly failures: readonly string[] }> } {
   const failures: string[] = [];
   let probes = 0;

@@ -1,2 +1,4 @@
-/** Keeps a script alive while it waits for child processes: by themselves they do not, and Node would end it in the midst of an `await`. */
+/**
+ * Keeps a script alive while it waits for child processes, which would not keep Node from exiting during an `await`.
+ */
 setInterval(() => {}, 1_000);

@@ -1,23 +1,23 @@
 import type { Environment } from '../../../src/settings/near-misses.ts';
 
-/** Something that befalls the Redis in which the service counts. */
+/** A fault of the service's Redis. */
 export interface Fault {
-  /** What happens, in a few words: the name of a test, and of a row of the table. */
+  /** What happens, in a few words: the title of a test and of a row of the table. */
   readonly event: string;
-  /** How often counters are lost at the most: each time, each of them may admit its limit once more. */
+  /** The most times that counters may be lost. After each loss, each counter may admit its limit once more. */
   readonly losses: number;
-  /** Calls fail meanwhile; where false, all could succeed. */
+  /** Whether calls must fail meanwhile; false: all may succeed. */
   readonly isFelt: boolean;
   /** Whether the counters are under envoyproxy/ratelimit's keys. */
   readonly areShared?: boolean;
-  /** Starts the servers that it befalls, all well at first. */
+  /** Starts the servers, healthy at first. */
   begin(): Promise<Victim>;
 }
 
 export interface Victim {
-  /** How the service finds its counters. */
+  /** The service's settings for its counters. */
   readonly env: Environment;
-  /** Does the harm and puts it right; resolves as soon as Redis, for its part, could count again. */
+  /** Causes the fault and ends it; resolves as soon as Redis itself could count again. */
   strike(): Promise<void>;
   stop(): Promise<void>;
 }

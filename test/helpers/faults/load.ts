@@ -7,13 +7,13 @@ import { debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { fixedWindowOf, limitsOfEach } from '../limits.ts';
 
-/** So many hits pass on each counter, and none comes back meanwhile. */
+/** The number of hits that each counter admits; none is restored during a test. */
 const HITS = 150;
-/** Counters of each kind of limit; those of one number share a slot of a Cluster. */
+/** Counters of each kind of limit; those with the same number share a slot of a Cluster. */
 const OF_EACH = 4;
 const CALLERS = 8;
 const PAUSE_MS = 8;
-/** The budgets of the callers: of the store, and one of a caller in more of a hurry. */
+/** The callers' timeouts: mostly that of the store, and a shorter one. */
 export const STORE_TIMEOUT_MS = 100;
 const TIMEOUTS_MS = [STORE_TIMEOUT_MS, STORE_TIMEOUT_MS, 50];
 
@@ -26,12 +26,12 @@ const names = sharedCounters({
 const reference = (limit: Limit, tag: string, at: number): Counter =>
   names(limit, tag, [{ key: 'at', value: String(at) }]);
 
-/** What became of the hits on a counter. */
+/** The results of the hits on a counter. */
 export interface Counted {
   readonly limit: Limit;
   /** Answered OK. */
   admitted: number;
-  /** With an unknown outcome: they may have been counted. */
+  /** Outcome unknown: they may have been counted. */
   unavailable: number;
 }
 
@@ -42,27 +42,27 @@ export interface Load {
   /** Calls without an answer from the counters. */
   readonly failed: number;
   readonly longestMs: number;
-  /** When a call failed last, by `performance.now()`. */
+  /** When the last failed call ended, by `performance.now()`. */
   readonly lastFailureMs: number;
-  /** Why calls failed, each reason once. */
+  /** The distinct reasons of failed calls. */
   readonly reasons: ReadonlySet<string>;
-  /** What was thrown, where only answers are expected. */
+  /** Exceptions of calls; there should be none. */
   readonly thrown: readonly unknown[];
-  /** Asks until nothing passes any more. */
+  /** Sends requests until none is admitted any more. */
   drain(): Promise<void>;
-  /** Asks no more; resolves when every call has been answered. */
+  /** Stops sending; resolves when every call has been answered. */
   stop(): Promise<void>;
 }
 
 /**
- * Has several callers ask the store, two counters a call.
+ * Starts several callers that send requests to the store, with two counters a call.
  *
- * @param areShared  counters are those that envoyproxy/ratelimit would have, too
+ * @param areShared  the counters have envoyproxy/ratelimit's keys
  */
 export function startLoad(store: Pick<Ledger, 'debit'>, { areShared = false } = {}): Load {
   const counterOf = areShared
     ? reference
-    : (_: Limit, tag: string, at: number) => ({ key: `${tag}${at}` as CounterKey }); // a name as good as any
+    : (_: Limit, tag: string, at: number) => ({ key: `${tag}${at}` as CounterKey }); // any name will do
   const counters = (areShared ? sharedLimits : limitsOfEach(HITS, MAX_WINDOW_MS))
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
@@ -120,7 +120,7 @@ export function startLoad(store: Pick<Ledger, 'debit'>, { areShared = false } = 
     ...{ counters, reasons, thrown },
     async drain() {
       const drainOne = async (counter: (typeof counters)[number]): Promise<void> => {
-        while (await call([counter], STORE_TIMEOUT_MS)) await nextTurn(); // what is refused at once would leave no turn to others
+        while (await call([counter], STORE_TIMEOUT_MS)) await nextTurn(); // immediate refusals would starve other callers
       };
       await Promise.all(counters.map(drainOne));
     },

@@ -20,7 +20,7 @@ interface OfOne {
   readonly password?: string;
 }
 
-/** A fault of a single server: `strike` has it, and a client of an operator beside the service. */
+/** A fault of a single server. `strike` gets the server, and an operator's client of it. */
 function ofOne(
   event: string,
   strike: (server: Redis, operator: Client) => Promise<void>,
@@ -31,7 +31,7 @@ function ofOne(
     async begin() {
       const server = await startRedis({ args });
       const operator = clientOf(server, password);
-      await operator.ping(); // connected: while a fault lasts it might not get in
+      await operator.ping(); // connects now: during a fault it might fail
       return {
         env: { REDIS_URL: server.url, ...env },
         strike: () => strike(server, operator),
@@ -72,7 +72,7 @@ const busy = ofOne(
   'a script of another client runs for 2 s, until `SCRIPT KILL`',
   async (server, operator) => {
     const other = clientOf(server);
-    await other.ping(); // connected: a script that began after KILL would never end
+    await other.ping(); // connects now: a script that began after KILL would never end
     const endless = other.eval('while true do end', 0).catch(() => {}); // it is killed
     await sleep(2_000);
     await operator.script('KILL');
@@ -105,7 +105,7 @@ const demoted = ofOne('Redis is a replica for 2 s (`READONLY`)', async (_, opera
   await operator.replicaof('NO', 'ONE');
 });
 
-/** What makes loading take two seconds or so. */
+/** These make loading take about two seconds. */
 const LOADED_KEYS = 2_000;
 const US_A_KEY = 1_000;
 
@@ -119,7 +119,7 @@ const reloaded: Fault = {
     const server = await startRedis({ args: slow, folder });
     const operator = clientOf(server);
     await operator.mset(Array.from({ length: LOADED_KEYS }, (_, at) => [`other-${at}`, 'x'.repeat(100)]).flat());
-    await operator.bgrewriteaof(); // each key is a command of its own then
+    await operator.bgrewriteaof(); // afterwards each key is a separate command
     operator.disconnect();
     return {
       env: { REDIS_URL: server.url },
@@ -165,7 +165,7 @@ export const onSharedCounters = (fault: Fault): Fault => ({
   areShared: true,
 });
 
-/** What befalls a single server, or the way to it. */
+/** Faults of a single server, or of the connection to it. */
 export const faultsOfOneServer: readonly Fault[] = [
   ...[restarted, reloaded, scriptsFlushed, frozen, paused],
   ...[busy, full, lockedOut, demoted, cutOff],

@@ -32,13 +32,13 @@ const checks: Readonly<Record<string, Check>> = {
   echo: () => [],
 };
 
-/** The programs whose names begin a command in a sentence; `for` begins a loop. */
+/** The words that begin a command in a sentence: programs, and `for` for a loop. */
 export const programs = [
   ...['weir', 'npm', 'npx', 'helm', 'docker', 'curl', 'grpcurl', 'envoy', 'for'],
   ...['kubectl', 'istioctl', 'redis-cli', 'systemctl', 'git', 'cargo'],
 ];
 
-/** Settings of the service, and variables that benchmarks read, are known. */
+/** Accepts settings of the service, and variables that benchmarks read. */
 const unknownVariable = (name: string): readonly string[] =>
   isSetting(name) || isReadIn(name, sourcesIn('bench')) ? [] : [`${name} is no setting`];
 

@@ -8,7 +8,7 @@ import type { SimpleCommand } from './shell.ts';
 const CHART = 'deploy/helm/weir';
 const isThere = (path: string): boolean => existsSync(join(PROJECT, path));
 
-/** The values that follow a flag, each time that it is given. */
+/** The values of a flag that may be repeated. */
 const valuesOf = (words: readonly string[], flag: string): readonly string[] =>
   words.filter((_, at) => words[at - 1] === flag);
 
@@ -50,7 +50,7 @@ export function checkDocker({ words }: SimpleCommand): readonly string[] | undef
   });
 }
 
-/** Ports of the service by default, and those of envoy.yaml. */
+/** The service's default ports, and the ports in envoy.yaml. */
 const PORTS = ['8080', '8081', '6070', '9901', '10000', '10001', '10002', '10003'];
 
 /** Lists the problems of a call to a port of this machine; undefined: it calls another address. */

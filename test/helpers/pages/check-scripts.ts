@@ -12,10 +12,10 @@ interface Package {
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 const { name, scripts, devDependencies } = JSON.parse(textOf('package.json')) as Package; // the project's own
-/** What a reader may install: the packages of this project, and what the examples use with them. */
+/** Packages that a reader may install: this project's, its dependencies, and those that the examples need. */
 const installable = new Set([name, 'weir-client', ...Object.keys(devDependencies), 'bullmq']);
 
-/** TypeScript in a folder, by path. */
+/** The paths of the TypeScript files in a folder. */
 export const sourcesIn = (folder: string): readonly string[] =>
   readdirSync(join(PROJECT, folder), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts'))
@@ -25,7 +25,7 @@ export const isReadIn = (variable: string, files: readonly string[]): boolean =>
   files.some((file) => readFileSync(join(PROJECT, file), 'utf8').includes(variable));
 
 const helps = new Map<string, Promise<string>>();
-/** What a script of npm prints with --help, without the build before it: other tests use the build meanwhile. */
+/** The output of an npm script with --help. Skips the build before it, since other tests use dist/ meanwhile. */
 function helpOf(script: string): Promise<string> {
   const found = helps.get(script);
   if (found) return found;

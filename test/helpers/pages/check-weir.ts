@@ -1,11 +1,11 @@
 import { textOf } from './page.ts';
 import type { SimpleCommand } from './shell.ts';
 
-/** A command of `weir`, as the reference of the command line has it, which is generated from the parser. */
+/** A command of `weir` from the command-line reference, which is generated from the parser. */
 interface Known {
-  /** By flag: what its value may be; absent: it takes none. */
+  /** The permitted values by flag; undefined: the flag takes no value. */
   readonly flags: ReadonlyMap<string, { readonly choices: readonly string[] } | undefined>;
-  /** What its parent does without a subcommand. */
+  /** Its parent runs it if no subcommand is given. */
   readonly isDefault: boolean;
   readonly minOperands: number;
   readonly maxOperands: number;
@@ -40,7 +40,7 @@ function knownFrom(help: string): Known {
   };
 }
 
-/** Settings of the service by name, and WEIR_TOKEN; labels of mogrifiers are the reader's. */
+/** The names of settings in settings.md, in backticks. */
 const settings = new Set(textOf('docs/settings.md').match(/`[A-Z][A-Z0-9_]+`/g));
 export const isSetting = (name: string): boolean =>
   settings.has(`\`${name}\``) || name === 'WEIR_TOKEN' || /^DOG_STATSD_MOGRIFIER_\w+_(?:PATTERN|NAME|TAGS)$/.test(name);
@@ -48,7 +48,7 @@ export const isSetting = (name: string): boolean =>
 /**
  * Lists the problems of a `weir` command: its name, flags, their values, operands, and the settings before it.
  *
- * @param isMention  a name in a sentence, `weir explain`: nothing need follow it
+ * @param isMention  a name in a sentence, such as `weir explain`, which needs no operands
  */
 export function checkWeir({ assignments, words }: SimpleCommand, isMention: boolean): readonly string[] {
   const problems = assignments.flatMap(([name]) => (isSetting(name) ? [] : [`${name} is no setting`]));
@@ -78,7 +78,7 @@ export function checkWeir({ assignments, words }: SimpleCommand, isMention: bool
 
 const parentOf = (command: string): string => command.slice(0, command.lastIndexOf(' '));
 
-/** Takes the value of a flag off the arguments. A value in capitals stands for the reader's. */
+/** Removes a flag's value from the arguments and checks it. A value in capitals is a placeholder. */
 function valueProblems(
   name: string,
   flag: string,

@@ -5,7 +5,10 @@ import { isRunnable } from './run-page.ts';
 import { ownTests, pageRuns } from './runs.ts';
 import { commandsIn, formsOf, type SimpleCommand } from './shell.ts';
 
-/** What is done about the commands of a page: a test runs them; they are checked without running; or an exception has the reason. */
+/**
+ * How the commands of a page are tested: by running them, by static checks, or not at all, for the reason of an
+ * exception.
+ */
 export type Fate = 'run' | 'checked' | 'excepted';
 
 /** A block of commands, or a command in a sentence. */
@@ -35,7 +38,7 @@ function isRun({ page, text, isMention }: Passage): boolean {
   );
 }
 
-/** What `exceptions` is matched with: the command as it is written, without its variables. */
+/** The text that `exceptions` are matched against: the command without its variables. */
 export const lineOf = ({ words }: SimpleCommand): string => words.join(' ');
 
 const commandsOf = ({ text, isMention }: Passage): readonly SimpleCommand[] =>

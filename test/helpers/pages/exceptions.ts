@@ -1,4 +1,4 @@
-/** Commands that no test can run or check here, with the reason. */
+/** Commands that tests can neither run nor check, with the reason. */
 export const exceptions: readonly { readonly command: RegExp; readonly reason: string }[] = [
   { command: /^(?:kubectl|istioctl)\b/, reason: 'needs a cluster' },
   { command: /^systemctl\b/, reason: 'changes the machine of the reader' },
@@ -11,7 +11,7 @@ export const exceptions: readonly { readonly command: RegExp; readonly reason: s
   { command: /^cargo\b/, reason: 'builds another project' },
 ];
 
-/** Blocks that runPage could run if it had more than the service; they are checked only. */
+/** Blocks that are only checked, since running them needs more than the service. */
 export const notRun: readonly { readonly page: string; readonly part: string; readonly reason: string }[] = [
   { page: 'docs/xds.md', part: 'CONFIG_TYPE=GRPC_XDS_SOTW', reason: 'needs a control plane; test/xds has one' },
   { page: 'docs/overlay.md', part: 'CONFIG_TYPE=GRPC_XDS_SOTW', reason: 'needs a control plane; test/xds has one' },

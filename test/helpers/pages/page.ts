@@ -8,7 +8,7 @@ export const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
 export interface PageBlock {
   readonly language: string;
   readonly text: string;
-  /** Of its first fence, from 1. */
+  /** The line of its opening fence, from 1. */
   readonly line: number;
 }
 
@@ -40,7 +40,7 @@ export function inlineCodeOf(page: string): readonly InlineCode[] {
   }));
 }
 
-/** The files that a page shows: YAML whose first line is a comment with the file's name. */
+/** The files that a page shows: YAML blocks whose first line is a comment with the file's name. */
 export const filesOf = (page: string): ReadonlyMap<string, string> =>
   new Map(
     blocksOf(page).flatMap(({ language, text }) => {

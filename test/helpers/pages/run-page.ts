@@ -10,18 +10,21 @@ import { leavesOut } from './exceptions.ts';
 import { blocksOf, filesOf, isShell, type PageBlock, PROJECT, textOf } from './page.ts';
 import { commandsIn } from './shell.ts';
 
-/** What a reader of a page has besides the page. */
+/** What the reader of a page needs besides the page. */
 export interface PageSetup {
-  /** By name; the files that the page shows need no entry. */
+  /** Contents by name; files that the page shows need no entry. */
   readonly files?: Readonly<Record<string, string>>;
   /** The command that has started the service; absent: the page starts it, or needs none. */
   readonly service?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** What the reader does before the block with a text: traffic, say. Where the block starts the service, after that. */
+  /**
+   * Scripts by a text of the block before which they run, for example to send traffic. If the block starts the service,
+   * they run after that.
+   */
   readonly before?: Readonly<Record<string, string>>;
 }
 
-/** Without times, levels of buckets and what names the rules: they differ from run to run. */
+/** The text without times, bucket levels and the identity of rules, which differ from run to run. */
 export const lasting = (text: string): string =>
   text
     .replace(/[\d.]+ \+ (\d+) = [\d.]+ /g, '… + $1 = … ')
@@ -31,19 +34,19 @@ export const lasting = (text: string): string =>
     .replace(/"\d+s"/g, '"…s"')
     .replace(/^rules \S+/gm, 'rules …');
 
-/** Commands of a page: what the page says that they print, and what they have printed. */
+/** Commands of a page with the output that the page shows and the output that they printed. */
 export interface RanCommand {
   readonly command: string;
-  /** Undefined: the page does not show it. */
+  /** Undefined: the page shows no output. */
   readonly shown: string | undefined;
   readonly printed: string;
-  /** Exit code of the first one that failed, else 0. */
+  /** Exit code of the first command that failed, else 0. */
   readonly code: number;
   /** All that was printed, for the message of a test that fails. */
   readonly everything: string;
 }
 
-/** The admin commands take the debug port, `ask` the gRPC port; all others need no service. */
+/** Admin commands use the debug port and `ask` the gRPC port; the others need no service. */
 const SHIM = `#!/bin/sh
 shift
 case $1 in
@@ -59,7 +62,7 @@ const SERVICE = /((?:\w+=\S+ )*)(?:npx weir serve|npm start)(.*)/;
 const ENVOY = /^envoy -c envoy\.yaml$/;
 const RUNNABLE = new Set(['curl', 'grpcurl', 'zcat', 'gzip', 'head', 'sort', 'uniq', 'echo', 'export']);
 
-/** Whether runPage runs a block: it needs nothing but the service, its files, and Envoy with envoy.yaml. */
+/** Whether runPage runs a block: if it needs only the service, the page's files, and Envoy with envoy.yaml. */
 export function isRunnable({ text }: Pick<PageBlock, 'text'>): boolean {
   const lines = logicalLines(text).filter((line) => !SERVICE.test(line) && !ENVOY.test(line));
   return commandsIn(lines.join('\n')).every(({ words }) => {
@@ -69,7 +72,7 @@ export function isRunnable({ text }: Pick<PageBlock, 'text'>): boolean {
   });
 }
 
-/** Lines, those that end with a backslash or inside quotes together with the next. */
+/** The lines of a script. A line that ends with a backslash or inside quotes is joined with the next. */
 function logicalLines(text: string): readonly string[] {
   const isLoop = /^for /.test(text);
   const joined: string[] = [];
@@ -83,8 +86,8 @@ function logicalLines(text: string): readonly string[] {
 }
 
 /**
- * Runs the commands of a page one after the other, in a folder with the files that it shows. A command that starts the
- * service starts it on free ports; it runs until the next one, or the end.
+ * Runs the commands of a page in order, in a folder with the files that the page shows. A command that starts the
+ * service uses free ports; the service runs until the next such command or the end.
  */
 export async function runPage(path: string, setup: PageSetup = {}): Promise<readonly RanCommand[]> {
   const page = textOf(path);
@@ -115,7 +118,7 @@ export async function runPage(path: string, setup: PageSetup = {}): Promise<read
   return ran;
 }
 
-/** A folder with files, and what the commands of the page have started and exported. */
+/** The state of a reader: a folder with files, started processes, and exported variables. */
 class Reader {
   readonly #folder: string;
   readonly #env: Record<string, string | undefined>;
@@ -138,7 +141,7 @@ class Reader {
     return new Reader(folder, { PATH, HOME: process.env.HOME, NO_COLOR: '1', ...env });
   }
 
-  /** `NAME=value npx weir serve --rules rules.yaml`: with arguments in the folder, without them in the project. */
+  /** `NAME=value npx weir serve --rules rules.yaml`: runs in the folder if it has arguments, else in the project. */
   async serve(command: string): Promise<void> {
     const [, assignments = '', flags = ''] = SERVICE.exec(this.#here(command)) ?? [];
     const env = Object.fromEntries(
@@ -155,13 +158,13 @@ class Reader {
     this.#envoy = await startEnvoy(this.#weir?.grpcPort ?? 0);
   }
 
-  /** @throws Error  the script failed, and so the page cannot be run */
+  /** @throws Error  the script failed, so the page cannot be run */
   async prepare(script: string): Promise<void> {
     const { code, everything } = await this.run(script);
     if (code !== 0) throw new Error(`${script}\nended with ${code}: ${everything}`);
   }
 
-  /** What commands print on their standard output; their errors where they print nothing there. */
+  /** Runs commands. `printed` is their standard output, or their standard error if that is empty. */
   async run(command: string): Promise<Pick<RanCommand, 'printed' | 'code' | 'everything'>> {
     for (const [, name = '', value = ''] of command.matchAll(/^export (\w+)=(\S+)$/gm)) this.#env[name] = value;
     const ports = { WEIR_GRPC: String(this.#weir?.grpcPort), WEIR_DEBUG: String(this.#weir?.debugPort) };
@@ -184,7 +187,7 @@ class Reader {
     rmSync(this.#folder, { recursive: true });
   }
 
-  /** With the ports of this service and this Envoy, and the folder in place of that of a service. */
+  /** Replaces ports by those of this service and Envoy, and the folder of a deployed service by this one. */
   #here(command: string): string {
     const [weir, envoy] = [this.#weir, this.#envoy];
     return command
@@ -196,7 +199,7 @@ class Reader {
   }
 }
 
-/** The page with what its commands have printed. */
+/** The page with the output that its commands printed. */
 export function withOutput(path: string, ran: readonly RanCommand[]): string {
   let page = textOf(path);
   for (const { command, shown, printed } of ran) {

@@ -1,4 +1,4 @@
-/** A command without what connects it to others: `NAME=value program argument`. */
+/** A command without operators such as pipes: `NAME=value program argument`. */
 export interface SimpleCommand {
   readonly assignments: readonly (readonly [name: string, value: string])[];
   /** The program and its arguments, without quotes. */
@@ -16,7 +16,7 @@ const TOKEN = new RegExp(
   'g',
 );
 
-/** The simple commands of a script, in order. Loops count as the commands in them. */
+/** The simple commands of a script, in order; of a loop, those in its body. */
 export function commandsIn(script: string): readonly SimpleCommand[] {
   const all: string[][] = [[]];
   for (const { groups } of script.matchAll(TOKEN)) {
@@ -43,7 +43,7 @@ function simple(written: readonly string[]): SimpleCommand {
 const unquoted = (word: string): string =>
   word.replace(/'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)/gs, (_, single, double, escaped) => single ?? double ?? escaped);
 
-/** `a|b` and `[--flag VALUE]`, as in a summary of a command: every form that it stands for. */
+/** Expands `a|b` and `[--flag VALUE]` in the summary of a command to all forms of it. */
 export function formsOf(summary: string): readonly string[] {
   const text = summary.replace(/[[\]…]/g, '').trim();
   const [choice] = /[\w-]+(?:\|[\w-]+)+/.exec(text) ?? [];

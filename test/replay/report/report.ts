@@ -6,7 +6,7 @@ import { TrafficCounts } from '../../../src/replay/traffic.ts';
 
 export const START_MS = 1_767_571_200_000;
 
-/** One observed request: who asked, when, and what both rule sets answered; without `after`, there is only one. */
+/** One observed request: its key, its time, and the answers of both rule sets; without `after`, there is only one. */
 export interface Row {
   readonly atMs: number;
   readonly user: string;

@@ -57,7 +57,7 @@ function messagesIn(body: Buffer): readonly Buffer[] {
   return messages;
 }
 
-/** The DATA that has come on a stream. */
+/** The DATA received on a stream. */
 const dataOn = (streamId: number): Buffer =>
   Buffer.concat(
     client.frames
@@ -159,7 +159,7 @@ describe('a server-streaming method', () => {
     expect(dataOn(1)).toEqual(body);
   });
 
-  // A timer of Node's that is set for longer than it runs, fires at once.
+  // A Node timer with a delay above its maximum fires at once.
   test('accepts the longest deadline that gRPC can express', async () => {
     open(1, { 'grpc-timeout': '99999999H' });
     await nextAfter(0);

@@ -9,7 +9,7 @@ import fc from '../../helpers/property.ts';
 
 const MAX_BYTES = 5_000;
 
-/** Gives a reader these parts, each in the middle of a buffer; the messages that it made of them, and what is left. */
+/** Passes these parts to a reader, each in the middle of a buffer. @returns the messages, and the remaining bytes */
 function read(parts: readonly Uint8Array[], encoding = 'identity') {
   const messages: Buffer[] = [];
   const reader = new MessageReader(encoding, MAX_BYTES, (bytes, from, to) =>
@@ -18,7 +18,7 @@ function read(parts: readonly Uint8Array[], encoding = 'identity') {
   for (const part of parts) {
     const around = Buffer.concat([Buffer.alloc(3, 0xff), part, Buffer.alloc(3, 0xff)]);
     reader.push(around, 3, 3 + part.length);
-    around.fill(0xff); // only valid during the call
+    around.fill(0xff); // the part is valid only during the call
   }
   return { messages, pending: reader.pending };
 }

@@ -29,9 +29,9 @@ import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 
 let server: H2Server;
 let client: RawClient;
-/** What the service was asked. */
+/** The requests that the service received. */
 let asked: { readonly request: WireRequest; readonly caller: Caller }[];
-/** What it answers. */
+/** The service's answer. */
 let answer: (reply: (outcome: CallOutcome) => void) => void;
 /** The calls reported to onCallFinished. */
 let reported: unknown[];
@@ -56,7 +56,7 @@ afterEach(async () => {
   expect(server.failures).toEqual([]);
 });
 
-/** Sends a call whose body is this, and gives what came back. */
+/** Sends a call with this body. @returns the reply */
 async function ask(body: Uint8Array, fields: Fields = {}): Promise<Reply> {
   client.send(callHead(1, fields), data(1, body, true));
   return client.reply(1);
@@ -140,7 +140,7 @@ describe('a call is answered', () => {
   });
 });
 
-/** A gzip stream that says so of the size of what it holds. */
+/** A gzip stream that claims this uncompressed size. */
 function withSize(stream: Buffer, size: number): Buffer {
   stream.writeUInt32LE(size, stream.length - 4);
   return stream;
@@ -201,7 +201,7 @@ describe('a message is refused without calling the service', () => {
     expect(await client.reply(1)).toMatchObject(failure(code, problem));
   });
 
-  /** DATA of the sizes that a frame may have. */
+  /** DATA frames of permitted sizes. */
   const parts = (bytes: Uint8Array): readonly Buffer[] =>
     Array.from({ length: Math.ceil(bytes.length / 16_384) }, (_, at) =>
       data(1, bytes.subarray(at * 16_384, (at + 1) * 16_384)),

@@ -55,13 +55,13 @@ async function expectOthersAreAnswered(): Promise<void> {
   expect((await other.reply(1)).fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
 }
 
-/** The connection is ended with this error code, and the error was reported. */
+/** Expects that the connection ends with this error code, and that the error is reported. */
 async function expectEnd(client: RawClient, code: keyof typeof ErrorCode): Promise<void> {
   expect((await client.ended()).code).toBe(code);
   expect(server.failures).toContain(code);
 }
 
-/** Answers wait until they are let; those that come later do not. */
+/** A service whose answers wait for `letThrough`; later ones do not wait. */
 function slowly() {
   const letThrough = gate();
   const counts = { asked: 0 };
@@ -75,7 +75,7 @@ function slowly() {
   return { service, counts, answer: letThrough.open };
 }
 
-/** An answer that takes so many octets and a few more. */
+/** A service with answers slightly longer than this. */
 const large = (octets: number): Partial<GrpcServerOptions> => ({
   service: {
     shouldRateLimit: async ({ domain }, _caller, reply) =>
@@ -85,7 +85,7 @@ const large = (octets: number): Partial<GrpcServerOptions> => ({
       }),
   },
 });
-/** A call that `large` answers so. */
+/** A call to which `large` gives a long answer. */
 const largeCall = (streamId: number): Buffer =>
   Buffer.concat([callHead(streamId), data(streamId, framed(Buffer.from('\n\x05large')), true)]);
 
@@ -219,7 +219,7 @@ describe('a flood of control frames ends its connection', () => {
 });
 
 describe('header fields', () => {
-  /** 0x40: a literal that goes into the dynamic table; 0xbe: its newest entry. */
+  /** 0x40: a literal that is added to the dynamic table; 0xbe: the table's newest entry. */
   const literal = (name: string, value: string): Buffer => Buffer.concat([Buffer.of(0x40), text(name), text(value)]);
   function text(octets: string): Buffer {
     const length =
@@ -343,7 +343,7 @@ describe('flow-control windows', () => {
     await client.settled();
     const sent = () => client.frames.filter(({ type }) => type === FrameType.DATA).length;
     expect(sent()).toBe(0);
-    client.send(...range(5_000).map(() => windowUpdate(0, 1))); // of the connection, while every stream has none
+    client.send(...range(5_000).map(() => windowUpdate(0, 1))); // for the connection, while every stream has none
     await client.settled();
     expect(sent()).toBe(0);
     client.send(windowUpdate(5, 1));

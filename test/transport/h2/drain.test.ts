@@ -23,7 +23,9 @@ const lastStreamsIn = ({ frames }: RawClient): readonly number[] =>
 let server: H2Server;
 afterEach(() => server.close(0));
 
-/** Makes calls without a pause until it is asked to go, and some more until it has heard of that, and some more. */
+/**
+ * Sends calls continuously until the server begins to drain, further ones until GOAWAY arrives, and some after that.
+ */
 async function callUntilDrained(client: RawClient, begin: () => void) {
   let nextId = 1;
   const callOn = (): void => {
@@ -42,7 +44,7 @@ async function callUntilDrained(client: RawClient, begin: () => void) {
   return lastId;
 }
 
-/** Every call that came before the client had heard is answered; of the others, nothing is. */
+/** Expects answers to all calls sent before the client received GOAWAY, and none to the others. */
 async function expectNothingLost(client: RawClient, lastId: number): Promise<void> {
   expect((await client.ended()).code).toBe('NO_ERROR');
   expect(lastStreamsIn(client)).toEqual([MAX_STREAM_ID, lastId]);

@@ -11,7 +11,7 @@ import { h2spec } from '../../helpers/tools.ts';
 
 /** Cases of h2spec 2.2.1, the strict ones included. */
 const CASES = 146;
-/** What a case waits for; two, which is the default, may pass on a busy machine. */
+/** The timeout of a case; the default of two seconds may be too short on a busy machine. */
 const TIMEOUT_SECONDS = 10;
 
 let folder: string;
@@ -24,14 +24,14 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Asks a server everything, and reads the report: whole cases, as JUnit has them. */
+/** Runs all cases against a server, and reads the cases of the JUnit report. */
 async function ask(tls: GrpcServerOptions['tls'], ...args: readonly string[]) {
   server = await startH2({ tls });
   const program = await h2spec();
   const report = join(folder, 'report.xml');
   const target = ['--host', '127.0.0.1', '--port', String(server.port), '--timeout', String(TIMEOUT_SECONDS)];
   await promisify(execFile)(program, [...target, '--strict', '--junit-report', report, ...args]).catch(() => {
-    // it fails where a case does: the report says which
+    // it fails if a case does; the report names the case
   });
   const cases = readFileSync(report, 'utf8').match(/<testcase [^>]*>[\s\S]*?<\/testcase>/g) ?? [];
   return { count: cases.length, notPassed: cases.filter((one) => /<(error|failure|skipped)/.test(one)) };

@@ -16,7 +16,7 @@ import fc from '../../helpers/property.ts';
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** What a decoder makes of a block: names and values. It lies in the middle of a buffer that must not matter. */
+/** The names and values that a decoder reads from a block in the middle of a buffer, whose rest must not matter. */
 function decode(decoder: HpackDecoder, block: Uint8Array): readonly NameAndValue[] {
   const around = Buffer.concat([Buffer.alloc(3, 0xff), block, Buffer.alloc(3, 0x41)]);
   const fields = decoder.decode(around, 3, 3 + block.length);
@@ -159,7 +159,7 @@ test('octets that never occur in text have a Huffman code too', () => {
   expect(decode(new HpackDecoder(NO_LIMIT), hex('00 01 61 82 ff c7'))).toEqual([['a', '\0']]);
 });
 
-/** Few names and values that come again, and some that do not; values that fill the table. */
+/** A few names and values that repeat, some that do not, and values that fill the table. */
 const anyField = fc.tuple(
   fc.constantFrom('content-type', ':path', 'x-one', 'x-two', 'x-'.repeat(70)),
   fc.oneof(
@@ -216,7 +216,7 @@ describe('for any representations and table sizes', () => {
     );
   });
 
-  /** The cost depends on whether a head is remembered. */
+  /** Removes the cost, which depends on whether a head is cached. */
   const withoutCost = (head: Head) =>
     typeof head === 'object' && 'ownBytes' in head ? { ...head, ownBytes: undefined } : head;
 
@@ -249,7 +249,7 @@ describe('with the HTTP/2 client of Node', () => {
   let socket: Socket;
   let received: Buffer;
 
-  /** A server that keeps what comes, and says nothing but SETTINGS. */
+  /** A server that keeps received bytes, and only sends SETTINGS. */
   beforeEach(async () => {
     received = Buffer.alloc(0);
     server = createServer().listen(0, '127.0.0.1');
@@ -270,7 +270,7 @@ describe('with the HTTP/2 client of Node', () => {
     server.close();
   });
 
-  /** Sends SETTINGS; resolves when the client has taken them. */
+  /** Sends SETTINGS; resolves when the client has acknowledged them. */
   async function sendSettings(...pairs: readonly (readonly [id: number, value: number])[]): Promise<void> {
     const acknowledged = () =>
       frames().filter(({ type, flags }) => type === FrameType.SETTINGS && flags === Flag.ACK).length;
@@ -282,7 +282,7 @@ describe('with the HTTP/2 client of Node', () => {
   const frames = () => parseFrames(received.subarray(PREFACE.length)).read;
   const blocks = () => frames().filter(({ type }) => type === FrameType.HEADERS);
 
-  /** Has the client send a request, which ends with its head; resolves with the block that came. */
+  /** Lets the client send a request without a body; resolves with the received block. */
   async function blockOf(fields: OutgoingHttpHeaders): Promise<Buffer> {
     const before = blocks().length;
     session.request({ ':path': '/', ...fields }, { endStream: true }).on('error', () => {});
@@ -298,7 +298,7 @@ describe('with the HTTP/2 client of Node', () => {
   test('every octet that a value may have is decoded, Huffman-coded', async () => {
     const decoder = new HpackDecoder(NO_LIMIT);
     for (let octet = 1; octet < 256; octet++) {
-      const value = `${'0'.repeat(20)}${String.fromCharCode(octet)}0`; // short codes, so that it is worth it
+      const value = `${'0'.repeat(20)}${String.fromCharCode(octet)}0`; // short codes, so that the client uses Huffman coding
       const block = await blockOf({ 'x-octet': value });
       expect(block.includes('0'.repeat(20))).toBe(false);
       expect(lookedFor(decode(decoder, block), 'x-octet')).toBe(value);
@@ -374,7 +374,7 @@ describe('with the HTTP/2 client of Node', () => {
         const whole = empties ? Buffer.concat([Buffer.of(TABLE_SIZE_ZERO), block]) : block;
         const response = once(stream, 'response');
         socket.write(frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, streamId, whole));
-        const [headers] = (await response) as [IncomingHttpHeaders]; // as Node has it
+        const [headers] = (await response) as [IncomingHttpHeaders]; // decoded by Node
         expect(headers).toMatchObject({ ':status': Number(status), ...Object.fromEntries(fields) });
         stream.destroy();
       }),

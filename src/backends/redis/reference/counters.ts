@@ -3,16 +3,19 @@ import { describeShared } from '../../shared-counters.ts';
 import type { ForeignCounters } from '../batch.ts';
 import { assembleScript } from '../script.ts';
 
-/** What Redis says of a counter that is none: by the script's outcome. */
+/** Redis's errors for values that are not counters, by the script's outcome. */
 const reasons: Readonly<Record<number, string>> = {
   4: 'redis: WRONGTYPE Operation against a key holding the wrong kind of value',
   5: 'redis: ERR value is not an integer or out of range',
 };
 
-/** The step comes after those of the algorithms. */
+/** The step's place, after those of the algorithms. */
 const STEP = algorithmNames.length + 1;
 
-/** `COUNTER_KEYS=reference` in Redis: counters that envoyproxy/ratelimit counts on as well, beside those of our own. */
+/**
+ * `COUNTER_KEYS=reference` in Redis: counters that envoyproxy/ratelimit counts on as well, in addition to the service's
+ * own.
+ */
 export const referenceCounters: ForeignCounters = {
   script: assembleScript([{ name: 'shared_window', url: new URL('./shared-window.lua', import.meta.url) }]),
   has: ({ shared }) => shared !== undefined,

@@ -5,7 +5,7 @@ import { BoundedCounters } from '../../../../src/backends/memory/bounded-counter
 import { heapBytes } from '../../../helpers/heap.ts';
 import { fixedWindowOf } from '../../../helpers/limits.ts';
 
-/** Counters to make: so many, under keys with a value of so many characters. */
+/** Counters to create, and the length of the values in their keys. */
 interface Case {
   readonly name: string;
   readonly count: number;
@@ -29,7 +29,7 @@ const cases: readonly Case[] = [
 const limit = fixedWindowOf(1_000_000);
 const keys = createCounterKeys('');
 
-/** Bytes of heap and typed arrays for each byte that the counters say they cost, after each of so many rounds of new keys. */
+/** Bytes of heap and typed arrays per byte of the counters' own estimate, after each round of new keys. */
 function ratiosOf({ count, length, filler = 'x', state }: Case, rounds: number): readonly number[] {
   const before = heapBytes();
   const counters = new BoundedCounters({ maxCounters: count });
@@ -45,7 +45,7 @@ function ratiosOf({ count, length, filler = 'x', state }: Case, rounds: number):
 async function measure(): Promise<void> {
   for (const one of cases) ratiosOf({ ...one, count: 1_000 }, 1); // compiles
   heapBytes();
-  await sleep(50); // what loading the script has left can be collected in a later turn only
+  await sleep(50); // garbage from loading the script can only be collected in a later turn
   console.log(JSON.stringify(Object.fromEntries(cases.map((one) => [one.name, ratiosOf(one, 3)]))));
 }
 void measure();

@@ -2,7 +2,10 @@ import { createCounterKeys } from '../../../../src/backends/key.ts';
 import { createMemoryBackend } from '../../../../src/backends/memory/backend.ts';
 import { fixedWindowOf } from '../../../helpers/limits.ts';
 
-/** Hits so many counters once each, under keys of 440 characters, in a backend of a million counters and so many bytes. */
+/**
+ * Hits each of `counters` counters once, with keys of 440 characters, in a backend of a million counters and
+ * `maxBytes`.
+ */
 const [counters = 0, maxBytes = 0] = process.argv.slice(2).map(Number);
 const limit = fixedWindowOf(100);
 const keys = createCounterKeys('');
