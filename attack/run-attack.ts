@@ -12,49 +12,51 @@ export interface RunOptions {
   readonly dir: string;
   readonly heapMib: number;
   readonly transport: string;
-  /** How long the other client calls before the attack begins. */
+  /** How long the other client sends calls before the attack begins. */
   readonly normalMs: number;
-  /** How long an attack goes on that does not end by itself. */
+  /** How long an attack lasts that does not end by itself. */
   readonly attackMs: number;
-  /** Whether as many valid bytes are sent to another service, for comparison. */
+  /** Whether the same number of valid bytes is sent to another instance, for comparison. */
   readonly compares: boolean;
 }
 
-/** What one attack did to the service. */
+/** The effect of one attack on the service. */
 export interface Result {
   readonly attack: string;
   readonly sentBytes: number;
   readonly connections: number;
-  /** The most that heap and external memory held during the attack, less what they held before it. */
+  /** The peak of heap and external memory during the attack, minus their size before it. */
   readonly growthBytes: number;
   readonly peakRssBytes: number;
-  /** How long the event loop stood still. */
+  /** The longest time that the event loop was blocked. */
   readonly stallMs: number;
   readonly bystander: Sight;
-  /** What the other client saw of as many valid bytes; undefined: not compared. */
+  /** The other client's results during as many valid bytes; undefined: not compared. */
   readonly valid: Sight | undefined;
-  /** What a forced collection left, less what one left before the attack; undefined: none could be made. */
+  /** Memory after a forced collection, minus memory after one before the attack; undefined: no collection succeeded. */
   readonly keptBytes: number | undefined;
-  /** What may be kept because budgets were filled that belong to no connection. */
+  /** Memory that may stay in use since the attack filled budgets that belong to no connection. */
   readonly mayKeepBytes: number;
-  /** How the service ended; undefined: it did not, and it answered the other client at the end. */
+  /** How the service ended; undefined: it still runs and answered the other client at the end. */
   readonly end: string | undefined;
   readonly faults: readonly string[];
 }
 
-/** Memory that may be in use after an attack and was not before: caches that are bounded by themselves. */
+/** Additional memory that may be in use after an attack: caches with bounds of their own. */
 export const KEPT_TOLERANCE_BYTES = 8 * MIB;
 
-/** Of the normal load, the part after which a collection is forced, and the part at whose end memory is the baseline. */
+/**
+ * The fraction of the normal load after which a collection is forced; memory at the end of the load is the baseline.
+ */
 const COLLECT_AT = 0.6;
 const RECOVERY_MS = 5_000;
 const SETTLE_MS = 500;
-/** How long the service may take after an attack until it serves as always; longer, and it counts as ended. */
+/** How long the service may take after an attack to serve normally again; after that it counts as ended. */
 const PATIENCE_MS = 15_000;
 const POLL_MS = 1_000;
 /** Long enough for many calls of the other client. */
 const SERVED_AGAIN_MS = 200;
-/** What an attacker's process may take beyond its time before it counts as stuck. */
+/** How long an attacker's process may exceed its time before it counts as stuck. */
 const ATTACK_GRACE_MS = 20_000;
 const WARM_UP_MS = 1_000;
 const MAX_VALID_MS = 6_000;
@@ -65,7 +67,7 @@ interface Stage {
   readonly attacker: AttackerProcess;
 }
 
-/** Runs one attack against a service of its own, and the valid flood against another. */
+/** Runs an attack against a new instance of the service, and the valid flood against another one. */
 export async function runAttack(attack: Attack, options: RunOptions): Promise<Result> {
   const { name, tls = false } = attack;
   const prepare = { kind: 'prepare', name } as const;
@@ -78,7 +80,7 @@ export async function runAttack(attack: Attack, options: RunOptions): Promise<Re
 /**
  * Starts the three processes, and ends them after the run.
  *
- * @param question  what the attacker prepares
+ * @param question  the attack that the attacker prepares
  */
 async function onStage<T>(
   attack: Attack,
@@ -93,7 +95,7 @@ async function onStage<T>(
     const attacker = startAttacker();
     closing.unshift(attacker.kill);
     const prepared = attacker.ask(question);
-    prepared.catch(() => {}); // met below, unless the service does not start
+    prepared.catch(() => {}); // awaited below, unless the service does not start
     const service = await startService(attack, { ...options, redisUrl: redis?.url });
     closing.unshift(service.stop);
     await prepared;
@@ -140,7 +142,7 @@ async function measure(
       valid: undefined,
       mayKeepBytes: leavesBytes,
       keptBytes: kept && heldBytes(kept) - heldBytes(before),
-      end: service.end ?? (isSilent ? 'it answers no more' : undefined),
+      end: service.end ?? (isSilent ? 'it no longer answers' : undefined),
       faults: outcome.faults,
     },
   };
@@ -163,7 +165,7 @@ async function attackWith(attacker: AttackerProcess, service: Service, durationM
   return outcome;
 }
 
-/** Forces a collection each second, until memory is back or its time is over. @returns what the last one left */
+/** Forces a collection each second until memory is back to normal or the time is over. @returns the last sample */
 async function recover(service: Service, enoughBytes: number): Promise<Sample | undefined> {
   const deadlineMs = Date.now() + RECOVERY_MS;
   for (;;) {

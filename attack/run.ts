@@ -10,14 +10,14 @@ import { problemsOf } from './verdict.ts';
 
 const usage = `Usage: npm run attack -- [options]
 
-Starts the service with a small heap, once for each attack, and attacks it on this machine while another client goes on calling.
-Prints a table of what that did to the service and to the other client. Exits with 1 when the service failed an attack.
+Starts the service with a small heap, once for each attack, and attacks it on this machine while another client keeps calling it.
+Prints a table of the effects on the service and on the other client. Exits with 1 if the service failed an attack.
 
-  --only TEXT       only the attacks that have this in their names
+  --only TEXT       only the attacks whose names contain TEXT
   --dir DIR         the checkout whose build is attacked (this one)
   --transport NAME  h2 or grpc-js (h2)
   --heap MIB        the limit of the service's heap (256)
-  --quick           no comparison with as many valid bytes
+  --quick           no comparison with the same number of valid bytes
   --json            a line of JSON for each attack instead of the table
   --list            print the names of the attacks
   --help            print this text

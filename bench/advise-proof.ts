@@ -6,11 +6,11 @@ import { showUsage } from './usage.ts';
 showUsage(
   `Usage: npm run advise-proof -- [SEEDS]
 
-Lets weir advise propose a limit from the traffic of models whose legitimate and abusive keys are known, and answers
-other traffic of the same model by it: for each of 100 seeds, or as many as are given. Prints which part of the
-legitimate and of the abusive keys it hits. Always the same figures for the same seeds, within some minutes. Ends with 1
-where a proposal hits more than 1 % of the legitimate keys, or less than 95 % of the abusive ones; but for those of the
-second model, which ask for too little to be found by their rates.
+Lets weir advise propose a limit from the traffic of models whose legitimate and abusive keys are known, and applies it
+to other traffic of the same model, for each of 100 seeds or the given number. Prints the shares of legitimate and of
+abusive keys that the limit hits. The same seeds always give the same figures. Takes some minutes. Exits with 1 if a
+proposal hits more than 1 % of the legitimate keys or less than 95 % of the abusive ones, except for the abusive keys of
+the second model, whose rates are too low to find.
 `,
   1,
 );

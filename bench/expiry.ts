@@ -6,9 +6,9 @@ import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
-/** Counters that expire at once, and hits of either kind in each phase. */
+/** The number of counters that expire together, and of hits of either kind in each phase. */
 const COUNTERS = 1_000_000;
-const START_MS = 1_699_999_200_000; // where a minute begins
+const START_MS = 1_699_999_200_000; // the start of a minute
 
 const limit: FixedWindowLimit = {
   counter: '',
@@ -22,12 +22,12 @@ const counterKeys = createCounterKeys('');
 
 showUsage(`Usage: npm run expiry
 
-Measures what one hit takes while a million counters are live, expire, and are gone. Takes about a minute.
+Measures the time of one hit while a million counters are live, while they expire, and after they are gone. Takes about a minute.
 `);
 
 runMain(measure);
 
-/** What the time of one hit looks like while a million counters are live, while they expire, and when they are gone. */
+/** Times one hit while a million counters are live, while they expire, and after they are gone. */
 async function measure(): Promise<void> {
   let nowMs = START_MS;
   const store = createMemoryBackend(() => nowMs, { maxCounters: 4 * COUNTERS });
@@ -36,12 +36,12 @@ async function measure(): Promise<void> {
   console.log('| while they | a hit on | p50 µs | p99 µs | p99.9 µs | max µs |');
   console.log('| --- | --- | --- | --- | --- | --- |');
   await report('are live', store, COUNTERS);
-  nowMs += limit.windowMs; // all that there are expire; each new one then drops two
+  nowMs += limit.windowMs; // expires all counters; each new one then drops two
   await report('expire', store, 2 * COUNTERS);
   await report('are gone', store, 3 * COUNTERS);
 }
 
-/** Hits a new counter and a known one in turn; known are those that were new last. */
+/** Hits new and known counters in turn; the known ones are those that were new in the previous phase. */
 async function report(phase: string, store: Backend, firstNew: number): Promise<void> {
   const onNewUs = new Float64Array(COUNTERS);
   const onKnownUs = new Float64Array(COUNTERS);
@@ -59,10 +59,10 @@ async function report(phase: string, store: Backend, firstNew: number): Promise<
   }
 }
 
-/** Goes through all numbers below `COUNTERS`, by strides that share no factor with it. */
+/** A permutation of the numbers below `COUNTERS`: the stride shares no factor with it. */
 const scattered = (at: number): number => (at * 617_129) % COUNTERS;
 
-/** How long one hit on the counter with this number takes. */
+/** The time of one hit on the counter with this number. */
 async function hitUs(store: Backend, counter: number): Promise<number> {
   const key = counterKeys(limit, 'api', [{ key: 'user', value: String(counter).padStart(13, '0') }]);
   const startedMs = performance.now();

@@ -9,15 +9,15 @@ const seconds = (ms: number): string => (ms / 1_000).toFixed(1);
 showUsage(
   `Usage: npm run faults [-- TEXT]
 
-Measures what callers see of all that may befall Redis, a row each; with TEXT only of events that contain it.
-Starts Redis servers of its own. Takes some ten minutes; each row is printed when it is done.
+Measures the effects of Redis faults on callers, one row for each event; with TEXT, only events whose names contain it.
+Starts Redis servers of its own. Takes about ten minutes; each row is printed when it is done.
 `,
   1,
 );
 
 runMain(measure);
 
-/** What callers see of everything that may befall Redis, a row each; only of those whose event contains the argument, where there is one. */
+/** Prints a row for each fault of Redis as callers see it; with an argument, only for events that contain it. */
 async function measure(): Promise<void> {
   const filter = process.argv[2] ?? '';
   console.log(

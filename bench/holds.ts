@@ -12,15 +12,15 @@ import { showUsage } from './usage.ts';
 
 showUsage(`Usage: npm run holds
 
-Measures what it takes to take and release a slot of a limit on requests in flight, by the number of slots that are held
-meanwhile, with ids and without; and what it takes to reserve hits and to commit them, by the number of requests that the
-counter knows. In memory and in Redis, one operation after the other. Takes about a minute.
+Measures the time to take and release a slot of a limit on requests in flight, by the number of slots held meanwhile, with
+and without ids; and the time to reserve hits and commit them, by the number of requests that the counter knows. In memory
+and in Redis, one operation after the other. Takes about a minute.
 `);
 
 const HOLDERS = [0, 10, 100, 999] as const;
 const TTL_MS = 3_600_000;
 const how = { spend: 'each', timeoutMs: 30_000 } as const;
-/** Of each measurement. */
+/** The length of each measurement. */
 const MEASURED_MS = 2_000;
 /** Pairs of operations between two readings of the clock. */
 const ROUND = 100;
@@ -56,7 +56,7 @@ async function measureAll(): Promise<void> {
   await server.stop();
 }
 
-/** What a holder does at its beginning and at its end. */
+/** A holder's operations at its beginning and at its end. */
 type PairOf = (counter: string) => (holder: number) => readonly [Operation, Operation];
 
 const slotsOf =
@@ -77,7 +77,7 @@ const reservationsOf: PairOf = (counter) => {
   ];
 };
 
-/** @returns microseconds an operation */
+/** @returns microseconds per operation */
 async function measure(backend: Backend, pairOf: ReturnType<PairOf>, holders: number): Promise<number> {
   const run = async (operation: Operation): Promise<void> => {
     const [reply] = await backend.run([operation], how);

@@ -5,8 +5,8 @@ showUsage(`Usage: npm run llm-trace
 
 Runs 100,000 synthetic requests to a language model through the counters of the service, on a clock of its own: 20 tenants
 with 100,000 tokens a minute each, which want 1.2 times as much; answers are streamed at 60 tokens a second, and their
-lengths are log-normal, with medians from 150 to 1,500 tokens. Prints what is refused and overspent by what a request
-reserves. Always the same figures, within a minute.
+lengths are log-normal, with medians from 150 to 1,500 tokens. Prints the refusals and the overspent tokens by the
+reservation of a request. The figures are always the same. Takes less than a minute.
 `);
 
 const REQUESTS = 100_000;

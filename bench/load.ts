@@ -5,15 +5,15 @@ import { runMain } from './main.ts';
 const usage = `Usage: npm run load -- [options]
 
 Sends requests to a running service, on this machine only, and prints ghz's summary of them.
-Exits with 1 when a call failed; a request over its limit is an answer, not a failure.
+Exits with 1 if a call fails; a request over its limit is an answer, not a failure.
 
   --target HOST:PORT  where the service listens (localhost:8081)
   --total N           requests in all (20000)
   --concurrency N     requests in flight (50)
   --connections N     connections they are spread over (4)
   --domain TEXT       domain of every request (demo)
-  --key TEXT          key of its only entry (user)
-  --value TEXT        and its value; may be a template of ghz's (user-{{randomInt 0 1000}})
+  --key TEXT          key of the only entry (user)
+  --value TEXT        value of the entry; may be a ghz template (user-{{randomInt 0 1000}})
   --help              this text
 `;
 
@@ -52,7 +52,7 @@ async function drive(): Promise<void> {
   if (answered < calls) throw new Error(`${calls - answered} of ${calls} calls failed`);
 }
 
-/** Load is for machines of one's own: anything but a loopback address is refused. */
+/** Refuses any target but a loopback address: do not put load on machines of others. */
 function loopback(target: string): string {
   if (/^(localhost|127\.0\.0\.1|\[::1\]):\d+$/.test(target)) return target;
   throw new Error(`--target must be a port of localhost, 127.0.0.1 or [::1], got '${target}'`);

@@ -5,11 +5,14 @@ import type { RuleTree } from '../src/rules/tree.ts';
 import { rulesFrom } from '../test/helpers/rules.ts';
 import { showUsage } from './usage.ts';
 
-/** How long it takes to find the rule of a descriptor and to name its counter, in trees of different sizes and depths. */
+/**
+ * Measures the time to find the rule of a descriptor and the key of its counter, in trees of different sizes and
+ * depths.
+ */
 
 showUsage(`Usage: npm run match
 
-Measures what it takes to find the rule of a descriptor and to name its counter, in trees of different sizes and depths.
+Measures the time to find the rule of a descriptor and the key of its counter, in trees of different sizes and depths.
 Takes about a minute.
 `);
 
@@ -21,7 +24,7 @@ const counterKeys = createCounterKeys('');
 interface Case {
   readonly name: string;
   readonly rules: string;
-  /** Descriptors that are asked for in turn. */
+  /** Descriptors to match, in turn. */
   readonly asked: readonly Descriptor[];
 }
 
@@ -86,12 +89,12 @@ for (const { name, rules, asked } of cases) {
   console.log(`| ${name} | ${whole.toFixed(2)} | ${Math.max(whole - matching, 0).toFixed(2)} |`);
 }
 
-/** Microseconds for each. */
+/** Microseconds per descriptor. */
 function measure(tree: RuleTree, asked: readonly Descriptor[], isNamed: boolean): number {
-  let length = 0; // is used, so that nothing is optimized away
+  let length = 0; // used below, so that the work is not optimized away
   const startedMs = performance.now();
   for (let round = 0; round < ROUNDS; round++) {
-    const found = match(tree, 'bench', asked[round % asked.length] as Descriptor); // there is one at least
+    const found = match(tree, 'bench', asked[round % asked.length] as Descriptor); // there is at least one
     if (found.kind !== 'limited') throw new Error(`expected a rule with a limit, got ${found.kind}`);
     for (const { limit } of found.limits) length += isNamed ? counterKeys(limit, 'bench', found.entries).length : 1;
   }

@@ -11,12 +11,12 @@ import { type Usage, usageOf } from './process-tree.ts';
 
 const usage = `Usage: npm run overload -- [options]
 
-Overloads the service in two ways, and prints what became of the calls:
+Overloads the service in two ways, and prints the outcomes of the calls:
 
   small   one descriptor, counters in a Redis that is started for it: ten times, then a hundred times as many calls in flight as keep it busy, each
-          answer beginning the next call at once, then as many as before. Exits with 1 when calls are still refused a second after that.
-  large   100 descriptors, counters in memory: five times as many calls a second as it can answer, whatever becomes of earlier calls. Exits with 1
-          when less than two thirds of what it can answer is answered within 20 ms of when the call was due.
+          answer starting the next call at once, then as many as before. Exits with 1 if calls are still refused a second after that.
+  large   100 descriptors, counters in memory: five times as many calls a second as it can answer, regardless of the outcomes of earlier calls. Exits
+          with 1 if less than two thirds of its capacity is answered within 20 ms of the time when the call was due.
 
   --only TEXT        small or large (both)
   --seconds N        how long each overload lasts (60)
@@ -46,7 +46,7 @@ const TEN_TIMES = { connections: 40, callsInFlight: 25 };
 const HUNDRED_TIMES = { connections: 100, callsInFlight: 100 };
 const OVERLOAD_FACTOR = 5;
 const MIN_SHARE = 2 / 3;
-/** An overloaded service uses a whole one, unless it or the load has to wait for other processes. */
+/** An overloaded service uses one whole core, unless it or the load waits for other processes. */
 const MIN_CORES = 0.8;
 
 type Environment = Readonly<Record<string, string>>;
@@ -82,11 +82,11 @@ async function measure(): Promise<void> {
 const lengthOf = ({ pace: { end } }: Load): string =>
   'elapsedMs' in end ? `${end.elapsedMs / 1_000} s` : `${end.calls} calls`;
 
-/** Drives one load, and prints its row; `calls` is what the second column says. */
+/** Drives one load, and prints its row; `calls` is the text of the second column. */
 type Run = (name: string, weir: { readonly pid: number }, load: Load, calls: string) => Promise<TallyWithCores>;
 
 interface TallyWithCores extends Tally {
-  /** That the service used, on average. */
+  /** The average number of cores that the service used. */
   readonly cores: number;
 }
 
@@ -148,7 +148,7 @@ async function overloadWithLargeCalls(env: Environment, folder: string, ms: numb
   }
 }
 
-/** Four calls in flight keep the process busy: few enough that none is refused. */
+/** Four calls in flight: enough to keep the process busy, and few enough that none is refused. */
 const largeLoadOn = (port: number): Load => ({
   port,
   connections: 1,
@@ -168,7 +168,7 @@ const loadOn = (port: number, { connections, callsInFlight, ms }: typeof NORMAL)
   mayRefuse: true,
 });
 
-/** The most that a process has of memory, from now on. */
+/** Tracks the peak memory of a process from now on. */
 function watchMemory(pid: number) {
   let most = 0;
   const sample = () => {
@@ -184,7 +184,7 @@ function watchMemory(pid: number) {
   };
 }
 
-/** @param service  its CPU time and most memory */
+/** @param service  its CPU time and peak memory */
 function rowOf(
   name: string,
   calls: string,

@@ -10,10 +10,10 @@ import { setStage } from './stage.ts';
 const usage = `Usage: npm run peers
 
 Builds the services that npm run bench compares Weir with, into .cache/peers; npm run bench finds them there.
-Prints the version and the path of each, and tries each: it must start and refuse a call that is over a limit.
-Where a peer is not available, says why. Exits with 0 in that case, too.
+Prints the version and the path of each, and tests each: it must start and refuse a call that is over a limit.
+If a peer is not available, prints the reason and still exits with 0.
 
-${peers.map(({ name, variable }) => `  ${variable.padEnd(16)} a program of ${name} to take instead of building one`).join('\n')}
+${peers.map(({ name, variable }) => `  ${variable.padEnd(16)} a program of ${name} to use instead of building one`).join('\n')}
 
   --help           this text
 `;
@@ -34,7 +34,7 @@ async function provide(): Promise<void> {
   }
 }
 
-/** Provides one peer: a paragraph that says what and where it is, or why it is not available. */
+/** Provides one peer. @returns a paragraph with its version and path, or why it is unavailable */
 async function report(peer: Peer, generator: Generator): Promise<string> {
   try {
     if (programOf(peer, process.env) === undefined) console.error(`Building ${peer.name} …`);
@@ -49,11 +49,11 @@ async function report(peer: Peer, generator: Generator): Promise<string> {
   }
 }
 
-/** @throws  it does not start, or does not apply its rules */
+/** @throws  the peer does not start, or does not apply its rules */
 async function tryOut(peer: Peer, program: string, generator: Generator): Promise<void> {
   const subject = peer.subjectOf(program);
   const shape = shapes.find((candidate) => subject.serves(candidate));
   if (!shape) throw new Error(`no row of the benchmark is for ${peer.name}`);
-  const stage = await setStage(subject, shape, generator); // refuses a service without rules
+  const stage = await setStage(subject, shape, generator); // fails for a service without rules
   await stage.clear();
 }

@@ -15,11 +15,11 @@ import { countOf } from './usage.ts';
 
 const RATE = 100;
 const BURST = 50;
-/** All Envoys together are sent so many times the rate; the first gets half of it. */
+/** The load on all Envoys as a multiple of the rate; the first gets half of the load. */
 const OFFERED = 2;
 const SETTLING_MS = 20_000;
 const MEASURED_SECONDS = 30;
-/** The most that RLQS_MAX_BUCKETS may be. */
+/** The maximum of RLQS_MAX_BUCKETS. */
 const MAX_BUCKETS = 10_000;
 
 interface Way {
@@ -40,12 +40,12 @@ const ways: readonly Way[] = [
 
 const usage = `Usage: npm run quotas -- [options]
 
-Measures what 1, 3 and 10 Envoys admit of twice the rate of one rule, when they ask for each request, when Weir answers from leases, and
-when they decide by themselves with quotas. Starts Envoys, Weir and a Redis of its own. Takes about ten minutes.
+Measures how much 1, 3 and 10 Envoys admit of twice the rate of one rule: if they call Weir for each request, if Weir answers from leases,
+and if they decide themselves with quotas. Starts Envoys, Weir and a Redis of its own. Takes about ten minutes.
 
-  --buckets N  measures instead what reports of N buckets cost, every 5 s, with shares in memory and in Redis
-  --streams N  by so many proxies, which have an equal part of the buckets each, at most 10,000 (20)
-  --seconds N  for so long (30)
+  --buckets N  measures the cost of reports of N buckets, every 5 s, instead, with shares in memory and in Redis
+  --streams N  number of proxies, each with an equal part of the buckets, at most 10,000 (20)
+  --seconds N  duration (30)
   --help       prints this text
 `;
 

@@ -21,16 +21,16 @@ rate_limits:
   - actions: [{ request_headers: { header_name: x-user, descriptor_key: user } }]
 `;
 
-/** Has Node report what it has used when it ends. */
+/** Makes Node report its resource usage on exit. */
 const REPORT_USAGE = `data:text/javascript,process.on('exit',()=>process._rawDebug(JSON.stringify(process.resourceUsage())))`;
 
 const usage = `Usage: npm run replay-cost -- [options]
 
 Measures the CPU time that \`weir replay\` takes for each request of a compressed recording, and of a compressed access
-log of Envoy Gateway, and its largest memory. Takes about two minutes.
+log of Envoy Gateway, and its peak memory. Takes about two minutes.
 
   --requests N  in each file (2000000)
-  --users N     keys that these requests have, most of them a few times (100000)
+  --users N     distinct keys of these requests, most used a few times (100000)
   --help        this text
 `;
 
@@ -56,7 +56,7 @@ const recorded: LineOf = (user, time) => ({
   answer: { code: 'OK', descriptors: [{ code: 'OK', remaining: 9, rule: 'demo.user' }] },
 });
 
-/** A line with the fields that Envoy Gateway logs unless it is configured otherwise, and a header. */
+/** A line with the fields that Envoy Gateway logs by default, and a header. */
 const logged: LineOf = (user, timeMs) => ({
   ':authority': 'shop.example.com',
   bytes_received: 0,
@@ -111,7 +111,7 @@ async function measure(): Promise<void> {
   report('--rules --mapping', ['--rules', rules, '--mapping', mapping, log]);
 }
 
-/** A few users have most of the requests, two a millisecond. */
+/** Two requests per millisecond, most of them by a few users. */
 function* lines(lineOf: LineOf): Iterable<string> {
   let text = '';
   let state = 1;

@@ -14,15 +14,15 @@ import { countOf } from './usage.ts';
 
 const usage = `Usage: npm run rest -- [options]
 
-Measures the service while nothing calls it: from start to first answer, memory, CPU time and wake-ups; what connections cost that are
-idle, or opened by the thousand in a second; and the size of the npm package. Beside other services, where npm run peers has built them,
+Measures the service while nothing calls it: from start to first answer, memory, CPU time and wake-ups; the cost of connections that are
+idle, or opened by the thousand in a second; and the size of the npm package. Compares other services if npm run peers has built them,
 or REFERENCE_BIN and LIMITADOR_BIN name their programs. Takes six minutes, on Linux only.
 
   --only PART      idle, connections or package
   --starts N       starts of each service; the time is the median (15)
-  --seconds N      how long CPU time is counted, twice in a row (60)
+  --seconds N      how long CPU time is measured, twice in a row (60)
   --connections N  idle connections; half as many are opened in a second (10000)
-  --rounds N       how often they are opened in a second; p99 is the median (5)
+  --rounds N       how often connections are opened in a second; p99 is the median (5)
   --quick          --starts 5 --seconds 10 --rounds 3
   --help           prints this text
 `;
@@ -74,7 +74,7 @@ async function measure(): Promise<void> {
   }
 }
 
-/** @throws Error  there is no such part */
+/** @throws Error  unknown part */
 function partOf(written: string | undefined): readonly Part[] {
   if (written === undefined) return parts;
   const chosen = parts.filter((part) => part === written);
@@ -84,7 +84,7 @@ function partOf(written: string | undefined): readonly Part[] {
 
 interface Sites {
   readonly weir: readonly Site[];
-  /** Peers of which there is a program. */
+  /** Peers with a program. */
   readonly others: readonly Site[];
   readonly missing: readonly Peer[];
 }

@@ -5,7 +5,7 @@ import { showUsage } from './usage.ts';
 const usage = `Usage: npm run retry-storm
 
 Runs the 200 clients of the traffic model retry-storm against a server that stalls for two minutes, on a clock of its
-own, and prints what their manners change. Always the same figures, within a minute.
+own, and prints the effect of their retry policies. The figures are always the same. Takes less than a minute.
 `;
 
 const rows: readonly (readonly [string, Manners])[] = [

@@ -6,11 +6,11 @@ import { showUsage } from './usage.ts';
 
 showUsage(`Usage: npm run rule-files
 
-Measures what loading a rule file takes, and whether one four times as large takes four times as long.
+Measures the time to load a rule file, and whether a file four times as large takes four times as long.
 Takes about a minute; each row is printed when it is done.
 `);
 
-/** A file of about so many characters. */
+/** Makes a file of about `length` characters. */
 type Make = (length: number) => string;
 
 const FIRST_LENGTH = 250_000;
@@ -20,7 +20,7 @@ const ROUNDS = 3;
 const HEAD = 'domain: d\ndescriptors:\n';
 const LIMIT = '    rate_limit: { unit: day, requests_per_unit: 1 }\n';
 
-/** So many characters of numbered lines. */
+/** Numbered lines, `length` characters in total. */
 function lines(length: number, line: (at: number) => string): string {
   const all: string[] = [];
   for (let at = 0, written = 0; written < length; at++) written += all[all.push(line(at)) - 1]?.length ?? 0;
@@ -52,7 +52,7 @@ const cases: Readonly<Record<string, Make>> = {
   'a text over many lines at the left': (length) => `domain: "${'d\n'.repeat(length / 2)}"\n`,
 };
 
-/** What loading a file takes, and whether four times as much takes four times as long. */
+/** Measures the time to load files, and whether a file of four times the size takes four times as long. */
 const folder = mkdtempSync(join(tmpdir(), 'rule-files-'));
 try {
   console.log('| a file of | ms for 250 kB | ms for 1 MB | times |');
@@ -65,7 +65,7 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-/** Processor time of the fastest of some rounds. */
+/** Processor time of the fastest round. */
 function loadMs(text: string): number {
   const path = join(folder, 'rules.yaml');
   writeFileSync(path, text);

@@ -9,19 +9,19 @@ const USAGE = `Usage: npm run scaling -- [OPTIONS]
 Computes the machines that a load needs, step by step, from the measured costs in docs/results: docs/scaling-model.md.
 Measures nothing, and takes a few seconds.
 
-  --decisions N       decisions a second; without it ${largeLoad.decisionsPerSecond}
-  --keys N            counters that exist at a time; without it ${largeLoad.keys}
-  --proxies N         proxies; without it ${largeLoad.proxies}
-  --threads N         connections of a proxy; without it ${largeLoad.threadsPerProxy}
-  --hot-share N       part of the decisions that is about hot keys, from 0 to 1; without it ${largeLoad.hotShare}
-  --hot-keys N        how many hot keys; without it ${largeLoad.hotKeys}
-  --over-share N      part of the decisions that is refused, from 0 to 1; without it ${largeLoad.overShare}
-  --over-keys N       on how many keys; without it ${largeLoad.overKeys}
-  --refusal-ms N      for how long a refusal is remembered; without it ${largeLoad.refusalMs}
-  --utilization N     part of a core that is planned, above 0, at most 1; without it ${usualPlanning.utilization}
-  --round-trip-ms N   from an instance to Redis and back; without it ${2 * usualPlanning.gatherMs}
-  --node-gib N        memory of a Redis node; without it ${usualPlanning.redisNodeBytes / 2 ** 30}
-  --simulate          also the simulation, and the comparison with measured rows
+  --decisions N       decisions a second; default: ${largeLoad.decisionsPerSecond}
+  --keys N            counters that exist at a time; default: ${largeLoad.keys}
+  --proxies N         proxies; default: ${largeLoad.proxies}
+  --threads N         connections of a proxy; default: ${largeLoad.threadsPerProxy}
+  --hot-share N       share of decisions on hot keys, from 0 to 1; default: ${largeLoad.hotShare}
+  --hot-keys N        number of hot keys; default: ${largeLoad.hotKeys}
+  --over-share N      share of decisions that are refused, from 0 to 1; default: ${largeLoad.overShare}
+  --over-keys N       number of keys with refusals; default: ${largeLoad.overKeys}
+  --refusal-ms N      how long a refusal is remembered; default: ${largeLoad.refusalMs}
+  --utilization N     planned utilization of a core, above 0, at most 1; default: ${usualPlanning.utilization}
+  --round-trip-ms N   from an instance to Redis and back; default: ${2 * usualPlanning.gatherMs}
+  --node-gib N        memory of a Redis node; default: ${usualPlanning.redisNodeBytes / 2 ** 30}
+  --simulate          also print the simulation, and the comparison with measured rows
 `;
 
 showHelp(USAGE);

@@ -13,31 +13,31 @@ import { showUsage } from './usage.ts';
 
 const RATE = 100;
 const BURST = 200;
-/** Two callers send this together; the first one the larger part, then the second one. */
+/** The total rate of two callers; first one of them sends the larger part, then the other. */
 const OFFERED = 2 * RATE;
 const SKEW = 0.9;
 const SETTLING_MS = 20_000;
 const HALF_SECONDS = 15;
 const RULES_FILE = 'rules.yaml';
 
-/** What passes the requests of one caller. */
+/** One caller, with the service that decides its requests. */
 interface Caller {
   passes(): Promise<boolean>;
 }
 
 interface Way {
   readonly name: string;
-  /** Beyond the rate: the burst, and what proxies of their own may add. */
+  /** Permitted beyond the rate: the burst, and what separate proxies may add. */
   readonly burst: number;
   readonly keys: string;
-  /** Two callers, of one service or of one each. */
+  /** Opens two callers, with one service or one each. */
   open(rules: string, folder: string, stops: (() => unknown)[]): Promise<readonly Caller[]>;
 }
 
 showUsage(`Usage: npm run sites
 
-Measures what two callers are admitted of one rule, at twice its rate, nine tenths of it by one caller and then by the other: with one Redis,
-with leases, with quotas of two Envoys, and with two sites. Starts Redis, Weir and Envoys of its own. Takes about five minutes.
+Measures what one rule admits of two callers that together send twice its rate, nine tenths of it first by one and then by the other:
+with one Redis, with leases, with quotas of two Envoys, and with two sites. Starts Redis, Weir and Envoys of its own. Takes about five minutes.
 `);
 
 const service = async (

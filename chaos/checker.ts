@@ -5,7 +5,7 @@ import type { ChaosRule } from './rules.ts';
 import { findSlotFindings } from './slots.ts';
 import { isTrouble, spellsOf } from './spells.ts';
 
-/** An invariant that did not hold, and the lines of the logs that show it. */
+/** A violated invariant, with the log lines that show it. */
 export interface Violation {
   readonly invariant: Invariant;
   readonly what: string;
@@ -22,10 +22,10 @@ export type Invariant =
   | 'no instance ends by itself'
   | 'every limit was reached';
 
-/** An instance that was down may be refused by clients' channels for so long after it is back. */
+/** How long after an instance is back clients' channels may still refuse calls to it. */
 const RECONNECT_MS = 1_000;
 
-/** Finds what did not hold in a run, from its logs alone. */
+/** Finds the violated invariants of a run, from its logs alone. */
 export function check(log: RunLog): readonly Violation[] {
   return [
     ...endedByThemselves(log),
@@ -60,14 +60,14 @@ function answeredLate({ plan: { answerWithinMs }, calls, faults }: RunLog): Viol
   return [{ invariant: 'answered in time', what, evidence: late }];
 }
 
-/** Whether an instance was down, frozen or on its way in or out while it was called. */
+/** Whether an instance was down, frozen, starting or stopping during a call. */
 const wasInstanceHurt = (call: CallRecord, faults: readonly FaultRecord[], afterMs: number): boolean =>
   faults.some(
     ({ on, begunMs, endedMs }) =>
       on === call.instance && begunMs <= call.answeredMs && endedMs + afterMs >= call.sentMs,
   );
 
-/** What the counters admitted, and what each instance did by itself while it could not reach them. */
+/** Checks the admissions of the counters, and those of each instance while it could not reach the counters. */
 function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults }: RunLog): Violation[] {
   const passed = calls.filter(({ outcome }) => outcome === 'OK');
   const counted = passed.filter(({ degraded }) => degraded === undefined);
@@ -95,7 +95,7 @@ const slotViolations = (rule: ChaosRule, calls: readonly CallRecord[], { faults 
     kind === 'too many'
       ? {
           invariant: 'within its limit',
-          what: `${rule.key}: ${held} slots were held at ${round(atMs)}, at most ${most} are right`,
+          what: `${rule.key}: ${held} slots were held at ${round(atMs)}, at most ${most} are allowed`,
           evidence,
         }
       : {
@@ -110,7 +110,7 @@ const reservationViolations = (rule: ChaosRule, calls: readonly CallRecord[], { 
     kind === 'too many'
       ? {
           invariant: 'within its limit',
-          what: `${rule.key}: ${round(hits)} hits were charged or on hold at ${round(atMs)}, at most ${most} are right`,
+          what: `${rule.key}: ${round(hits)} hits were charged or on hold at ${round(atMs)}, at most ${most} are allowed`,
           evidence,
         }
       : {
@@ -123,13 +123,13 @@ const reservationViolations = (rule: ChaosRule, calls: readonly CallRecord[], { 
 const overruns = (rule: ChaosRule, admitted: readonly Admitted[], losses: Losses, admittedBy: string): Violation[] =>
   findOverruns(rule, admitted, losses).map(({ fromMs, toMs, hits, most, calls }) => ({
     invariant: 'within its limit',
-    what: `${rule.key}: ${admittedBy} admitted ${round(hits)} hits, at most ${round(most)} are right, from ${round(fromMs)} to ${round(toMs)}`,
+    what: `${rule.key}: ${admittedBy} admitted ${round(hits)} hits, at most ${round(most)} are allowed, from ${round(fromMs)} to ${round(toMs)}`,
     evidence: calls,
   }));
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** When a call was counted: between its request and its answer, unless a frozen clock was read. */
+/** When a call was counted: between its request and its answer, or earlier if the counter's clock was frozen. */
 const certainly = (call: CallRecord, frozen: readonly FaultRecord[]): Admitted => ({
   call,
   fromMs: Math.min(call.sentMs, ...frozen.filter((fault) => overlaps(fault, call)).map(({ begunMs }) => begunMs)),
@@ -145,9 +145,10 @@ const countOverlaps =
     faults.filter(({ begunMs, endedMs }) => begunMs <= toMs && endedMs >= fromMs).length;
 
 /**
- * What an instance may admit by itself: in each window once, however many outages there are in it, and once more where it was started anew.
+ * The limit that an instance may admit by itself: once in each window, no matter how many outages it has, and once
+ * more after a restart.
  *
- * @param workers  of the instance, each of which counts by itself
+ * @param workers  worker processes of the instance; each counts separately
  */
 function shareOf(rule: ChaosRule, workers: number): ChaosRule {
   const { localShare = 1, limit, burst } = rule;
@@ -157,7 +158,7 @@ function shareOf(rule: ChaosRule, workers: number): ChaosRule {
   return { ...rule, limit: ofAll(part(limit)), ...bursts };
 }
 
-/** A policy answers whenever the counters cannot, and nothing else does; without one there is UNAVAILABLE. */
+/** If counters cannot be reached, the rule's policy must answer; without a policy, the status is UNAVAILABLE. */
 function againstPolicy(rule: ChaosRule, calls: readonly CallRecord[], { faults }: RunLog): Violation[] {
   const { key, onStoreFailure: policy } = rule;
   const wrong = calls.filter((call) => {
@@ -171,10 +172,10 @@ function againstPolicy(rule: ChaosRule, calls: readonly CallRecord[], { faults }
   return [{ invariant: 'as its policy says', what, evidence: wrong }];
 }
 
-/** What a policy never says; `error` says nothing at all, and `local` may say both. */
+/** The answer that a policy never gives; `error` gives none, and `local` may give both. */
 const forbidden = { error: undefined, allow: 'OVER_LIMIT', deny: 'OK', local: undefined } as const;
 
-/** A limit that refuses nothing, or nothing but refuses, proves nothing. */
+/** Reports a limit that only admitted or only refused, since it proves nothing. */
 function neverReached({ key }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
   const counted = calls.filter((call) => !isTrouble(call) && !call.isRelease && !call.isCommit);
   const missing = ['OK', 'OVER_LIMIT'].filter((expected) => !counted.some(({ outcome }) => outcome === expected));

@@ -11,13 +11,13 @@ import { type Topology, topologies } from './schedule.ts';
 
 const usage = `Usage: npm run chaos -- [options]
 
-Runs the service and its counters on this machine, hurts both, and checks from the logs of its callers that no promise was broken.
-Exits with 1 when one was.
+Runs the service and its counters on this machine, injects faults into both, and checks its invariants from the logs of its callers.
+Exits with 1 if one is violated.
 
-  --seed N          which faults come, and when (1)
-  --minutes M       for how long, with each topology (2)
+  --seed N          seed that determines the faults and their times (1)
+  --minutes M       duration, with each topology (2)
   --topology NAME   single, redis6, sentinel, cluster, memcached or all (all)
-  --keep            keep the logs of a run in which nothing was broken, too
+  --keep            also keep the logs of a run without violations
   --help            this text
 `;
 

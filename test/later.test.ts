@@ -10,7 +10,7 @@ test('a listener is called before resolve returns', () => {
   expect(seen).toEqual([42]);
 });
 
-test('a listener that comes after the value is called at once', () => {
+test('a listener that is added after the value is called at once', () => {
   const later = new Later<number>();
   later.resolve(1);
   const seen: number[] = [];
@@ -18,7 +18,7 @@ test('a listener that comes after the value is called at once', () => {
   expect(seen).toEqual([1]);
 });
 
-test('several listeners are called in their order', () => {
+test('several listeners are called in order', () => {
   const later = new Later<string>();
   const seen: string[] = [];
   for (const name of ['a', 'b', 'c']) later.map((value, by) => seen.push(`${by} ${value}`), name);
@@ -68,7 +68,7 @@ test('a rejection reaches those that await it, before and after', async () => {
   await expect(later).rejects.toThrow('gone');
 });
 
-test('Promise.all takes it like a promise', async () => {
+test('Promise.all accepts a Later like a promise', async () => {
   const one = new Later<number>();
   const all = Promise.all([one, one, 2]);
   one.resolve(1);
@@ -78,11 +78,11 @@ test('Promise.all takes it like a promise', async () => {
 describe('after', () => {
   const step = ({ n }: { n: number }, by: number): number => n * by;
 
-  test('applies the step at once to what is there', () => {
+  test('applies the step at once to an existing value', () => {
     expect(applyAfter({ n: 2 }, step, 3)).toBe(6);
   });
 
-  test('applies it at once when a later value comes', () => {
+  test('applies the step as soon as a later value arrives', () => {
     const later = new Later<{ n: number }>();
     const seen: number[] = [];
     const result = applyAfter(later, (value) => seen.push(value.n));
@@ -92,7 +92,7 @@ describe('after', () => {
     return expect(result).resolves.toBe(1);
   });
 
-  test('applies it to what a promise brings, or the other to its failure', async () => {
+  test('applies the step to the value of a promise, or the other step to its failure', async () => {
     expect(await applyAfter(Promise.resolve({ n: 2 }), step, 4)).toBe(8);
     const failed = Promise.reject<{ n: number }>(new Error('no'));
     expect(await applyAfter(failed, step, 4, (cause, by) => `${cause} ${by}` as unknown as number)).toBe('Error: no 4');

@@ -16,7 +16,7 @@ test.each([
   expect(nearest(written, names)).toBe(meant);
 });
 
-describe('variables that are called almost like a setting', () => {
+describe('variables with almost the name of a setting', () => {
   const settings = Object.values(settingsTable).flatMap((rows) => Object.keys(rows));
   const meant = (env: Record<string, string>) => nearMisses(env, settings).map((text) => text.split(/[ ?]/).at(-2));
 
@@ -28,10 +28,10 @@ describe('variables that are called almost like a setting', () => {
     ['WORKER', 'WORKERS'],
   ])('%s is %s', (written, name) => {
     expect(meant({ [written]: 'x' })).toEqual([name]);
-    expect(meant({ [written]: 'x', [name]: 'x' })).toEqual([]); // what is set is not meant
+    expect(meant({ [written]: 'x', [name]: 'x' })).toEqual([]); // no suggestion for a name that is set
   });
 
-  test('names of other programs are left alone', () => {
+  test('names of other programs get no suggestions', () => {
     const others = [
       'PATH',
       'HOME',

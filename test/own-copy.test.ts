@@ -1,6 +1,6 @@
 import { ownCopy } from '../src/own-copy.ts';
 
-test('a copy has memory of its own: neither that of what was copied, nor a part of a pool', () => {
+test('a copy has its own memory, not that of the original or a part of a pool', () => {
   const bytes = Buffer.from('xxhelloxx');
   const copy = ownCopy(bytes, 2, 7);
   bytes.fill(0);

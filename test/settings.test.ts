@@ -4,7 +4,7 @@ import type { Environment } from '../src/settings/near-misses.ts';
 import { InvalidSettings, readValues } from '../src/settings/values.ts';
 import { readSettings, settingsTable } from '../src/settings.ts';
 
-/** What is wrong with an environment, a text a variable. */
+/** The problems of an environment, a text for each variable. */
 function problems(env: Environment): readonly string[] {
   try {
     readValues(env, (written) => RE2JS.compile(written));
@@ -142,7 +142,7 @@ describe('values', () => {
     expect(() => readValues(env)).toThrow(new InvalidSettings(all));
   });
 
-  // A timer of Node's that is set to more than 2^31 - 1 ms goes off at once.
+  // A Node timer with more than 2^31 - 1 ms fires at once.
   test.each(['STORE_TIMEOUT', 'DRAIN_TIMEOUT'])('%s cannot exceed the longest delay of a timer', (name) => {
     expect(problems({ [name]: '2147483647ms' })).toEqual([]);
     expect(problems({ [name]: '2147483648ms' })).toEqual([expect.stringContaining(`${name} must be a duration`)]);
@@ -158,13 +158,13 @@ test.each<[Environment, string]>([
   [{ SPEND: 'spare_others' }, 'spare_others'],
   [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' }, 'spare_others'],
   [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'false' }, 'each'],
-  [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true', SPEND: 'each' }, 'each'], // what is said in Weir's own words counts
+  [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true', SPEND: 'each' }, 'each'], // Weir's own setting takes precedence
   [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: '1', SPEND: 'all_or_nothing' }, 'all_or_nothing'],
-])('what a refused request spends, with %j: %s', (env, spend) => {
+])('the spend of a refused request, with %j: %s', (env, spend) => {
   expect(readValues(env)).toMatchObject({ spend, warnings: [] });
 });
 
-describe('where rules come from', () => {
+describe('the source of rules', () => {
   const runtime = {
     root: '/srv/runtime_data/current',
     subdirectory: '',
@@ -193,7 +193,7 @@ describe('where rules come from', () => {
   });
 });
 
-describe('where counters live', () => {
+describe('the store of counters', () => {
   const tcp = { kind: 'tcp', host: 'redis', port: 6379, tls: false, database: 0 };
 
   test.each<[Environment, object | undefined]>([
@@ -213,7 +213,7 @@ describe('where counters live', () => {
     ],
     [{ BACKEND_TYPE: 'Redis', REDIS_URL: 'redis:6379' }, tcp],
     [{ REDIS_URL: 'redis:6379' }, tcp],
-    [{ BACKEND_TYPE: '', REDIS_URL: 'redis:6379' }, tcp], // the service this replaces takes it for redis
+    [{ BACKEND_TYPE: '', REDIS_URL: 'redis:6379' }, tcp], // envoyproxy/ratelimit treats it as redis
     [{ REDIS_URL: 'redis' }, tcp],
     [{ REDIS_URL: 'redis://redis' }, tcp],
     [{ REDIS_URL: 'redis://redis:6379/' }, tcp],
@@ -349,7 +349,7 @@ describe('where counters live', () => {
     expect(ofCandidate.join()).not.toContain('secret');
   });
 
-  test('the counters of a candidate may be in a Redis of their own, where the others are in Redis', () => {
+  test("a candidate's counters may be in a separate Redis, if the others are in Redis", () => {
     const url = { CANDIDATE_REDIS_URL: 'rediss://:secret@other:6380/2' };
     expect(readValues({ ...url, REDIS_URL: 'redis' }).candidateRedis).toEqual({
       address: { ...tcp, host: 'other', port: 6380, database: 2, password: 'secret', tls: true },
@@ -363,7 +363,7 @@ describe('where counters live', () => {
   });
 });
 
-describe('where statistics go', () => {
+describe('the sink of statistics', () => {
   test.each<[Environment, string]>([
     [{}, 'statsd'],
     [{ USE_STATSD: 'true' }, 'statsd'],
@@ -375,7 +375,7 @@ describe('where statistics go', () => {
     expect(readValues(env).sink.kind).toBe(kind);
   });
 
-  test('is one sink at most', () => {
+  test('is at most one sink', () => {
     expect(problems({ USE_STATSD: 'true', USE_PROMETHEUS: 'true' })).toEqual([
       'one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got 2 of them',
     ]);
@@ -480,10 +480,8 @@ test('secrets are not shown, even if they are invalid', () => {
   ]);
 });
 
-test('an empty key for hashes is refused: values would be recorded as they are', () => {
-  expect(() => readValues({ RECORD_HASH_KEY: '' })).toThrow(
-    "RECORD_HASH_KEY must be a text that is not empty, got '***'",
-  );
+test('an empty key for hashes is refused, since values would be recorded in plain text', () => {
+  expect(() => readValues({ RECORD_HASH_KEY: '' })).toThrow("RECORD_HASH_KEY must be a non-empty text, got '***'");
 });
 
 describe('headers for limits', () => {
@@ -538,7 +536,7 @@ test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER',
   },
 );
 
-test('the names of all sites make their group, whichever of them this is', async () => {
+test('the names of all sites define their group, regardless of which of them this is', async () => {
   const splitOf = async (SITE: string, SITE_PEERS: string) => (await readSettings({ SITE, SITE_PEERS })).counters.split;
   const east = await splitOf('east', 'west=west:8091');
   expect(east).toEqual({ sites: 2, site: 0, group: expect.stringMatching(/^[\w-]{8}$/) });
@@ -547,7 +545,7 @@ test('the names of all sites make their group, whichever of them this is', async
   expect(renamed?.group).not.toBe(east?.group);
 });
 
-test('a lost site keeps its place among the sites, and nothing is exchanged with it', async () => {
+test('a lost site keeps its index among the sites, and nothing is exchanged with it', async () => {
   const env = { SITE: 'east', SITE_PEERS: 'west=west:8091,north=north:8091' };
   const { counters, sites } = await readSettings({ ...env, SITE_LOST: 'north' });
   expect(counters.split).toEqual({ ...(await readSettings(env)).counters.split, lost: [1] });

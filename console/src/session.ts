@@ -1,10 +1,10 @@
 import { computed, signal } from '@preact/signals';
 
-/** What this browser may do. */
+/** The permissions of this browser. */
 export interface SessionInfo {
   readonly version: string;
   readonly name: string;
-  /** Absent: it sees no values that callers sent. */
+  /** Absent: callers' values are hidden. */
   readonly role?: 'read' | 'operate';
   readonly needsToken: boolean;
   readonly hashKeys: boolean;
@@ -27,7 +27,7 @@ export const noChangesReason = computed(() => {
   if (role === 'operate') return undefined;
   if (!needsToken) return 'Changes are off. Set ADMIN_TOKEN and sign in to make them.';
   return role === 'read'
-    ? 'Your token may only read. Changes take a token with the role operate.'
+    ? 'Your token may only read. Changes require a token with the role operate.'
     : 'Sign in to make changes.';
 });
 
@@ -38,7 +38,7 @@ export async function loadSession(): Promise<void> {
   if (response?.ok) session.value = (await response.json()) as SessionInfo;
 }
 
-/** @returns why it failed; undefined: it did not */
+/** @returns why it failed; undefined: it succeeded */
 export async function signIn(token: string): Promise<string | undefined> {
   const response = await fetch(PATH, { method: 'POST', body: JSON.stringify({ token }) }).catch(() => undefined);
   if (!response) return 'The service cannot be reached.';

@@ -1,4 +1,4 @@
-/** Grafana's dashboards as code. `npm run docs` writes them into the chart, where compose and the chart's ConfigMap take them from. */
+/** Grafana's dashboards as code. `npm run docs` writes them into the chart, for compose and the chart's ConfigMap. */
 
 interface Query {
   readonly expr: string;
@@ -10,7 +10,7 @@ interface PanelOptions {
   readonly description: string;
   readonly unit?: string;
   readonly kind?: 'timeseries' | 'stat' | 'table';
-  /** In twenty-fourths of the page. */
+  /** In 24ths of the page's width. */
   readonly width?: number;
   readonly queries: readonly Query[];
 }
@@ -52,7 +52,8 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Requests without an answer',
-    description: 'store: their counters could not be reached. service: they were invalid, or came before any rules.',
+    description:
+      'store: their counters could not be reached. service: they were invalid, or arrived before rules were loaded.',
     unit: 'reqps',
     width: 10,
     queries: [{ expr: `sum by (by) (${rate('weir_failures_total', OF_INSTANCES)})`, legend: '{{by}}' }],
@@ -69,7 +70,7 @@ const service: readonly PanelOptions[] = [
     })),
   },
   {
-    title: 'Calls by status of gRPC',
+    title: 'Calls by gRPC status',
     description: '0 is OK, 3 INVALID_ARGUMENT, 8 RESOURCE_EXHAUSTED (overload), 14 UNAVAILABLE.',
     unit: 'reqps',
     width: 12,
@@ -81,8 +82,8 @@ const service: readonly PanelOptions[] = [
     ],
   },
   {
-    title: 'Circuits that are open',
-    description: 'Processes that have stopped calling a node of the store, since it did not answer in time.',
+    title: 'Open circuits',
+    description: 'Processes that have stopped calling a store node because it did not answer in time.',
     width: 8,
     queries: [{ expr: `sum by (node) (weir_store_circuit_open{${OF_INSTANCES}})`, legend: '{{node}}' }],
   },
@@ -95,7 +96,7 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Calls refused under overload',
-    description: 'Refused at once with RESOURCE_EXHAUSTED: more to do than could be done in time.',
+    description: 'Refused at once with RESOURCE_EXHAUSTED because the service was overloaded.',
     unit: 'reqps',
     width: 8,
     queries: [{ expr: `sum by (instance) (${rate('weir_calls_shed_total', OF_INSTANCES)})`, legend: '{{instance}}' }],
@@ -111,7 +112,7 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Rule loads',
-    description: 'error: new rules were refused, and those before stayed in force.',
+    description: 'error: new rules were rejected; the previous rules stayed in force.',
     width: 8,
     queries: [
       { expr: `sum by (outcome) (increase(weir_rule_loads_total{${OF_INSTANCES}}[$__range]))`, legend: '{{outcome}}' },
@@ -119,7 +120,7 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Connections and streams ended',
-    description: 'Since their client broke the protocol or a limit, by error code of HTTP/2.',
+    description: 'Because the client broke the protocol or a limit, by HTTP/2 error code.',
     unit: 'cps',
     width: 8,
     queries: [{ expr: `sum by (code) (${rate('weir_http2_errors_total', OF_INSTANCES)})`, legend: '{{code}}' }],
@@ -132,14 +133,14 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Latency of the store',
-    description: 'Of the last answer to that check.',
+    description: 'Of the last store check that was answered.',
     unit: 's',
     width: 8,
     queries: [{ expr: `weir_store_latency_seconds{${OF_INSTANCES}}`, legend: '{{instance}}' }],
   },
   {
     title: 'Calls in flight',
-    description: 'All that are handled or wait, and those of them that a rule holds (max_delay).',
+    description: 'Calls being handled or waiting, and how many of them a rule holds (max_delay).',
     width: 8,
     queries: [
       { expr: `sum(weir_calls_in_flight{${OF_INSTANCES}})`, legend: 'in flight' },
@@ -154,7 +155,7 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Counters in memory',
-    description: 'How many there are, and how many were forgotten before they expired, per second.',
+    description: 'Counters in memory, and counters evicted before they expired, per second.',
     width: 8,
     queries: [
       { expr: `sum(weir_memory_counters{${OF_INSTANCES}})`, legend: 'counters' },
@@ -199,8 +200,8 @@ const service: readonly PanelOptions[] = [
     ],
   },
   {
-    title: 'Lag of the event loop',
-    description: 'How late timers are: 99th percentile since the scrape before.',
+    title: 'Event loop lag',
+    description: 'How late timers are: 99th percentile since the previous scrape.',
     unit: 's',
     width: 8,
     queries: [{ expr: `nodejs_eventloop_lag_p99_seconds{${OF_INSTANCES}}`, legend: '{{instance}}' }],
@@ -210,7 +211,7 @@ const service: readonly PanelOptions[] = [
 const rules: readonly PanelOptions[] = [
   {
     title: 'Hits',
-    description: 'What requests asked for, by rule.',
+    description: 'Requested hits, by rule.',
     unit: 'reqps',
     width: 12,
     queries: [{ expr: byRule('weir_hits_total'), legend: RULE }],
@@ -225,7 +226,7 @@ const rules: readonly PanelOptions[] = [
   {
     title: 'Share beyond the limit',
     description:
-      'Of the hits of each rule. A rule that is always near 0 % may be too generous; one near 100 % hurts someone all the time.',
+      'Of the hits of each rule. A rule that stays near 0 % may be too generous; one near 100 % refuses some client all the time.',
     unit: 'percentunit',
     width: 12,
     queries: [{ expr: `${byRule('weir_hits_over_limit_total')} / (${byRule('weir_hits_total')} > 0)`, legend: RULE }],
@@ -296,7 +297,7 @@ const rules: readonly PanelOptions[] = [
   },
   {
     title: 'Domains without rules',
-    description: 'Descriptors that nothing limits, since their domain has no rules: often a wrong name in the proxy.',
+    description: 'Descriptors that nothing limits because their domain has no rules: often a wrong name in the proxy.',
     unit: 'reqps',
     width: 12,
     queries: [{ expr: `sum by (domain) (${rate('weir_domain_not_found_total', OF_INSTANCES)})`, legend: '{{domain}}' }],
@@ -327,7 +328,7 @@ const RULE_VARIABLE: Variable = {
   query: 'label_values(weir_hits_total{job=~"$job", domain=~"$domain"}, rule)',
 };
 
-/** The files by their paths in the project. */
+/** The contents of the dashboard files, by path in the project. */
 export const dashboards: ReadonlyMap<string, string> = new Map([
   [
     'deploy/helm/weir/files/dashboards/service.json',
@@ -379,7 +380,7 @@ function variableModel({ name, label, query }: Variable): object {
   };
 }
 
-/** From left to right, and on to the next line where a panel does not fit. */
+/** Places panels from left to right; a panel that does not fit starts a new row. */
 function placed(panels: readonly PanelOptions[]): readonly (readonly [PanelOptions, object])[] {
   let x = 0;
   let y = 0;

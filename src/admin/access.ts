@@ -4,32 +4,32 @@ import { ApiProblem } from './problem.ts';
 import { hasCsrf, type Sessions } from './sessions.ts';
 import { type AdminToken, type Role, tokenOf } from './tokens.ts';
 
-/** What an operation asks of its client: `open` shows no values that callers sent. */
+/** The access that an operation requires: `open` shows no values that callers sent. */
 export type Need = 'open' | Role;
 
 export interface AccessOptions {
   readonly tokens: readonly AdminToken[];
   /** Hosts, besides loopback, under which clients without a token may reach the API. */
   readonly hosts: readonly string[];
-  /** Browsers that have signed in by a token. */
+  /** The sessions of browsers that signed in with a token. */
   readonly sessions: Pick<Sessions, 'of' | 'open' | 'close'>;
 }
 
 /** The sender of a request. */
 export interface Client {
-  /** Of its token; `loopback` or `anonymous` without one. */
+  /** The name of the client's token; `loopback` or `anonymous` without one. */
   readonly name: string;
   /** Whether it may see values that callers sent. */
   readonly seesValues: boolean;
-  /** What it may do where it sees values. */
+  /** Counts only if `seesValues`. */
   readonly role: Role;
 }
 
 /**
- * Lets a request pass that may do what it asks for. With a token, by its role. Where no token is set, clients on this
- * machine may read everything, unless a proxy or a web page sent the request; changes are off.
+ * Checks that the client may do what it requests: with a token, by the token's role. If no token is set, clients on
+ * this machine may read everything, unless a proxy or a web page sent the request; changes are off.
  *
- * @throws Problem  401 or 403
+ * @throws ApiProblem  401 or 403
  */
 export function admit(request: IncomingMessage, need: Need, { tokens, hosts, sessions }: AccessOptions): Client {
   const crossSite = crossSiteReason(request);
@@ -43,7 +43,7 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
   const session = tokens.length > 0 && crossSite === undefined ? sessions.of(request) : undefined;
   if (session) {
     if (need !== 'open' && isChange(request) && !hasCsrf(request, session))
-      throw new ApiProblem(403, "a change by a session takes the session's csrf in the header x-weir-csrf");
+      throw new ApiProblem(403, 'a change in a session requires its csrf in the header x-weir-csrf');
     return clientOf(session.token, need);
   }
   if (tokens.length > 0) {
@@ -55,7 +55,10 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
     return { name: reason === undefined ? 'loopback' : 'anonymous', seesValues: reason === undefined, role: 'read' };
   if (need === 'operate') throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
   if (reason !== undefined)
-    throw new ApiProblem(403, `without ADMIN_TOKEN only clients on this machine see what callers sent: ${reason}`);
+    throw new ApiProblem(
+      403,
+      `without ADMIN_TOKEN only clients on this machine may read values from callers: ${reason}`,
+    );
   return { name: 'loopback', seesValues: true, role: 'read' };
 }
 
@@ -69,10 +72,10 @@ export function seesValues(request: IncomingMessage, access: AccessOptions): boo
   }
 }
 
-/** @throws Problem  403 */
+/** @throws ApiProblem  403 */
 function clientOf({ name, role }: AdminToken, need: Need): Client {
   if (need === 'operate' && role !== 'operate')
-    throw new ApiProblem(403, `the token of '${name}' may only read; changes take the role operate`);
+    throw new ApiProblem(403, `the token of '${name}' may only read; changes require the role operate`);
   return { name, seesValues: true, role };
 }
 
@@ -85,8 +88,8 @@ const LOOPBACK_ADDRESS = /^(::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
 const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /**
- * Why a request is not taken for one of a client on this machine. A foreign Host is how a web page reaches loopback: by
- * rebinding its own name.
+ * Why a request does not count as one from a client on this machine. The Host is checked since a web page can reach
+ * loopback by rebinding its own name.
  */
 function notLocalReason({ headers, socket }: IncomingMessage, hosts: readonly string[]): string | undefined {
   if (!LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) return 'the client is on another machine';

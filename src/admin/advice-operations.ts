@@ -3,38 +3,38 @@ import { domain, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 
-/** Advises by what the service has seen. */
+/** Gives advice from the traffic of the service. */
 export interface AdviceSource {
   advice(query: { readonly domain?: string; readonly rule?: string; readonly maxKeysHit?: number }): Promise<object>;
 }
 
 const MILLION = 1_000_000;
 
-/** @param source  undefined: nothing is followed */
+/** @param source  undefined: arrivals are not followed */
 export function adviceOperations(source: AdviceSource | undefined): readonly ApiOperation[] {
   return [
     operation({
       path: '/api/v1/advice',
       method: 'GET',
-      summary: 'how keys use each limit, what other limits would do, and a proposal (ADVISE_BYTES)',
+      summary: 'the use of each limit by key, the effect of other limits, and a proposal (ADVISE_BYTES)',
       need: 'read',
       query: object(
         {
-          domain: { ...domain, description: 'the limits of this domain alone' },
-          rule: { ...text, description: 'the limits of one rule, by its path' },
+          domain: { ...domain, description: 'only limits of this domain' },
+          rule: { ...text, description: 'only limits of this rule, by its path' },
           keysHitPerMillion: {
             type: 'integer',
             minimum: 1,
             maximum: MILLION - 1,
-            description: 'of a million usual keys, those that a proposal may hit: 10,000 where it is absent',
+            description: 'how many of a million normal keys a proposal may hit; default: 10,000',
           },
         },
         [],
       ),
       answers:
-        '`limits`: for each limit that was met its figures, `warnings`, and a `proposal` or the reason for the `refusal`; `skipped`: limits without advice.',
+        '`limits`: for each limit that requests have matched, its figures, `warnings`, and a `proposal` or the reason for the `refusal`; `skipped`: limits without advice.',
       async answer({ query: { keysHitPerMillion, ...query } }) {
-        if (!source) throw new ApiProblem(404, 'nothing is followed: set ADVISE_BYTES');
+        if (!source) throw new ApiProblem(404, 'no requests are observed: set ADVISE_BYTES');
         return source.advice({
           ...query,
           ...(keysHitPerMillion !== undefined && { maxKeysHit: keysHitPerMillion / MILLION }),

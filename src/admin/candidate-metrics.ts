@@ -2,12 +2,12 @@ import type { TrialReport } from '../candidate/report.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from '../observe/exposition.ts';
 import { type CandidateOptions, reportOf } from './candidate-operations.ts';
 
-/** Rules that are listed: a page must not grow beyond what scrapers take. */
+/** The most rules listed: scrapers limit the size of a page. */
 const MAX_RULES = 2_000;
 
 type Series = readonly (readonly [labels: Readonly<Record<string, string>>, value: number])[];
 
-/** Writes `weir_candidate_*` for Prometheus, of all processes that run now; without a candidate, that there is none. */
+/** Writes `weir_candidate_*` for Prometheus, summed over all processes; without a candidate, only `…_on`. */
 export async function candidateMetrics(
   options: Pick<CandidateOptions, 'ask' | 'candidate'>,
   format: ExpositionFormat,
@@ -18,7 +18,7 @@ export async function candidateMetrics(
   const isOn = metric(
     'weir_candidate_on',
     'gauge',
-    '1 while a candidate is tried, 0 while there is none or it is wrong: see /api/v1/candidate.',
+    '1 while a candidate is tried; 0 if there is none or it is invalid: see /api/v1/candidate.',
     [[{}, state === 'on' ? 1 : 0]],
   );
   const report = await reportOf(options, 0);
@@ -28,17 +28,22 @@ export async function candidateMetrics(
     metric(
       'weir_candidate_decisions_total',
       'counter',
-      'Descriptors by what the live rules and the candidate said: ok or refused.',
+      'Descriptors by the decisions of the live rules and of the candidate: ok or refused.',
       report.rules.slice(0, MAX_RULES).flatMap(decisionsOf),
     ),
-    metric('weir_candidate_dropped_total', 'counter', 'Requests that were not tried, by why: behind or overload.', [
-      [{ reason: 'behind' }, report.dropped.behind],
-      [{ reason: 'overload' }, report.dropped.overload],
-    ]),
-    metric('weir_candidate_failed_total', 'counter', "Requests that the candidate's counters gave no answer for.", [
+    metric(
+      'weir_candidate_dropped_total',
+      'counter',
+      'Requests not tried on the candidate, by reason: behind or overload.',
+      [
+        [{ reason: 'behind' }, report.dropped.behind],
+        [{ reason: 'overload' }, report.dropped.overload],
+      ],
+    ),
+    metric('weir_candidate_failed_total', 'counter', "Requests for which the candidate's counters did not reply.", [
       [{}, report.failed],
     ]),
-    metric('weir_candidate_in_flight', 'gauge', 'Requests that wait to be tried, or are being tried.', [
+    metric('weir_candidate_in_flight', 'gauge', 'Requests that are being tried on the candidate, or wait for it.', [
       [{}, report.inFlight],
     ]),
   ].join('');

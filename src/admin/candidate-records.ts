@@ -3,27 +3,27 @@ import type { Records } from '../backends/records.ts';
 import type { CandidateBook, PostedCandidate } from '../candidate/book.ts';
 import { ApiProblem } from './problem.ts';
 
-/** Small, since it is read all the time: names the newest text. */
+/** The id of the newest text: small, since it is read at every poll. */
 const NEWEST = 'candidate';
 const TEXTS = 'candidate_text';
 const FIELD = 'newest';
 
-/** How often the records are read: other instances may have changed them. */
+/** The interval at which the records are read: other instances may have changed them. */
 export const CANDIDATE_INTERVAL_MS = 2_000;
 
-/** What was sent last. */
+/** The record of the last change by an operator. */
 interface SentCandidate {
   readonly id: string;
   /** Absent: the trial was ended. */
   readonly posted?: PostedCandidate;
 }
 
-/** Keeps the candidate that operators send in the records, and has this instance follow it. */
+/** Stores the candidate that operators send in the records, and applies it to this instance. */
 export class CandidateRecords {
   readonly #records: Records;
   readonly #book: CandidateBook;
   #seen: string | undefined;
-  /** The id that was newest when another text was there. */
+  /** The newest id, if the text read with it had another id. */
   #textless: string | undefined;
   #reading: Promise<void> | undefined;
 
@@ -33,10 +33,11 @@ export class CandidateRecords {
   }
 
   /**
-   * Has all instances try it. Resolves when this one does, or has found it wrong.
+   * Has all instances try the candidate. Resolves when this instance tries it, or has found it invalid.
    *
    * @param posted  undefined: ends the trial
-   * @throws ApiProblem  503: the records cannot be reached, and nothing has changed; 409: another was sent too
+   * @throws ApiProblem  503: the records cannot be reached, and nothing has changed; 409: another candidate was sent at
+   * the same time
    */
   async put(posted: PostedCandidate | undefined): Promise<void> {
     const sent: SentCandidate = { id: randomUUID(), ...(posted && { posted }) };
@@ -46,12 +47,13 @@ export class CandidateRecords {
     } catch (error) {
       throw new ApiProblem(503, `the store cannot be reached: ${error instanceof Error ? error.message : error}`);
     }
-    await this.#reading?.catch(() => {}); // it may have read what was before
+    await this.#reading?.catch(() => {}); // it may have read the previous records
     await this.follow();
-    if (this.#textless === sent.id) throw new ApiProblem(409, 'another one was sent at the same time: send it again');
+    if (this.#textless === sent.id)
+      throw new ApiProblem(409, 'another candidate was sent at the same time: send yours again');
   }
 
-  /** Reads the records. While they cannot be read, the candidate that was read last stays. */
+  /** Reads the records. While they cannot be read, the candidate read last stays. */
   follow(): Promise<void> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -67,7 +69,7 @@ export class CandidateRecords {
     const { id: found, posted } = JSON.parse(text) as SentCandidate; // as `put` wrote it
     this.#seen = id;
     if (found !== id) {
-      this.#textless = id; // the other one is not accepted before its id is there
+      this.#textless = id; // the other text is not accepted before its id is stored
       return;
     }
     if (posted) await this.#book.load(posted);

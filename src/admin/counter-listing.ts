@@ -9,10 +9,10 @@ import type { AdminOptions } from './options.ts';
 import { ApiProblem } from './problem.ts';
 import { type Shown, shownBy } from './shown-value.ts';
 
-/** Counters examined per page of a listing. */
+/** The number of counters examined for each page of a listing. */
 export const PAGE_COUNTERS = 1_000;
 
-/** Counters of a page that are examined in one turn of the event loop, and read from the store in one call. */
+/** The number of counters examined in one turn of the event loop, and read from the store in one call. */
 export const COUNTERS_A_TURN = 100;
 
 export interface ListQuery {
@@ -21,7 +21,7 @@ export interface ListQuery {
   readonly after?: string;
 }
 
-/** One page: the counters among so many keys that belong to a rule in force. */
+/** One page: of `PAGE_COUNTERS` keys, the counters that belong to a rule in force. */
 export async function listCounters(
   options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'> & {
     readonly decider: Pick<Decider, 'clock' | 'counters'>;
@@ -30,7 +30,7 @@ export async function listCounters(
 ): Promise<object> {
   const { after } = query;
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
-    throw new ApiProblem(400, 'the query is not valid: after must be `next` of another page');
+    throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
   const page = await options.ledger.list(after, PAGE_COUNTERS);
   if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
   const rules = options.rules();

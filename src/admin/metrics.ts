@@ -3,7 +3,7 @@ import type { Overrides } from '../overrides.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { AdminOptions } from './options.ts';
 
-/** Writes `weir_unmatched_total` for Prometheus, of all processes that run now. */
+/** Writes `weir_unmatched_total` for Prometheus, summed over all running processes. */
 export async function unmatchedMetrics(ask: AdminOptions['ask'], format: ExpositionFormat): Promise<string> {
   const sums = new Map<string, number>();
   for (const { reply } of await ask({ kind: 'unmatched' })) {
@@ -12,13 +12,13 @@ export async function unmatchedMetrics(ask: AdminOptions['ask'], format: Exposit
       sums.set(labels, (sums.get(labels) ?? 0) + count);
     }
   }
-  const help = 'Descriptors that met no rule, by why: see /api/v1/unmatched.';
+  const help = 'Descriptors that matched no rule, by reason: see /api/v1/unmatched.';
   const name = 'weir_unmatched_total';
   const lines = Array.from(sums, ([labels, count]) => writeSeries(name, labels, count)).join('');
   return `${beginMetric(name, 'counter', help, format)}${lines}${betweenMetrics(format)}`;
 }
 
-/** Writes `weir_overrides` for Prometheus. @param rules  other domains than theirs are counted together */
+/** Writes `weir_overrides` for Prometheus. @param rules  domains without rules are counted together */
 export function overrideMetrics(
   overrides: Pick<Overrides, 'all'>,
   rules: RuleTree | undefined,

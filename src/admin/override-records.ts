@@ -5,22 +5,22 @@ import { ApiProblem } from './problem.ts';
 
 const MAP = 'overrides';
 
-/** Overrides at a time. */
+/** The most overrides at a time. */
 const MAX_OVERRIDES = 10_000;
 
-/** How often the records are read: other instances may have changed them. */
+/** The interval at which the records are read: other instances may have changed them. */
 export const FOLLOW_INTERVAL_MS = 500;
 
 export interface OverrideRecordsOptions {
   readonly records: Records;
-  /** Those that this process follows. */
+  /** The overrides that this process follows. */
   readonly overrides: Overrides;
   readonly clock: Clock;
-  /** Has every process that answers requests follow these. */
+  /** Has every process that answers requests follow these overrides. */
   readonly spread: (overrides: readonly StandingOverride[]) => Promise<unknown>;
 }
 
-/** Keeps overrides in the records, and has every process of this instance follow them. */
+/** Stores overrides in the records, and has every process of this instance follow them. */
 export class OverrideRecords {
   readonly #options: OverrideRecordsOptions;
   #reading: Promise<readonly StandingOverride[]> | undefined;
@@ -30,7 +30,7 @@ export class OverrideRecords {
     this.#options = options;
   }
 
-  /** Reads the records and follows them. While they cannot be read, those that were read last hold. */
+  /** Reads the records and follows them. While they cannot be read, the overrides read last apply. */
   follow(): Promise<readonly StandingOverride[]> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -43,7 +43,7 @@ export class OverrideRecords {
     const key = descriptorKey(override.domain, override.entries);
     const others = known.filter((one) => descriptorKey(one.domain, one.entries) !== key);
     if (others.length >= MAX_OVERRIDES)
-      throw new ApiProblem(409, `there may be ${MAX_OVERRIDES} overrides: remove one first`);
+      throw new ApiProblem(409, `at most ${MAX_OVERRIDES} overrides are allowed: remove one first`);
     await this.#options.records.put(MAP, key, JSON.stringify(override));
     await this.#refresh();
   }
@@ -53,7 +53,7 @@ export class OverrideRecords {
     await this.#refresh();
   }
 
-  /** Reads again what has just been changed. */
+  /** Reads the records after a change. */
   async #refresh(): Promise<void> {
     await this.#reading?.catch(() => {});
     await this.follow();

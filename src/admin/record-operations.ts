@@ -25,7 +25,7 @@ export function recordOperations(options: RecordOptions): readonly ApiOperation[
       summary: 'whether requests are recorded (RECORD_TO), and until when',
       need: 'read',
       query: noQuery,
-      answers: '`recording`, and `until`, which is null where there is no end.',
+      answers: '`recording`, and `until`: null if the recording has no end.',
       answer: async () => shown(await untilOf(options), options.clock()),
     }),
     operation({
@@ -51,7 +51,7 @@ export function recordOperations(options: RecordOptions): readonly ApiOperation[
   ];
 }
 
-/** @throws ApiProblem  there is no directory for recordings */
+/** @throws ApiProblem  404: RECORD_TO is not set */
 async function untilOf({ ask }: RecordOptions): Promise<number> {
   const replies = await ask({ kind: 'record' });
   const ends = replies.flatMap(({ reply: { untilMs } }) => (untilMs === undefined ? [] : [untilMs]));

@@ -8,7 +8,7 @@ import { tokenOf } from './tokens.ts';
 
 const PATH = '/api/v1/session';
 
-/** What the console shows of the service. */
+/** Facts about the service that the console shows. */
 interface SessionFacts {
   readonly hashKeys: boolean;
   readonly version: string;
@@ -17,7 +17,7 @@ interface SessionFacts {
   readonly hasSites: boolean;
 }
 
-/** Operations by which a browser signs in, so that it need not keep a token. */
+/** Operations to sign in and out in a browser, so that it need not store a token. */
 export function sessionOperations(
   { tokens, sessions }: AccessOptions,
   { hashKeys, version, grpcPort, hasQuotas, hasSites }: SessionFacts,
@@ -29,7 +29,8 @@ export function sessionOperations(
       summary: 'what this client may do',
       need: 'open',
       query: noQuery,
-      answers: '`role` is read or operate; absent: the client sees no values. `csrf` is that of the session.',
+      answers:
+        '`role` is read or operate; absent: the client may not see values. `csrf` is the csrf token of the session.',
       answer: ({ client, request }) => ({
         version,
         name: client.name,
@@ -84,7 +85,7 @@ function knownToken(written: string, tokens: AccessOptions['tokens']) {
 
 const csrfOf = (csrf: string | undefined): object => (csrf === undefined ? {} : { csrf });
 
-/** @throws Problem  403 */
+/** @throws ApiProblem  403 */
 function refuseOtherSites(request: Parameters<typeof crossSiteReason>[0]): void {
   const reason = crossSiteReason(request);
   if (reason !== undefined) throw new ApiProblem(403, reason);

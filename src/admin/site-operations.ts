@@ -14,7 +14,7 @@ export interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules
   readonly sites:
     | { readonly name: string; readonly names: readonly string[]; readonly lost: readonly string[] }
     | undefined;
-  /** The exchange with the others, by all processes of this instance. */
+  /** The exchange with the other sites, summed over all processes of this instance. */
   readonly report: () => SitesReport | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface SiteList extends Omit<SitesReport, 'peers'> {
   /** This site, and all of them in the order of their names. */
   readonly site: string;
   readonly sites: readonly string[];
-  /** Those whose parts the others divide: SITE_LOST. */
+  /** The sites in SITE_LOST, whose parts the others divide. */
   readonly lost: readonly string[];
   readonly peers: readonly (PeerReport & { readonly state: ExchangeState })[];
 }
@@ -31,7 +31,7 @@ export interface SiteList extends Omit<SitesReport, 'peers'> {
 const MAX_LIMITS = 500;
 const DEFAULT_LIMITS = 50;
 
-/** Operations that show the exchange with other sites, and the share of each in the limits that they share. */
+/** Operations that show the exchange with other sites, and each site's share of the limits. */
 export function siteOperations({ sites, report, ...options }: SiteOperationsOptions): readonly ApiOperation[] {
   const known = () => {
     if (!sites) throw new ApiProblem(404, 'this is the only site: SITE is not set');
@@ -45,7 +45,7 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
       need: 'open',
       query: noQuery,
       answers:
-        'Exchanges since the start, hits that were borrowed, and the time since the last answer in milliseconds; -1: there was none. `state` is in_step, cut_off, or idle: nothing was exchanged in the last ten seconds. errorRatio is the most by which a limit was exceeded in the last minute, errorBound what its rule declares.',
+        'Exchanges since the start, borrowed hits, and the milliseconds since the last answer (-1: there was none). `state` is in_step, cut_off, or idle: no exchange in the last ten seconds. `errorRatio` is the largest excess over a limit in the last minute, `errorBound` the max_error of its rule.',
       answer: (): SiteList => {
         const { name, names, lost } = known();
         const { peers, errorRatio, errorBound } = report() ?? NOTHING;
@@ -58,11 +58,11 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
     operation({
       path: '/api/v1/sites/limits',
       method: 'GET',
-      summary: 'what each site has and uses of the shared limits that this instance exchanged in the last ten seconds',
+      summary: 'shares and use, by site, of the limits that this instance exchanged in the last ten seconds',
       need: 'read',
       query: object({ count: pageSize(MAX_LIMITS) }, []),
       answers:
-        'Counters with the base of each site, what was moved between it and this site, and what it had used when it answered last. What other sites move among themselves is not known here. `more` counts the others.',
+        'Counters with the base of each site, the hits moved between it and this site, and its use as of its last answer. Moves between other sites are not known here. `more` counts the others.',
       answer: ({ query: { count = DEFAULT_LIMITS } }) => listShares(options, known().names, count),
     }),
   ];

@@ -4,15 +4,15 @@ import type { Level, Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import type { AdvisedLimit, RuleNode } from './advised-rule.ts';
 import { isQuotaWindow } from './propose.ts';
 
-/** A rule whose limits advice may be about. */
+/** A rule on whose limits advice is possible. */
 export interface AdvisedRule {
   readonly path: string;
   readonly limits: readonly AdvisedLimit[];
-  /** Values share a counter, which the entries of a request do not name. */
+  /** Several values share a counter, so a request's entries do not identify it. */
   readonly sharesCounters: boolean;
 }
 
-/** The limits of rules that are rates, and a text for each other one. */
+/** The limits of rules that are rates, and a text for each other limit. */
 export function advisedRules(tree: RuleTree): {
   readonly rules: readonly AdvisedRule[];
   readonly skipped: readonly string[];
@@ -22,7 +22,9 @@ export function advisedRules(tree: RuleTree): {
   for (const { rule, nodes, sharesCounters } of waysDown(tree)) {
     if (rule.unlimited) skipped.push(`${rule.path}: unlimited; give it a limit with shadow_mode first`);
     if (rule.schedule) {
-      skipped.push(`${rule.path}: its limits change by the clock; advise on each in rules without schedule and active`);
+      skipped.push(
+        `${rule.path}: its limits depend on the time; for advice on each, use rules without schedule and active`,
+      );
       continue;
     }
     const limits = rule.limits.flatMap((limit, at) => {
@@ -37,9 +39,9 @@ export function advisedRules(tree: RuleTree): {
 }
 
 function notARate({ limit }: RuleLimit): string | undefined {
-  if (limit.algorithm === 'in_flight') return 'in_flight counts what is in flight, not a rate';
-  if (limit.algorithm === 'reservation') return 'hits that are reserved are known only when they are committed';
-  if (limit.algorithm === 'site_share') return 'sites share it, and a site sees its own part alone';
+  if (limit.algorithm === 'in_flight') return 'in_flight limits concurrency, not a rate';
+  if (limit.algorithm === 'reservation') return 'the hits of a reservation are known only when it is committed';
+  if (limit.algorithm === 'site_share') return 'sites share it, and each site sees only its own part';
   return undefined;
 }
 
@@ -66,7 +68,7 @@ interface WayDown {
   readonly sharesCounters: boolean;
 }
 
-/** The rules of a tree, each with the nodes on the way down to it. */
+/** The rules of a tree, each with the nodes on the path to it. */
 function* waysDown({ domains }: RuleTree): Iterable<WayDown> {
   for (const { root } of domains.values()) yield* waysDownFrom(root, [], false);
 }

@@ -6,18 +6,18 @@ import type { Confidence } from './advised-rule.ts';
 import type { ObservedRule } from './rule-sketch.ts';
 import { CONFIDENCE, unseenPart } from './weighted-values.ts';
 
-/** Below these, nothing is proposed. */
+/** With less than this, nothing is proposed. */
 const MIN_KEYS = 30;
 const MIN_REQUESTS = 1_000;
 const MIN_WINDOWS = 10;
-/** Of windows of a day and longer. */
+/** For windows of a day or longer. */
 const MIN_LONG_WINDOWS = 3;
 
 const DAY_MS = 86_400_000;
-/** From here on the days of a week differ no more than weeks do. */
+/** The days of a week differ: a shorter observation lowers the confidence. */
 const WEEK_DAYS = 7;
 
-/** Why too little was seen to propose anything; undefined: it was enough. */
+/** Why there was too little traffic to propose anything; undefined: there was enough. */
 export function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed }: ObservedRule): string | undefined {
   const minWindows = windowMs >= DAY_MS ? MIN_LONG_WINDOWS : MIN_WINDOWS;
   const windows = Math.floor((lastMs - firstMs) / windowMs);
@@ -29,10 +29,10 @@ export function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed 
       ? [`${counted(windows, 'window')} of ${spanText(windowMs)} of at least ${minWindows}`]
       : []),
   ];
-  return missing.length === 0 ? undefined : `too little was seen: ${missing.join(', ')}`;
+  return missing.length === 0 ? undefined : `not enough data: ${missing.join(', ')}`;
 }
 
-/** Keys that it takes to say that no more than a part of them is hit, with 95 % confidence. */
+/** The number of keys needed to say, with 95 % confidence, that at most this share of keys is hit. */
 export const keysFor = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
 
 export function confidenceOf(observed: ObservedRule, maxKeysHit: number): Confidence {
@@ -42,16 +42,16 @@ export function confidenceOf(observed: ObservedRule, maxKeysHit: number): Confid
   const because = [
     ...(followed.length < needed
       ? [
-          `${counted(followed.length, 'key')} can show only that at most ${percent(unseenPart(followed.length))} of them are hit; ${percent(maxKeysHit)} takes ${needed}`,
+          `${counted(followed.length, 'key')} show only that at most ${percent(unseenPart(followed.length))} of keys are hit; ${percent(maxKeysHit)} needs ${needed} keys`,
         ]
       : []),
     ...(spanDays < 1
-      ? [`it spans ${spanText(lastMs - firstMs)}: other hours of the day are not in it`]
+      ? [`it spans ${spanText(lastMs - firstMs)}: not all hours of the day are covered`]
       : days < WEEK_DAYS
-        ? [`it spans ${counted(days, 'day')}: other days of the week are not in it`]
+        ? [`it spans ${counted(days, 'day')}: not all days of the week are covered`]
         : []),
-    ...(oneIn > 1 ? [`one key in ${oneIn} is followed, and those with the most hits`] : []),
-    ...(untracked > 0 ? [`${counted(untracked, 'request')} of keys that found no room are not in it`] : []),
+    ...(oneIn > 1 ? [`only one key in ${oneIn} is followed, and the keys with the most hits`] : []),
+    ...(untracked > 0 ? [`${counted(untracked, 'request')} of keys that found no room are not included`] : []),
   ];
   const isShort = spanDays < 1 || followed.length < needed;
   return {

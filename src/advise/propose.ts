@@ -8,34 +8,34 @@ import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
 
-/** A key that sends so many times what it was seen to send still passes. */
+/** A key that sends up to this multiple of its observed traffic still passes. */
 export const MARGIN = 1.5;
 
-/** Windows after which the hits that an algorithm admits are compared. */
+/** The number of windows over which the hits that algorithms admit are compared. */
 const COMPARED_WINDOWS = 10;
-/** A bucket is proposed instead of a window where it admits no more than this part by then. */
+/** A bucket is proposed instead of a window if it admits at most this share of the window's hits in that time. */
 const BUCKET_PART = 0.5;
-/** Rates of buckets that are considered, as parts of the limit of a window. */
+/** Rates that are considered for buckets, as multiples of a window's limit. */
 const RATE_PARTS = [1, 1 / 2, 1 / 4, 1 / 8] as const;
 
-/** What a proposal is made of. */
+/** A possible proposal. */
 interface Candidate {
   readonly numbers: Pick<Proposal, 'algorithm' | 'requestsPerUnit' | 'burst'>;
-  /** Whether it would have refused hits of the key. */
+  /** Whether the limit would have refused hits of the key. */
   readonly hits: (key: FollowedKey) => boolean;
   readonly reasons: readonly string[];
 }
 
-/** What is proposed, and the keys as it sees them. */
+/** A proposal, and the groups of keys that it is based on. */
 export interface ProposedLimit {
   readonly proposal: Proposal;
   readonly groups: KeyGroups;
 }
 
 /**
- * Proposes the lowest limit that spares what is usual: the quantile of what keys need, beyond which there are no more
- * keys than the operator accepts, bounded from above with 95 % confidence, and half as much again. Keys that need far
- * more than all others are left out first.
+ * Proposes the lowest limit that passes normal traffic. Keys that need far more than all others are left out first. Of
+ * the demand of the other keys, it takes the quantile that no more than the accepted share of keys exceeds, as an upper
+ * bound with 95 % confidence, and adds half.
  */
 export function propose(
   limit: AdvisedLimit,
@@ -67,24 +67,24 @@ export function propose(
   };
 }
 
-/** The least bound that no more than the accepted part of the keys exceeds, with 95 % confidence. */
+/** The least bound that, with 95 % confidence, at most the accepted share of the keys exceeds. */
 const atMost = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number, accepted: number): number =>
   new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight }))).quantileAtMost(1 - accepted);
 
 const SLIDES = 'a fixed window admits up to twice its limit around a boundary; sliding_window_counter does so rarely';
 
-/** How a limit would count windows. */
+/** The algorithm for a limit that counts windows. */
 function windowAlgorithmFor({ algorithm, keepsAlgorithm }: AdvisedLimit): WindowAlgorithm {
   if (!isWindowAlgorithm(algorithm)) return 'sliding_window_counter';
   return algorithm === 'fixed_window' && !keepsAlgorithm ? 'sliding_window_counter' : algorithm;
 }
 
 interface Bucket extends Candidate {
-  /** Hits that one key may have admitted in the compared windows. */
+  /** The most hits of one key that are admitted in the compared windows. */
   readonly admits: number;
 }
 
-/** The bucket that admits least and still passes what is usual. @param size  the limit of a window */
+/** The bucket that admits least but passes normal traffic. @param size  the limit of a window */
 function bucketFor(
   { algorithm, leastLimit }: AdvisedLimit,
   { others, apart }: KeyGroups,
@@ -119,13 +119,13 @@ function choose(limit: AdvisedLimit, window: Candidate, bucket: Bucket): Candida
 }
 
 function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedKey[]): readonly string[] {
-  if (!gap) return ['no key stands apart: none has three times as much in its busiest window as nearly all others'];
+  if (!gap) return ['no key stands out: none has three times as many hits in its busiest window as nearly all others'];
   const keysOf = (keys: readonly FollowedKey[]): string =>
     `${counted(Math.round(weightOf(keys)), 'key')} (${share(weightOf(keys), weightOf(all))})`;
   return [
     ...(apart.length > 0
       ? [
-          `${keysOf(apart)} stand apart: each has ${count(gap.above)} or more in its busiest window, three times as much as nearly all others`,
+          `${keysOf(apart)} stand out: each has ${count(gap.above)} or more in its busiest window, three times as many as nearly all others`,
         ]
       : []),
     ...(shared.length > 0 ? [`left out: ${keysOf(shared)} with many clients behind one address or name`] : []),
@@ -133,18 +133,18 @@ function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedK
 }
 
 const neededReason = ({ gap }: KeyGroups, needed: number, accepted: number): string =>
-  `${percent(1 - accepted)} of ${gap ? 'the others' : 'all keys'} need at most ${count(needed)} (with 95 % confidence), and half as much again is left for growth`;
+  `${percent(1 - accepted)} of ${gap ? 'the others' : 'all keys'} need at most ${count(needed)} (with 95 % confidence); the limit adds 50 % for growth`;
 
 export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): KeyShare => {
   const keys = weightOf(some);
   return { keys: Math.round(keys), share: keys / Math.max(weightOf(all), 1) };
 };
 
-/** Two significant digits are left of it. */
+/** Rounds up to two significant digits. */
 export function rounded(value: number): number {
   const step = 10 ** Math.max(Math.floor(Math.log10(Math.max(value, 1))) - 1, 0);
   return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
 }
 
-/** Longer windows are quotas: when they begin is part of what was promised. */
+/** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
 export const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;

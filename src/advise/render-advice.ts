@@ -3,7 +3,7 @@ import { spanText, table } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
 import type { Advice, Confidence, KeyShare, Proposal, Quantiles, RuleAdvice, TableRow } from './advised-rule.ts';
 
-/** Advice for people. */
+/** Advice as text for operators. */
 export function adviceText({ limits, skipped }: Advice): string {
   const sections = limits.map((one) => ruleLines(one).join('\n'));
   if (skipped.length > 0) sections.push(['without advice:', ...skipped.map((text) => `  ${text}`)].join('\n'));
@@ -36,7 +36,7 @@ export function confidenceText({ requests, keys, oneIn, days, grade, because, fi
 
 const keysText = ({ keys, share: part }: KeyShare): string => `${counted(keys, 'key')} (${partText(part)})`;
 
-/** Of many keys; never 0 where there is one. */
+/** A share of many keys; never shown as 0 for one key or more. */
 const partText = (part: number): string => share(part, 1);
 
 function distribution({ windows, busiest, envelope, bursts, limit: { windowMs } }: RuleAdvice): readonly string[] {
@@ -69,6 +69,6 @@ function proposalLines({ limit }: RuleAdvice, proposal: Proposal): readonly stri
   return [
     `  proposed: ${size}`,
     ...reasons.map((reason) => `    ${reason}`),
-    `    of what was seen, it hits ${keysText(othersHit)} of ${apartHit ? 'the others' : 'all'}${apartHit ? ` and ${keysText(apartHit)} of those apart` : ''}; of keys like ${apartHit ? 'the others' : 'these'}, at most ${percent(atMostShare)}`,
+    `    of the observed keys, it hits ${keysText(othersHit)} of ${apartHit ? 'the others' : 'all'}${apartHit ? ` and ${keysText(apartHit)} of those that stand out` : ''}; of keys like ${apartHit ? 'the others' : 'these'}, at most ${percent(atMostShare)}`,
   ];
 }

@@ -4,14 +4,14 @@ import type { AdviceWarning, AdvisedLimit } from './advised-rule.ts';
 import { clientsBehind, type KeyGroups, weightOf } from './groups.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
 
-/** A limit that refuses a larger part of its keys is not an exception. */
+/** A limit that refuses a larger share of its keys hits normal traffic. */
 export const FIRES_OFTEN = 0.05;
-/** A key with a larger part of the hits decides what the limit does. */
+/** A key with a larger share of the hits dominates the limit. */
 export const ONE_KEY = 0.2;
-/** Below so many keys each of them has a large part. */
+/** With fewer keys, each of them has a large share anyway. */
 const FEW_KEYS = 10;
 
-/** What an operator ought to know of a limit, whatever is proposed. */
+/** Warnings for the operator, independent of the proposal. */
 export function warningsOf(
   limit: AdvisedLimit,
   observed: ObservedRule,
@@ -41,7 +41,7 @@ function firing({ requestsPerUnit, shadow }: AdvisedLimit, observed: ObservedRul
   return [
     {
       kind: 'fires_often',
-      text: `the limit ${shadow ? 'would refuse' : 'refuses'} ${counted(Math.round(weightOf(refused)), 'key')} (${part}): more than ${FIRES_OFTEN * 100} % are no exceptions`,
+      text: `the limit ${shadow ? 'would refuse' : 'refuses'} ${counted(Math.round(weightOf(refused)), 'key')} (${part}): more than ${FIRES_OFTEN * 100} % are not exceptions`,
     },
   ];
 }
@@ -65,12 +65,12 @@ function boundary(
   return [
     {
       kind: 'boundary',
-      text: `${shownKey(admitted.key)} got ${count(admitted.hits)} through within ${spanText(windowMs)}, ${times} times the limit: fixed windows begin anew at each boundary`,
+      text: `${shownKey(admitted.key)} got ${count(admitted.hits)} through within ${spanText(windowMs)}, ${times} times the limit: a fixed window restarts at each boundary`,
     },
   ];
 }
 
-/** Keys with many clients that are named. */
+/** The most keys with many clients that are named. */
 const MAX_NAMED = 3;
 
 function sharedKeys(
@@ -95,6 +95,6 @@ function manyClients(one: FollowedKey, { rule }: AdvisedLimit, shownKey: (key: s
   const each = Number((one.arrivals.busiest / clients).toPrecision(2));
   return {
     kind: 'many_clients',
-    text: `${shownKey(one.key)} is some ${count(clients)} clients behind one address or name, with ${each} each in its busiest window: give it a rule of its own below ${rule}, or count by client`,
+    text: `${shownKey(one.key)} is about ${count(clients)} clients behind one address or name, with ${each} each in its busiest window: give it a rule of its own below ${rule}, or count by client`,
   };
 }

@@ -11,31 +11,29 @@ import {
   unitMs,
 } from './limit.ts';
 
-/** The numbers of a bucket, as a token bucket or a leaky bucket. */
+/** The numbers of a bucket, either a token bucket or a leaky bucket. */
 export interface Bucket extends AnyLimit {
   readonly burst: number;
   readonly maxDelayMs: number;
 }
 
-/** Hits that fit into an empty bucket, the soft ones included. */
+/** Hits that fit into an empty bucket, including the soft ones. */
 export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
-/**
- * How long a bucket with a debt of a whole bucket remembers a hit; at least a day, since reports may add a larger debt.
- */
+/** How long a bucket with a debt of a whole bucket keeps hits; at least a day, since reports may add a larger debt. */
 export function bucketMemoryMs(limit: Bucket): number {
   const emptyMs = Math.ceil((2 * bucketSize(limit) * limit.windowMs) / limit.requestsPerUnit);
   return Math.max(emptyMs + limit.windowMs + limit.maxDelayMs, unitMs.DAY);
 }
 
-/** The same bucket, but no request waits for longer. */
+/** The same bucket, with a shorter maximum delay. */
 export const capBucketDelay = <L extends Bucket>(limit: L, maxHoldMs: number): L =>
   limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
 
 /**
- * Reports what would let a bucket's products be no exact integers.
+ * Reports numbers whose products would not be exact integers.
  *
- * @param tickMs  what time advances by: a held request takes what comes until its tick
+ * @param tickMs  the unit in which time advances: a held request uses what is added until its tick
  */
 export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): void {
   const { algorithm, requestsPerUnit, windowMs, soft, burst, maxDelayMs } = limit;
@@ -45,7 +43,7 @@ export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): voi
     source.wrong('requests_per_unit', `requests_per_unit must be at least 1 with ${algorithm}, got ${requestsPerUnit}`);
   if (burst < 1) source.wrong('burst', `burst must be at least 1, got ${burst}`);
   if (soft > 0 && maxDelayMs > 0)
-    source.wrong('max_delay', 'max_delay and soft exclude one another: leave one of them out');
+    source.wrong('max_delay', 'max_delay and soft are mutually exclusive: remove one of them');
   const products: readonly (readonly [number, LimitKey])[] = [
     [requestsPerUnit * windowMs, 'requests_per_unit'],
     [(burst + 1) * windowMs, source.values.burst === undefined ? 'requests_per_unit' : 'burst'],
@@ -56,19 +54,16 @@ export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): voi
   if (tooLarge) checkProduct(...tooLarge, source);
 }
 
-/**
- * What part of a bucket one of several processes may count: as many hits in a longer window are an exact part of the
- * rate.
- */
+/** A process's part of a bucket: the same number of hits in a longer window is an exact part of the rate. */
 export function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
   const { windowMs, burst, soft } = limit;
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };
 }
 
-/** How long from `nowMs` until so many hit-ms of a bucket whose state is of `sinceMs` have come back. */
+/** The time from `nowMs` until the given hit-ms have come back, in a bucket whose state is from `sinceMs`. */
 export type BucketWait<L extends Bucket> = (limit: L, hitMs: number, sinceMs: number, nowMs: number) => number;
 
-/** Describes a bucket whose state is what was spent (hit-ms) and when that was computed (ms since the epoch). */
+/** Describes a bucket whose state is the amount spent (hit-ms) and the time of that amount (ms since the epoch). */
 export const describeBucket =
   <L extends Bucket>(waitMs: BucketWait<L>): Algorithm<L>['describe'] =>
   (limit, [spentMs = 0, sinceMs = 0], nowMs, outcome) => {

@@ -1,48 +1,48 @@
 import type { Anchored, AnyLimit, LimitNumbers, LimitSource } from './limit.ts';
 
-/** The capacity of algorithms that count hits by the window. */
+/** The capacity of algorithms that count hits per window. */
 export const windowCapacity = ({ requestsPerUnit }: AnyLimit): number => requestsPerUnit;
 
-/** Hits that fit into an unspent window, the soft ones included. */
+/** Hits that fit into an unused window, including the soft ones. */
 export const windowSize = ({ requestsPerUnit, soft }: AnyLimit): number => requestsPerUnit + soft;
 
-/** For algorithms that remember a hit for two windows at most. */
+/** For algorithms that keep a hit for at most two windows. */
 export const twoWindowsMs = ({ windowMs }: AnyLimit): number => 2 * windowMs;
 
-/** What part of a window's limit one of several processes may count: whole hits, rounded down. */
+/** A process's part of a window's limit: whole hits, rounded down. */
 export function divideWindow<L extends AnyLimit>(limit: L, by: number): L {
   return { ...limit, requestsPerUnit: Math.floor(limit.requestsPerUnit / by), soft: Math.floor(limit.soft / by) };
 }
 
-/** What of a limit says where its windows begin. */
+/** The part of a limit that determines where its windows begin. */
 export type MayBeAnchored = Partial<Anchored>;
 
-/** The start of the window of one length that a moment lies in. @param phaseMs  see `Anchored` */
+/** The start of the window that contains a time, for windows of constant length. @param phaseMs  see `Anchored` */
 export const windowStart = (atMs: number, windowMs: number, phaseMs = 0): number =>
   atMs - ((atMs + phaseMs) % windowMs);
 
-/** Names the counters of windows of one length: those that begin alike share them. */
+/** Names the counters of windows of constant length: windows with equal boundaries share them. */
 export const phaseName = ({ phaseMs }: Anchored): string => (phaseMs === 0 ? '' : `@${phaseMs}`);
 
 /**
- * Reads where windows of one length begin, for algorithms without others. Undefined where that is wrong.
+ * Reads where windows of constant length begin, for algorithms without calendar windows. Undefined: invalid.
  *
- * @returns the counter's name, and the anchor where there is one
+ * @returns the counter's name, and the anchor if there is one
  */
 export function readPhase(
   { counter }: Pick<LimitNumbers, 'counter'>,
   { values: { alignment }, wrong, anchored }: LimitSource,
 ): (MayBeAnchored & Pick<LimitNumbers, 'counter'>) | undefined {
   if (alignment !== undefined && alignment !== 'epoch')
-    return wrong('alignment', `alignment: ${alignment} goes with fixed_window; take epoch, or { anchor, timezone }`);
+    return wrong('alignment', `alignment: ${alignment} requires fixed_window; use epoch, or { anchor, timezone }`);
   const found = anchored();
   return found ? { ...found.anchored, counter: `${counter}${phaseName(found.anchored)}` } : { counter };
 }
 
-/** An anchor as rules say it. */
+/** An anchor as in rules. */
 export const writeAnchor = ({ anchor, timezone }: MayBeAnchored): readonly string[] =>
   anchor === undefined ? [] : [`alignment: { anchor: ${anchor}, timezone: ${timezone} }`];
 
-/** The same for programs. */
+/** An anchor as JSON. */
 export const listAnchor = ({ anchor, timezone }: MayBeAnchored): object =>
   anchor === undefined ? {} : { alignment: { anchor, timezone } };

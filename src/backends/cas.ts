@@ -1,4 +1,4 @@
-/** A value that a store holds, and the number that changes whenever it does. */
+/** A stored value, and the number that changes with it. */
 export interface Item {
   readonly value: Buffer;
   readonly cas: string;
@@ -9,25 +9,25 @@ export interface SwapStore {
   get(key: string): Promise<Item | undefined>;
   /** Stores the value if it has not changed since it was read. */
   cas(key: string, value: Buffer, exptime: number, cas: string): Promise<'STORED' | 'EXISTS' | 'NOT_FOUND'>;
-  /** Stores a value where there is none. */
+  /** Stores a value if there is none. */
   add(key: string, value: Buffer, exptime: number): Promise<'STORED' | 'NOT_STORED'>;
 }
 
-/** What a step makes of a value. */
+/** The result of a step. */
 export interface Stepped<T> {
   readonly result: T;
-  /** Absent: the value stays as it is. */
+  /** Absent: the value is unchanged. */
   readonly next?: { readonly value: Buffer; readonly exptime: number };
 }
 
-/** How often a value that others keep changing is tried again. */
+/** The most attempts at a value that others keep changing. */
 const MAX_TRIES = 100;
 
 /**
  * Reads a value, steps it, and swaps it for the result; repeats with the current value if another writer was faster.
  *
- * @param step  undefined: there is no value. It may run several times; only the last result counts
- * @throws Error  others changed the value each time
+ * @param step  undefined: there is no value. Called again for each attempt; only the last result is used
+ * @throws Error  others changed the value at each attempt
  */
 export async function swap<T>(
   store: SwapStore,
@@ -43,5 +43,5 @@ export async function swap<T>(
       : await store.add(key, next.value, next.exptime);
     if (stored === 'STORED') return result;
   }
-  throw new Error(`the counter was changed by others ${MAX_TRIES} times in a row`);
+  throw new Error(`other writers changed the counter ${MAX_TRIES} times in a row`);
 }

@@ -2,7 +2,7 @@ import type { ListedShare, ShareList, SitePortion } from '../admin/site-limits.t
 import type { SiteList } from '../admin/site-operations.ts';
 import { duration, type Paint } from './paint.ts';
 
-/** @param shares  or why they are not shown */
+/** @param shares  the list, or the reason why it is not shown */
 export function renderSites(sites: SiteList, shares: ShareList | string, paint: Paint): string {
   const { errorRatio, errorBound } = sites;
   const measured = `${percent(errorRatio)} over the limit, declared ${percent(errorBound)}`;
@@ -63,7 +63,7 @@ const headOf = (one: ListedShare, paint: Paint): string => {
 const modeOf = ({ mode, hasFallenBack, errorBound }: ListedShare): string =>
   mode === 'escrow'
     ? mode
-    : `${mode} up to ${percent(errorBound)}${hasFallenBack ? ' (used up here: goes on as escrow)' : ''}`;
+    : `${mode} up to ${percent(errorBound)}${hasFallenBack ? ' (used up here: continues as escrow)' : ''}`;
 
 function errorOf({ errorRatio, errorBound }: ListedShare, paint: Paint): string {
   if (errorRatio === undefined) return '';
@@ -92,7 +92,7 @@ function asOf({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'>, 
   return usedMsAgo === undefined ? 'not known in this window' : agoText(usedMsAgo);
 }
 
-/** Rows whose columns have one width each; numbers stand at the right. */
+/** Aligns columns; those with numbers to the right. */
 function table(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   const isNumber = widths.map((_, at) => rows.slice(1).every((row) => /^[-+\d.?]*( ms)?$/.test(row[at] ?? '')));

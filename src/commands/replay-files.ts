@@ -8,14 +8,14 @@ import type { PageSource } from '../replay/report/page-source.ts';
 import { formatProblem } from '../rules/problem.ts';
 import { CommandFailed } from './client.ts';
 
-/** @throws CommandFailed  it cannot be read, or is wrong */
+/** @throws CommandFailed  the mapping cannot be read, or is invalid */
 export async function mappingAt(path: string): Promise<Mapping> {
   const parsed = parseMapping(path, await orFail(path, () => readFile(path, 'utf8')));
   if ('mapping' in parsed) return parsed.mapping;
   throw new CommandFailed(`the mapping is wrong:\n${parsed.problems.map(formatProblem).join('\n')}`);
 }
 
-/** @throws CommandFailed  it cannot be written */
+/** @throws CommandFailed  the page cannot be written */
 export const writePage = (path: string, report: PageSource): Promise<void> =>
   orFail(path, () => writeFile(path, reportPage(report)));
 
@@ -28,7 +28,7 @@ export async function learn(
   const [input, more] = inputs;
   if (!input || more) throw new CommandFailed(`--learn reads one log, got ${inputs.length}`);
   const text = await learnMapping(input, format);
-  if (text === undefined) throw new CommandFailed(`${input.name}: no line is of a known format: name it by --format`);
+  if (text === undefined) throw new CommandFailed(`${input.name}: no line has a known format: name it with --format`);
   print(text.trimEnd());
 }
 

@@ -11,16 +11,14 @@ export interface ConfigurationOptions extends GrpcTarget {
 }
 
 /**
- * The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of
- * Istio, or the policy from which Envoy Gateway makes descriptors and rules of its own.
+ * The configuration with which a proxy sends the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of
+ * Istio, or the policy from which Envoy Gateway creates its own descriptors and rules.
  */
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
   if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
   const expected = expectedShapes(rules, domain);
   const notes = [
-    ...expected.unknown.map(
-      (path) => `# No configuration can name the key of ${path}: send it by an action of your own.\n`,
-    ),
+    ...expected.unknown.map((path) => `# The key of ${path} is a pattern: send its keys with your own action.\n`),
     ...expected.commits.map(
       (shape) =>
         `# Send ${shape.map(({ key }) => key).join(', ')} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,
@@ -33,11 +31,11 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
   );
 }
 
-/** What routes have to send. */
+/** The requirements for routes. */
 interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots'> {
-  /** The shortest ttl of a slot; absent: there are no slots. */
+  /** The shortest ttl of a slot; undefined: there are no slots. */
   readonly ttlMs?: number;
-  /** Clients must not choose the id that slots are held by. */
+  /** Whether to drop the header with the slots' id from clients' requests: clients must not choose it. */
   readonly dropsId: boolean;
 }
 
@@ -46,14 +44,14 @@ const REQUEST_ID = 'x-request-id';
 const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
   slots.some((shape) => shape.some(({ key }) => headerOf(key) === REQUEST_ID));
 
-/** What a virtual host sends. Envoy takes descriptors that release slots only in `RateLimitPerRoute`. */
+/** The rate limits of a virtual host. Envoy accepts descriptors that release slots only in `RateLimitPerRoute`. */
 function rateLimitsOf({ shapes, slots }: Routes, indent: string): string {
   if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
   return `${indent}typed_per_filter_config:
 ${indent}  envoy.filters.http.ratelimit:
 ${indent}    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
 ${indent}    rate_limits:
-${rateLimits(shapes, `${indent}      `)}${indent}      # When the stream ends, these give the slots back.
+${rateLimits(shapes, `${indent}      `)}${indent}      # These release the slots when the stream ends.
 ${slots.map((shape) => rateLimits([shape], `${indent}      `) + release(`${indent}        `)).join('')}`;
 }
 
@@ -79,7 +77,7 @@ const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: st
     'typed_config:',
     '  "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit',
     `  domain: ${quoted(domain)}`,
-    '  failure_mode_deny: false # requests pass while Weir cannot be asked',
+    '  failure_mode_deny: false # requests pass while Weir is unreachable',
     `  timeout: ${timeoutMs / 1_000}s`,
     '  enable_x_ratelimit_headers: DRAFT_VERSION_03',
     '  rate_limit_service:',
@@ -87,10 +85,10 @@ const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: st
     `    grpc_service: { envoy_grpc: { cluster_name: ${quoted(cluster)} } }`,
   ].join(`\n${indent}`);
 
-/** What Envoy waits for an upstream where a route does not say. */
+/** Envoy's timeout for an upstream request if a route sets none. */
 const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
 
-/** A request that outlives its slot would run without one. */
+/** Routes time out before the ttl: a longer request would run without a slot. */
 function routeTimeout({ ttlMs }: Routes): string {
   if (ttlMs === undefined) return '';
   const timeoutMs = Math.min(DEFAULT_ROUTE_TIMEOUT_MS, Math.floor(ttlMs * 0.8));
@@ -99,7 +97,7 @@ function routeTimeout({ ttlMs }: Routes): string {
 
 const dropId = (indent: string): string =>
   [
-    '# Ids are made here: those of clients are dropped before Envoy makes its own.',
+    '# Ids from clients are dropped before Envoy generates its own.',
     'early_header_mutation_extensions:',
     '  - name: envoy.http.early_header_mutation.header_mutation',
     '    typed_config:',
@@ -114,7 +112,7 @@ const envoyAsking = (domain: string, routes: Routes, options: ConfigurationOptio
     {
       manager: routes.dropsId ? dropId(' '.repeat(16)) : '',
       filter: filter(domain, options, 'weir', ' '.repeat(20)),
-      virtualHost: `                      # One request to Weir carries all descriptors; one whose header is missing is left out.
+      virtualHost: `                      # One request to Weir carries all descriptors; a descriptor whose header is missing is left out.
 ${rateLimitsOf(routes, ' '.repeat(22))}`,
       route: `{ cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}`,
     },
@@ -124,7 +122,7 @@ ${rateLimitsOf(routes, ' '.repeat(22))}`,
 function istioFilter(domain: string, routes: Routes, options: ConfigurationOptions): string {
   const { dropsId, ttlMs } = routes;
   const notes = [
-    ...(dropsId ? [`# Drop what clients send as ${REQUEST_ID}: they must not choose the ids of slots.\n`] : []),
+    ...(dropsId ? [`# Drop ${REQUEST_ID} from clients' requests: clients must not choose the ids of slots.\n`] : []),
     ...(ttlMs === undefined ? [] : [`# Routes need a timeout below ${ttlMs / 1_000}s, the ttl of a slot.\n`]),
   ];
   return `${notes.join('')}apiVersion: networking.istio.io/v1alpha3

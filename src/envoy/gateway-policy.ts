@@ -3,7 +3,7 @@ import type { Level, Node, Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { hasWildcard } from '../rules/wildcard.ts';
 import { headerOf } from './headers.ts';
 
-/** What a node of a rule asks of an entry: its key, and its value; undefined: each value is limited for itself. */
+/** The condition of a rule node on an entry: its key and value; undefined: any value, each with its own limit. */
 interface Condition {
   readonly key: string;
   readonly value: string | undefined;
@@ -20,17 +20,17 @@ interface HeaderMatch {
   readonly value?: string;
 }
 
-/** Why a rule, or one of its limits, has no counterpart in a policy. */
+/** A rule, or one of its limits, cannot be expressed in a policy. */
 class NotExpressible extends Error {}
 
-/** Rules that a policy may have. */
+/** The most rules that a policy may have. */
 const MAX_RULES = 128;
 const UNITS: ReadonlySet<string> = new Set(['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR']);
 const EVERY_ADDRESS = '0.0.0.0/0';
 
 /**
- * A BackendTrafficPolicy with the limits of a domain, as YAML. Envoy Gateway makes descriptors of it, and rules that it
- * serves to Weir, so it replaces the rule file. What a policy cannot express is listed in comments.
+ * A BackendTrafficPolicy with the limits of a domain, as YAML. Envoy Gateway derives descriptors and rules from it, and
+ * serves the rules to Weir, so it replaces the rule file. Comments list the limits that a policy cannot express.
  *
  * @see https://gateway.envoyproxy.io/docs/api/extension_types/#backendtrafficpolicy
  */
@@ -46,13 +46,13 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
         notes.push(`${path} is left out: ${error.message}`);
       }
     };
-    if (unlimited) notes.push(`${path} is left out: a policy has no rule without a limit`);
-    if (schedule) notes.push(`${path} has the same limits at all times; an overlay gives it active or schedule again`);
+    if (unlimited) notes.push(`${path} is left out: every rule of a policy needs a limit`);
+    if (schedule) notes.push(`${path} has the same limits at all times; restore active or schedule with an overlay`);
     for (const limit of own.filter(({ times }, at) => !times || times.of === at)) {
       attempt(() => ruleOf(selectorOf(conditions), limit));
       const { algorithm } = limit.limit;
       if (algorithm !== 'fixed_window')
-        notes.push(`${path} becomes a fixed window; an overlay makes it a ${algorithm} again`);
+        notes.push(`${path} becomes a fixed window; restore ${algorithm} with an overlay`);
     }
   };
   const root = rules.domains.get(domain)?.root;
@@ -82,7 +82,7 @@ function visit(
     if (node.children) visit(node.children, conditions, add);
   };
   for (const [key, { byValue, wildcards, anyValue }] of level.byKey) {
-    for (const [value, node] of byValue) if (!hasWildcard(value)) enter(node, { key, value }); // else it is below, too
+    for (const [value, node] of byValue) if (!hasWildcard(value)) enter(node, { key, value }); // patterns come below
     for (const { key: pattern, value, node } of wildcards.all)
       if (pattern.text === key) enter(node, { key, value: value?.text });
     if (anyValue) enter(anyValue, { key, value: undefined });
@@ -96,7 +96,7 @@ function selectorOf(conditions: readonly Condition[]): Selector {
   const headers: HeaderMatch[] = [];
   let sourceCIDR: Selector['sourceCIDR'];
   for (const { key, value } of conditions) {
-    if (hasWildcard(key)) throw new NotExpressible('no header is named by a pattern');
+    if (hasWildcard(key)) throw new NotExpressible('a pattern cannot name a header');
     if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceOf(key, value);
     else if (key === 'source_cluster' || key === 'destination_cluster' || key === 'generic_key')
       throw new NotExpressible(`\`${key}\` has no selector; a policy applies to the routes that it targets`);
@@ -107,7 +107,7 @@ function selectorOf(conditions: readonly Condition[]): Selector {
 
 function sourceOf(key: string, value: string | undefined): Selector['sourceCIDR'] {
   if (value === undefined) return { type: 'Distinct', value: EVERY_ADDRESS };
-  if (hasWildcard(value)) throw new NotExpressible(`the addresses '${value}' are no network`);
+  if (hasWildcard(value)) throw new NotExpressible(`the addresses '${value}' are not a network`);
   const bits = value.includes(':') ? 128 : 32;
   return { type: 'Exact', value: key === 'remote_address' ? `${value}/${bits}` : value };
 }
@@ -119,7 +119,7 @@ function headerMatch(key: string, value: string | undefined): HeaderMatch {
   return { type: 'RegularExpression', name, value: wildcardRegex(value) };
 }
 
-/** A pattern of rules as a regular expression. */
+/** A pattern in rules as a regular expression. */
 export const wildcardRegex = (value: string): string => value.split('*').map(escaped).join('.*');
 
 const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');

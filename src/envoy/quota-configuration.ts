@@ -7,23 +7,23 @@ import { isConstant } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 export interface QuotaConfigurationOptions extends GrpcTarget {
-  /** The name of the proxy; undefined: a comment says where it goes. */
+  /** The name of the proxy; undefined: a comment shows where to put it. */
   readonly proxy?: string | undefined;
 }
 
-/** One pair of a bucket id: its key, and which values the rule has. */
+/** A pair of a bucket id: its key, and the values that the rule matches. */
 interface BucketPair {
   readonly key: string;
-  /** Undefined: any value; with a `*`: those that match. */
+  /** Undefined: any value; with `*`: the matching values. */
   readonly value: string | undefined;
 }
 
 /**
- * A whole Envoy whose rate limit quota filter asks for the rules of a domain, as YAML: one matcher for each rule, in
- * the order in which the rules go before each other. A request is counted by the first that matches.
+ * A whole Envoy whose rate limit quota filter uses the rules of a domain, as YAML: one matcher for each rule, in order
+ * of precedence. The first matcher that matches counts a request.
  */
 export function quotaConfiguration(rules: RuleTree, domain: string, options: QuotaConfigurationOptions): string {
-  const notes = new Set<string>(); // a pattern is found from each key that it matches
+  const notes = new Set<string>(); // a pattern is found once for each key that it matches
   const matchers = new Set<string>();
   const add = (pairs: readonly BucketPair[], rule: Rule): void => {
     const why = whyNot(pairs, rule);
@@ -36,7 +36,7 @@ export function quotaConfiguration(rules: RuleTree, domain: string, options: Quo
   return [...notes].join('') + wholeEnvoy({ filter, route: '{ cluster: upstream }' }, options);
 }
 
-/** Deeper rules first: they are narrower. */
+/** Visits deeper rules first, since they are narrower. */
 function walk(
   level: Level,
   above: readonly BucketPair[],
@@ -57,18 +57,18 @@ function walk(
   }
 }
 
-/** Undefined: the filter can count the rule's requests. */
+/** Why the filter cannot count the rule's requests; undefined: it can. */
 function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
   const strategy = strategyOf(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
   const nameless = pairs.find(({ key }) => headerlessKeys.has(key) || hasWildcard(key));
-  return nameless && `no header has ${nameless.key}: write a matcher with an input of your own`;
+  return nameless && `no header provides ${nameless.key}: write a matcher with your own input`;
 }
 
 const headerInput = (key: string): string =>
   `{ "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ${quoted(headerOf(key))} }`;
 
-/** A pair that every request has: its value is the rule's. */
+/** Whether every request has the pair, with the rule's value. */
 const isFixedPair = ({ key }: BucketPair): boolean => isConstant(key);
 
 function predicateOf({ key, value }: BucketPair): string {
@@ -102,7 +102,7 @@ function matcher(pairs: readonly BucketPair[], rule: Rule): string {
           : `{ custom_value: { name: ${quoted(pair.key)}, typed_config: ${headerInput(pair.key)} } }`
       }\n`,
   );
-  const note = pairs.every(isFixedPair) ? `${indent}# every request: choose those that are meant\n` : '';
+  const note = pairs.every(isFixedPair) ? `${indent}# matches every request: narrow it to those intended\n` : '';
   return `${note}${indent}- predicate: ${predicates(pairs)}
 ${indent}  on_match:
 ${indent}    action:

@@ -1,15 +1,15 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Durations } from './duration-histogram.ts';
 
-/** How it stands with the counters. */
+/** The state of the store. */
 export interface StoreGauges {
-  /** For each node of the store, how many processes have their circuit to it open. */
+  /** For each node of the store, the number of processes whose circuit to it is open. */
   readonly openCircuits: () => ReadonlyMap<string, number>;
   /** Hits that are leased and not used. */
   readonly leased: () => number;
 }
 
-/** What prom-client writes: the process, and how it stands with the counters. */
+/** The metrics that prom-client writes: those of the process and of the store. */
 export function createRegistry(
   isReady: () => boolean,
   { openCircuits, leased }: StoreGauges,
@@ -29,7 +29,7 @@ export function createRegistry(
   registry.registerMetric(durations.metric);
   new Gauge({
     name: 'weir_leased_hits',
-    help: 'Hits that are leased and not used: so much less than their limits may pass, at most.',
+    help: 'Leased hits that are not used yet; limits may pass up to this many hits fewer.',
     registers,
     collect() {
       this.set(leased());
@@ -37,7 +37,7 @@ export function createRegistry(
   });
   new Gauge({
     name: 'weir_store_circuit_open',
-    help: 'Processes that ask a node of the store nothing, or only now and then, since it did not answer.',
+    help: 'Processes whose circuit to a store node is open because it did not answer: they call it rarely or not at all.',
     labelNames: ['node'],
     registers,
     collect() {

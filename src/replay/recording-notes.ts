@@ -1,12 +1,12 @@
 import type { RecordedSettings } from '../record/format.ts';
 import type { HashedValues } from './hashed-values.ts';
 
-/** The settings of this process that decide. */
+/** The settings of this process that affect decisions. */
 export interface DecidingSettings {
   readonly decisions: { readonly spend: string; readonly shadowMode: boolean; readonly quotaMode: boolean };
 }
 
-/** Collects what recordings say of themselves, for the report's warnings. */
+/** Collects the metadata of recordings for the report's warnings. */
 export class RecordingNotes {
   readonly #settings: RecordedSettings;
   readonly #hashed: HashedValues;
@@ -21,7 +21,7 @@ export class RecordingNotes {
 
   onSettings(recorded: RecordedSettings): void {
     for (const [name, own] of Object.entries(this.#settings)) {
-      const other = recorded[name as keyof RecordedSettings]; // its own names
+      const other = recorded[name as keyof RecordedSettings]; // keys of `#settings`
       if (other !== own && other !== undefined) this.#differing.add(`${name}=${other}`);
     }
   }
@@ -38,21 +38,20 @@ export class RecordingNotes {
     this.#hashed.recordedUnder(digest);
   }
 
-  /** One text each. */
+  /** One text for each warning. */
   warnings(): readonly string[] {
     const found: string[] = [];
     if (this.#differing.size > 0)
       found.push(`the recording service decided with other settings: ${[...this.#differing].join(', ')}`);
     if (this.#sample < 1)
       found.push(
-        `only requests of ${this.#sample * 100} % of the counters were recorded; other counters of these requests saw less than in the service, and refuse less here`,
+        `only requests of ${this.#sample * 100} % of the counters were recorded; other counters of these requests count fewer hits here than in the service, and refuse less`,
       );
-    if (this.#dropped > 0)
-      found.push(`${this.#dropped} requests are missing, since too many came at once (RECORD_MAX_PER_SECOND)`);
+    if (this.#dropped > 0) found.push(`${this.#dropped} requests are missing: the rate exceeded RECORD_MAX_PER_SECOND`);
     const { unmatchable, mismatched } = this.#hashed;
     if (unmatchable > 0)
       found.push(
-        `${unmatchable} requests have hashed values where these rules name values: they were matched as any other value`,
+        `${unmatchable} requests have hashed values where these rules name values: the hashes matched none of them`,
       );
     if (mismatched > 0)
       found.push(

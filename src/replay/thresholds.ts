@@ -1,24 +1,24 @@
 import type { Figures } from './figures.ts';
 
-/** What a replay may come to at most; absent: anything. */
+/** Upper bounds for the results of a replay; absent: unbounded. */
 export interface Thresholds {
-  /** Parts of the requests, 0 to 1. */
+  /** Shares of all requests, 0 to 1. */
   readonly maxRefused?: number;
   readonly maxNewlyRefused?: number;
-  /** Keys. */
+  /** The number of keys. */
   readonly maxNewlyHurt?: number;
 }
 
-/** What is exceeded, one text each; where there was nothing to hold against a threshold, that there was not. */
+/** The thresholds that are exceeded, or that could not be checked for lack of data, one text each. */
 export function exceeded({ rules, against, change }: Figures, thresholds: Thresholds): readonly string[] {
   const { maxRefused, maxNewlyRefused, maxNewlyHurt } = thresholds;
   const last = against ?? rules;
   const isNewlySet = maxNewlyRefused !== undefined || maxNewlyHurt !== undefined;
   if ((isNewlySet || maxRefused !== undefined) && last.requests === 0)
-    return ['no request was replayed: nothing can be held against the thresholds'];
+    return ['no request was replayed: the thresholds cannot be checked'];
   const found: string[] = [];
   if (isNewlySet && (change?.compared ?? 0) === 0)
-    found.push('nothing was compared: what is newly refused needs --against, or a recording with answers');
+    found.push('nothing was compared: new refusals require --against, or a recording with answers');
   const check = (what: string, count: number, of: number, most: number | undefined): void => {
     if (most === undefined || count <= most * of) return;
     found.push(`${count} of ${of} requests ${what}, more than ${percent(most)}`);

@@ -5,13 +5,13 @@ import type { RuleFileState } from './load.ts';
 
 /** Where rule files come from. */
 export interface RuleSource {
-  /** For messages: a path. */
+  /** A path, for messages. */
   readonly description: string;
   /**
-   * The rule files there are now, in a stable order. It makes one file system call at a time, off the event loop: one
-   * that hangs occupies only one of the few threads that Node has for files and DNS.
+   * The current rule files, in a stable order. It makes one file system call at a time, off the event loop: a call that
+   * hangs occupies only one of the few threads that Node has for files and DNS.
    *
-   * @throws Error  of the file system, when the place cannot be read
+   * @throws Error  of the file system, if the place cannot be read
    */
   list(): Promise<readonly RuleFileState[]>;
   /** Notes for operators, one text each. */
@@ -51,7 +51,7 @@ export function plainPath(path: string): RuleSource {
   };
 }
 
-/** How a runtime directory is laid out: the settings of the same names. */
+/** The layout of a runtime directory; the settings have the same names. */
 export interface RuntimeLayout {
   readonly root: string;
   readonly subdirectory: string;
@@ -61,9 +61,9 @@ export interface RuntimeLayout {
 }
 
 /**
- * The runtime directory of envoyproxy/ratelimit: every file below the app directory counts, whatever its ending; with
- * `watchRoot` also every file beside it whose name, with dots for slashes, begins with that of the app directory and a
- * dot. What a Kubernetes volume keeps twice is read once.
+ * The runtime directory of envoyproxy/ratelimit: every file below the app directory is a rule file, whatever its
+ * extension. With `watchRoot`, so is every file beside it whose relative path, with dots for slashes, begins with the
+ * app directory's name and a dot. Files that a Kubernetes volume has twice are read once.
  */
 export function runtimeDirectory({
   root,
@@ -89,7 +89,7 @@ export function runtimeDirectory({
       Array.from(
         volumes,
         (volume) =>
-          `${volume} is a volume of Kubernetes (a ConfigMap, say): ..data and what it links to hold the same files once more and are left out, as with RUNTIME_IGNOREDOTFILES=true`,
+          `${volume} is a Kubernetes volume (such as a ConfigMap): ..data and its target, which hold the same files again, are ignored, as with RUNTIME_IGNOREDOTFILES=true`,
       ),
   };
 }
@@ -99,7 +99,7 @@ interface FoundFile {
   readonly stats: Stats;
 }
 
-/** A write in place, a rename, and a link that is swapped change at least one of these. */
+/** A write in place, a rename and a swapped link change at least one of these. */
 const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, name: string): RuleFileState => ({
   ...{ path, name, state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}` },
 });
@@ -108,16 +108,16 @@ const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, na
 const VOLUME_DATA = '..data';
 
 interface Walk {
-  /** Takes what is found. */
+  /** Receives the files. */
   readonly files?: FoundFile[];
   /**
-   * Takes each directory that is a volume of Kubernetes, of which what begins with `..` is left out. Absent: there are
-   * none.
+   * Called with each Kubernetes volume, in which names that begin with `..` are skipped. Absent: volumes are read like
+   * other directories.
    */
   readonly onVolume?: (directory: string) => void;
 }
 
-/** All files below a directory, links followed, sorted by path. */
+/** All files below a directory, sorted by path. Follows links. */
 async function filesBelow(
   directory: string,
   isRead: (name: string) => boolean,

@@ -5,25 +5,25 @@ import { checkpoint } from './checkpoint.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
-/** What the counters' store can do, as far as rules may ask for more. */
+/** The capabilities of the counters' store that rules may require. */
 export interface StoreTraits {
-  /** As messages call it: `memcached`. */
+  /** The name used in messages: `memcached`. */
   readonly name: string;
-  /** What one request is atomic over: itself, or each of its counters. */
+  /** The scope of an atomic step: the whole request, or one counter. */
   readonly atomic: 'request' | 'counter';
   /** Algorithms whose counters it cannot hold. */
   readonly without: readonly Limit['algorithm'][];
-  /** Blocks of hits can be leased from its counters. */
+  /** Whether blocks of hits can be leased from its counters. */
   readonly leases: boolean;
-  /** Of this service, on these counters. */
+  /** Processes of this service that use these counters. */
   readonly processes: number;
-  /** Of limits that sites share; undefined: SITE is not set. */
+  /** The division of limits that sites share; undefined: SITE is not set. */
   readonly split?: SiteSplit | undefined;
-  /** What a refused request spends where its domain does not say. */
+  /** The `spend` of domains that do not set it. */
   readonly spend: Spend;
 }
 
-/** Reports what rules ask for and the store cannot do. */
+/** Reports what rules require and the store cannot do. */
 export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problems): void {
   for (const { values, place } of files) {
     if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
@@ -45,13 +45,16 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
       if (consistency === 'leased' && !store.leases)
         wrong('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
       if (consistency === 'leased' && spend !== ('each' satisfies Spend))
-        wrong('consistency', `consistency: leased counts each limit by itself, which spend: ${spend} rules out`);
+        wrong(
+          'consistency',
+          `consistency: leased counts each limit separately, and cannot be used with spend: ${spend}`,
+        );
       if (charge === 'always' && spend !== ('each' satisfies Spend))
         wrong('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
       if (onFailure === 'local' && localShare === undefined && store.processes > 1)
         wrong(
           'on_store_failure',
-          `on_store_failure: local requires a local_share where ${store.processes} processes count, each by itself`,
+          `on_store_failure: local requires a local_share if ${store.processes} processes count separately`,
         );
       if (limit.values.sites && !store.split)
         problems.error(
@@ -59,7 +62,7 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
           'sites requires SITE and SITE_PEERS, which name the sites that share the limit',
         );
       if (limit.values.reserve && store.without.includes('reservation'))
-        problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; take Redis`);
+        problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; use Redis`);
       for (const one of [limit, ...(limit.values.schedule ?? [])]) checkAlgorithm(one, store, problems);
     }
     checkNodes(values.descriptors ?? [], spend, store, problems);
@@ -73,5 +76,5 @@ function checkAlgorithm(
 ): void {
   const missing = without.find((algorithm) => algorithm === values.algorithm);
   if (!missing) return;
-  problems.error(place('algorithm'), `${missing} cannot be counted in ${name}; take another algorithm, or Redis`);
+  problems.error(place('algorithm'), `${missing} cannot be counted in ${name}; use another algorithm, or Redis`);
 }

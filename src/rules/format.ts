@@ -9,20 +9,20 @@ import { refills } from '../algorithms/token-bucket.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
-/** What the value of an entry may be an id for. */
+/** The kinds of id that the value of an entry may be. */
 export const idKinds = ['hold', 'trace'] as const;
 export type IdKind = (typeof idKinds)[number];
 
-/** What an entry may be beside a part of the counter. */
+/** The roles of an entry that is not part of the counter. */
 export const notCounted = [...idKinds, 'commit'] as const;
 
-/** Lengths of time: `30s`, `1h30m`. */
+/** A duration: `30s`, `1h30m`. */
 const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
 
-/** A date with a time of day, as ISO 8601 writes it; without an offset it is that of a time zone. */
+/** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
 export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
 
-/** Times of day: `22:00-06:00`. The end of a day is 24:00. */
+/** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
 export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
 
 /** The keys of a limit. */
@@ -35,8 +35,8 @@ const rateLimit = {
   },
   requests_per_unit: { type: 'count', meaning: 'hits that pass in one unit, 0 to 4294967295; absent: 0' },
   unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
-  name: { type: 'text', meaning: 'shown to callers, and the handle for `replaces`' },
-  replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one makes void' },
+  name: { type: 'text', meaning: 'shown to callers; `replaces` refers to it' },
+  replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one replaces' },
   shadow_mode: {
     type: 'flag',
     meaning: "in rate_limits: this limit counts, but never refuses; absent: the node's shadow_mode",
@@ -66,15 +66,15 @@ const rateLimit = {
     choices: alignments,
     orBlock: 'anchor',
     meaning:
-      'where windows begin: epoch (the default); of fixed_window first_hit or calendar; or { anchor, timezone }: with a date',
+      'where windows begin: epoch (the default); with fixed_window also first_hit or calendar; or at a date: { anchor, timezone }',
   },
   timezone: {
     type: 'text',
     own: true,
     goesWith: algorithmsWith('timezone'),
-    meaning: 'whose calendar, a name of the IANA database; absent: UTC',
+    meaning: 'time zone of the calendar, a name of the IANA database; absent: UTC',
   },
-  soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass, but flagged; absent: 0' },
+  soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass but are flagged; absent: 0' },
   count_denied: {
     type: 'flag',
     own: true,
@@ -93,7 +93,7 @@ const rateLimit = {
     own: true,
     goesWith: algorithmsWith('buckets'),
     ...parts,
-    meaning: 'sliding_window_buckets: parts of the window, 1 to 100, which divide it',
+    meaning: 'sliding_window_buckets: number of equal parts of the window, 1 to 100',
   },
   burst: {
     type: 'count',
@@ -115,7 +115,7 @@ const rateLimit = {
     own: true,
     goesWith: algorithmsWith('max_delay'),
     pattern: DURATION,
-    meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+    meaning: 'token_bucket, leaky_bucket: the longest that a request is held until its turn: 300ms, 2s; at most 1h',
   },
   ttl: {
     type: 'text',
@@ -124,7 +124,7 @@ const rateLimit = {
     goesWith: algorithmsWith('ttl'),
     pattern: DURATION,
     meaning:
-      'in_flight: a slot that nothing releases is free again after so long, which must be longer than requests last: 30s, 5m; at most 1d',
+      'in_flight: time after which an unreleased slot is freed; must exceed the duration of any request: 30s, 5m; at most 1d',
   },
   reserve: {
     type: 'block',
@@ -132,7 +132,7 @@ const rateLimit = {
     of: 'reserve',
     goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
     meaning:
-      'hits are reserved when a request begins, and charged when it is known how many it has used; requires an id (not_counted: hold)',
+      'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
   },
   sites: {
     type: 'block',
@@ -147,7 +147,7 @@ const rateLimit = {
     goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
     choices: ['accepted', 'always'],
     meaning:
-      'accepted (the default): as the algorithm counts; always: refused hits are counted, too, for reports of what has been used already',
+      'accepted (the default): count as the algorithm does; always: also count refused hits, for reports of hits already used',
   },
   on_store_failure: {
     type: 'text',
@@ -182,32 +182,32 @@ const rateLimit = {
     of: 'scheduled',
     minimum: 1,
     maximum: 16,
-    meaning: 'limits that apply instead at their times: the first whose time it is; otherwise this one',
+    meaning: 'limits that replace this one at certain times; if several are active, the first applies',
   },
   on_change: {
     type: 'text',
     own: true,
     choices: ['keep', 'reset'],
     meaning:
-      'what becomes of counters when the numbers of the limit change: keep (the default), or reset (they begin anew)',
+      'what happens to counters when the numbers of the limit change: keep (the default), or reset (they start anew)',
   },
 } as const satisfies Record<string, Field>;
 
 /**
- * The rule file format, in one place: every block of a file, its keys, what each holds and means. The reader checks
- * files against it, and the schema for editors is made from it. The keys are those of envoyproxy/ratelimit unless
- * marked `own`.
+ * The rule file format in one place: the blocks of a file, their keys, and the type and meaning of each key. The reader
+ * checks files against it, and the schema for editors is generated from it. The keys are those of envoyproxy/ratelimit
+ * unless marked `own`.
  */
 export const format = {
   file: {
-    domain: { type: 'text', required: true, meaning: 'whose rules these are: what callers send as `domain`' },
+    domain: { type: 'text', required: true, meaning: 'domain of these rules, which callers send as `domain`' },
     descriptors: { type: 'list', of: 'node', meaning: 'the first level of the rule tree' },
     spend: {
       type: 'text',
       own: true,
       choices: spends,
       meaning:
-        'what a request spends that a limit refuses: each (every limit counts for itself), all_or_nothing or spare_others',
+        'what a request spends if a limit refuses it: each (every limit counts on its own), all_or_nothing or spare_others',
     },
   },
   node: {
@@ -217,7 +217,11 @@ export const format = {
       meaning: 'the key of the entry that this node matches; `*` in it matches any text',
     },
     value: { type: 'text', meaning: 'the value that it matches; `*` in it matches any text; absent: any value' },
-    rate_limit: { type: 'block', of: 'rate_limit', meaning: 'the limit; absent: what ends here is not limited' },
+    rate_limit: {
+      type: 'block',
+      of: 'rate_limit',
+      meaning: 'the limit; absent: descriptors that end here are not limited',
+    },
     rate_limits: {
       type: 'list',
       of: 'rate_limit',
@@ -236,7 +240,7 @@ export const format = {
       own: true,
       choices: notCounted,
       meaning:
-        'hold, trace: the value is an id of the request, and no part of the counter; hold: of a request in flight, for the limits with algorithm: in_flight or reserve below; trace: refusals are found by it. commit: hits are what the request has used, for the limits with reserve of the node above',
+        'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. commit: hits are the actual use of the request, for limits with reserve on the node above',
     },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
@@ -250,20 +254,20 @@ export const format = {
       required: true,
       pattern: DURATION,
       meaning:
-        'a reservation that nothing commits is free again after so long, which must be longer than requests last: 60s, 5m; at most 1d',
+        'time after which an uncommitted reservation is released; must exceed the duration of any request: 60s, 5m; at most 1d',
     },
     on_overrun: {
       type: 'text',
       own: true,
       choices: overruns,
-      meaning: 'what becomes of hits beyond those reserved: debt (the default) charges them, clip does not',
+      meaning: 'what happens to hits beyond the reservation: debt (the default) charges them, clip does not',
     },
     estimate: {
       type: 'text',
       own: true,
       pattern: '^([1-9][0-9]*|p95)$',
       meaning:
-        'what is reserved at least: a number of hits, or p95 (what 95 % of the last requests of the counter used at most); absent: what the request says',
+        'minimum reservation: a number of hits, or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
     },
   },
   scheduled: {
@@ -285,8 +289,8 @@ export const format = {
     max_delay: rateLimit.max_delay,
   },
   active: {
-    from: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'the first moment: 2026-11-27T00:00' },
-    until: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'the end, no longer included: 2026-12-01T00:00' },
+    from: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'start, inclusive: 2026-11-27T00:00' },
+    until: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'end, exclusive: 2026-12-01T00:00' },
     days: {
       type: 'texts',
       own: true,
@@ -296,9 +300,13 @@ export const format = {
       type: 'texts',
       own: true,
       pattern: HOURS,
-      meaning: 'times of day, the end not included: 09:00-17:00, 22:00-06:00, [00:00-02:00, 12:00-13:00]; absent: all',
+      meaning: 'times of day, with an exclusive end: 09:00-17:00, 22:00-06:00, [00:00-02:00, 12:00-13:00]; absent: all',
     },
-    timezone: { type: 'text', own: true, meaning: 'whose clock, a name of the IANA database; absent: UTC' },
+    timezone: {
+      type: 'text',
+      own: true,
+      meaning: 'time zone of these times, a name of the IANA database; absent: UTC',
+    },
   },
   anchor: {
     anchor: {
@@ -308,7 +316,7 @@ export const format = {
       pattern: DATE_TIME,
       meaning: 'a moment at which a window begins: 2026-11-27T00:00',
     },
-    timezone: { type: 'text', own: true, meaning: 'whose clock, a name of the IANA database; absent: UTC' },
+    timezone: { type: 'text', own: true, meaning: 'time zone of the anchor, a name of the IANA database; absent: UTC' },
   },
   sites: {
     mode: {
@@ -316,7 +324,7 @@ export const format = {
       own: true,
       choices: siteModes,
       meaning:
-        'escrow (the default): a site admits only what it has of the limit, so that all together never exceed it; optimistic: it may admit a part of max_error before others have lent it',
+        'escrow (the default): a site admits only its own share of the limit, so that the sites together never exceed it; optimistic: it may admit a part of max_error before others lend it',
     },
     max_error: {
       type: 'text',
@@ -326,21 +334,23 @@ export const format = {
     },
   },
   replaces: {
-    name: { type: 'text', required: true, meaning: 'the `name` of the limit that is made void' },
+    name: { type: 'text', required: true, meaning: 'the `name` of the limit to replace' },
   },
 } as const satisfies Record<string, Record<string, Field>>;
 
-/** What a key holds. `count` is a whole number from 0 to 4294967295, `struct` any mapping. */
+/** The type of a key's value. `count` is an integer from 0 to 4294967295, `struct` any mapping. */
 export type Field = FieldFacts &
   (
     | {
         readonly type: 'text';
-        /** What may be written; where it may be absent and nothing else is said, the first is meant. */
+        /**
+         * The accepted texts. The first is the default of a key that may be absent, unless its meaning says otherwise.
+         */
         readonly choices?: readonly string[];
-        /** Capitals do not matter in `choices`. */
+        /** `choices` are case-insensitive. */
         readonly anyCase?: boolean;
         readonly pattern?: string;
-        /** A block that may stand there instead. */
+        /** A block that may replace the text. */
         readonly orBlock?: string;
       }
     /** One text, or a list of them. */
@@ -353,7 +363,7 @@ export type Field = FieldFacts &
 
 interface FieldFacts {
   readonly meaning: string;
-  /** envoyproxy/ratelimit does not know the key. */
+  /** envoyproxy/ratelimit does not have the key. */
   readonly own?: boolean;
   readonly required?: boolean;
   /** Keys of the same block that must then be absent. */
@@ -362,7 +372,7 @@ interface FieldFacts {
   readonly goesWith?: readonly AlgorithmName[];
 }
 
-/** Of a count its value, of a list its length. */
+/** Bounds of a count's value, or of a list's length. */
 interface Bounds {
   readonly minimum?: number;
   readonly maximum?: number;

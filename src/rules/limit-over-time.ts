@@ -10,10 +10,10 @@ import type { RuleLimit } from './tree.ts';
 type LimitBlock = Block<'rate_limit'>;
 
 /**
- * Reads one limit with its times: those of its schedule in their order, then itself. Undefined where it says
- * `unlimited`, or where something is wrong: that is in `problems` then.
+ * Reads one limit with its times: those of its schedule in order, then its own. Undefined if it says `unlimited`, or is
+ * invalid: `problems` has the reason then.
  *
- * @param of  its place among the limits of the node, from 0
+ * @param of  its index among the limits of the node
  */
 export function buildLimitOverTime(
   block: LimitBlock,
@@ -28,7 +28,7 @@ export function buildLimitOverTime(
   if (ownActive && replaces.length > 0)
     problems.error(
       block.place('active'),
-      'active and replaces exclude one another: give the limit that is replaced a schedule instead',
+      'active and replaces are mutually exclusive: give the replaced limit a schedule instead',
     );
   const limits = schedule.flatMap((entry) => buildScheduled(entry, { block, of, own, modes }, problems) ?? []);
   const active = ownActive && readActive(ownActive, problems);
@@ -40,7 +40,7 @@ export function buildLimitOverTime(
 interface Scheduling {
   readonly block: LimitBlock;
   readonly of: number;
-  /** The limit of the block itself; undefined: it is wrong. */
+  /** The limit of the block itself; undefined: invalid. */
   readonly own: RuleLimit | undefined;
   readonly modes: NodeModes;
 }
@@ -61,11 +61,11 @@ function buildScheduled(
     if (key !== undefined)
       return problems.error(
         entry.place('unlimited'),
-        `unlimited and ${key} exclude one another: leave one of them out`,
+        `unlimited and ${key} are mutually exclusive: remove one of them`,
       );
     return active && { active, limit: undefined };
   }
-  if (!own) return undefined; // what it is laid over is wrong itself
+  if (!own) return undefined; // the limit below it is invalid
   const { active: _, schedule: __, ...values } = block.values;
   const upper: LimitBlock = { values: numbers, wrong: withoutTimes(entry.wrong), place: placeIn(entry) };
   const limit = buildLimit(laidLimit({ ...block, values }, upper), modes, problems);
@@ -75,38 +75,38 @@ function buildScheduled(
 const withoutTimes = (wrong: ReadonlySet<PropertyKey>): ReadonlySet<PropertyKey> =>
   new Set([...wrong].filter((key) => key !== 'active'));
 
-/** A scheduled limit has only keys that a limit has. */
+/** The keys of a scheduled limit are a subset of a limit's. */
 const placeIn =
   (entry: Block<'scheduled'>): LimitBlock['place'] =>
   (key) =>
     entry.place(key as Parameters<typeof entry.place>[0]);
 
-/** What is taken under one limit is given back under another: both must count on the same counter. */
+/** Hits taken under one limit are given back under another, so both must use the same counter. */
 function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, problems: Problems): boolean {
   if (!rowOf(own.limit.algorithm).holdFor) return true;
   const isAlways = limits.at(-1)?.active === undefined;
   if (isAlways && limits.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
   const message =
-    'in_flight and reserve require one counter at all times, since a request may end after a change: take a schedule with other numbers, without active on the limit itself, unlimited or on_change: reset';
+    'in_flight and reserve require one counter at all times, since a request may end after a change: use a schedule that changes only numbers, without active on the limit itself, unlimited or on_change: reset';
   problems.error(block.place(isAlways ? 'schedule' : 'active'), message);
   return false;
 }
 
-/** Which limits apply when; undefined: all of them always. */
+/** When each limit applies; undefined: all always apply. */
 export function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
   const isScheduled = limits.some((one) => one.length > 1 || one.some(({ active }) => active));
   return isScheduled ? new Schedule(limits) : undefined;
 }
 
-/** The limits of a rule for listing: those of the node in their order, then those of schedules. */
+/** The limits of a rule for listing: the node's own in order, then those of schedules. */
 export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
   const own = limits.flatMap((one) => one.at(-1)?.limit ?? []);
   return [...own, ...limits.flatMap((one) => one.slice(0, -1).flatMap(({ limit }) => limit ?? []))];
 }
 
 /**
- * Several limits of a node may have the same algorithm and window: each gets a counter of its own. Those of one
- * schedule share theirs. The node's own limits are numbered first: an entry of a schedule moves none of their counters.
+ * Gives limits of a node with the same algorithm and window separate counters. Limits of one schedule share theirs. The
+ * node's own limits are numbered first, so that adding an entry to a schedule renames none of their counters.
  */
 export function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
   const seen = new Map<string, number>();

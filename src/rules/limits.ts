@@ -27,32 +27,29 @@ const fields = format.rate_limit;
 const algorithmNames = fields.algorithm.choices;
 const unitNames = fields.unit.choices;
 
-/** Keys that envoyproxy/ratelimit does not know. What it knows beside `unlimited`, it takes without a word. */
+/** Keys that envoyproxy/ratelimit does not have. It accepts its own keys together with `unlimited` silently. */
 const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
 
 /** The modes of a limit: its own, or those of its node. */
 export interface NodeModes {
   readonly shadow: boolean;
   readonly quota: boolean;
-  /** Requests are named by an id: an entry with `not_counted: hold`. */
+  /** Requests have an id: an entry with `not_counted: hold`. */
   readonly hasId?: boolean;
-  /** Of limits that sites share; absent: this is the only site. */
+  /** The division of limits that sites share; absent: this is the only site. */
   readonly split?: SiteSplit | undefined;
 }
 
-/**
- * Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems`
- * then.
- */
+/** Reads one `rate_limit` block. Undefined if it says `unlimited`, or is invalid: `problems` has the reason then. */
 export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
   const { values } = block;
   const before = problems.all.length;
   const wrong: LimitProblem = (key, message) => problems.error(block.place(key), message);
   if (values.unlimited) {
     const unit = unitOf(values.unit);
-    if (unit) wrong('unit', 'should not specify rate limit unit when unlimited: leave one of them out');
+    if (unit) wrong('unit', 'should not specify rate limit unit when unlimited: remove one of them');
     for (const key of ownKeys) {
-      if (values[key] !== undefined) wrong(key, `${key} means nothing when unlimited: leave one of them out`);
+      if (values[key] !== undefined) wrong(key, `${key} cannot be used when unlimited: remove one of them`);
     }
     return undefined;
   }
@@ -63,17 +60,17 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   if (!algorithm)
     return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
   for (const key of Object.keys(values) as Key[]) {
-    // the reader keeps only keys of the format
+    // the reader drops keys that the format does not have
     const { goesWith }: Field = fields[key];
     if (!goesWith || goesWith.includes(algorithm)) continue;
-    wrong(key, `${key} means nothing with ${algorithm}; it goes with ${goesWith.join(' or ')}`);
+    wrong(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.all.length > before || block.wrong.size > 0) return undefined;
   const policy = readPolicy(values, modes, wrong);
   if (policy?.onStoreFailure === 'local' && rowOf(algorithm).holdFor)
     return wrong(
       'on_store_failure',
-      `on_store_failure: local means nothing with ${algorithm}: another process may get the release; take error, allow or deny`,
+      `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
     );
   const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
@@ -105,11 +102,11 @@ function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: LimitPro
   return { unit, unitMultiplier, windowMs };
 }
 
-/** The time that a limit without a window remembers what it counts. */
+/** The time that a limit without a window keeps its hits. */
 function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: LimitProblem): WindowLength | undefined {
   const { values } = block;
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
-    if (values[key] !== undefined) wrong(key, `${key} means nothing with ${algorithm}; it has a ttl`);
+    if (values[key] !== undefined) wrong(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
   if (values.ttl === undefined) {
     if (block.wrong.has('ttl')) return undefined;
     return wrong(
@@ -124,7 +121,7 @@ function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: LimitProble
 }
 
 function readLength(written: string, values: LimitBlock['values'], wrong: LimitProblem): WindowLength | undefined {
-  if (values.unit !== undefined) return wrong('window', 'window and unit exclude one another: leave one of them out');
+  if (values.unit !== undefined) return wrong('window', 'window and unit are mutually exclusive: remove one of them');
   if (values.unit_multiplier !== undefined)
     return wrong('unit_multiplier', 'unit_multiplier goes with unit, not with window');
   const windowMs = durationMs(written);
@@ -152,7 +149,7 @@ function readPolicy(
   return { ...failing, ...consistency, ...charged, ...changed, ...(shadow && { shadow }), ...(quota && { quota }) };
 }
 
-/** @param common  the numbers that every limit has, without its counter */
+/** @param common  the numbers that every limit has, except its counter */
 function readNumbers(
   algorithm: AlgorithmName,
   common: Omit<LimitNumbers, 'counter'>,
@@ -160,12 +157,12 @@ function readNumbers(
 ): Limit | undefined {
   const row = rowOf(algorithm);
   const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${common.windowMs}`;
-  return row.parse({ ...common, counter }, source) as Limit | undefined; // its row made it
+  return row.parse({ ...common, counter }, source) as Limit | undefined; // parsed by the row of this algorithm
 }
 
 /**
- * With `on_change: reset` the limit has counters for these very numbers: limits with other numbers do not find them.
- * Every instance makes the same name of the same numbers.
+ * With `on_change: reset` the counter's name includes the limit's numbers, so a limit with other numbers starts with
+ * new counters. All instances derive the same name from the same numbers.
  */
 function countedBy(limit: Limit, { onChange }: LimitPolicy): Limit {
   if (onChange !== 'reset') return limit;
@@ -180,9 +177,9 @@ function readConsistency(
 ): Pick<LimitPolicy, 'consistency'> | undefined {
   const consistency = choice(written, 'consistency', fields.consistency.choices, wrong);
   if (consistency !== 'leased') return consistency && {};
-  if (soft > 0) return wrong('soft', 'soft and consistency: leased exclude one another: leave one of them out');
+  if (soft > 0) return wrong('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
   if (maxDelay !== undefined)
-    return wrong('max_delay', 'max_delay and consistency: leased exclude one another: leave one of them out');
+    return wrong('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
   return { consistency };
 }
 
@@ -193,7 +190,7 @@ function readCharge(
   const charge = choice(written, 'charge', fields.charge.choices, wrong);
   if (charge !== 'always') return charge && {};
   if (consistency === 'leased')
-    return wrong('charge', 'charge: always and consistency: leased exclude one another: leave one of them out');
+    return wrong('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
   return { charge };
 }
 
@@ -215,7 +212,7 @@ function readStoreFailure(
   return { onStoreFailure: policy, ...(localShare !== undefined && { localShare }) };
 }
 
-/** What a mistyped word most likely is; else all that it may be. */
+/** The likeliest word for a mistyped one; else all that are valid. */
 function expected(written: string | undefined, names: readonly string[], more = ''): string {
   const meant = nearest(written ?? '', names);
   return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;

@@ -6,11 +6,11 @@ import type { Block } from './read.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
- * What rule files say that cannot be meant: limits that let nothing pass by omission, nodes that nothing gets to, keys
- * and names without effect. All of it is a warning: envoyproxy/ratelimit takes such files without a word.
+ * Finds probable mistakes in valid rule files: limits that are 0 by omission, nodes that nothing reaches, keys and
+ * names without effect. All are warnings: envoyproxy/ratelimit accepts such files silently.
  *
- * @param files  files that are right; those of one domain are put together, in this order
- * @param spend  what a refused request spends where its domain does not say
+ * @param files  valid files; those of one domain are merged in this order
+ * @param spend  for domains that do not set it
  */
 export function lint(files: readonly Block<'file'>[], spend: Spend = 'each'): readonly Problem[] {
   const domains = new Map<string, Block<'file'>[]>();
@@ -23,7 +23,7 @@ export function lint(files: readonly Block<'file'>[], spend: Spend = 'each'): re
   return [...domains].flatMap(([domain, parts]) => lintDomain(shown(domain), parts, spend));
 }
 
-/** @param domain  as messages show it */
+/** @param domain  printable, for messages */
 function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: Spend): readonly Problem[] {
   const spend = files.find(({ values }) => values.spend !== undefined)?.values.spend ?? byDefault;
   const top = files.flatMap(({ values: { descriptors = [] } }) => descriptors);
@@ -44,12 +44,12 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
   ];
 }
 
-/** A level, and all below it. */
+/** A level, and all levels below it. */
 function levelsOf(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
   return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? levelsOf(descriptors) : []))];
 }
 
-/** What a node is limited by, `unlimited` included. */
+/** A node's limits, including `unlimited`. */
 const limitsOf = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
   only ? [only] : several;
 
@@ -63,7 +63,7 @@ function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
   return [...lintHidden(level), ...lintOpenLeaves(level)];
 }
 
-/** What ends at a leaf without a limit passes: an exemption, or a limit that was forgotten. */
+/** Warns of leaves without a limit, where requests pass: each is an exemption, or a limit was forgotten. */
 function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
   const isBesideLimited = level.some((node) => limitsOf(node).length > 0);
   return level.flatMap((node) => {
@@ -76,21 +76,22 @@ function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
   });
 }
 
-const NOT_LIMITED = 'what ends here is not limited; write rate_limit: { unlimited: true } where that is meant';
+const NOT_LIMITED =
+  'descriptors that end here are not limited; if this is intended, write rate_limit: { unlimited: true }';
 
 function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
     const [before, behind] = [shown(compositeOf(by)), shown(compositeOf(node))];
-    const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or leave it out' : 'leave one of them out';
-    const why = `'${before}' (${formatLine(by.place())}) matches all that '${behind}' does, and goes before it`;
-    return warning(node.place(), `nothing gets here: ${why}; ${advice}`);
+    const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or remove it' : 'remove one of them';
+    const why = `'${before}' (${formatLine(by.place())}) matches everything that '${behind}' matches, and takes precedence`;
+    return warning(node.place(), `unreachable: ${why}; ${advice}`);
   });
 }
 
 const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
   value === '' ? key : `${key}_${value}`;
 
-/** Keys of a node that say something of its own limit. */
+/** Keys of a node that only affect its own limit. */
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
 
 function lintNode(node: Block<'node'>): readonly Problem[] {
@@ -107,7 +108,7 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   ];
 }
 
-/** Why the node's `value_to_metric` has no effect; undefined where it has one, or is not there. */
+/** Why the node's `value_to_metric` has no effect; undefined: it has one, or is absent. */
 function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): string | undefined {
   const { key = '', value = '', value_to_metric: isWanted = false, descriptors = [] } = values;
   if (!isWanted) return undefined;
@@ -116,7 +117,7 @@ function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): str
   return isLimited || descriptors.length > 0 ? undefined : 'this node has no limit';
 }
 
-/** Texts that are matched as they are, though they look like something else. */
+/** Texts that are matched literally, though they look like patterns. */
 function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): readonly Problem[] {
   const text = values[key] ?? '';
   const warn = (message: string): Problem => warning(place(key), `${key} '${shown(text)}' ${message}`);
@@ -126,7 +127,7 @@ function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): reado
   return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text`)];
 }
 
-/** Envoy's action of this name sends the network that an address is in, as text: `192.168.0.0/16`. */
+/** Envoy's action of this name sends the network of an address as text: `192.168.0.0/16`. */
 const NETWORK_KEY = 'masked_remote_address';
 
 const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
@@ -135,7 +136,7 @@ const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
   [/\{[^{}]*\}|\/:[A-Za-z_]\w*|<[A-Za-z_]\w*>/, 'a path template'],
 ];
 
-/** Numbers and keys that are right, but do not go together. */
+/** Numbers and keys that are valid, but do not go together. */
 function lintNumbers({ values, place }: Block<'rate_limit'>, spend: string): readonly Problem[] {
   const { burst, unit = '', unit_multiplier: units = 1, requests_per_unit: requests = 0, refill } = values;
   const found: Problem[] = [];
@@ -181,7 +182,7 @@ function lintLimit(
   ];
 }
 
-/** Limits on what is in flight, and ids of requests. @param hasId  of a node above */
+/** Checks `in_flight` limits and ids of requests. @param hasId  a node above has an id */
 function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
@@ -200,7 +201,7 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
 const usesIds = (node: Block<'node'>): boolean =>
   limitsOf(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
 
-/** Limits whose hits are reserved first. @param nodes  all of a domain */
+/** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
   const limits = nodes.flatMap(limitsOf).filter(({ values }) => !values.unlimited).length;
   return nodes.flatMap((node) => {
@@ -219,11 +220,11 @@ function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly P
 }
 
 const NO_COMMIT =
-  'no node below has not_counted: commit, by which a proxy says what a request has used: only weir.v1.Holds can commit';
+  'no node below has not_counted: commit, with which a proxy reports the use of a request: only weir.v1.Holds can commit';
 const EACH_RESERVES =
-  'with spend: each a request that another limit refuses keeps what it has reserved here until the ttl is over; take spend: all_or_nothing';
+  'with spend: each, a request that another limit refuses keeps its reservation here until the ttl expires; use spend: all_or_nothing';
 const NOT_RESERVED =
-  'on_store_failure: allow lets requests pass that reserve nothing: more than the limit may be used once the counters can be reached again';
+  'on_store_failure: allow admits requests without a reservation: their use may exceed the limit once the store is back';
 
 function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): readonly Problem[] {
   if (values.algorithm !== 'in_flight') return [];
@@ -233,7 +234,7 @@ function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): r
   ];
 }
 
-/** Limits beside those on what is in flight. */
+/** Warns of other limits on a node with `in_flight`. */
 function lintReleases(node: Block<'node'>): readonly Problem[] {
   const limits = limitsOf(node).filter(({ values }) => !values.unlimited);
   const first = limits.find(({ values }) => values.algorithm === 'in_flight');
@@ -242,14 +243,14 @@ function lintReleases(node: Block<'node'>): readonly Problem[] {
 }
 
 const RELEASES_OTHERS =
-  'a release gives its hits back to the other limits of this node, too, even that of a refused request; put them on a node that only requests meet';
+  'a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match';
 const NO_HOLDS =
-  'not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight or reserve';
+  'not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve';
 const NO_ID =
-  'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays while requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
+  'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays taken as long as requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
 const NO_SLOT =
-  'on_store_failure: allow lets requests pass that hold no slot: more than the limit may be in flight while the counters cannot be reached, and for as long as these requests last';
+  'on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end';
 
-const NO_REQUESTS = 'without requests_per_unit the limit is 0, and no hit is within it; write 0 where that is meant';
+const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every hit; if this is intended, write 0';
 
 const warning = (place: Place, message: string): Problem => ({ ...place, severity: 'warning', message });

@@ -1,52 +1,52 @@
 import { formatLine, type Place, type Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
-/** What overlay files say of each domain, as a tree with the keys and values of the rules. */
+/** The content of overlay files by domain, as trees with the keys and values of the rules. */
 export type OverlayDomains = ReadonlyMap<string, OverlayDomain>;
 
 export interface OverlayDomain {
-  /** Where the domain is named first. */
+  /** The first place that names the domain. */
   readonly place: Place;
-  /** The block that gives the domain's `spend`. */
+  /** The block that sets the domain's `spend`. */
   spend: Block<'file'> | undefined;
   readonly nodes: OverlayLevel;
 }
 
-/** The nodes of one level, by `idOf` their key and value. */
+/** The nodes of one level, by their `idOf`. */
 export type OverlayLevel = Map<string, OverlayNode>;
 
-/** What overlay files say of one node of the rules. */
+/** The overlay files' content for one node of the rules. */
 export interface OverlayNode {
   readonly key: string;
   /** Empty: the node for any value. */
   readonly value: string;
-  /** Where it stands first. */
+  /** The first place that names it. */
   readonly place: Place;
-  /** All that is said of it; no property is in two of them. */
+  /** All blocks of this node; each property is in one of them only. */
   readonly parts: readonly Block<'node'>[];
   readonly children: OverlayLevel;
 }
 
-/** Names a node among its siblings. Wildcards are text like any other. */
+/** Identifies a node among its siblings. Wildcards are treated as plain text. */
 export const idOf = ({ key = '', value = '' }: Block<'node'>['values']): string => `${key.length}:${key}${value}`;
 
-/** Keys of a node that say how its limits count and how they are reported. */
+/** Keys of a node that affect how its limits count and how they are reported. */
 export const nodeKeys = ['shadow_mode', 'quota_mode', 'detailed_metric', 'value_to_metric', 'metadata'] as const;
 
-/** Which limits and counters there are stays with the rules. */
+/** Keys that only rules may set, since they determine which limits and counters exist. */
 const keysOfRules = { node: ['share_threshold', 'not_counted'], rate_limit: ['unlimited', 'replaces'] } as const;
 
-/** Keys that are part of the rate; `requests_per_unit` is the rest of it. */
+/** Keys that belong to the rate, in addition to `requests_per_unit`. */
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;
 
-/** Puts overlay files together, and reports what no overlay may say. */
+/** Merges overlay files, and reports what overlays may not contain. */
 export function buildOverlay(files: readonly Block<'file'>[], problems: Problems): OverlayDomains {
   return new Builder(problems).build(files);
 }
 
 class Builder {
   readonly #problems: Problems;
-  /** Where each property was given, by node. */
+  /** The place of each property, by node. */
   readonly #given = new Map<object, Map<string, Place>>();
 
   constructor(problems: Problems) {
@@ -89,7 +89,7 @@ class Builder {
       const id = idOf(block.values);
       const known = level.get(id);
       const node = { key, value, place: known?.place ?? block.place(), children: known?.children ?? new Map() };
-      const identity = node.children; // stays the same, whatever is added
+      const identity = node.children; // remains the same object when parts are added
       this.#checkNode(block, identity);
       level.set(id, { ...node, parts: [...(known?.parts ?? []), block] });
       this.#addLevel(node.children, descriptors);
@@ -105,7 +105,7 @@ class Builder {
     if (only && several)
       this.#problems.error(
         place('rate_limits'),
-        'rate_limit and rate_limits exclude one another: leave one of them out',
+        'rate_limit and rate_limits are mutually exclusive: remove one of them',
       );
     for (const [at, limit] of (only ? [only] : (several ?? [])).entries()) this.#checkLimit(limit, at, identity);
     const says = given.length + refused.length + descriptors.length + wrong.size;
@@ -114,7 +114,7 @@ class Builder {
   }
 
   #checkLimit({ values, wrong, place }: Block<'rate_limit'>, at: number, identity: object): void {
-    // the reader keeps only keys of the format
+    // the reader drops keys that the format does not have
     for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key));
     for (const key of keysOfRules.rate_limit) if (values[key] !== undefined) this.#refuse(place(key), key);
     if (values.requests_per_unit !== undefined || wrong.has('requests_per_unit')) return;
@@ -133,11 +133,11 @@ class Builder {
     const before = given.get(key);
     if (before) {
       const name = key.slice(key.indexOf('.') + 1);
-      this.#problems.error(place, `${name} is overlaid before, at ${formatLine(before)}: leave one of them out`);
+      this.#problems.error(place, `${name} is already overlaid at ${formatLine(before)}: remove one of them`);
     } else given.set(key, place);
   }
 
   #refuse(place: Place, key: string): void {
-    this.#problems.error(place, `${key} cannot be overlaid: which limits and counters there are stays with the rules`);
+    this.#problems.error(place, `${key} cannot be overlaid: only the rules define which limits and counters exist`);
   }
 }

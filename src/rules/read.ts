@@ -8,14 +8,14 @@ import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
 import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
 import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
 
-/** A block of a rule file, checked against the format: its values, each of which knows where it stands. */
+/** A block of a rule file, checked against the format: its values, and their places. */
 export interface Block<S extends Shape> extends MayBeOverlaid {
   readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
-  /** Keys whose value was not what the format expects: reported already, and absent from `values`. */
+  /** Keys with invalid values: reported already, and absent from `values`. */
   readonly wrong: ReadonlySet<PropertyKey>;
-  /** Keys that are there with nothing behind them; absent where that is not known. */
+  /** Keys without a value; absent: unknown. */
   readonly empty?: ReadonlySet<PropertyKey>;
-  /** Where the block or one of its keys stands. */
+  /** The place of the block or of one of its keys. */
   place(key?: keyof (typeof format)[S]): Place;
 }
 
@@ -41,8 +41,8 @@ const referenceKeys = new Set(
 );
 
 /**
- * Reads the text of a rule file, or of one like it: its block, or none where the text is no YAML. What is wrong goes to
- * `problems`.
+ * Parses the text of a rule file, or a text in the same format: returns its block, or none if the text is not valid
+ * YAML. All errors go to `problems`.
  */
 export function readText(file: string, text: string, problems: Problems): Block<'file'>[] {
   try {
@@ -59,7 +59,7 @@ export function readText(file: string, text: string, problems: Problems): Block<
   }
 }
 
-/** Reads the root of a rule file. What is wrong goes to `problems`, all of it; what is right is in the block. */
+/** Reads the root of a rule file. All errors go to `problems`; the block has the valid values. */
 export function readFile(file: string, root: YamlNode | undefined, problems: Problems): Block<'file'> | undefined {
   const reader = new Reader(file, problems);
   const place = { file, line: root?.line ?? 1, column: root?.column, path: '' };
@@ -67,7 +67,7 @@ export function readFile(file: string, root: YamlNode | undefined, problems: Pro
   return root.kind === 'map' ? reader.block('file', root, place) : reader.mismatch(place, 'a mapping', root);
 }
 
-/** The values of a block, and where their keys are. */
+/** The values of a block, and the nodes of their keys. */
 interface ReadEntries {
   readonly values: Map<string, unknown>;
   readonly keys: Map<string, YamlNode>;
@@ -89,7 +89,7 @@ class Reader {
     const { values, keys } = read;
     const right = [...values].filter(([, value]) => value !== undefined && value !== null);
     return {
-      values: Object.fromEntries(right) as Block<S>['values'], // each value was read as its field of the format says
+      values: Object.fromEntries(right) as Block<S>['values'], // each was read according to the format
       wrong: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
       empty: new Set([...values.keys()].filter((key) => values.get(key) === null)),
       place: (key) =>
@@ -116,7 +116,7 @@ class Reader {
     }
     const before = keys.get(key.text);
     if (before)
-      this.problems.warn(place, `'${key.text}' was given before, on line ${before.line}; the last one counts`);
+      this.problems.warn(place, `duplicate key '${key.text}', also on line ${before.line}; the last one counts`);
     keys.set(key.text, key);
     values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...positionOf(value) }));
   }
@@ -165,7 +165,7 @@ class Reader {
     });
   }
 
-  /** A text stands for a list of one. */
+  /** A single text is a list of one. */
   private texts(node: YamlNode, place: Place): readonly string[] | undefined {
     const items = node.kind === 'list' ? node.items : [node];
     if (items.length === 0) return this.mismatch(place, 'at least one text', node);
@@ -197,11 +197,11 @@ class Reader {
   }
 }
 
-/** Where a key is, as far as it is there. */
+/** The position of a key, if it is known. */
 const positionOf = (node: YamlNode | undefined): Partial<Pick<Place, 'line' | 'column'>> =>
   node ? { line: node.line, column: node.column } : {};
 
-/** What an unknown key may be: a mistyped one, or one of another block. */
+/** A hint for an unknown key: a similar one, or the block that it belongs to. */
 function hintFor(shape: Shape, key: string): string | undefined {
   const meant = nearest(key, Object.keys(shapes[shape] ?? {}));
   if (meant !== undefined) return `did you mean '${meant}'?`;
@@ -241,7 +241,7 @@ function describe(node: YamlNode): string {
   return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${shown(node.text)}'`;
 }
 
-/** As the message of envoyproxy/ratelimit shows it, so that a search for it leads here. */
+/** Printed as in the message of envoyproxy/ratelimit, so that a search for that finds this one. */
 function asGoPrints(node: YamlNode): string {
   if (node.kind === 'list') return `[${node.items.map(asGoPrints).join(' ')}]`;
   if (node.kind === 'map') return 'map[…]';

@@ -4,7 +4,7 @@ import { durationMs, isTtl } from './duration.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
-/** The same limit, of which hits are reserved first, where the rule says so. */
+/** The limit, with its hits reserved first if the rule says so. */
 export function readReserve(
   { values, place }: Block<'rate_limit'>,
   inner: Limit,
@@ -17,11 +17,11 @@ export function readReserve(
   const wrong = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
     problems.error(reserve.place(key), message);
   const other = (['charge', 'consistency', 'max_delay'] as const).find((key) => !isUsual[key].includes(values[key]));
-  if (other) return problems.error(place(other), `${other} and reserve exclude one another: leave one of them out`);
+  if (other) return problems.error(place(other), `${other} and reserve are mutually exclusive: remove one of them`);
   if (values.on_store_failure === 'local')
     return problems.error(
       place('on_store_failure'),
-      'on_store_failure: local means nothing with reserve: another process may get the commit; take error, allow or deny',
+      'on_store_failure: local cannot be used with reserve: another process may get the commit; use error, allow or deny',
     );
   if (!hasId)
     return problems.error(
@@ -47,7 +47,7 @@ export function readReserve(
   } satisfies ReservationLimit;
 }
 
-/** What these keys say without changing anything. */
+/** The values of these keys that have no effect. */
 const isUsual: Readonly<Record<'charge' | 'consistency' | 'max_delay', readonly (string | undefined)[]>> = {
   charge: [undefined, 'accepted'],
   consistency: [undefined, 'strict'],

@@ -7,14 +7,14 @@ import type { Block } from './read.ts';
 
 type LimitValues = Block<'rate_limit'>['values'];
 
-/** What a window must last, so that hits can be moved within it. */
+/** The shortest window within which hits can be moved. */
 const MIN_WINDOW_MS = unitMs.SECOND;
 
-/** A file that is read where no site is set is read as that of the only one. */
+/** Without SITE, a file is read as if this were the only site. */
 const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
 
 /**
- * This site's share of the limit, where the rule says that sites share it.
+ * This site's share of the limit, if the rule divides it among sites.
  *
  * @param split  undefined: this is the only site
  */
@@ -33,7 +33,7 @@ export function readSites(
   if (other)
     return problems.error(
       place(other as keyof LimitValues),
-      `${other} and sites exclude one another: leave one of them out`,
+      `${other} and sites are mutually exclusive: remove one of them`,
     );
   const limit = shareOf(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);
@@ -41,10 +41,10 @@ export function readSites(
   return wrong === undefined ? limit : problems.error(place('sites'), wrong);
 }
 
-/** The most that sites may exceed a limit by, in percent. */
+/** The highest `max_error`, in percent. */
 const MAX_ERROR_PERCENT = 50;
 
-/** In percent; 0: the limit is never exceeded. Undefined where something is wrong. */
+/** In percent; 0: the limit is never exceeded. Undefined: invalid. */
 function readMaxError({ values, place }: Block<'sites'>, problems: Problems): number | undefined {
   const { mode: written = siteModes[0], max_error: error } = values;
   const mode = siteModes.find((one) => one === written);
@@ -63,9 +63,9 @@ function readMaxError({ values, place }: Block<'sites'>, problems: Problems): nu
 }
 
 const UNSHARED =
-  'sites goes with fixed_window and alignment: epoch, or with token_bucket and refill: continuous, whose hits can be moved between sites';
+  'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites';
 
-/** Keys whose meaning would let a site exceed its share, or answer without it. */
+/** Keys that could let a site exceed its share, or answer without it. */
 const isUsual = {
   soft: ({ soft = 0 }: LimitValues) => soft === 0,
   charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
@@ -78,7 +78,7 @@ const isUsual = {
   on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
 } as const;
 
-/** Undefined: its hits cannot be moved. */
+/** Undefined: the limit's hits cannot be moved. */
 function shareOf(
   whole: Limit,
   { sites, site, group, lost }: SiteSplit,

@@ -5,7 +5,7 @@ import { type Rows, secret, setting } from './row.ts';
 export const adminRows = {
   ADMIN_TOKEN: secret(
     text,
-    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate; unset: changes and profiles are disabled, and values are shown to this machine only",
+    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate; unset: changes and profiles are disabled, and only local requests get values",
   ),
   ADMIN_HOSTS: setting(
     commaSeparated,

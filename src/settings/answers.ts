@@ -33,17 +33,20 @@ export const answerRows = {
   LIMIT_HEADER_STYLE: setting(
     choice('ratelimit', 'x-ratelimit'),
     'ratelimit',
-    'names of these headers unless the settings below name them: RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset; or X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, with X-RateLimit-Retry-After if the request is refused',
+    'names of these headers, unless the settings below override them: RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset; or X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, with X-RateLimit-Retry-After if the request is refused',
   ),
-  LIMIT_LIMIT_HEADER: optional(headerName, 'header for the limit; unset: that of LIMIT_HEADER_STYLE'),
-  LIMIT_REMAINING_HEADER: optional(headerName, 'header for the remaining hits; unset: that of LIMIT_HEADER_STYLE'),
+  LIMIT_LIMIT_HEADER: optional(headerName, 'header for the limit; unset: the name from LIMIT_HEADER_STYLE'),
+  LIMIT_REMAINING_HEADER: optional(
+    headerName,
+    'header for the remaining hits; unset: the name from LIMIT_HEADER_STYLE',
+  ),
   LIMIT_RESET_HEADER: optional(
     headerName,
-    'header for the seconds until the limit is unspent; unset: that of LIMIT_HEADER_STYLE',
+    'header for the seconds until the full limit is available again; unset: the name from LIMIT_HEADER_STYLE',
   ),
   LIMIT_RETRY_AFTER_HEADERS: optional(
     headerNames,
-    'headers for the seconds until a refused request could pass, such as Retry-After,X-RateLimit-Retry-After; empty: none; unset: that of LIMIT_HEADER_STYLE',
+    'headers for the seconds until a refused request could pass, such as Retry-After,X-RateLimit-Retry-After; empty: none; unset: the names from LIMIT_HEADER_STYLE',
   ),
   LIMIT_IETF_HEADERS: setting(
     flag,
@@ -53,22 +56,22 @@ export const answerRows = {
   LIMIT_SOFT_HEADER: setting(
     headerNameOrNone,
     'X-RateLimit-Soft-Exceeded',
-    'header with the rules on whose soft part a request passed, independent of the settings above; empty: none',
+    'header with the rules that admitted a request in their soft part, independent of the settings above; empty: none',
   ),
   RESPONSE_DYNAMIC_METADATA: setting(
     flag,
     'false',
-    'send the domain, the descriptors and the metadata of the rules that let the request pass to the proxy as dynamic metadata',
+    'send the proxy dynamic metadata: the domain, the descriptors and the metadata of the rules that admitted the request',
   ),
   RESPONSE_RULE_METADATA: setting(
     flag,
     'false',
-    'send the rule, the limit and the remaining hits behind each answer to the proxy as dynamic metadata, for its access log',
+    'send the proxy dynamic metadata for its access log: the rule, the limit and the remaining hits behind each answer',
   ),
   RESPONSE_PASSED_DESCRIPTORS: setting(
     flag,
     'false',
-    'send the descriptors whose quotas (quota_mode) have room to the proxy as dynamic metadata, passedDescriptors, so that it can choose among candidates',
+    'send the proxy dynamic metadata, passedDescriptors: the descriptors whose quotas (quota_mode) have room, so that it can choose among candidates',
   ),
 } as const satisfies Rows;
 

@@ -77,7 +77,7 @@ export const counterRows = {
   ),
   SPEND: optional(
     choice(...spends),
-    'what a request that a limit refuses spends, unless its rules specify it; unset: each',
+    'what a request spends if one of its limits refuses it, unless its rules specify it; unset: each',
   ),
   STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: setting(
     flag,

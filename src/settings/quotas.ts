@@ -1,7 +1,7 @@
 import { choice, commaSeparated, durationMs, flag, integer, Mismatch, type Parse } from './kinds.ts';
 import { optional, type Rows, setting } from './row.ts';
 
-/** Three reports of Envoy. */
+/** Three report intervals of Envoy. */
 const MIN_TTL_MS = 15_000;
 const MAX_TTL_MS = 3_600_000;
 
@@ -17,27 +17,27 @@ export const quotaRows = {
   RLQS: setting(
     flag,
     'false',
-    "serve Envoy's rate limit quota service on the gRPC port: proxies decide by themselves with shares of the limits (experimental, as Envoy's filter is)",
+    "serve Envoy's rate limit quota service on the gRPC port: proxies enforce their shares of the limits themselves (experimental, like Envoy's filter)",
   ),
   RLQS_DOMAINS: setting(
     commaSeparated,
     '',
-    'domains whose rules are given to proxies as quotas, separated by commas; empty: all',
+    'comma-separated domains whose rules are assigned to proxies as quotas; empty: all',
   ),
   RLQS_TTL: setting(
     ttlMs,
     '60s',
-    'how long a share is valid unless it is renewed, 15s to 1h: the share of a proxy that dies is given to others after this time',
+    'how long a share is valid without renewal, 15s to 1h; after this time the share of a dead proxy goes to the others',
   ),
   RLQS_UNKNOWN: setting(
     choice('allow', 'deny'),
     'allow',
-    'what proxies do with requests of buckets that no rule can be applied to',
+    'what proxies do with requests of buckets without an applicable rule',
   ),
   RLQS_MAX_BUCKETS: setting(
     integer(1, 10_000, 'a count'),
     '10000',
-    'maximum number of buckets of one proxy; further ones are handled as RLQS_UNKNOWN says',
+    'maximum number of buckets of one proxy; RLQS_UNKNOWN applies to further ones',
   ),
   RLQS_MAX_BYTES: optional(
     integer(2 ** 16, 2 ** 40, 'bytes'),

@@ -6,13 +6,13 @@ export const recordRows = {
   RECORD_TO: setting(
     text,
     '',
-    'directory that requests are recorded in with their answers, for `weir replay`: compressed files of JSON lines; empty: nothing is recorded',
+    'directory for recordings of requests and their answers, for `weir replay`: compressed files of JSON lines; empty: nothing is recorded',
   ),
   RECORD_FROM_START: setting(flag, 'true', 'start recording at start-up; false: when `weir record` is called'),
   RECORD_SAMPLE: setting(
     partOfAll,
     '1',
-    'part of all counters whose requests are recorded; every process samples the same ones',
+    'fraction of the counters whose requests are recorded; every process samples the same counters',
   ),
   RECORD_MAX_PER_SECOND: setting(
     integer(1, 2 ** 31 - 1, 'a count'),
@@ -26,6 +26,6 @@ export const recordRows = {
   ),
   RECORD_HASH_KEY: secret(
     textNotEmpty,
-    'values that no rule names, by itself or by a pattern, are recorded as hashes under this key; unset: as they are',
+    'key to hash recorded values that no rule names, literally or by a pattern; unset: all values are recorded unchanged',
   ),
 } as const satisfies Rows;

@@ -11,7 +11,7 @@ export const ruleRows = {
   RULES_PATH: setting(
     text,
     'config/rules.yaml',
-    'rule file, or directory of .yaml and .yml files at any depth; the default is a file of the package where the working directory has none; ignored if a runtime directory is set',
+    'rule file, or directory of .yaml and .yml files at any depth; if the default does not exist in the working directory, a file of the package is used; ignored if a runtime directory is set',
   ),
   RUNTIME_ROOT: optional(
     text,
@@ -26,7 +26,7 @@ export const ruleRows = {
   RUNTIME_WATCH_ROOT: setting(
     flag,
     'true',
-    'read files beside RUNTIME_APPDIRECTORY as well whose name begins with that and a dot: config.yaml',
+    'also read files beside RUNTIME_APPDIRECTORY whose names begin with its name and a dot, such as config.yaml',
   ),
   MERGE_DOMAIN_CONFIG: setting(flag, 'false', 'merge files with the same domain instead of refusing them'),
   RULES_OVERLAY: setting(

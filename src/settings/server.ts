@@ -42,7 +42,7 @@ export const serverRows = {
     '24h',
     'maximum age of a connection, ±10 %; its client is then sent GOAWAY',
   ),
-  GRPC_MAX_CONNECTION_AGE_GRACE: setting(durationMs, '1h', 'how long calls may run after that'),
+  GRPC_MAX_CONNECTION_AGE_GRACE: setting(durationMs, '1h', 'how long calls may run after GOAWAY'),
   GRPC_KEEPALIVE_TIME: setting(durationMs, '2h', 'a connection is pinged after this idle time'),
   GRPC_KEEPALIVE_TIMEOUT: setting(
     someDurationMs,
@@ -63,7 +63,7 @@ export const serverRows = {
     '',
     'file with the certificate of the debug server, reloaded when it changes; empty: plain HTTP',
   ),
-  DEBUG_TLS_KEY: setting(text, '', 'file with its key'),
+  DEBUG_TLS_KEY: setting(text, '', 'file with the key of the certificate'),
   WORKERS: setting(
     workers,
     '1',
@@ -103,7 +103,7 @@ export const serverRows = {
     '0',
     'how long calls are still answered after SIGTERM while health is NOT_SERVING, so that load balancers can react',
   ),
-  DRAIN_TIMEOUT: setting(durationMs, '10s', 'how long calls in flight may run after that'),
+  DRAIN_TIMEOUT: setting(durationMs, '10s', 'how long calls in flight may run after DRAIN_DELAY'),
   HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: setting(flag, 'false', 'health is not serving while no domain is loaded'),
 } as const satisfies Rows;
 

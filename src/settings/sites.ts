@@ -1,14 +1,14 @@
 import { Mismatch, type Parse, port, text } from './kinds.ts';
 import { type Rows, setting } from './row.ts';
 
-/** Another site, and where its instances answer. */
+/** Another site, and the address of its instances. */
 export interface SitePeer {
   readonly site: string;
   /** `host:port` */
   readonly address: string;
 }
 
-/** A state has three numbers for each site. */
+/** Bounds a counter's state, which has three numbers for each site. */
 const MAX_SITES = 8;
 const SITE_NAME = /^[a-z0-9][a-z0-9.-]{0,62}$/;
 
@@ -50,15 +50,15 @@ export const siteRows = {
   SITE_LOST: setting(
     siteNames,
     '',
-    'sites of SITE_PEERS that are lost, and do not run: the others divide their parts of shared limits',
+    'sites of SITE_PEERS that are lost and no longer run: the others divide their parts of shared limits',
   ),
   SITE_HOST: setting(text, '0.0.0.0', 'address to listen on for other sites'),
   SITE_PORT: setting(port, '8091', 'port to listen on for other sites'),
   SITE_TLS_CERT: setting(
     text,
     '',
-    'certificate (PEM) of this site, for both directions; empty: exchanges are plain text',
+    'certificate (PEM) of this site as server and client; empty: sites exchange plain text',
   ),
   SITE_TLS_KEY: setting(text, '', 'its private key (PEM)'),
-  SITE_TLS_CACERT: setting(text, '', 'authority (PEM) that the certificates of all sites must chain to'),
+  SITE_TLS_CACERT: setting(text, '', 'CA (PEM) to which the certificates of all sites must chain'),
 } as const satisfies Rows;

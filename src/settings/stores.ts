@@ -9,7 +9,7 @@ import {
 import type { ClientTls } from '../backends/tls.ts';
 import type { Values } from './table.ts';
 
-/** The store of the counters, and how to connect to it. */
+/** The store of the counters, and its connection settings. */
 export type StoreSettings =
   | { readonly kind: 'memory' }
   | { readonly kind: 'redis'; readonly main: RedisSettings; readonly perSecond: RedisSettings | undefined }
@@ -27,7 +27,7 @@ export interface RedisSettings {
   readonly connectTimeoutMs: number;
 }
 
-/** Chooses the store. Conflicting settings are added to `problems`. */
+/** Selects the store. Conflicting settings are added to `problems`. */
 export function chooseStore(values: Values, problems: string[]): StoreSettings {
   const { BACKEND_TYPE: type, REDIS_URL, MEMCACHE_HOST_PORT: hosts, MEMCACHE_SRV: srv } = values;
   const kind = type ?? (REDIS_URL === undefined ? 'memory' : 'redis');
@@ -36,7 +36,7 @@ export function chooseStore(values: Values, problems: string[]): StoreSettings {
       problems.push('COUNTER_KEYS=reference requires Redis or memcached: counters in memory cannot be shared');
     if (values.WORKERS > 1)
       problems.push(
-        `WORKERS: ${values.WORKERS} is not possible with counters in memory, since each process would count by itself; set REDIS_URL, or BACKEND_TYPE=memcache and its servers`,
+        `WORKERS: ${values.WORKERS} is not possible with counters in memory, since each process would count separately; set REDIS_URL, or BACKEND_TYPE=memcache and its servers`,
       );
     return { kind };
   }
@@ -87,7 +87,7 @@ function chooseRedis(
   };
 }
 
-/** The Redis of the candidate's counters; undefined: that of the others. */
+/** The Redis of the candidate's counters; undefined: that of the other counters. */
 export function chooseCandidateRedis(
   values: Values,
   { kind }: StoreSettings,
@@ -105,7 +105,7 @@ export function chooseCandidateRedis(
   return { address, tls, sentinelCredentials: {}, connectTimeoutMs: values.REDIS_TIMEOUT };
 }
 
-/** Both Redis have the same CA and client certificate. */
+/** All Redis servers have the same CA and client certificate. */
 const clientTls = (values: Values, prefix: 'REDIS' | 'MEMCACHE'): ClientTls => ({
   caFile: values[`${prefix}_TLS_CACERT`],
   certFile: values[`${prefix}_TLS_CLIENT_CERT`],

@@ -6,7 +6,7 @@ import { Sessions } from '../../src/admin/sessions.ts';
 import { parseTokens } from '../../src/admin/tokens.ts';
 
 const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.1'): IncomingMessage =>
-  ({ headers: { host: 'localhost:6070', ...headers }, socket: { remoteAddress } }) as unknown as IncomingMessage; // all that is read
+  ({ headers: { host: 'localhost:6070', ...headers }, socket: { remoteAddress } }) as unknown as IncomingMessage; // the only properties that are read
 
 const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOptions> = {}): string | number => {
   try {
@@ -37,7 +37,7 @@ test.each<[string, IncomingMessage, Need, string | number]>([
     'open',
     'anonymous, without values',
   ],
-  ['reads no values through a proxy that says so', request({ 'x-forwarded-for': '10.0.0.7' }), 'read', 403],
+  ['reads no values through a proxy', request({ 'x-forwarded-for': '10.0.0.7' }), 'read', 403],
   [
     'reads no values through a proxy that says so in the standard way',
     request({ forwarded: 'for=10.0.0.7' }),
@@ -58,8 +58,8 @@ test.each<[string, IncomingMessage, Need, string | number]>([
     'read',
     403,
   ],
-  ['reads values for a page of its own', request({ origin: 'http://localhost:6070' }), 'read', 'loopback'],
-])('where no token is set, a client %s', (_, from, need, expected) => {
+  ['reads values for its own pages', request({ origin: 'http://localhost:6070' }), 'read', 'loopback'],
+])('without tokens, a client %s', (_, from, need, expected) => {
   expect(admitted(from, need, { hosts: ['weir.local'] })).toBe(expected);
 });
 
@@ -68,13 +68,13 @@ test.each<[string, IncomingMessage, Need, string | number]>([
   ['of the role operate may read', request(bearer('s1'), '10.0.0.7'), 'read', 'anna'],
   ['of the role read may read', request(bearer('s2'), '10.0.0.7'), 'read', 'ben'],
   ['of the role read may not change', request(bearer('s2')), 'operate', 403],
-  ['that is wrong is refused even on open pages', request(bearer('s3')), 'open', 401],
+  ['that is invalid is refused even on open pages', request(bearer('s3')), 'open', 401],
   ['is no use to a page of another site', request({ ...bearer('s1'), origin: 'http://evil.example' }), 'operate', 403],
-])('where tokens are set, one %s', (_, from, need, expected) => {
+])('if tokens are set, a token %s', (_, from, need, expected) => {
   expect(admitted(from, need, { tokens })).toBe(expected);
 });
 
-test('if tokens are set, local requests need one too', () => {
+test('if tokens are set, local requests need one, too', () => {
   expect(admitted(request(), 'read', { tokens })).toBe(401);
   expect(admitted(request(), 'open', { tokens })).toBe('anonymous, without values');
 });

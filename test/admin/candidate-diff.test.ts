@@ -5,11 +5,11 @@ import { createFileChecker } from '../../src/rules/load.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
-/** A level of patterns, which are all compared with each other. */
+/** Rules with a level of patterns, all of which are compared with each other. */
 const patterns = (name: string, count: number): string =>
   `domain: demo\ndescriptors:\n${Array.from({ length: count }, (_, at) => `  - { key: path, value: "*${name}${at}*", rate_limit: { unit: minute, requests_per_unit: 1 } }\n`).join('')}`;
 
-/** The operation that compares, with what calls it. */
+/** Returns a function that calls the operation that compares. */
 async function comparing(live: string, candidateText: string): Promise<() => Promise<unknown>> {
   const check = createFileChecker({ mergeDomains: false });
   const candidate = new CandidateBook({
@@ -18,13 +18,13 @@ async function comparing(live: string, candidateText: string): Promise<() => Pro
   });
   await candidate.load({ text: candidateText, by: 'anna', reason: 'a test' });
   const rules = rulesFrom(live);
-  const options = { candidate, rules: () => rules, split: undefined } as unknown as CandidateOptions; // no other is read
+  const options = { candidate, rules: () => rules, split: undefined } as unknown as CandidateOptions; // the only properties that are read
   const found = candidateOperations(options).find(({ path }) => path === '/api/v1/candidate/diff');
   if (!found) throw new Error('there is no such operation');
   return async () => found.answer({ query: {} } as Parameters<typeof found.answer>[0]);
 }
 
-test('a comparison is made in many turns, in which requests are answered, and one at a time', async () => {
+test('one comparison runs at a time, in many turns, between which requests are answered', async () => {
   const compare = await comparing(patterns('a', 200), patterns('b', 200));
   let turns = 0;
   let isDone = false;
@@ -38,11 +38,11 @@ test('a comparison is made in many turns, in which requests are answered, and on
   });
   await expect(compare()).rejects.toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
   expect(await first).toMatchObject({ added: { length: 200 }, removed: { length: 200 } });
-  expect(turns).toBeGreaterThan(1_000); // 2 * 200 * 200 pairs, some tens in a turn
+  expect(turns).toBeGreaterThan(1_000); // 2 * 200 * 200 pairs, a few dozen per turn
   expect(await compare()).toMatchObject({ added: { length: 200 } });
 });
 
-test('more rules than are compared here are refused, and a later comparison is not', async () => {
+test('a comparison of too many rules is refused, and a later one is not', async () => {
   const compare = await comparing(patterns('a', 1), patterns('b', 1_000));
   await expect(compare()).rejects.toMatchObject({ status: 413, message: expect.stringContaining('use weir diff') });
   await expect(compare()).rejects.toMatchObject({ status: 413 });

@@ -20,7 +20,7 @@ function instanceOn(records: Records) {
   return { book, records: new CandidateRecords(records, book) };
 }
 
-test('instances follow the candidate that one of them is sent, and its end; a later one as well', async () => {
+test('all instances, later ones included, follow a candidate that one of them receives, and its end', async () => {
   const shared = memoryRecords();
   const [one, other] = [instanceOn(shared), instanceOn(shared)];
   await one.records.put(posted(5));
@@ -59,7 +59,7 @@ test('a candidate that cannot be recorded is refused, and nothing changes', asyn
   expect(book.facts.state).toBe('off');
 });
 
-test('a text whose id was not recorded is not tried, and is read once', async () => {
+test('a text without a recorded id is not tried, and is read only once', async () => {
   const shared = memoryRecords();
   const one = instanceOn(shared);
   await one.records.put(posted(5));
@@ -85,7 +85,7 @@ test('a text whose id was not recorded is not tried, and is read once', async ()
   expect(later.book.facts).toMatchObject({ state: 'on', hash: one.book.facts.hash });
 });
 
-test('a candidate is refused whose text another one replaces before its id is recorded', async () => {
+test('a candidate is refused if another one replaces its text before its id is recorded', async () => {
   const shared = memoryRecords();
   const other = instanceOn(shared);
   const one = instanceOn({

@@ -1,7 +1,7 @@
 import { shownProblems } from '../../src/admin/candidate-view.ts';
 import { firstProblems, type Problem } from '../../src/rules/problem.ts';
 
-test('problems that are not shown are all counted, with those of which only the number was kept', () => {
+test('all problems that are not shown are counted, including those of which only the number was kept', () => {
   const found = Array.from(
     { length: 40_000 },
     (_, at): Problem => ({

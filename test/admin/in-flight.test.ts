@@ -27,7 +27,7 @@ const request = (descriptor: readonly object[], isRelease = false) => ({
   descriptors: [{ entries: descriptor, ...(isRelease && { hits_addend: 1, is_negative_hits: true }) }],
 });
 
-/** The status of /json. */
+/** Sends a request to /json. @returns the HTTP status */
 const ask = (descriptor: readonly object[], isRelease = false): Promise<number> =>
   service.ask(request(descriptor, isRelease));
 
@@ -36,7 +36,7 @@ const call: Administered['call'] = (...asked) => service.call(...asked);
 const counters = (descriptor: string) =>
   call('GET', `/api/v1/counters?domain=demo&descriptor=${encodeURIComponent(descriptor)}`);
 
-test('the id is no part of the counter, wherever it stands in the descriptor', async () => {
+test('the id is not part of the counter, at any position in the descriptor', async () => {
   expect([await ask(entries('a', '1')), await ask(entries('a', '2')), await ask(entries('a', '3'))]).toEqual([
     200, 200, 429,
   ]);
@@ -59,7 +59,7 @@ test('the listing of counters names the rule of a counter whose key has no id', 
   );
 });
 
-test('explain says what the next request of an id would be answered, and holds nothing', async () => {
+test('explain predicts the answer to the next request of an id, and holds no slot', async () => {
   await ask(entries('explained', '1'));
   await ask(entries('explained', '2'));
   const explained = async (id: string) =>
@@ -74,7 +74,7 @@ test('explain says what the next request of an id would be answered, and holds n
   expect((await counters('tenant=explained,kind=k')).body.counters[0]).toMatchObject({ used: 2 });
 });
 
-test('a reset frees all slots, and a grant those of the id', async () => {
+test('a reset frees all slots, and a grant frees those of the id', async () => {
   for (const id of ['1', '2']) await ask(entries('changed', id));
   const change = { domain: 'demo', reason: 'stuck' };
   await call('POST', '/api/v1/counters/grant', { ...change, descriptor: entries('changed', '1'), hits: 1 });
@@ -84,7 +84,7 @@ test('a reset frees all slots, and a grant those of the id', async () => {
   expect([await ask(entries('changed', '4')), await ask(entries('changed', '5'))]).toEqual([200, 200]);
 });
 
-test('an override of a descriptor without the id holds for all ids', async () => {
+test('an override of a descriptor without the id applies to all ids', async () => {
   const descriptor = [pair('tenant', 'blocked'), pair('kind', 'k')];
   const until = new Date(Date.now() + 3_600_000).toISOString();
   const body = { domain: 'demo', descriptor, effect: 'block', until, reason: 'abuse' };
@@ -96,12 +96,12 @@ test('an override of a descriptor without the id holds for all ids', async () =>
   ]);
 });
 
-test('an empty id counts like none', async () => {
+test('an empty id is equivalent to no id', async () => {
   for (let times = 0; times < 2; times++) expect(await ask(entries('empty', ''))).toBe(200);
   expect(await ask(entries('empty', ''))).toBe(429);
 });
 
-test('metrics have the slots that are held by rule', async () => {
+test('metrics have the number of held slots by rule', async () => {
   const own = [pair('anyone', 'x')];
   expect([await ask(own), await ask(own), await ask(own, true)]).toEqual([200, 200, 200]);
   const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/metrics`)).text();

@@ -46,7 +46,7 @@ const ask = async (key: string, value: string): Promise<number> => {
   return (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body })).status;
 };
 
-test('overrides are shown with the rules and in metrics, their values to clients with a token only', async () => {
+test('overrides are shown with the rules and in metrics, with values only for clients with a token', async () => {
   await set('demo', 'user', 'alice', { effect: 'limit', requestsPerUnit: 5, unit: 'HOUR' });
   await set('demo', 'user', 'bob', { effect: 'block' });
   await set('nowhere', 'user', 'bob', { effect: 'block' });
@@ -68,7 +68,7 @@ test('overrides are shown with the rules and in metrics, their values to clients
   expect(metrics).toContain('weir_overrides{domain="(other)",effect="block"} 1\n');
 });
 
-test('an override of the name that a counter is listed by holds for all values that share the counter', async () => {
+test("an override of a counter's listed name applies to all values that share the counter", async () => {
   expect(await ask('file', 'public/a')).toBe(200);
   const { counters } = JSON.parse(await page('/api/v1/counters?rule=demo.file_public/*', token));
   expect(counters).toMatchObject([{ entries: [{ key: 'file', value: 'public/*' }] }]);

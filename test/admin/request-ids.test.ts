@@ -65,14 +65,14 @@ test('counters, top keys and statistics have no ids', async () => {
   expect(stats).not.toMatch(/t1|s1/);
 });
 
-test('a refusal that has the id of a slot and one to trace it by is found by the latter', async () => {
+test('a refusal with both a slot id and a trace id is found by its trace id', async () => {
   await ask('tenant=other,slot=a,request_id=first');
   expect(await ask('tenant=other,slot=b,request_id=second')).toBe(429);
   expect((await call('GET', '/api/v1/refusals?request=second')).body.refusals).toHaveLength(1);
   expect((await call('GET', '/api/v1/refusals?request=b')).body.refusals).toEqual([]);
 });
 
-test('an override of a descriptor without ids holds for all requests', async () => {
+test('an override of a descriptor without ids applies to all requests', async () => {
   const until = new Date(Date.now() + 3_600_000).toISOString();
   const body = { domain: 'demo', descriptor: entriesOf('user=blocked'), effect: 'block', until, reason: 'abuse' };
   expect(await call('PUT', '/api/v1/overrides', body)).toMatchObject({ status: 200 });

@@ -47,7 +47,7 @@ const request = (descriptor: readonly object[], hits: number) => ({
   descriptors: [{ entries: descriptor, hits_addend: hits }],
 });
 
-/** The status of /json. */
+/** Sends a request to /json. @returns the HTTP status */
 const send = (descriptor: readonly object[], hits: number): Promise<number> => service.ask(request(descriptor, hits));
 const reserve = (tenant: string, id: string, hits: number, key = 'tenant') =>
   send(entries(key, tenant, id, false), hits);
@@ -59,18 +59,18 @@ const countersOf = async (descriptor: string) =>
 const explain = async (descriptor: readonly object[], hits: number) =>
   (await call('POST', '/api/v1/explain', request(descriptor, hits))).body;
 
-test('a request reserves what it may use, and is charged what it has used', async () => {
+test('a request reserves the hits that it may use, and is charged those that it used', async () => {
   expect([await reserve('a', '1', 600), await reserve('a', '2', 600)]).toEqual([200, 429]);
   expect(await countersOf('tenant=a')).toMatchObject([
     { algorithm: 'fixed_window', limit: '1000 per year, reserved', used: 600, remaining: 400, onHold: 600, open: 1 },
   ]);
   expect(await commit('a', '1', 100)).toBe(200);
-  expect(await commit('a', '1', 100)).toBe(200); // once more
+  expect(await commit('a', '1', 100)).toBe(200); // repeated
   expect(await countersOf('tenant=a,request_id=9')).toMatchObject([{ used: 100, remaining: 900, onHold: 0, open: 0 }]);
   expect([await reserve('a', '2', 600), await reserve('b', '2', 600)]).toEqual([200, 200]);
 });
 
-test('a commit of no hits frees the reservation, and one of an unknown request is charged', async () => {
+test('a commit of 0 hits frees the reservation, and a commit of an unknown request is charged', async () => {
   await reserve('zero', '1', 900);
   await commit('zero', '1', 0);
   expect(await countersOf('tenant=zero')).toMatchObject([{ used: 0, onHold: 0 }]);
@@ -78,7 +78,7 @@ test('a commit of no hits frees the reservation, and one of an unknown request i
   expect(await countersOf('tenant=zero')).toMatchObject([{ used: 250 }]);
 });
 
-test('explain names what is on hold and what a commit would do, and does neither', async () => {
+test('explain shows the hits on hold and the effect of a commit, and changes nothing', async () => {
   await reserve('explained', '1', 600);
   const limitOf = async (commits: boolean, id: string, hits: number) =>
     (await explain(entries('tenant', 'explained', id, commits), hits)).descriptors[0].limits[0];
@@ -100,7 +100,7 @@ test('explain names what is on hold and what a commit would do, and does neither
   expect(await countersOf('tenant=explained')).toMatchObject([{ used: 600, onHold: 600 }]);
 });
 
-test('weir get writes how much of what is used is on hold', async () => {
+test('weir get prints how many of the used hits are on hold', async () => {
   await reserve('shown', '1', 600);
   await commit('shown', '2', 100);
   const { body } = await call('GET', '/api/v1/counters?domain=llm&descriptor=tenant%3Dshown');
@@ -110,10 +110,10 @@ test('weir get writes how much of what is used is on hold', async () => {
   );
 });
 
-test('an estimate of p95 reserves what 95 % of the requests before have used at most, but no more than half of the limit', async () => {
+test('an estimate of p95 reserves the 95th percentile of previous usage, but at most half of the limit', async () => {
   const reserved = async (tenant: string) =>
     (await explain(entries('learned', tenant, 'next', false), 10)).descriptors[0].limits[0].reservation.reserved;
-  expect(await reserved('one')).toBe(10); // nothing is known
+  expect(await reserved('one')).toBe(10); // no history yet
   for (let at = 1; at <= 20; at++) await commit('one', String(at), at, 'learned');
   expect(await reserved('one')).toBe(19);
   expect(await reserved('other')).toBe(10);
@@ -124,14 +124,14 @@ test('an estimate of p95 reserves what 95 % of the requests before have used at 
   expect(await reserved('large')).toBe(5_000);
 });
 
-test('beside other limits of a node only those that reserve are charged by a commit, and a fixed estimate is a minimum', async () => {
+test('a commit charges only the limits of a node that reserve, and a fixed estimate is a minimum', async () => {
   expect(await reserve('x', '1', 1, 'named')).toBe(200);
   expect(await countersOf('named=x')).toMatchObject([{ used: 30, onHold: 30 }, { used: 1 }]);
   await commit('x', '1', 45, 'named');
   expect(await countersOf('named=x')).toMatchObject([{ used: 30, onHold: 0 }, { used: 1 }]); // clipped
 });
 
-test('a block of a tenant refuses its requests, and what they have used is charged all the same', async () => {
+test("a block refuses a tenant's requests, but hits that they have used are still charged", async () => {
   expect(await reserve('blocked', '1', 100)).toBe(200);
   const until = new Date(Date.now() + 3_600_000).toISOString();
   const block = { domain: 'llm', descriptor: [pair('tenant', 'blocked')], effect: 'block', until, reason: 'abuse' };
@@ -143,7 +143,7 @@ test('a block of a tenant refuses its requests, and what they have used is charg
   expect(await countersOf('tenant=blocked')).toMatchObject([{ used: 70 }]);
 });
 
-test('metrics have what was reserved, committed, overrun, late and unknown, and requests are counted once', async () => {
+test('metrics count reserved, committed, overrun, late and unknown hits, and each request once', async () => {
   await reserve('m', '1', 1, 'named');
   await commit('m', '1', 50, 'named');
   await commit('m', '1', 50, 'named');
@@ -162,7 +162,7 @@ test('metrics have what was reserved, committed, overrun, late and unknown, and 
     expect(page).toContain(`${name}${labels} ${value}\n`);
 });
 
-test('the rules are listed as they are written, and a commit is no rule of its own', async () => {
+test('rules are listed as written, without separate rules for commits', async () => {
   const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/rlconfig`)).text();
   expect(page).toContain('reserve: { ttl: 3600000ms, on_overrun: debt, estimate: p95 }');
   expect(page).not.toContain('used');

@@ -31,9 +31,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const instance = (at: number): Weir => instances[at] as Weir; // as many as were started
+const instance = (at: number): Weir => instances[at] as Weir; // all were started
 
-/** A connection of its own each time, so that workers take turns. */
+/** Sends each hit on a new connection, so that workers take turns. */
 const hit = async (weir: Weir, key: string, value: string): Promise<number> => {
   const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key, value }] }] });
   const response = await fetch(`http://127.0.0.1:${weir.httpPort}/json`, {
@@ -54,7 +54,7 @@ const call = async (weir: Weir, path: string, body?: object) => {
   return { status: response.status, body: (await response.json()) as any };
 };
 
-test('a reset reaches the remembered refusals of every worker of every instance', async () => {
+test('a reset reaches the cached refusals of every worker of every instance', async () => {
   for (let round = 0; round < 12; round++) for (const weir of instances) await hit(weir, 'user', 'alice');
   const descriptor = [{ key: 'user', value: 'alice' }];
   expect(await call(instance(1), 'counters/reset', { domain: 'demo', descriptor, reason: 'test' })).toMatchObject({
@@ -70,7 +70,7 @@ test('a reset reaches the remembered refusals of every worker of every instance'
   expect(await call(instance(0), 'audit')).toMatchObject({ body: { changes: [{ change: 'reset', who: 'admin' }] } });
 });
 
-test('explain shows what the store says, and what each worker would say by its own memory', async () => {
+test('explain shows the answer of the store, and that of each worker from its own memory', async () => {
   for (let hits = 0; hits < 12; hits++) await hit(instance(0), 'user', 'bob');
   const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'bob' }] }] };
   const { body } = await call(instance(0), 'explain', request);
@@ -85,7 +85,7 @@ test('explain shows what the store says, and what each worker would say by its o
   ]);
 });
 
-test('a reset while hits are leased lets the whole limit pass again, and never more', async () => {
+test('a reset while hits are leased makes the whole limit available again, and never more', async () => {
   const pass = async (): Promise<number> => {
     let passed = 0;
     for (let round = 0; round < 2 * LIMIT; round++)
@@ -109,7 +109,7 @@ test('an override is followed by every worker of every instance, and survives a 
   expect(set.status).toBe(200);
   expect(await hit(instance(1), 'user', 'dan')).toBe(429);
   const refused = async (weir: Weir): Promise<void> => {
-    const endMs = Date.now() + 10_000; // a second, and what a busy machine adds
+    const endMs = Date.now() + 10_000; // one second, and a margin for a busy machine
     for (let inARow = 0; inARow < 4; ) {
       inARow =
         (await hit(weir, 'user', 'dan')) === 429 &&
@@ -133,7 +133,7 @@ test('an override is followed by every worker of every instance, and survives a 
 
 const requestOf = (user: string) => ({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: user }] }] });
 
-test('counters are listed from Redis, and those of both instances in their tops', async () => {
+test('counters are listed from Redis, and top keys from both instances', async () => {
   await hit(instance(0), 'user', 'carol');
   const { body } = await call(instance(1), 'counters?rule=demo.user');
   expect(body.counters).toEqual(
@@ -141,5 +141,5 @@ test('counters are listed from Redis, and those of both instances in their tops'
   );
   for (let hits = 0; hits < 4; hits++) await hit(instance(0), 'nothing', `v${hits}`);
   const unmatched = await call(instance(0), 'unmatched');
-  expect(unmatched.body).toMatchObject({ total: 4 }); // whichever worker took them
+  expect(unmatched.body).toMatchObject({ total: 4 }); // of all workers
 });

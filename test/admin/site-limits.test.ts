@@ -13,7 +13,7 @@ descriptors:
 `;
 const problems = new Problems();
 const tree = compile(readText('rules.yaml', RULES, problems), false, problems, { sites: 2, site: 0, group: 'names' });
-const keyOf = (value: string) => `site_share|fixed_window|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // as the rules make it
+const keyOf = (value: string) => `site_share|fixed_window|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // like a key that the rules make
 
 const counterOf = (value: string, more: Partial<SharedCounter> = {}): SharedCounter => ({
   ...{ key: keyOf(value), epochMs: 60_000, leftMs: 5_000, room: 10, used: 40 },
@@ -22,7 +22,7 @@ const counterOf = (value: string, more: Partial<SharedCounter> = {}): SharedCoun
 });
 const place = (more: Partial<SharedPlace> = {}): SharedPlace => ({ taken: 5, given: 0, ...more });
 
-/** What processes report, as the list of two sites. */
+/** The list for two sites, made of reports of their processes. */
 async function listed(reports: readonly SharedReport[], { count = 10, hashKeys = false } = {}) {
   const replies = reports.map((report) => ({ process: 'a worker', reply: { kind: 'sites', report } as const }));
   return listShares(
@@ -44,12 +44,12 @@ test('reports of several processes are merged: the newest answer of each site, a
     { counters: [counterOf('a', { epochMs: 0, sites: [place(), place({ used: 50, usedMsAgo: 0 })] })], more: 0 },
     { counters: [counterOf('b')], more: 0 },
   ]);
-  expect(more).toBe(2); // at least: processes may have left out the same counters
+  expect(more).toBe(2); // a lower bound: processes may have left out the same counters
   expect(limits.map(({ entries }) => entries[0]?.value)).toEqual(['a', 'b']);
   expect(limits[0]?.sites[1]).toMatchObject({ used: 22, usedMsAgo: 100 });
 });
 
-test('the error is known where all sites have said what they have used', async () => {
+test('the error is known if all sites have reported their usage', async () => {
   const over = [
     { ...place(), used: 60, usedMsAgo: 0 },
     { ...place(), used: 50, usedMsAgo: 9 },
@@ -61,7 +61,7 @@ test('the error is known where all sites have said what they have used', async (
   expect(limits[1]?.errorRatio).toBeUndefined();
 });
 
-test('values are hashed, and counters beyond the number or of other rules are left out', async () => {
+test('values are hashed, and counters of other rules or beyond the maximum are left out', async () => {
   const { limits, more } = await listed([{ counters: [counterOf('a'), counterOf('b'), counterOf('c')], more: 0 }], {
     count: 2,
     hashKeys: true,

@@ -7,7 +7,7 @@ import { encodedName, isSameName, keptName, type TopName, topNameOf } from '../.
 const text = fc.string({ unit: 'binary', maxLength: 4 });
 const anyEntries = fc.array(fc.record({ key: text, value: text }), { minLength: 1, maxLength: 3 });
 
-test('two descriptors have the same name if, and only if, they are equal', () => {
+test('two descriptors have the same name if and only if they are equal', () => {
   fc.assert(
     fc.property(anyEntries, anyEntries, (one, other) => {
       const areEqual = JSON.stringify(one) === JSON.stringify(other);
@@ -25,7 +25,7 @@ test('descriptors of different rules have different names', () => {
   expect(isSameName({ ...name, rule: 'shop.user' }, { ...name, rule: 'shop.other' })).toBe(false);
 });
 
-test('a name can be read back, and what is missing of a long one is reported', () => {
+test('a name can be read back, and the length of the missing part of a long one is reported', () => {
   fc.assert(
     fc.property(anyEntries, (entries) => {
       expect(describeKey(encodedName(topNameOf(entries)))).toEqual({ entries });
@@ -42,12 +42,12 @@ test('a name can be read back, and what is missing of a long one is reported', (
   expect(isSameName(name, topNameOf(structuredClone(long)))).toBe(true);
 });
 
-/** Few hashes, so that names share chains. */
+/** Few different hashes, so that names share chains. */
 const collidingName = fc
   .record({ key: fc.integer({ min: 0, max: 30 }), hash: fc.integer({ min: -2, max: 1 }) })
   .map(({ key, hash }): TopName => ({ rule: '', entries: [{ key: `${key}`, value: '' }], hash, isText: false }));
 
-test('an index finds each name under its number, also where many have the same hash', () => {
+test('an index finds each name under its number, even if many have the same hash', () => {
   const step = fc.record({ name: collidingName, at: fc.nat() });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 100 }), (steps) => {

@@ -7,7 +7,7 @@ import type { RuleTree } from '../../src/rules/tree.ts';
 import { numbers } from '../helpers/numbers.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
-/** Configurations that users could not make work, as they reported them: what the rules had, and what the proxy sent. */
+/** Configurations that did not work for users, as reported: the rules, and the descriptors that the proxy sent. */
 const reported: readonly (readonly [
   report: string,
   rules: string,
@@ -52,7 +52,7 @@ const reported: readonly (readonly [
   ],
 ];
 
-/** The answer of the rules to a request that none of them is for. */
+/** The answer to a request that matches no rule. */
 function answerOf(rules: RuleTree, domain: string, entries: readonly Entry[]): Answer {
   const verdict = match(rules, domain, { entries, requestLimit: undefined });
   if (verdict.kind !== 'no_rule' && verdict.kind !== 'no_domain')
@@ -60,7 +60,7 @@ function answerOf(rules: RuleTree, domain: string, entries: readonly Entry[]): A
   return { overallCode: 'OK', verdicts: [verdict], shadowed: false, delayMs: 0 };
 }
 
-test.each(reported)('%s: it is listed with the reason and the nearest rule', async (_, yaml, domain, sent, found) => {
+test.each(reported)('the reason and the nearest rule are listed: %s', async (_, yaml, domain, sent, found) => {
   const rules = rulesFrom(yaml);
   const unmatched = new Unmatched();
   const entries = sent.map((text) => ({ key: text.split('=')[0] ?? '', value: text.slice(text.indexOf('=') + 1) }));
@@ -80,7 +80,7 @@ const shop = rulesFrom(
   'domain: shop\ndescriptors: [{key: user, value: bob, rate_limit: {unit: minute, requests_per_unit: 1}}]',
 );
 
-test('behind 20,000 unmatched descriptors in ten seconds the list is a sample with bounds, and each is counted', async () => {
+test('after 20,000 unmatched descriptors in ten seconds, the list is a sample with bounds, but each one is counted', async () => {
   const unmatched = new Unmatched(new Sample(numbers(1)));
   const entries = [{ key: 'user', value: 'alice' }];
   const answer = answerOf(shop, 'shop', entries);
@@ -105,7 +105,7 @@ test('behind 20,000 unmatched descriptors in ten seconds the list is a sample wi
   expect(counts).toEqual([{ domain: 'shop', reason: 'value_differs', count: 420_000 }]);
 });
 
-test('unmatched descriptors are counted by domain and reason in any order, unknown domains and those beyond 100 together', () => {
+test('unmatched descriptors are counted by domain and reason, with unknown domains and those beyond 100 counted together', () => {
   const unmatched = new Unmatched();
   const rules = { ...shop, domains: new Map(shop.domains) };
   const root = shop.domains.get('shop');
@@ -141,7 +141,7 @@ test('a descriptor whose limits another rule of the request replaces is not unma
   expect(unmatched.report()).toMatchObject({ list: { total: 0 }, counts: [] });
 });
 
-test('unmatched descriptors keep domain and entries apart, whatever their texts, and long ones are cut', async () => {
+test('domains and entries of unmatched descriptors are kept apart for any texts, and long ones are cut', async () => {
   const unmatched = new Unmatched();
   const long = 'x'.repeat(3_000);
   for (const [domain, key] of [

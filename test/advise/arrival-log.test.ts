@@ -15,7 +15,7 @@ descriptors:
 `);
 const [rule] = rules.rules;
 
-/** What the limit of the rule says of a hit. */
+/** The verdict of the rule's limit on a hit. */
 function limited(before: number): Verdict {
   const verdict = verdictOf(['user'], { before });
   if (verdict.kind !== 'limited' || !rule) throw new Error('the rule limits');
@@ -31,7 +31,7 @@ function answer(log: ArrivalLog, user: string, before = 0): void {
   log.answered({ domain: 'demo', descriptors, hits_addend: 0 }, answerOf([limited(before)]));
 }
 
-test('nothing is logged before it is collected for the first time, and each arrival is taken once', () => {
+test('nothing is logged before the first collection, and each arrival is collected once', () => {
   const clock = fakeClock(START_MS);
   const log = new ArrivalLog(clock);
   answer(log, 'ann');
@@ -50,7 +50,7 @@ test('nothing is logged before it is collected for the first time, and each arri
   expect(log.take({ seed: 1, level: 0 }).arrivals).toEqual([]);
 });
 
-test('a process with too much to log leaves out half of the keys, and all processes leave out the same ones', () => {
+test('a process with too many arrivals drops half of the keys, and all processes drop the same ones', () => {
   const [busy, calm] = [new ArrivalLog(fakeClock(START_MS)), new ArrivalLog(fakeClock(START_MS))];
   for (const log of [busy, calm]) log.take({ seed: 9, level: 0 });
   for (let hit = 0; hit <= MAX_WAITING_ARRIVALS; hit++) answer(busy, `user-${hit % 1_000}`);
@@ -64,7 +64,7 @@ test('a process with too much to log leaves out half of the keys, and all proces
   expect(new Set(calm.take({ seed: 9, level }).arrivals.map(({ key }) => key))).toEqual(keys);
 });
 
-test('a key that two processes answer has the windows that it would have in one', async () => {
+test('a key that two processes answer has the same windows as in one process', async () => {
   const clock = fakeClock(START_MS);
   const logs = [new ArrivalLog(clock), new ArrivalLog(clock)] as const;
   const live = new LiveAdvice({

@@ -13,7 +13,7 @@ interface Hit {
   readonly hits: number;
 }
 
-/** Hits in order of time, of a key that comes in bursts. */
+/** Hits of a key with bursts, in order of time. */
 const arrivals = fc
   .array(fc.record({ gapMs: fc.oneof(fc.nat(30), fc.nat(3_000)), hits: fc.integer({ min: 1, max: 5 }) }), {
     minLength: 1,
@@ -44,11 +44,11 @@ function* intervals(all: readonly Hit[]): Iterable<{ readonly hits: number; read
   }
 }
 
-/** By the definition, over all intervals. */
+/** The burst by definition, over all intervals. */
 const burstBy = (all: readonly Hit[], rate: number): number =>
   Math.max(...Array.from(intervals(all), ({ hits, windows }) => hits - rate * windows));
 
-/** Hits that a limit refuses, on a counter of its own. */
+/** The number of hits that a limit refuses, on a new counter. */
 function refusedBy(limit: Limit, all: readonly Hit[]): number {
   let state: readonly number[] | undefined;
   let refused = 0;
@@ -70,7 +70,7 @@ test('the burst that a key needs is the largest excess of any interval over the 
   );
 });
 
-test('the burst between two followed rates is bounded from above', () => {
+test('the burst between two tracked rates has an upper bound', () => {
   fc.assert(
     fc.property(arrivals, fc.integer({ min: 1, max: 200 }), (all, rate) => {
       expect(keyOf(all).burstAt(rate)).toBeGreaterThanOrEqual(burstBy(all, rate) - 1e-6);
@@ -89,7 +89,7 @@ test('the arrival curve is above the hits of every interval, and never above all
   );
 });
 
-test('a token bucket of the burst that a key needs refuses nothing, and a smaller one does', () => {
+test('a token bucket with the burst that a key needs refuses nothing, but a smaller one does', () => {
   fc.assert(
     fc.property(arrivals, fc.constantFrom(...FOLLOWED_RATES.slice(0, 8)), (all, rate) => {
       const burst = keyOf(all).burstAt(rate);
@@ -99,7 +99,7 @@ test('a token bucket of the burst that a key needs refuses nothing, and a smalle
   );
 });
 
-test('a window of what a key needs refuses nothing, and a smaller one does', () => {
+test('a window with the limit that a key needs refuses nothing, but a smaller one does', () => {
   fc.assert(
     fc.property(arrivals, (all) => {
       const key = keyOf(all);
@@ -114,7 +114,7 @@ test('a window of what a key needs refuses nothing, and a smaller one does', () 
   );
 });
 
-test('clients behind a key are counted within a fifth, and one client is one', () => {
+test('the number of clients behind a key is exact for one client, and off by at most a fifth for more', () => {
   const key = new KeyArrivals();
   for (let hit = 0; hit < 10; hit++) key.addClient(4_711);
   expect(key.clients?.estimate).toBe(1);

@@ -23,7 +23,7 @@ function observedOf(one: RuleSketch): ObservedRule {
   return observed;
 }
 
-test('sums up exactly what few keys do', () => {
+test('the figures of a few keys are exact', () => {
   const one = sketch();
   for (const [key, atMs] of [
     ['a', 0],
@@ -46,7 +46,7 @@ test('sums up exactly what few keys do', () => {
   ]);
 });
 
-test('hundreds of thousands of keys are followed by a sample whose quantiles are those of all, and the heaviest keys are in it', () => {
+test('hundreds of thousands of keys are tracked by a sample that has the quantiles of all and includes the heaviest keys', () => {
   const random = numbers(7);
   const one = sketch();
   const KEYS = 400_000;
@@ -70,14 +70,14 @@ test('hundreds of thousands of keys are followed by a sample whose quantiles are
   expect(bot?.arrivals.hits).toBe(KEYS);
 });
 
-test('keys that find no room are counted, and the others go on', () => {
+test('keys without room are counted, and the others are still tracked', () => {
   const one = sketch(MAX_KEYS, 2);
   for (const key of ['a', 'b', 'c', 'a']) add(one, key, START_MS);
   const { keys, untracked, requests } = observedOf(one);
   expect({ keys, untracked, requests }).toEqual({ keys: 2, untracked: 1, requests: 4 });
 });
 
-test('arrivals of one key in four stand for four times as many', () => {
+test('arrivals of a one-in-four sample count four times', () => {
   const one = sketch();
   for (let key = 0; key < 4_000; key++)
     one.add({ ...{ key: `k${key}`, timeMs: START_MS, hits: 1, isRefused: false, client: undefined }, level: 2 });

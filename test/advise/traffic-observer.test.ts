@@ -27,7 +27,7 @@ const requestOf = (key: string, value: string, hits = 1): RecordedRequest => ({
 
 const memory = { maxCounters: 1_000, maxBytes: 2 ** 20 };
 
-test('each limit of a rule is summed up by its own window, and refusals in shadow mode count', () => {
+test('each limit of a rule is summarized by its own window, and refusals in shadow mode count', () => {
   const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, REPLAY_SEED);
   sketches.follow(rules);
   const observer = new TrafficObserver(sketches);
@@ -55,7 +55,7 @@ test('each limit of a rule is summed up by its own window, and refusals in shado
   expect(sketches.skipped()).toEqual(['demo.path: no request met it']);
 });
 
-test('a limit whose window changes begins anew, and others go on', () => {
+test('a limit whose window changes starts again, and the others continue', () => {
   const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, REPLAY_SEED);
   sketches.follow(rules);
   const arrival = { key: 'k', hits: 1, timeMs: AT_MS, refusedBy: undefined, client: undefined, level: 0 };

@@ -2,14 +2,14 @@ import { fixedWindow } from '../../src/algorithms/fixed-window.ts';
 import { type Decision, MAX_COUNT, NEVER_MS, type State, unitMs } from '../../src/algorithms/limit.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 
-/** Where a minute begins. */
+/** The start of a minute. */
 const START_MS = 28_333_333 * unitMs.MINUTE;
 
 type Row = readonly [
   atMs: number, // after START_MS
   hits: number,
   code: Decision['code'],
-  count: number, // what the counter stands at afterwards
+  count: number, // the count afterwards
   remaining: number,
   resetMs: number,
   retryAfterMs: number,
@@ -67,7 +67,7 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
       [0, -1, 'OK', 3, 2, 60_000, 0],
       [0, 2, 'OK', 5, 0, 60_000, 0],
       [0, 4, 'OVER_LIMIT', 9, 0, 60_000, 60_000],
-      [0, -2, 'OK', 7, 0, 60_000, 0], // accepted though still above the limit
+      [0, -2, 'OK', 7, 0, 60_000, 0], // accepted, although still above the limit
       [0, -100, 'OK', 0, 5, 60_000, 0],
       [0, 5, 'OK', 5, 0, 60_000, 0],
     ],
@@ -154,7 +154,7 @@ describe('a fixed window', () => {
           limitRemaining,
           durationUntilResetMs,
           retryAfterMs,
-          ttlMs: count === 0 ? 0 : durationUntilResetMs, // kept until the window ends, no less, no more; nothing spent is nothing kept
+          ttlMs: count === 0 ? 0 : durationUntilResetMs, // kept exactly until the window ends; a count of 0 is not kept
         });
       }
     });
@@ -172,7 +172,7 @@ describe('a fixed window', () => {
     expect(fixedWindow.describe(limit, state, START_MS, { hits, accepted, charged: true }).hitsBefore).toBe(spent);
   });
 
-  test.each(Object.entries(unitMs))('of a %s begins where the epoch divides by it', (_, windowMs) => {
+  test.each(Object.entries(unitMs))('of a %s begins at multiples of its length since the epoch', (_, windowMs) => {
     const { state } = fixedWindow.step(fixedWindowOf(1, windowMs), undefined, 1_700_000_000_123, 1, true);
     const [startMs = 0] = state;
     expect(startMs % windowMs).toBe(0);

@@ -6,7 +6,7 @@ import fc from '../helpers/property.ts';
 const START_MS = 1_700_000_000_000;
 const TTL_MS = 30_000;
 
-/** A counter, as a store keeps it. */
+/** A counter, like that of a store. */
 class Counter {
   readonly #limit: Limit;
   #state: State | undefined;
@@ -42,13 +42,13 @@ test('slots are taken up to the limit, and a refused request holds none', () => 
     [1_000, 1, 2, 'OK', 2],
     [2_000, 1, 3, 'OVER_LIMIT', 2],
     [3_000, -1, 3, 'OK', 2], // the release of the refused request
-    [4_000, 1, 1, 'OK', 2], // holds its slot already
+    [4_000, 1, 1, 'OK', 2], // already holds its slot
     [5_000, -1, 2, 'OK', 1],
-    [6_000, -1, 2, 'OK', 1], // once more
+    [6_000, -1, 2, 'OK', 1], // repeated
     [7_000, 1, 3, 'OK', 2],
-    [34_000, 1, 4, 'OK', 2], // that of 1 was renewed at 4 s
+    [34_000, 1, 4, 'OK', 2], // the slot of 1 was renewed at 4 s
     [36_999, 1, 5, 'OVER_LIMIT', 2],
-    [37_000, 1, 5, 'OK', 2], // that of 3
+    [37_000, 1, 5, 'OK', 2], // the slot of 3 has expired
   ] as const) {
     const { code: said, holds } = counter.run(START_MS + atMs, hits, holder);
     expect([atMs, said, holds?.held]).toEqual([atMs, code, held]);
@@ -64,7 +64,7 @@ test('a refusal names the time at which a slot expires, as the latest at which o
   expect(counter.run(START_MS + 5_000, 3, 3)).toMatchObject({ retryAfterMs: NEVER_MS });
 });
 
-test('slots that nothing released are reported once as expired, with the age of the oldest that is held', () => {
+test('slots that were never released are reported as expired once, with the age of the oldest held slot', () => {
   const counter = new Counter(inFlightOf(5, TTL_MS));
   counter.run(START_MS, 2, 1);
   counter.run(START_MS + 10_000, 1, 2);
@@ -91,7 +91,7 @@ test('without an id any number of slots needs at most 65 entries', () => {
   expect(counter.held(START_MS + 10 * TTL_MS)).toBeGreaterThanOrEqual(TTL_MS / 10 - 1);
 });
 
-/** What arrives: in any order, twice, late, or never. */
+/** Messages that arrive in any order, twice, late, or never. */
 const anyMessages = fc.array(
   fc.record({
     holder: fc.integer({ min: 1, max: 6 }),
@@ -101,7 +101,7 @@ const anyMessages = fc.array(
   { maxLength: 60 },
 );
 
-test('with ids any order of acquires and releases does what a table of holders and expiries does', () => {
+test('with ids, any order of acquires and releases has the same effect as in a table of holders and expiry times', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 4 }), anyMessages, (slots, messages) => {
       const counter = new Counter(inFlightOf(slots, TTL_MS));
@@ -121,12 +121,12 @@ test('with ids any order of acquires and releases does what a table of holders a
   );
 });
 
-/** A request through a proxy: what becomes of its two messages. */
+/** A request through a proxy, and the fate of its two messages. */
 interface Request {
   readonly startsAtMs: number;
   readonly lastsMs: number;
   readonly acquireAgainMs: number | undefined;
-  /** After its end; undefined: it is lost. */
+  /** Times of its releases after its end; empty: they are lost. */
   readonly releasesMs: readonly number[];
 }
 
@@ -143,7 +143,10 @@ interface Event {
   readonly run: () => void;
 }
 
-/** Runs the requests past a counter. Returns the most that ever were in flight at once, and what is held a ttl after the last message. */
+/**
+ * Runs the requests on a counter. @returns the most requests in flight at once, and the slots held a ttl after the last
+ * message
+ */
 function simulate(slots: number, requests: readonly Request[], hasId: boolean, repeats: boolean) {
   const counter = new Counter(inFlightOf(slots, TTL_MS));
   let [inFlight, most, lastMs] = [0, 0, START_MS];
@@ -180,7 +183,7 @@ function simulate(slots: number, requests: readonly Request[], hasId: boolean, r
   return { most, heldLater: counter.held(lastMs + TTL_MS + Math.ceil(TTL_MS / 64)) };
 }
 
-test('with ids no more than the limit are ever in flight, and every slot is free a ttl after the last message, whatever is lost, late or repeated', () => {
+test('with ids, requests in flight never exceed the limit, and every slot is free a ttl after the last message, even if messages are lost, late or repeated', () => {
   const anyRequests = fc.array(anyRequest(3), { maxLength: 30 });
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 5 }), anyRequests, (slots, requests) => {
@@ -192,7 +195,7 @@ test('with ids no more than the limit are ever in flight, and every slot is free
   );
 });
 
-test('without ids the same holds where releases are lost, or late but within the ttl, and none comes twice', () => {
+test('without ids, the same holds if releases are lost, or late but within the ttl, and none is repeated', () => {
   const isInTime = ({ lastsMs, releasesMs }: Request) => releasesMs.every((afterMs) => lastsMs + afterMs < TTL_MS);
   const anyRequests = fc.array(anyRequest(1).filter(isInTime), { maxLength: 30 });
   fc.assert(
@@ -205,13 +208,13 @@ test('without ids the same holds where releases are lost, or late but within the
   );
 });
 
-test('without ids slots that are released in time never expire under long requests that follow one another', () => {
+test('without ids, slots that are released in time never expire during consecutive long requests', () => {
   const counter = new Counter(inFlightOf(2, TTL_MS));
   for (let turn = 0; turn < 50; turn++) {
     const nowMs = START_MS + turn * 15_000;
     expect([turn, counter.run(nowMs, 1).code]).toEqual([turn, 'OK']);
     expect([turn, counter.run(nowMs, 1).code]).toEqual([turn, turn === 0 ? 'OK' : 'OVER_LIMIT']);
     counter.run(nowMs + 1, -1);
-    if (turn > 0) counter.run(nowMs + 14_999, -1); // the one before has lasted 30 s
+    if (turn > 0) counter.run(nowMs + 14_999, -1); // the previous request has lasted 30 s
   }
 });

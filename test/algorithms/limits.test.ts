@@ -15,7 +15,7 @@ function written(limit: Limit): string {
     const unit = Object.entries(unitMs).find(([, ms]) => ms === windowMs)?.[0];
     return JSON.stringify({ ...common, unit, alignment: 'calendar', timezone: limit.counter.split('@')[1] });
   }
-  const own: { readonly [key: string]: unknown } = { ...limit }; // whatever its algorithm has of these
+  const own: { readonly [key: string]: unknown } = { ...limit }; // which of these exist depends on the algorithm
   const { anchor, timezone, countDenied: count_denied, rounding, buckets, burst, refill, maxDelayMs } = own;
   const alignment = anchor === undefined ? own.alignment : { anchor, timezone };
   const max_delay = maxDelayMs === undefined ? undefined : `${maxDelayMs}ms`;
@@ -26,7 +26,7 @@ function written(limit: Limit): string {
 test.each<readonly [name: string, anyLimit: fc.Arbitrary<Limit>]>([
   ...namedAlgorithms.map((name) => [name, anyLimitOf[name]] as const),
   ['windows that begin with a date', anyAnchoredLimit],
-])('the limits of %s that these tests go by are such as rules may have', (_, anyLimit) => {
+])('the limits of %s that these tests use are valid in rules', (_, anyLimit) => {
   fc.assert(
     fc.property(anyLimit, (limit) => {
       const [rule] = rulesFrom(`domain: d\ndescriptors: [{ key: k, rate_limit: ${written(limit)} }]`).rules;

@@ -14,13 +14,13 @@ import {
   slidingWindowLog,
 } from './oracles.ts';
 
-/** Where the clock goes: on by some ms, by tenths of a window, or to a boundary of the window or a part, and a little beside it. */
+/** A move of the clock: by some ms, by tenths of a window, or to a boundary of the window or a part, or close to it. */
 type Move =
   | { readonly byMs: number }
   | { readonly tenths: number; readonly besideMs: number }
   | { readonly parts: number; readonly on: number; readonly besideMs: number };
 
-/** So many, or tenths of what the limit admits and a few more. */
+/** A number of hits, or tenths of the capacity and a few more. */
 type Amount = { readonly hits: number } | { readonly tenths: number; readonly more: number };
 
 interface Call {
@@ -47,7 +47,7 @@ const anyAmount = (min: number): fc.Arbitrary<Amount> =>
 const anyCalls = (minTenths: number): fc.Arbitrary<readonly Call[]> =>
   fc.array(fc.record({ move: anyMove, amount: anyAmount(minTenths) }), { minLength: 1, maxLength: 30 });
 
-/** From 2010 to 2030: Brazil had summer time until 2019, the other zones that change the clock do it still. */
+/** From 2010 to 2030: Brazil had daylight saving time until 2019, the other zones that change clocks still do. */
 const anyStartMs = fc.integer({ min: Date.UTC(2010), max: Date.UTC(2030) });
 
 function moved(nowMs: number, { windowMs }: Limit, move: Move): number {
@@ -62,7 +62,10 @@ function amountOf(limit: Limit, amount: Amount, min: number): number {
   return Math.max(hits, min);
 }
 
-/** Runs the schedule past the algorithm, as a store would: what need not be remembered is forgotten. Oracle and it must agree. */
+/**
+ * Runs the schedule with the algorithm as a store does, which drops states that may be forgotten. The oracle must
+ * agree.
+ */
 function replay(limit: Limit, startMs: number, calls: readonly Call[], least: number, oracle: Oracle<never>) {
   const { step, describe: tell } = algorithmFor(limit);
   const passed: (Hits & { readonly delayMs: number })[] = [];
@@ -81,7 +84,7 @@ function replay(limit: Limit, startMs: number, calls: readonly Call[], least: nu
   return passed;
 }
 
-/** Every run of consecutive requests that passed: from which to which moment, and how many hits. */
+/** Every run of consecutive admitted requests: its start, its end, and its hits. */
 function* spans(passed: readonly Hits[]): Generator<{ firstMs: number; lastMs: number; hits: bigint }> {
   for (const [at, { atMs: firstMs }] of passed.entries()) {
     let hits = 0n;
@@ -96,7 +99,7 @@ const RUNS = { numRuns: 700 };
 const GIVES_BACK = -5; // tenths
 const TAKES_ONLY = 0;
 
-describe('a fixed window accepts as its definition says', () => {
+describe('a fixed window accepts according to its definition', () => {
   const check = (
     limit: FixedWindowLimit,
     startMs: number,
@@ -168,11 +171,13 @@ describe('a fixed window accepts as its definition says', () => {
   );
 });
 
-/** Hours are cut short where the clock changes by half of one: which window the rest belongs to is nobody's definition. */
+/**
+ * No hours for a zone whose clock changes by half an hour: no definition says to which window the other half belongs.
+ */
 const wholeHours = (timeZone: string): CalendarUnit[] => (timeZone === 'Australia/Lord_Howe' ? [] : ['HOUR']);
 
 describe('a sliding window log', () => {
-  test('accepts as its definition says', () => {
+  test('accepts according to its definition', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_log, anyStartMs, anyCalls(GIVES_BACK), (limit, startMs, calls) => {
         replay(limit, startMs, calls, -Number.MAX_SAFE_INTEGER, slidingWindowLog(limit));
@@ -181,7 +186,7 @@ describe('a sliding window log', () => {
     );
   });
 
-  test('never lets more than the limit pass in any window', () => {
+  test('never admits more than the limit in any window', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_log, anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         for (const { firstMs, lastMs, hits } of spans(replay(limit, startMs, calls, 0, slidingWindowLog(limit))))
@@ -193,7 +198,7 @@ describe('a sliding window log', () => {
 });
 
 describe('a sliding window counter', () => {
-  test('accepts as its definition says', () => {
+  test('accepts according to its definition', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_counter, anyStartMs, anyCalls(GIVES_BACK), (limit, startMs, calls) => {
         const oracle = slidingWindowCounter(limit);
@@ -203,7 +208,7 @@ describe('a sliding window counter', () => {
     );
   });
 
-  test('never lets more than the limit pass between two boundaries, nor more than twice that in any window', () => {
+  test('never admits more than the limit between two boundaries, or more than twice that in any window', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_counter, anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         const { windowMs } = limit;
@@ -219,7 +224,7 @@ describe('a sliding window counter', () => {
 });
 
 describe('a sliding window in parts', () => {
-  test('accepts as its definition says', () => {
+  test('accepts according to its definition', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_buckets, anyStartMs, anyCalls(GIVES_BACK), (limit, startMs, calls) => {
         replay(limit, startMs, calls, -Number.MAX_SAFE_INTEGER, slidingWindowBuckets(limit));
@@ -228,7 +233,7 @@ describe('a sliding window in parts', () => {
     );
   });
 
-  test('never lets more than the limit pass in any window', () => {
+  test('never admits more than the limit in any window', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_buckets, anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         for (const { firstMs, lastMs, hits } of spans(replay(limit, startMs, calls, 0, slidingWindowBuckets(limit))))
@@ -240,7 +245,7 @@ describe('a sliding window in parts', () => {
 });
 
 describe.each(['token_bucket', 'leaky_bucket'] as const)('a %s', (name) => {
-  test('accepts, and holds, as its definition says', () => {
+  test('accepts and delays according to its definition', () => {
     fc.assert(
       fc.property(anyLimitOf[name], anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         replay(limit, startMs, calls, 0, bucket(limit));
@@ -249,13 +254,13 @@ describe.each(['token_bucket', 'leaky_bucket'] as const)('a %s', (name) => {
     );
   });
 
-  test('never lets more go its way, in any time, than it holds and what comes in that time', () => {
+  test('never admits more in any time than its size and the refill of that time', () => {
     fc.assert(
       fc.property(anyLimitOf[name], anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         const { windowMs, requestsPerUnit } = limit;
         const tickMs = 'refill' in limit && limit.refill === 'interval' ? windowMs : 1;
         const gone = replay(limit, startMs, calls, 0, bucket(limit)).map(({ atMs, hits, delayMs }) => {
-          return { atMs: atMs + delayMs, hits }; // held until then
+          return { atMs: atMs + delayMs, hits }; // delayed until then
         });
         for (const { firstMs, lastMs, hits } of spans(gone)) {
           const ticks = Math.floor(lastMs / tickMs) - Math.floor(firstMs / tickMs);

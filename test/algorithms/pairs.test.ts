@@ -18,7 +18,7 @@ import {
   slidingWindowLog,
 } from './oracles.ts';
 
-/** Two limits that meet on one counter, as when one instance has a rule already that another does not. */
+/** Two limits on one counter, as when only some instances have loaded a changed rule. */
 interface Pair {
   readonly limits: readonly [Limit, Limit];
   readonly oracle: Oracle<Limit>;
@@ -37,14 +37,14 @@ const anySize = fc.integer({ min: 1, max: 30 });
 const anySoft = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 10 }));
 const anyWindowMs = fc.constantFrom(1, 10, 997, 1_000, 60_000);
 
-/** Two limits of a kind under one counter's name. */
+/** Two limits of a kind with the same counter name. */
 const pairOf = <L extends Limit>(
   make: (windowMs: number) => fc.Arbitrary<L>,
   oracleOf: (limit: L) => Oracle<L>,
 ): fc.Arbitrary<Pair> =>
   anyWindowMs
     .chain((windowMs) => fc.tuple(make(windowMs), make(windowMs)))
-    .map((limits) => ({ limits, oracle: oracleOf(limits[0]) as Oracle<Limit> })); // it is asked about these two only
+    .map((limits) => ({ limits, oracle: oracleOf(limits[0]) as Oracle<Limit> })); // it is used for these two only
 
 const windowNumbers = fc.record({ hits: anyHits, soft: anySoft });
 const bucketNumbers = (windowMs: number) =>
@@ -103,7 +103,7 @@ const anyCalls = fc.array(
   { minLength: 1, maxLength: 30 },
 );
 
-/** Runs the calls past the counter as a store would, and past the definition. */
+/** Runs the calls on a counter like that of a store, and on the oracle. */
 function compare({ limits, oracle }: Pair, calls: readonly Call[]): void {
   let state: State | undefined;
   let expiresAtMs = 0;
@@ -125,14 +125,14 @@ function compare({ limits, oracle }: Pair, calls: readonly Call[]): void {
   }
 }
 
-test.each(Object.entries(pairs))('two %s on one counter decide as their definition says', (_, anyPair) => {
+test.each(Object.entries(pairs))('two %s on one counter decide according to their definition', (_, anyPair) => {
   fc.assert(
     fc.property(anyPair, anyCalls, (pair, calls) => compare(pair, calls)),
     { numRuns: 1_000 },
   );
 });
 
-/** What the limit says of a counter that another limit has spent. */
+/** The limit's decision about a counter that another limit has spent. */
 const peek = (limit: Limit, state: State, nowMs: number) => {
   const { step, describe: decide } = algorithmFor(limit);
   const { accepted, state: next, report = next } = step(limit, state, nowMs, 0, false);
@@ -145,7 +145,7 @@ const inBuckets = (burst: number): readonly [Limit, Limit] => [
 ];
 
 test.each([0, 1])(
-  'a bucket whose burst is lowered from 100 to 1 waits until the 100 spent ones are back (%#)',
+  'a bucket whose burst is lowered from 100 to 1 waits until the 100 spent tokens are refilled (%#)',
   (at) => {
     const [before, after] = [inBuckets(100)[at], inBuckets(1)[at]];
     if (!before || !after) throw new Error('there are two buckets');

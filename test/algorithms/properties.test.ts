@@ -26,7 +26,7 @@ interface Call {
 interface Told extends Decision {
   readonly state: State;
   readonly ttlMs: number;
-  /** What a store has of the counter afterwards. */
+  /** The state that a store keeps afterwards. */
   readonly kept: State | undefined;
 }
 
@@ -39,7 +39,7 @@ function hit(limit: Limit, state: State | undefined, { atMs, hits }: Call, charg
 
 const look = (limit: Limit, state: State | undefined, atMs: number): Told => hit(limit, state, { atMs, hits: 0 });
 
-/** What is told when these are asked one after another, each so many ms after the one before. */
+/** The decisions about consecutive requests, each of which follows the previous one after some ms. */
 function tellAll(limit: Limit, state: State | undefined, fromMs: number, followUps: readonly FollowUp[]): Decision[] {
   let atMs = fromMs;
   let kept = state;
@@ -49,7 +49,7 @@ function tellAll(limit: Limit, state: State | undefined, fromMs: number, followU
       state: _,
       ttlMs: __,
       kept: next,
-      holds: ___, // counts what has expired since the counter was read last
+      holds: ___, // includes the number of slots expired since the counter was last read
       ...decision
     } = hit(limit, kept, { atMs, hits: amount(limit, share, more) });
     kept = next;
@@ -63,7 +63,7 @@ interface FollowUp {
   readonly more: number;
 }
 
-/** A share of what fits into the unspent counter, in tenths, and so many more. */
+/** Tenths of the capacity, plus `more`. */
 const amount = (limit: Limit, tenths: number, more: number): number =>
   Math.floor((capacityOf(limit) * tenths) / 10) + more;
 
@@ -84,7 +84,7 @@ const anyFollowUps = (limit: Limit): fc.Arbitrary<readonly FollowUp[]> =>
     { minLength: 1, maxLength: 6 },
   );
 
-/** A counter after some requests, when the last of them came. */
+/** A counter after some requests, at the time of the last one. */
 interface Moment<L extends Limit = Limit> {
   readonly limit: L;
   readonly state: State | undefined;
@@ -93,10 +93,10 @@ interface Moment<L extends Limit = Limit> {
 
 const START_MS = 1_700_000_000_000;
 
-/** Thirty thousand years: beyond it moments are no longer exact to the millisecond. */
+/** Thirty thousand years, beyond which times are no longer exact to the millisecond. */
 const FOREVER_MS = 1e15;
 
-/** What requests make of a counter; with `backMs` the clock may step back between them. */
+/** A counter after any requests; with `backMs` the clock may step back between them. */
 const anyMoment = <L extends Limit>(
   limits: fc.Arbitrary<L>,
   { backwards = false } = {},
@@ -152,7 +152,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     expect(refusals).toBeGreaterThan(20);
   });
 
-  test('promises nothing exactly where more is asked for than ever fits', () => {
+  test('promises no retry exactly if more is requested than ever fits', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 5 }), ({ moment, hits: some }, more) => {
         const { limit, state, nowMs } = moment;
@@ -170,7 +170,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('lets exactly as many hits pass unflagged as it says remain', () => {
+  test('admits exactly the remaining hits without a flag', () => {
     const anyPrompt = anyLimit.filter((limit) => maxDelayMs(limit) === 0);
     fc.assert(
       fc.property(anyMoment(anyPrompt, { backwards: true }), ({ moment: { limit, state, nowMs } }) => {
@@ -190,7 +190,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('flags exactly what passes beyond the limit', () => {
+  test('flags exactly the hits that pass beyond the limit', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, hits }) => {
         const { limitRemaining } = look(limit, state, nowMs);
@@ -224,7 +224,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('is as good as new after its reset', () => {
+  test('is equivalent to a new counter after its reset', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.nat(), ({ moment: { limit, state, nowMs }, followUps }, laterMs) => {
         const { durationUntilResetMs, state: looked } = look(limit, state, nowMs);
@@ -242,7 +242,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     fc.assert(
       fc.property(anyMoment(anyLimit, { backwards: true }), ({ moment: { limit, state, nowMs } }) => {
         const whole = nominalCapacity(limit);
-        fc.pre(whole > 0); // else there is nothing to wait for
+        fc.pre(whole > 0); // otherwise there is nothing to wait for
         const { durationUntilResetMs: resetMs, state: looked } = look(limit, state, nowMs);
         fc.pre(resetMs < FOREVER_MS);
         expect(look(limit, looked, nowMs + resetMs).limitRemaining).toBe(whole);
@@ -287,7 +287,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('may be forgotten at once where nothing is left to remember', () => {
+  test('may be forgotten at once if no state is left', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps, hits }) => {
         const spent = hit(limit, state, { atMs: nowMs, hits });
@@ -319,7 +319,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     fc.assert(
       fc.property(anyMoment(anyLimit), anyBack, ({ moment: { limit, state, nowMs }, followUps }, backMs) => {
         const known = hit(limit, state, { atMs: nowMs, hits: 1 }).kept;
-        if (!known) return; // forgotten: there is nothing to keep
+        if (!known) return; // forgotten: nothing to keep
         for (const earlierMs of [nowMs - 1, nowMs - (backMs % limit.windowMs), nowMs - backMs]) {
           const back = look(limit, known, earlierMs);
           expect(back.ttlMs).toBeGreaterThanOrEqual(nowMs - earlierMs);
@@ -330,7 +330,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('says of hits that it does not charge what it says of those that it does', () => {
+  test('gives the same answer for hits that it does not charge', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit, { backwards: true }), ({ moment: { limit, state, nowMs }, hits }) => {
         const { code } = hit(limit, state, { atMs: nowMs, hits });
@@ -340,7 +340,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('takes back what was just spent as if it had not been', () => {
+  test('undoes hits that were just spent', () => {
     if (name === 'in_flight') return; // without an id the oldest slots are released: see in-flight.test.ts
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps, hits }) => {
@@ -354,7 +354,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('takes back many hits at once as one by one', () => {
+  test('refunds many hits at once like one by one', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 30 }), ({ moment, followUps }, many) => {
         const { limit, state, nowMs } = moment;
@@ -367,7 +367,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('has no more left for what is given back than that', () => {
+  test('restores at most the refunded hits', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, hits }) => {
         const { limitRemaining } = look(limit, state, nowMs);
@@ -379,7 +379,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     );
   });
 
-  test('holds requests no longer than it may, and in the order in which they came', () => {
+  test('delays requests no longer than permitted, and in the order of arrival', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps }) => {
         let atMs = nowMs;
@@ -402,7 +402,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
   });
 });
 
-/** Calls at any moments of one window, in any order of time. */
+/** Calls at any times in one window, in any order. */
 const anyWindowful = (maxHits: number) =>
   fc.record({ windowMs: anyWindowMs, window: fc.integer({ min: 50, max: 60 }) }).chain(({ windowMs, window }) =>
     fc.record({
@@ -461,7 +461,7 @@ describe('a fixed window', () => {
     );
   });
 
-  test('lets exactly as many single hits pass as it says remain', () => {
+  test('admits exactly as many single hits as remain', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 60 }), anyWindowful(20), (requestsPerUnit, { windowMs, calls }) => {
         const limit = fixedWindowOf(requestsPerUnit, windowMs);
@@ -485,7 +485,7 @@ describe('a fixed window', () => {
 test.each([
   tokenBucketOf(1, 1_000, { burst: 1, maxDelayMs: 60_000 }),
   leakyBucketOf(1, 1_000, { burst: 1, maxDelayMs: 60_000 }),
-])('a $algorithm takes a whole queue back at once', (limit) => {
+])('a $algorithm refunds a whole queue at once', (limit) => {
   let state: State | undefined;
   for (let request = 0; request < 10; request++) state = hit(limit, state, { atMs: START_MS, hits: 1 }).kept;
   const back = hit(limit, state, { atMs: START_MS, hits: -9 });
@@ -496,13 +496,13 @@ describe('the boundaries of a calendar', () => {
   const zones = ['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Asia/Kolkata', 'Australia/Lord_Howe'];
   const units: readonly CalendarUnit[] = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'];
   test.each(zones.flatMap((zone) => units.map((unit) => [zone, unit] as const)))(
-    'in %s lie around any moment, and each %s begins where the one before ends',
+    'in %s surround any time, and each %s begins where the previous one ends',
     (zone, unit) => {
       const anyMs = fc.integer({ min: Date.UTC(2010), max: Date.UTC(2030) });
       fc.assert(
         fc.property(anyMs, fc.integer({ min: -2, max: 2 }), (ms, besideMs) => {
           const [, nearMs] = createCalendar(unit, zone).around(ms);
-          const nowMs = nearMs + besideMs; // boundaries are where it may go wrong
+          const nowMs = nearMs + besideMs; // errors are likely around boundaries
           const [before, start, end, after] = createCalendar(unit, zone).around(nowMs);
           expect(before).toBeLessThan(start);
           expect(start).toBeLessThanOrEqual(nowMs);

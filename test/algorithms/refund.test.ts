@@ -2,9 +2,9 @@ import { algorithmFor, type Limit } from '../../src/algorithms/index.ts';
 import { fixedWindowOf, slidingWindowBucketsOf, slidingWindowCounterOf } from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
-const START_MS = 1_700_000_040_000; // where a minute begins
+const START_MS = 1_700_000_040_000; // the start of a minute
 
-/** The hits that a counter has after charges and a refund. */
+/** The hits on a counter after charges and a refund. */
 function countedAfter(
   limit: Limit,
   charges: readonly [atMs: number, hits: number][],
@@ -20,13 +20,13 @@ function countedAfter(
   return decide(limit, report, nowMs, { hits: 0, accepted, charged: true }).hitsBefore;
 }
 
-test('hits that were charged in the first millisecond of a window are given back to it, earlier ones are not', () => {
+test('hits charged in the first millisecond of a window are refunded to it, earlier ones are not', () => {
   const limit = fixedWindowOf(9, MINUTE_MS);
   expect(countedAfter(limit, [[START_MS, 3]], START_MS + 1, [START_MS, 2])).toBe(1);
   expect(countedAfter(limit, [[START_MS, 3]], START_MS + 1, [START_MS - 1, 2])).toBe(3);
 });
 
-test('hits that were charged in the first millisecond of the window before are given back to that', () => {
+test('hits charged in the first millisecond of the previous window are refunded to that window', () => {
   const limit = slidingWindowCounterOf(9, MINUTE_MS);
   const charges: [number, number][] = [[START_MS, 4]];
   const nextMs = START_MS + MINUTE_MS;
@@ -34,7 +34,7 @@ test('hits that were charged in the first millisecond of the window before are g
   expect(countedAfter(limit, charges, nextMs, [START_MS - 1, 3])).toBe(4);
 });
 
-test('a refund of more hits than a part of the window has leaves none, and takes none of another part', () => {
+test('a refund of more hits than a part of the window has leaves 0, and takes none from another part', () => {
   const limit = slidingWindowBucketsOf(9, MINUTE_MS);
   const charges: [number, number][] = [
     [START_MS, 2],

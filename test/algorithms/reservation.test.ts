@@ -7,7 +7,7 @@ import fc from '../helpers/property.ts';
 const NOW_MS = 1_000_000;
 const SIZE = 4;
 
-/** A list in order, whose entries have these hits and expire this long after now. */
+/** An ordered list whose entries have these hits and expire this long from now. */
 const listOf = (entries: readonly (readonly [hits: number, leftMs: number])[]): State =>
   entries
     .toSorted(([, one], [, other]) => one - other)
@@ -15,7 +15,7 @@ const listOf = (entries: readonly (readonly [hits: number, leftMs: number])[]): 
 
 const full = listOf(Array.from({ length: MAX_RESERVATIONS }, (_, at) => [1, 1 + at] as const));
 
-/** The same, with a count of how often its numbers are read. */
+/** The same list, which counts reads of its numbers. */
 function counted(list: State): { readonly list: State; reads(): number } {
   let reads = 0;
   const get = (target: State, name: string | symbol): unknown => {
@@ -28,7 +28,7 @@ function counted(list: State): { readonly list: State; reads(): number } {
 describe('when enough reservations have expired', () => {
   const moment = { nowMs: NOW_MS, startMs: 0 };
 
-  /** One after the other. */
+  /** Adds entries one after the other. */
   function slowly(list: State, own: number | undefined, room: number): number {
     let left = onHold({ numbers: list, first: 0 }, moment, own).hits;
     for (let at = 0; at < list.length; at += SIZE) {
@@ -39,7 +39,7 @@ describe('when enough reservations have expired', () => {
     return 0;
   }
 
-  test('is found as it would be one after the other, whatever has expired or was settled', () => {
+  test('is the same time as by adding them one by one, for any expired or settled ones', () => {
     const entries = fc.array(fc.tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -5, max: 20 })), {
       maxLength: 12,
     });
@@ -54,7 +54,7 @@ describe('when enough reservations have expired', () => {
   });
 
   test.each([-1, 0, 1, 500, MAX_RESERVATIONS - 1, MAX_RESERVATIONS])(
-    'reads each of a thousand three times at most, with room for %d',
+    'each of a thousand is read at most three times, with room for %d',
     (room) => {
       const { list, reads } = counted(full);
       let asked = 0;
@@ -68,13 +68,13 @@ describe('when enough reservations have expired', () => {
   );
 });
 
-describe('a limit with as many reservations as may be', () => {
+describe('a limit with the maximum number of reservations', () => {
   const inner = fixedWindowOf(1_000_000, 86_400_000);
   const limit = { ...reservationOf(inner), holder: MAX_RESERVATIONS + 1 };
   const counter = algorithmFor(inner);
   const state: State = [2, 0, 0, ...full];
 
-  test('refuses another one with three steps of its counter, and keeps its state without a copy', () => {
+  test('refuses another one in three steps of its counter, and keeps its state without a copy', () => {
     const step = jest.spyOn(counter, 'step');
     const before = algorithmFor(limit).step(limit, state, NOW_MS, 0, false).state;
     step.mockClear();

@@ -4,19 +4,19 @@ import type { TcpClient } from '../../attack/tcp-client.ts';
 import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
 import { data, parseFrames, rstStream, settings, windowUpdate } from '../helpers/h2-client.ts';
 
-/** A connection that takes everything, and what was sent on it. */
+/** A connection that accepts everything, and the bytes sent on it. */
 function recorder() {
   const sent: Buffer[] = [];
   const tcp = {
     closed: new Promise<void>(() => {}),
     isClosed: false,
     send: async (bytes: Buffer) => sent.push(Buffer.from(bytes)) > 0,
-  } as unknown as TcpClient; // as far as a client of HTTP/2 uses it
+  } as unknown as TcpClient; // the part that an HTTP/2 client uses
   const client = new Http2Client(tcp, {});
   return { client, frames: () => parseFrames(Buffer.concat(sent)).read };
 }
 
-test('a batch has a stream for each call, and another number in each place', async () => {
+test('a batch has a stream for each call, and a different number in each place', async () => {
   const { client, frames } = recorder();
   const body = Buffer.from(`a${DIGITS_PLACE}b${DIGITS_PLACE}`);
   const batch = new CallBatch({ body, digitsAt: placesIn(body), after: [rstStream(0, 8)] }, 2);
@@ -30,7 +30,7 @@ test('a batch has a stream for each call, and another number in each place', asy
   expect(bodies).toEqual(['a00000000b00000001', 'a00000002b00000003', 'a00000004b00000005', 'a00000006b00000007']);
 });
 
-test('a body that is longer than a frame is split, and digits may be anywhere in it', async () => {
+test('a body longer than a frame is split, and digits may be anywhere in it', async () => {
   const { client, frames } = recorder();
   const body = Buffer.concat([Buffer.alloc(16_380, 'x'), Buffer.from(DIGITS_PLACE), Buffer.alloc(100, 'y')]);
   const batch = new CallBatch({ body, digitsAt: placesIn(body) }, 1);

@@ -5,7 +5,7 @@ const PROBE = new URL('../../attack/probe.mjs', import.meta.url).href;
 const SAMPLES = 5;
 const MAX_MS = 20_000;
 
-/** Holds more and more memory, in the heap and outside, in one turn of the event loop: until some samples have been taken meanwhile. */
+/** Allocates memory on the heap and outside, in one turn of the event loop, until some samples have been taken. */
 const busy = `
   const sample = globalThis.attackProbe;
   let samples = 0;
@@ -24,7 +24,7 @@ const busy = `
   setTimeout(() => process.exit(), 500);
 `;
 
-test('the probe samples heap and external memory while the event loop stands still', async () => {
+test('the probe samples heap and external memory while the event loop is blocked', async () => {
   const child = spawn(process.execPath, ['--expose-gc', '--import', PROBE, '-e', busy], {
     stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
   });
@@ -44,6 +44,6 @@ test('the probe samples heap and external memory while the event loop stands sti
     .map((line) => JSON.parse(line).sample);
   const growth = (name: string): number => samples[SAMPLES - 1][name] - samples[0][name];
   expect(growth('external')).toBeGreaterThan(5_000_000);
-  expect(growth('heapUsed')).toBeGreaterThan(1_000_000); // collections take some of it back
+  expect(growth('heapUsed')).toBeGreaterThan(1_000_000); // collections free some of it
   expect(samples.at(-1).stallMs).toBeGreaterThan(0);
 });

@@ -26,11 +26,11 @@ test.each<[readonly string[], Partial<Result>]>([
   [[], { bystander: { ...sight, failures: { reset: 2 } }, valid: { ...sight, failures: { reset: 2 } } }],
   [[], { bystander: { ...sight, answered: 100, refused: 400 } }],
   [['accepts two lengths'], { faults: ['accepts two lengths'] }],
-])('finds %j wrong with a result', (problems, changes) => {
+])('the verdict on a result has the problems %j', (problems, changes) => {
   expect(problemsOf({ ...withstood, ...changes }, HEAP_MIB)).toEqual(problems);
 });
 
-test('a row shows what was measured and the verdict', () => {
+test('a row shows the measurements and the verdict', () => {
   expect(tableRow(withstood, HEAP_MIB)).toBe(
     '| a flood | 3.0 MiB | 4 | 10 | 120 | 20 | 20 | 0 | 0 | 1 | yes | holds |',
   );

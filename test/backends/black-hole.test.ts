@@ -18,7 +18,7 @@ import { eventually } from '../helpers/statsd.ts';
 
 const monotonicMs = () => performance.now();
 
-/** A server that is lost, and a backend that uses it. */
+/** A server that becomes unreachable, and a backend that uses it. */
 interface Scene {
   readonly lost: Parameters<typeof startBlackHole>[0];
   readonly backend: Backend;
@@ -37,8 +37,8 @@ const scenes = {
     return onRedis(addressOf(redis), redis, redis.stop);
   },
   async 'a node of a Redis Cluster'() {
-    const { nodes, clients, stop } = await startCluster({ nodeTimeoutMs: 60_000 }); // the others still send callers to it
-    for (const client of clients) client.disconnect(); // they would ask the lost one, too
+    const { nodes, clients, stop } = await startCluster({ nodeTimeoutMs: 60_000 }); // so that the other nodes still redirect callers to it
+    for (const client of clients) client.disconnect(); // they would contact the lost node, too
     const [lost] = nodes;
     if (!lost) throw new Error('a Cluster must have nodes');
     const address = { kind: 'cluster', nodes: nodes.map(({ port }) => ({ host: '127.0.0.1', port })) } as const;
@@ -52,22 +52,22 @@ const scenes = {
   },
 } satisfies { readonly [name: string]: () => Promise<Scene> };
 
-/** Keys on each node of a Cluster. */
+/** Debits for keys on each node of a Cluster. */
 const debits = Array.from({ length: 12 }, (_, at) =>
   operationOf({ key: `key-${at}` as CounterKey }, fixedWindowOf(1_000_000), 1, true),
 );
 
-/** How many of the counters answer. */
+/** The number of counters that answer. */
 async function answers(backend: Backend): Promise<number> {
   const replies = await Promise.all(debits.map((debit) => backend.run([debit], { spend: 'each', timeoutMs: 300 })));
   return replies.flat().filter(({ code }) => code !== 'UNAVAILABLE').length;
 }
 
-/** Connections to a port of 127.0.0.1 that this process has begun: other tests run in it, too. */
+/** Counts this process's connection attempts to a port of 127.0.0.1; other tests run in it, too. */
 function countAttempts(ofPort: number) {
   let count = 0;
   const onSocket = (message: unknown): void => {
-    const { socket } = message as { readonly socket: Socket }; // what Node publishes there
+    const { socket } = message as { readonly socket: Socket }; // Node's message on that channel
     socket.on('connectionAttempt', (_, port) => {
       if (port === ofPort) count++;
     });
@@ -84,11 +84,14 @@ afterEach(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-/** Within the ten seconds that `eventually` waits. An attempt that is left alone lasts for a minute, and sends its first packet again after 1, 3 and 7 s. */
+/**
+ * Attempts within the ten seconds that `eventually` waits. Without a timeout, an attempt lasts a minute, and repeats
+ * its SYN after 1, 3 and 7 s.
+ */
 const ATTEMPTS = 4;
 
 test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
-  '%s whose network loses every packet is tried again and again, and answers by the second attempt after the network is back',
+  '%s whose network loses every packet is retried, and answers by the second attempt after the network is back',
   async (name) => {
     const { lost, backend, stop } = await scenes[name]();
     closing.push(stop, () => backend.close());
@@ -103,6 +106,6 @@ test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
     hole.end();
     const before = attempts.count();
     await eventually(async () => (await answers(backend)) === debits.length);
-    expect(attempts.count() - before).toBeLessThanOrEqual(name === 'a node of a Redis Cluster' ? 4 : 2); // there, its slots are asked for each time, too
+    expect(attempts.count() - before).toBeLessThanOrEqual(name === 'a node of a Redis Cluster' ? 4 : 2); // for a Cluster, each attempt also queries its slots
   },
 );

@@ -1,14 +1,14 @@
 import { Breaker } from '../../src/backends/breaker.ts';
 
 let nowMs: number;
-/** One whose times are exactly as long as is said: the middle of what chance may give. */
+/** A breaker with exact times: the middle of the random range. */
 const newBreaker = (): Breaker =>
   new Breaker(
     () => nowMs,
     () => 0.5,
   );
 
-/** Fails a call that is under way. */
+/** Fails a call that is in flight. */
 const fail = (breaker: Breaker): void => {
   breaker.began();
   breaker.failed('no reply');
@@ -18,7 +18,7 @@ beforeEach(() => {
   nowMs = 1_000;
 });
 
-test('one failure opens nothing, two in a row do', () => {
+test('one failure does not open the circuit, two in a row do', () => {
   const breaker = newBreaker();
   fail(breaker);
   breaker.began();
@@ -29,7 +29,7 @@ test('one failure opens nothing, two in a row do', () => {
   expect([breaker.state, breaker.refusal]).toEqual(['open', 'the circuit is open: no reply']);
 });
 
-test('when its time is over, one call goes, and what becomes of it goes for all', () => {
+test("when the circuit's time is over, one trial call is sent, and its result decides for all", () => {
   const breaker = newBreaker();
   fail(breaker);
   fail(breaker);
@@ -43,7 +43,7 @@ test('when its time is over, one call goes, and what becomes of it goes for all'
   expect([breaker.state, breaker.refusal]).toEqual(['closed', undefined]);
 });
 
-test('it stays open twice as long each time, half a second at the most', () => {
+test('the circuit stays open twice as long each time, for at most half a second', () => {
   const breaker = newBreaker();
   fail(breaker);
   fail(breaker);
@@ -58,7 +58,7 @@ test('it stays open twice as long each time, half a second at the most', () => {
   expect(times).toEqual(times.map(() => ['open', 'half_open']));
 });
 
-test('calls that were in flight when it opened change nothing', () => {
+test('calls that were in flight when the circuit opened change nothing', () => {
   const breaker = newBreaker();
   fail(breaker);
   fail(breaker);
@@ -67,7 +67,7 @@ test('calls that were in flight when it opened change nothing', () => {
   expect(breaker.state).toBe('half_open');
 });
 
-test('chance makes its times a half to one and a half as long', () => {
+test("jitter makes the circuit's times 0.5 to 1.5 times as long", () => {
   const longest = new Breaker(
     () => nowMs,
     () => 0.999,

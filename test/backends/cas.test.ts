@@ -22,7 +22,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** A value in a variable, which others change before each of the first so many swaps. */
+/** A value in a variable, which another process changes before each of the first `others` swaps. */
 function storeChangedBy(others: number): SwapStore & { readonly value: () => string | undefined } {
   let item: Item | undefined;
   let left = others;
@@ -49,7 +49,7 @@ function storeChangedBy(others: number): SwapStore & { readonly value: () => str
 
 const EXPTIME = 60;
 
-/** Adds a word to a list of words in one value: no counter, no limit. */
+/** Adds a word to a list of words in one value, without counters or limits. */
 const addWord = (store: SwapStore, key: string, word: string): Promise<number> =>
   swap(store, key, (value) => {
     const words = value?.toString().split(' ') ?? [];
@@ -57,7 +57,7 @@ const addWord = (store: SwapStore, key: string, word: string): Promise<number> =
     return { result: words.length + 1, next: { value: Buffer.from([...words, word].join(' ')), exptime: EXPTIME } };
   });
 
-test('a set of words in memcached loses none that many add at once', async () => {
+test('a set of words in memcached loses none of many concurrent additions', async () => {
   const words = Array.from({ length: 30 }, (_, at) => `w${at}`);
   const sizes = await Promise.all(words.map((word) => addWord(client, 'words', word)));
   expect(sizes.toSorted((a, b) => a - b)).toEqual(words.map((_, at) => at + 1));
@@ -65,20 +65,20 @@ test('a set of words in memcached loses none that many add at once', async () =>
   expect((await client.get('words'))?.value.toString().split(' ').toSorted()).toEqual(words.toSorted());
 });
 
-test('a value that others change meanwhile is stepped again from what they left', async () => {
+test('a step is repeated with the new value if others change it meanwhile', async () => {
   const store = storeChangedBy(3);
   expect(await addWord(store, 'k', 'a')).toBe(2);
   expect(store.value()).toBe('... a');
 });
 
-test('a value that stays as it is is not stored', async () => {
+test('an unchanged value is not stored', async () => {
   const store = storeChangedBy(0);
   expect(await swap(store, 'k', () => ({ result: 'peeked' }))).toBe('peeked');
   expect(store.value()).toBeUndefined();
 });
 
-test('a value that others change each time is given up', async () => {
+test('an update fails if others change the value each time', async () => {
   await expect(addWord(storeChangedBy(Number.POSITIVE_INFINITY), 'k', 'a')).rejects.toThrow(
-    'changed by others 100 times',
+    'other writers changed the counter 100 times',
   );
 });

@@ -16,24 +16,24 @@ import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBu
 
 const TIMEOUT_MS = 10_000;
 
-/** Where the clock stands at first, and when the hour that it stands in ends. */
+/** The clock's initial time, and the time left in that hour. */
 const NOW_MS = 1_700_000_000_000;
 const HOUR_LEFT_MS = unitMs.HOUR - (NOW_MS % unitMs.HOUR);
 
 /**
- * What every store must do.
+ * The behaviour that every store must have.
  *
- * @param create   makes a store that can be used at once and goes by this clock; the suite closes it
- * @param without  an algorithm that it does not have
+ * @param create   creates a store that is ready and uses this clock; the suite closes it
+ * @param without  an algorithm that the store lacks
  */
 export function backendConformance(
   name: string,
   create: (clock: Clock) => Backend | Promise<Backend>,
   { atomic = 'request', without }: { readonly atomic?: Backend['atomic']; readonly without?: Limit['algorithm'] } = {},
 ): void {
-  /** Where each counter is a step by itself, nothing is promised of a request's set of them. */
+  /** Stores that update each counter separately promise nothing about all counters of a request. */
   const testOfSets =
-    atomic === 'request' ? test : (Object.assign(() => {}, { each: () => () => {} }) as unknown as typeof test); // as far as it is used here
+    atomic === 'request' ? test : (Object.assign(() => {}, { each: () => () => {} }) as unknown as typeof test); // the part that is used here
   const limitsOf = (hits: number, windowMs: number) =>
     limitsOfEach(hits, windowMs).filter(({ algorithm }) => algorithm !== without);
 
@@ -67,7 +67,7 @@ export function backendConformance(
       expect(store.atomic).toBe(atomic);
     });
 
-    test('decides as the algorithm does, in the order of the hits', async () => {
+    test('decides like the algorithm, in the order of the hits', async () => {
       const first = await apply(hit('a', 2, 20), hit('b', 1, 0), hit('c', 5, 3), hit('d', 5, 5));
       const common = { hitsBefore: 0, durationUntilResetMs: HOUR_LEFT_MS, delayMs: 0, soft: false };
       expect(first).toEqual([
@@ -83,7 +83,7 @@ export function backendConformance(
       ]);
     });
 
-    test('lets a key that appears twice in one apply see its own first hit', async () => {
+    test('counts the first hit of a repeated key before its second one', async () => {
       const decisions = await apply(hit('a', 15), hit('b', 1), hit('a', 5), hit('a', 1));
       expect(decisions).toMatchObject([
         { code: 'OK', hitsBefore: 0 },
@@ -94,7 +94,7 @@ export function backendConformance(
       expect(await apply(hit('a', 0))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 21 }]);
     });
 
-    test('spends nothing at 0 hits, and gives back at negative ones', async () => {
+    test('spends nothing with 0 hits, and refunds with negative ones', async () => {
       const spent = async (hits: number) => {
         const [decision] = await apply(hit('a', hits));
         return decision;
@@ -106,7 +106,7 @@ export function backendConformance(
       expect(await spent(20)).toMatchObject({ code: 'OK', limitRemaining: 0 });
     });
 
-    test('turns the window over when its clock does, not a millisecond earlier', async () => {
+    test('starts a new window exactly when its clock reaches it', async () => {
       await apply(hit('a', 20));
       clock.advance(HOUR_LEFT_MS - 1);
       expect(await apply(hit('a', 1))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 20, durationUntilResetMs: 1 }]);
@@ -148,7 +148,7 @@ export function backendConformance(
       limitsOf(100, unitMs.MINUTE)
         .filter((limit) => algorithmFor(limit).canOwe)
         .map((limit, at) => ({ limit, at, name: limit.algorithm })),
-    )('charges a $name for a report beyond its limit, and gives it back (#$at)', async ({ limit }) => {
+    )('charges a $name for a report beyond its limit, and refunds it (#$at)', async ({ limit }) => {
       await apply(on('a', limit, 90));
       const report = operationOf({ key: on('a', limit, 0).key }, limit, 5_000, true, true);
       expect(await apply(report)).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 90, limitRemaining: 0 }]);
@@ -157,24 +157,24 @@ export function backendConformance(
       expect(await apply(on('a', limit, 10))).toMatchObject([{ code: 'OK', hitsBefore: 90, limitRemaining: 0 }]);
     });
 
-    test('admits exactly 20 of 50 applies at once where the limit is 20', async () => {
+    test('admits exactly 20 of 50 concurrent calls with a limit of 20', async () => {
       const answers = await Promise.all(Array.from({ length: 50 }, () => apply(hit('a', 1))));
       expect(answers.flat().filter(({ code }) => code === 'OK')).toHaveLength(20);
       expect(answers.flat().filter(({ code }) => code === 'OVER_LIMIT')).toHaveLength(30);
     });
 
-    test('takes 1,000 hits in one apply', async () => {
+    test('accepts 1,000 hits in one call', async () => {
       const hits = Array.from({ length: 1_000 }, (_, at) => hit(String(at % 800), 1)); // the first 200 counters twice
       const decisions = await apply(...hits);
       const spentBefore = decisions.map((decision) => 'hitsBefore' in decision && decision.hitsBefore);
       expect(spentBefore).toEqual(Array.from({ length: 1_000 }, (_, at) => (at < 800 ? 0 : 1)));
     });
 
-    test('takes an apply without hits', async () => {
+    test('accepts a call without hits', async () => {
       expect(await apply()).toEqual([]);
     });
 
-    test('keeps what was spent when a limit gets another number', async () => {
+    test('keeps spent hits when the number of a limit changes', async () => {
       await apply(hit('a', 7, 20));
       expect(await apply(hit('a', 1, 5))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 7 }]);
       expect(await apply(hit('a', 1, 10))).toMatchObject([{ code: 'OK', hitsBefore: 8, limitRemaining: 1 }]);
@@ -193,7 +193,7 @@ export function backendConformance(
           on('a', limitsOf(10, unitMs.HOUR)[at] ?? fixedWindowOf(10), hits);
         const runOne = async (operation: Operation): Promise<Reply | undefined> =>
           (await store.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS }))[0];
-        /** The hits that the counter remembers. */
+        /** The hits that the counter has. */
         const stands = async (): Promise<number | undefined> => {
           const reply = await runOne(ofLimit(0));
           return reply && 'hitsBefore' in reply ? reply.hitsBefore : undefined;
@@ -205,7 +205,7 @@ export function backendConformance(
           return reply.chargedAtMs;
         };
 
-        test('charges hits that have passed already, also those that the limit has no room for', async () => {
+        test('charges hits that have already passed, even beyond the limit', async () => {
           await apply(ofLimit(8));
           await runOne({ ...ofLimit(1), kind: 'charge' });
           expect(await stands()).toBe(9);
@@ -214,7 +214,7 @@ export function backendConformance(
           expect(await apply(ofLimit(1))).toMatchObject([{ code: 'OVER_LIMIT' }]);
         });
 
-        test('refunds hits of a charge, and nothing that the charge did not take', async () => {
+        test('refunds the hits of a charge, and never more', async () => {
           const chargedAtMs = await chargedAtMsOf(4);
           await apply(ofLimit(3));
           await runOne({ ...ofLimit(4), kind: 'refund', chargedAtMs });
@@ -229,7 +229,7 @@ export function backendConformance(
           expect(await stands()).toBe(3);
         });
 
-        test('forgets a counter: it has all its room again, and receipts of before are worth nothing', async () => {
+        test('forgets a counter, which restores its whole limit and invalidates earlier receipts', async () => {
           const chargedAtMs = await chargedAtMsOf(10);
           await runOne({ ...ofLimit(0), kind: 'forget' });
           expect(await stands()).toBe(0);
@@ -255,22 +255,22 @@ export function backendConformance(
       'of $name',
       ({ at }) => {
         const limit = (hits: number) => limitsOf(hits, 10 * unitMs.DAY)[at] ?? fixedWindowOf(hits);
-        /** What the counters show to one who only looks. */
+        /** The decisions of a peek at the counters. */
         const seen = (...counters: readonly (readonly [string, number])[]) =>
           apply(...counters.map(([counter, most]) => on(counter, limit(most), 0)));
 
-        test('admits exactly 5 of 20 applies at once where the limit is 5', async () => {
+        test('admits exactly 5 of 20 concurrent calls with a limit of 5', async () => {
           const answers = await Promise.all(Array.from({ length: 20 }, () => apply(on('a', limit(5), 1))));
           expect(answers.flat().filter(({ code }) => code === 'OK')).toHaveLength(5);
         });
 
-        test('charges every limit that passes, each for itself', async () => {
+        test('charges every limit that passes, independently of the others', async () => {
           const set = [on('a', limit(5), 1), on('b', limit(2), 1), on('c', limit(5), 1)];
           for (let request = 0; request < 4; request++) await applyAs('each', ...set);
           expect(await seen(['a', 5], ['c', 5])).toMatchObject([{ limitRemaining: 1 }, { limitRemaining: 1 }]);
         });
 
-        testOfSets('charges all or nothing', async () => {
+        testOfSets('charges all limits or none', async () => {
           const set = [on('a', limit(5), 1), on('b', limit(2), 1), on('c', limit(5), 1)];
           const whole = [{ code: 'OK' }, { code: 'OK' }, { code: 'OK' }];
           for (let request = 0; request < 2; request++)
@@ -294,11 +294,11 @@ export function backendConformance(
           for (let request = 0; request < 4; request++) await applyAs('each', on('alone', limit(2), 1));
           const [spared, charged, alone] = await seen(['a', 5], ['b', 2], ['alone', 2]);
           expect(spared).toMatchObject({ hitsBefore: 2, limitRemaining: 3 });
-          expect(charged).toEqual(alone); // as a refused request leaves it
+          expect(charged).toEqual(alone); // the same as after a refused request
         });
 
         testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
-          'with %s is charged in spite of a refusal that blocks nothing',
+          'with %s is charged despite a refusal that does not block',
           async (spend) => {
             const set = [on('a', limit(5), 1), on('b', limit(2), 1, false)];
             for (let request = 0; request < 4; request++) await applyAs(spend, ...set);
@@ -309,7 +309,7 @@ export function backendConformance(
           },
         );
 
-        testOfSets('is left alone where what blocks nothing would pass and another refuses', async () => {
+        testOfSets('does not charge a non-blocking limit that would pass if another one refuses', async () => {
           await apply(on('b', limit(1), 1));
           const set = [on('a', limit(5), 1, false), on('b', limit(1), 1)];
           expect(await applyAs('all_or_nothing', ...set)).toMatchObject([{ code: 'OK' }, { code: 'OVER_LIMIT' }]);
@@ -318,7 +318,7 @@ export function backendConformance(
         });
 
         testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
-          'with %s lets a key that appears twice see its own first hit',
+          'with %s counts the first hit of a repeated key before its second one',
           async (spend) => {
             const twice = (hits: number) => [on('a', limit(5), hits), on('b', limit(9), 1), on('a', limit(5), hits)];
             expect(await applyAs(spend, ...twice(2))).toMatchObject([{ code: 'OK' }, { code: 'OK' }, { code: 'OK' }]);
@@ -331,7 +331,7 @@ export function backendConformance(
         );
 
         testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
-          'with %s promises no moment of the past to a key that is refused only for its own first hit',
+          'with %s promises no time in the past to a key that is refused only because of its own first hit',
           async (spend) => {
             await apply(on('a', limit(5), 4));
             const [, refused] = await applyAs(spend, on('a', limit(5), 1), on('a', limit(5), 1));
@@ -340,7 +340,7 @@ export function backendConformance(
           },
         );
 
-        testOfSets('looks at 0 hits, whatever is spent: it changes nothing and refuses what is full', async () => {
+        testOfSets('only peeks with 0 hits, for any spend: it changes nothing and refuses full counters', async () => {
           await apply(on('a', limit(5), 3), on('b', limit(2), 3)); // the second is refused
           const before = await seen(['a', 5], ['b', 2]);
           for (const spend of spends) {
@@ -352,7 +352,7 @@ export function backendConformance(
           expect(await seen(['a', 5], ['b', 2])).toEqual(before);
         });
 
-        testOfSets('gives nothing back for a request that is refused', async () => {
+        testOfSets('refunds nothing for a refused request', async () => {
           await apply(on('a', limit(5), 3), on('b', limit(1), 1));
           const set = [on('a', limit(5), -2), on('b', limit(1), 1)];
           await applyAs('all_or_nothing', ...set);
@@ -365,7 +365,7 @@ export function backendConformance(
     );
 
     testOfSets.each([fixedWindowOf(2), slidingWindowLogOf(2, unitMs.MINUTE, { countDenied: true })])(
-      'counts refusals of $algorithm only where they are charged',
+      'counts refusals of $algorithm only if they are charged',
       async (limit) => {
         const full = on('full', fixedWindowOf(1), 1);
         await apply(full, on('a', limit, 2));
@@ -379,7 +379,7 @@ export function backendConformance(
       },
     );
 
-    testOfSets('reserves a turn only where the request passes', async () => {
+    testOfSets('reserves a turn only if the request passes', async () => {
       const queue = (hits: number) => on('queue', leakyBucketOf(1, 1_000, { maxDelayMs: 2_000 }), hits);
       const tokens = (hits: number) => on('tokens', tokenBucketOf(1, 1_000, { maxDelayMs: 1_000 }), hits);
       const full = on('full', fixedWindowOf(0), 1);
@@ -394,7 +394,7 @@ export function backendConformance(
       expect(await delays('each', queue(1))).toEqual([0]); // refused: not in time
     });
 
-    test('begins a window with its first hit, also after all was given back within one request', async () => {
+    test('begins a window with its first hit, even after all hits were refunded within one request', async () => {
       const limit = fixedWindowOf(5, unitMs.HOUR, { alignment: 'first_hit' });
       await apply(on('a', limit, 1));
       clock.advance(unitMs.MINUTE);

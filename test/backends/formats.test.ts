@@ -25,8 +25,8 @@ import { type Redis, startRedis } from '../helpers/redis.ts';
 import { eventually } from '../helpers/statsd.ts';
 
 /**
- * What a store holds under a key after each of the operations below, in hex. A record is added and never changed: instances of several builds
- * count on one store, so a state of another form needs a key of another form.
+ * The bytes that a store holds under a key after each of the operations below, in hex. Records are added but never
+ * changed: instances of several builds share a store, so a new format of states needs a new format of keys.
  */
 const records: Readonly<Record<string, readonly string[]>> = JSON.parse(
   readFileSync(new URL('../fixtures/counter-formats.json', import.meta.url), 'utf8'),
@@ -51,7 +51,7 @@ afterAll(async () => {
   await Promise.all([redis.stop(), memcached.stop()]);
 });
 
-/** A store, and what it holds under a key. */
+/** A store, and the bytes that it holds under a key. */
 interface Opened {
   readonly backend: Backend;
   bytes(key: string): Promise<Buffer | undefined>;
@@ -91,7 +91,7 @@ async function onMemcached(): Promise<Opened> {
 const entries = [{ key: 'user', value: 'alice' }];
 const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit, 'demo', entries) });
 
-/** Spends in two parts of a window, gives back, spends in the next one, and is charged for hits that have passed already. */
+/** Spends in two parts of a window, refunds, spends in the next window, and charges hits that have already passed. */
 async function history(
   { backend, bytes }: Opened,
   limit: Limit,
@@ -119,17 +119,14 @@ const limits = [
   reservationOf(fixedWindowOf(20, HOUR_MS), { holder: 7, ttlMs: HOUR_MS }),
 ].filter(({ counter }, at, all) => all.findIndex((other) => other.counter === counter) === at);
 
-test.each(limits)(
-  'the state of a counter of $counter in Redis is the one that its key is recorded with',
-  async (limit) => {
-    const opened = await onRedis();
-    expect(records).toMatchObject({ [counterOf(limit).key]: await history(opened, limit) });
-    await opened.close();
-  },
-);
+test.each(limits)('the state of a $counter counter in Redis has the format recorded for its key', async (limit) => {
+  const opened = await onRedis();
+  expect(records).toMatchObject({ [counterOf(limit).key]: await history(opened, limit) });
+  await opened.close();
+});
 
 test.each(limits.filter((limit) => !algorithmFor(limit).hasLongState))(
-  'the state of a counter of $counter in memcached is the one that its key is recorded with',
+  'the state of a $counter counter in memcached has the format recorded for its key',
   async (limit) => {
     const opened = await onMemcached();
     expect(records).toMatchObject({ [counterOf(limit).key]: await history(opened, limit) });
@@ -137,7 +134,7 @@ test.each(limits.filter((limit) => !algorithmFor(limit).hasLongState))(
   },
 );
 
-test('the state of a counter that envoyproxy/ratelimit shares is the one that its key is recorded with', async () => {
+test('the state of a counter shared with envoyproxy/ratelimit has the format recorded for its key', async () => {
   const limit = fixedWindowOf(20, HOUR_MS);
   const own = createCounterKeys('');
   const options = { prefix: '', own, jitterMaxSeconds: 0, clock, random: () => 0 };
@@ -150,7 +147,7 @@ test('the state of a counter that envoyproxy/ratelimit shares is the one that it
 test('resets and settlements in Redis have the recorded format', async () => {
   const { backend, bytes, close } = await onRedis();
   const limit = slidingWindowLogOf(20, HOUR_MS);
-  const counter: Counter = { key: 'counter' as CounterKey }; // as good as any
+  const counter: Counter = { key: 'counter' as CounterKey }; // any key will do
   const operation = { ...operationOf(counter, limit, 1, true), kind: 'forget' } as const;
   await backend.run([operation], each);
   await backend.settle({ instance: 'one', number: 7, operations: [{ ...operation, kind: 'charge' }] }, each.timeoutMs);

@@ -76,7 +76,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     { spend: 'all_or_nothing', hasId: false, isHeld: true },
     { spend: 'spare_others', hasId: false, isHeld: true },
   ] as const)(
-    'a slot beside another limit that refuses is held: $isHeld, with spend: $spend, ids: $hasId, and its release counts in any case',
+    'a slot is held although another limit refuses: $isHeld, with spend: $spend, ids: $hasId, and its release counts in any case',
     async ({ spend, hasId, isHeld }) => {
       const [[store], slots, window] = [open(), newKey(), newKey()];
       const [limit, other] = [inFlightOf(2), fixedWindowOf(0)];

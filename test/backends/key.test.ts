@@ -27,7 +27,7 @@ describe('a counter key', () => {
     expect(keyOf(counter('d', ['k', '']), 'weir:')).toBe('weir:fixed_window|60000|1:d|1:k|0:');
   });
 
-  test('is the same whatever the numbers of the limit', () => {
+  test('does not depend on the numbers of the limit', () => {
     const counterKeys = createCounterKeys('');
     const limit = fixedWindowOf(1);
     expect(counterKeys({ ...limit, requestsPerUnit: 2, soft: 1 }, 'd', [])).toBe(counterKeys(limit, 'd', []));
@@ -47,9 +47,9 @@ describe('a counter key', () => {
     expect(keyOf(one)).not.toBe(keyOf(other));
   });
 
-  test('is shared by no two different counters', () => {
+  test('is unique for each counter', () => {
     const anyText = fc.oneof(
-      fc.string({ unit: fc.constantFrom('1', '2', ':', '|', '_', 'a'), maxLength: 6 }), // what keys are made of
+      fc.string({ unit: fc.constantFrom('1', '2', ':', '|', '_', 'a'), maxLength: 6 }), // the characters of keys
       fc.string({ unit: 'binary', maxLength: 6 }),
     );
     const anyCounter: fc.Arbitrary<Counter> = fc.record({
@@ -66,7 +66,7 @@ describe('a counter key', () => {
   });
 });
 
-test('a key has a bound, however long the texts that it names', () => {
+test('a key has a maximum length, however long its texts are', () => {
   const long = 'x'.repeat(16_384);
   const texts = [long, `${long}y`, `y${long}`];
   const keys = texts.map((value) => createCounterKeys('prefix:')(fixedWindowOf(5), 'demo', [{ key: 'user', value }]));

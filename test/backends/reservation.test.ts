@@ -27,7 +27,7 @@ async function report(store: Backend, operation: RequestOperation): Promise<Rese
   return reply && 'reservation' in reply ? reply.reservation : undefined;
 }
 
-/** What has been charged, and what is on hold. */
+/** The charged hits, and those on hold. */
 async function standing(store: Backend, key: CounterKey, limit: ReservationLimit) {
   const [reply] = await store.run([reserve(key, limit, 0, 0)], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   if (!reply || !('reservation' in reply)) throw new Error('the store does not answer');
@@ -68,7 +68,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   );
 
   test.each(spends)(
-    'reservations and commits at once never go beyond the limit together, with spend: %s',
+    'concurrent reservations and commits never exceed the limit together, with spend: %s',
     async (spend) => {
       const [stored, key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(500, DAY_MS))];
       const storeOf = (at: number): Backend => stored[at % stored.length] ?? stored[0];
@@ -82,14 +82,14 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
           const hits = at % 11;
           used += hits;
           await run(storeOf(at + 2), [commit(key, limit, at + 1, hits)], spend);
-          await run(storeOf(at + 3), [commit(key, limit, at + 1, hits)], spend); // once more
+          await run(storeOf(at + 3), [commit(key, limit, at + 1, hits)], spend); // repeated
         }),
       );
       expect(await standing(stored[0], key, limit)).toEqual({ charged: used, held: 0 });
     },
   );
 
-  test('a commit charges what was used, once, and frees the rest', async () => {
+  test('a commit charges the used hits once, and frees the rest', async () => {
     const [[store], key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(100, DAY_MS))];
     expect(await report(store, reserve(key, limit, 1, 60))).toMatchObject({
       event: 'reserved',
@@ -110,7 +110,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     { onOverrun: 'debt', charged: 130 },
     { onOverrun: 'clip', charged: 60 },
   ] as const)(
-    'of 130 used and 60 reserved, on_overrun: $onOverrun charges $charged',
+    'with 130 used and 60 reserved hits, on_overrun: $onOverrun charges $charged',
     async ({ onOverrun, charged }) => {
       const [[store], key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(100, DAY_MS), { onOverrun })];
       await report(store, reserve(key, limit, 1, 60));
@@ -124,7 +124,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   );
 
   test.each(spends)(
-    'of a request that another limit refuses nothing stays reserved, but with spend: each; here %s',
+    'a request that another limit refuses keeps no reservation, except with spend: each; here %s',
     async (spend) => {
       const [[store], key, other] = [open(), newKey(), newKey()];
       const limit = reservationOf(fixedWindowOf(100, DAY_MS));
@@ -135,7 +135,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   );
 
   test.each(spends)(
-    'a commit is charged although another limit of its request refuses, with spend: %s',
+    'a commit is charged even if another limit of its request refuses, with spend: %s',
     async (spend) => {
       const [[store], key, other] = [open(), newKey(), newKey()];
       const limit = reservationOf(fixedWindowOf(100, DAY_MS));
@@ -158,7 +158,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     expect(await standing(store, narrow, small)).toEqual({ charged: 0, held: 60 });
   });
 
-  test(`a counter knows ${MAX_RESERVATIONS} requests: further ones are refused, or displace settled ones`, async () => {
+  test(`a counter holds ${MAX_RESERVATIONS} requests; further ones are refused, or displace settled ones`, async () => {
     const [[store], key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(1_000_000, DAY_MS))];
     await run(
       store,
@@ -182,10 +182,10 @@ describe('with time', () => {
     return { clock, store: createMemoryBackend(clock, { maxCounters: 10 }), key: newKey() };
   };
 
-  test('a reservation that nothing commits is free after its ttl, and nothing is charged', async () => {
+  test('a reservation without a commit is freed after its ttl, and nothing is charged', async () => {
     const { clock, store, key } = opened();
     await report(store, reserve(key, limit, 1, 100));
-    const [refusal] = store.run([reserve(key, limit, 2, 1)], { spend: 'each', timeoutMs: 1 }) as Replies; // it needs no waiting
+    const [refusal] = store.run([reserve(key, limit, 2, 1)], { spend: 'each', timeoutMs: 1 }) as Replies; // in memory, replies are synchronous
     expect(refusal).toMatchObject({ code: 'OVER_LIMIT', retryAfterMs: 10_000 });
     clock.advance(9_999);
     expect(await report(store, reserve(key, limit, 2, 1))).toMatchObject({ event: 'refused' });
@@ -193,7 +193,7 @@ describe('with time', () => {
     expect(await report(store, reserve(key, limit, 2, 1))).toMatchObject({ event: 'reserved', held: 1 });
   });
 
-  test('a late commit is charged, and is called late for one ttl', async () => {
+  test('a late commit is charged, and is reported as late for one ttl', async () => {
     const { clock, store, key } = opened();
     await report(store, reserve(key, limit, 1, 10));
     await report(store, reserve(key, limit, 2, 10));
@@ -204,7 +204,7 @@ describe('with time', () => {
     expect(await standing(store, key, limit)).toEqual({ charged: 30, held: 0 });
   });
 
-  test('a reservation belongs to the window that it was made in, its charge to the one in which it is committed', async () => {
+  test('a reservation belongs to the window in which it was made, and its charge to that of its commit', async () => {
     const { clock, store, key } = opened();
     clock.advance(55_000);
     await report(store, reserve(key, limit, 1, 80));
@@ -215,7 +215,7 @@ describe('with time', () => {
     expect(await standing(store, key, limit)).toEqual({ charged: 70, held: 100 });
   });
 
-  test('a reservation counts until its ttl is over where no window ends for all', async () => {
+  test('a reservation counts until its ttl is over if there are no common windows', async () => {
     for (const inner of [
       fixedWindowOf(100, 60_000, { alignment: 'first_hit' }),
       slidingWindowCounterOf(100, 60_000),
@@ -231,7 +231,7 @@ describe('with time', () => {
   });
 });
 
-/** What a counter with reservations does, written down once more. */
+/** An independent model of a counter with reservations. */
 class Model {
   readonly #limit: ReservationLimit;
   readonly #reserved = new Map<
@@ -290,7 +290,7 @@ const anyMessages = fc.array(
   { maxLength: 60 },
 );
 
-test('duplicated, reordered and lost messages do what the model says: each request is charged once', async () => {
+test('duplicated, reordered and lost messages have the same effect as in the model, and each request is charged once', async () => {
   const seen = new Set<string>();
   const messages = fc.record({ all: anyMessages, onOverrun: fc.constantFrom('debt', 'clip') });
   await fc.assert(
@@ -318,7 +318,7 @@ test('duplicated, reordered and lost messages do what the model says: each reque
   expect(seen.size).toBe(6);
 });
 
-test('with on_overrun: clip, commits in time, and no other ones, nothing is ever charged beyond the limit', async () => {
+test('with on_overrun: clip and only timely commits, nothing is ever charged beyond the limit', async () => {
   await fc.assert(
     fc.asyncProperty(anyMessages, async (all) => {
       const limit = reservationOf(tokenBucketOf(1, DAY_MS, { burst: 100 }), { ttlMs: 80_000_000, onOverrun: 'clip' });

@@ -41,7 +41,7 @@ test.each([
   expect(countersAt(1_234, { prefix })(unitLimit('MINUTE'), 'domain', parts).key).toBe(key);
 });
 
-test('a counter is kept for its unit, and up to the jitter longer, in whole seconds', () => {
+test('a counter is kept for its unit plus at most the jitter, in whole seconds', () => {
   const ttlMs = (random: number) =>
     countersAt(0, { jitterMaxSeconds: 300, random: () => random })(unitLimit('SECOND'), 'd', []).shared?.ttlMs;
   expect([0, 0.5, 0.999_999].map(ttlMs)).toEqual([1_000, 151_000, 300_000]);
@@ -61,7 +61,7 @@ test("limits that envoyproxy/ratelimit does not support have Weir's own counters
     expect(shared(limit, 'd', entries(['k', 'v']))).toEqual(own(limit, 'd', entries(['k', 'v'])));
 });
 
-test('a decision that comes when the window is over is still of that window', () => {
+test('a decision that arrives after the window is still one of that window', () => {
   const decision = describeShared(unitLimit('MINUTE'), { windowStartMs: 60_000, ttlMs: 60_000 }, [4], 120_500, {
     hits: 1,
     accepted: true,

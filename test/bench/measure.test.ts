@@ -19,14 +19,14 @@ const shapeNamed = (shape: string): Shape => {
   return found;
 };
 
-test('measures the service and its Redis', async () => {
+test('a benchmark measures the service and its Redis', async () => {
   const row = await measureShape(shapeNamed('Redis, two descriptors'), [weir], generator, short);
   const measured = row.measured.get(weir);
   expect(measured).toMatchObject({ serviceUs: expect.any(Number), redisUs: expect.any(Number) });
   expect(toMarkdown([row], [weir])).toMatch(/^\| Redis, two descriptors \| Weir \(h2\) \| \d+ \| [\d.]+ \| [\d.]+ \|/m);
 });
 
-test('offers all services the same rate if requested', async () => {
+test('a benchmark offers all services the same rate if requested', async () => {
   const row = await measureShape(
     { ...shapeNamed('memory, one hot key'), pace: 'half capacity' },
     [weir],
@@ -36,7 +36,7 @@ test('offers all services the same rate if requested', async () => {
   expect(row.callsPerSecond).toBeGreaterThan(0);
 });
 
-test('fails if a service answers wrongly', async () => {
+test('a benchmark fails if a service answers wrongly', async () => {
   const wrong: Shape = { ...shapeNamed('memory, one hot key'), code: 'OVER_LIMIT' };
   const measuring = measureShape(wrong, [weir], generator, short);
   await expect(measuring).rejects.toThrow(
@@ -44,7 +44,7 @@ test('fails if a service answers wrongly', async () => {
   );
 });
 
-test('fails if a service has no rules', async () => {
+test('a benchmark fails if a service has no rules', async () => {
   const measuring = measureShape({ ...shapeNamed('memory, one hot key'), rules: [] }, [weir], generator, short);
   await expect(measuring).rejects.toThrow('Weir (h2) must answer OVER_LIMIT to calls over the limit of a rule');
 });

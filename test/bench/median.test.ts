@@ -9,6 +9,6 @@ test.each([
   expect(median(numbers)).toBe(expected);
 });
 
-test('there is no median of no numbers', () => {
+test('an empty list has no median', () => {
   expect(median([])).toBeNaN();
 });

@@ -10,19 +10,19 @@ const PROJECT = resolve(__dirname, '../..');
 const node = process.execPath;
 const absent = { variable: 'PEER_BIN', cached: '/nonexistent/peer' };
 
-test('a peer is what its variable names, before what is in the cache', () => {
+test("a peer's variable takes precedence over the cache", () => {
   expect(programOf({ ...absent, cached: node }, { PEER_BIN: '/bin/sh' })).toBe('/bin/sh');
   expect(programOf({ ...absent, cached: node }, {})).toBe(node);
   expect(programOf(absent, {})).toBeUndefined();
 });
 
-test('a variable that names no program is an error, whatever the cache has', () => {
+test('a variable that names no program is an error, even with a program in the cache', () => {
   expect(() => programOf({ ...absent, cached: node }, { PEER_BIN: '/nonexistent/other' })).toThrow(
     "PEER_BIN must be the path of a program, got '/nonexistent/other'",
   );
 });
 
-test('reports the ratios of a peer that is not there as not measured', () => {
+test('the ratios of a missing peer are reported as not measured', () => {
   const weir = weirOn('h2');
   const measurement = {
     ...{ callsPerSecond: 50_000, serviceUs: 8, redisUs: 3, p50Ms: 1, p99Ms: 2 },
@@ -40,7 +40,7 @@ test('reports the ratios of a peer that is not there as not measured', () => {
   ]);
 });
 
-test('a program that fails says why', async () => {
+test('the error of a failed program has the reason', async () => {
   const script = 'console.error("first"); console.error("second"); process.exit(3)';
   await expect(run(node, ['-e', script], { limitMs: 20_000 })).rejects.toThrow(/: exit code 3\nfirst\nsecond$/);
   await expect(run('/nonexistent/go', ['build'], { limitMs: 20_000 })).rejects.toThrow(

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { usageOf } from '../../bench/process-tree.ts';
 import { start } from '../helpers/process.ts';
 
-/** Sleeps, while a child of its own is busy: for ten seconds at most, so that none is left behind. */
+/** Sleeps while its child is busy, for ten seconds at most, so that no process is left behind. */
 const PARENT = `
 const { spawn } = require('node:child_process');
 const child = spawn(process.execPath, ['-e', 'const endMs = Date.now() + 10_000; while (Date.now() < endMs);']);
@@ -10,7 +10,7 @@ process.on('SIGTERM', () => { child.kill('SIGKILL'); process.exit(); });
 console.log('started');
 `;
 
-test('counts what the children of a process use', async () => {
+test('the usage of a process includes its child processes', async () => {
   const parent = await start(process.execPath, ['-e', PARENT]);
   try {
     await parent.waitFor('started');
@@ -22,6 +22,6 @@ test('counts what the children of a process use', async () => {
   }
 });
 
-test('says that there is no such process', () => {
+test('a process that does not exist is an error', () => {
   expect(() => usageOf(2 ** 30)).toThrow(`there is no process ${2 ** 30}`);
 });

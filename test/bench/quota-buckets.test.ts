@@ -11,7 +11,7 @@ const quotas = (...args: readonly string[]): Promise<string> =>
   });
 
 test(
-  'npm run quotas -- --buckets prints what reports cost, with shares in memory and in Redis',
+  'npm run quotas -- --buckets prints the cost of reports, with shares in memory and in Redis',
   async () => {
     const printed = await quotas('--buckets', '400', '--streams', '4', '--seconds', '6');
     for (const [store, redis] of [

@@ -13,7 +13,7 @@ const rest = (...args: readonly string[]): Promise<string> =>
   });
 
 test(
-  'npm run rest prints a line for each way to run the service, what connections cost, and the size of the package',
+  'npm run rest prints a line for each way to run the service, the cost of connections, and the size of the package',
   async () => {
     const printed = await rest(...['--starts', '1', '--seconds', '1', '--connections', '50', '--rounds', '1']);
     const number = String.raw`\d+(\.\d+)?`;
@@ -28,21 +28,21 @@ test(
   LIMIT_MS,
 );
 
-test('npm run rest refuses a number of starts that is none', async () => {
+test('npm run rest refuses an invalid number of starts', async () => {
   await expect(rest('--starts', 'many')).rejects.toThrow("--starts must be a whole number above 0, got 'many'");
 });
 
-test('npm run rest refuses a part that it does not have', async () => {
+test('npm run rest refuses an unknown part', async () => {
   await expect(rest('--only', 'memory')).rejects.toThrow("--only must be idle, connections, package, got 'memory'");
 });
 
-/** Has a child that does nothing, and ends it when it is ended itself. */
+/** Starts an idle child, and ends it when it is ended itself. */
 const PARENT = `
 const child = require('node:child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1e6); console.log("started")'], { stdio: 'inherit' });
 process.on('SIGTERM', () => { child.kill('SIGKILL'); process.exit(); });
 `;
 
-test('counts pages of files once that two processes of a service share', async () => {
+test('file pages that two processes of a service share are counted once', async () => {
   const parent = await start(process.execPath, ['-e', PARENT]);
   try {
     await parent.waitFor('started');

@@ -6,15 +6,15 @@ import { promisify } from 'node:util';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const { scripts } = JSON.parse(readFileSync(`${PROJECT}/package.json`, 'utf8')) as { scripts: Record<string, string> };
 
-/** npm runs these by itself, before another script or `npm pack`. */
+/** Whether npm runs this script automatically, before another script or `npm pack`. */
 const isHook = (name: string): boolean =>
   name.startsWith('pre') && [...Object.keys(scripts), 'pack'].includes(name.slice(3));
 const names = Object.keys(scripts).filter((name) => !isHook(name));
 
-/** What the scripts run, without the build before it: other tests use the build meanwhile. */
+/** A script without the build before it, since other tests use the build meanwhile. */
 const withoutBuild = (script = ''): string => script.replace('npm run --silent build && ', '');
 
-test.each(names)('npm run %s -- --help says what it does, and does nothing', async (name) => {
+test.each(names)('npm run %s -- --help describes the script, and does nothing else', async (name) => {
   const shown = await promisify(execFile)('sh', ['-c', `${withoutBuild(scripts[name])} --help`], {
     cwd: PROJECT,
     env: { ...process.env, PATH: `${PROJECT}/node_modules/.bin:${process.env.PATH}` },

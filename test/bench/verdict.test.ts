@@ -18,7 +18,7 @@ test.each([
   expect(comparison.ratio).toBeCloseTo(current / other);
 });
 
-test('allows as much as a build differs from itself where that is more than 3 %', () => {
+test('the difference of a build from itself is permitted if it is more than 3 %', () => {
   expect(compare([launch(10, 11, 9.6)])).toMatchObject({ verdict: 'no slower' });
   expect(compare([launch(10, 11, 9.4)])).toMatchObject({ verdict: 'slower' });
   expect(compare([launch(10, 11, 9.6)]).allowed).toBeCloseTo(0.1);
@@ -33,7 +33,7 @@ test('differences of two launches in opposite directions do not cancel out', () 
   expect(compare([launch(10, 11, 10), launch(11, 10, 10)]).spread).toBeCloseTo(0.1);
 });
 
-test('exchanges the two processes in every launch but the first, which covers all ways to name them', () => {
+test('the two processes are exchanged in every launch but the first, which covers all ways to name them', () => {
   const mixed = [launch(10, 11, 10), launch(11, 10, 10), launch(10, 11, 10), launch(11, 10, 10)];
   expect(compare(mixed).spread).toBeCloseTo(compare(Array(4).fill(launch(10, 11, 10))).spread);
 });
@@ -43,7 +43,7 @@ test('one launch of several in which the two processes differ much does not dete
   expect(compare(launches).spread).toBeCloseTo(0.02);
 });
 
-test('compares within rounds, so that a round that is slow for all changes nothing', () => {
+test('builds are compared within rounds, so that a round that is slow for all changes nothing', () => {
   const slowing = [1, 2, 4, 8, 3];
   const times = (us: number) => slowing.map((factor) => us * factor);
   const comparison = compare([{ current: times(10), repeat: times(10), other: times(8) }]);
@@ -51,7 +51,7 @@ test('compares within rounds, so that a round that is slow for all changes nothi
   expect(comparison.spread).toBeCloseTo(0);
 });
 
-test('a round that one process spent badly does not move the result', () => {
+test('a round in which one process was slow does not affect the result', () => {
   const comparison = compare([{ current: [10, 10, 90, 10, 10], repeat: Array(5).fill(10), other: Array(5).fill(10) }]);
   expect(comparison).toMatchObject({ ratio: expect.closeTo(1), spread: expect.closeTo(0), verdict: 'no slower' });
 });
@@ -66,12 +66,12 @@ test('exchanging the builds inverts the ratio', () => {
   expect(forth * back).toBeCloseTo(1);
 });
 
-test('refuses rounds without CPU time, which have no ratio', () => {
+test('rounds without CPU time, which have no ratio, are refused', () => {
   expect(() => compare([launch(0, 10, 10)])).toThrow('every round must use CPU time: raise --seconds');
   expect(() => compare([launch(10, 10, Number.NaN)])).toThrow('every round must use CPU time: raise --seconds');
 });
 
-test('refuses launches whose rounds have no partner', () => {
+test('launches with unpaired rounds are refused', () => {
   expect(() => compare([{ ...launch(10, 10, 10), other: [10] }])).toThrow(
     'a launch must have as many rounds of each process, got 3,3,1',
   );

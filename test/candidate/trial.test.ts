@@ -17,7 +17,7 @@ ${more}`);
 
 const PATH = '  - { key: path, rate_limit: { unit: minute, requests_per_unit: 1 } }\n';
 
-/** @param changes  what differs from a trial of 1 a minute beside 3 a minute */
+/** @param changes  differences from a candidate of 1 per minute beside a live limit of 3 per minute */
 const started = (changes: Partial<Parameters<typeof tryCandidate>[0]> = {}) =>
   tryCandidate({ time: fakeClock(), live: rulesWith(3), candidate: rulesWith(1), ...changes });
 
@@ -25,7 +25,7 @@ async function askTimes(ask: ReturnType<typeof started>['ask'], count: number, d
   for (let at = 0; at < count; at++) await ask(requestOf(descriptor));
 }
 
-test('figures say what the candidate refuses and passes, by rule and key', async () => {
+test("figures have the candidate's refusals and admissions, by rule and key", async () => {
   const { trial, ask, flush } = started({ live: rulesWith(3, PATH), candidate: rulesWith(1) });
   await askTimes(ask, 4, 'user=alice');
   await askTimes(ask, 1, 'user=bob');
@@ -56,14 +56,14 @@ test('figures say what the candidate refuses and passes, by rule and key', async
   expect(trial.report(10, 'demo.path').rules.map(({ rule }) => rule)).toEqual(['demo.path']);
 });
 
-test('a request of a domain that the candidate does not have is not tried', async () => {
+test('a request of a domain without candidate rules is not tried', async () => {
   const { tried, ask, flush } = started();
   await ask({ ...requestOf('user=alice'), domain: 'other' });
   flush();
   expect(tried).toEqual([]);
 });
 
-test('peeks and hits that are given back are decided, and are no requests in the figures', async () => {
+test('peeks and refunds are decided, but do not count as requests in the figures', async () => {
   const { trial, tried, ask, flush } = started();
   for (const request of ['user=alice', 'user=alice*0', 'user=alice*-1', 'user=alice']) await ask(requestOf(request));
   flush();
@@ -71,7 +71,7 @@ test('peeks and hits that are given back are decided, and are no requests in the
   expect(trial.report(1).totals).toMatchObject({ requests: 2, candidateRefused: 0 });
 });
 
-test('limits that requests bring along are one rule, whatever values they are for', async () => {
+test('limits sent in requests count as one rule, for any values', async () => {
   const { trial, ask, flush } = started();
   const limit = { requests_per_unit: 1, unit: 2, unit_multiplier: null };
   for (const user of ['alice', 'bob']) {
@@ -82,7 +82,7 @@ test('limits that requests bring along are one rule, whatever values they are fo
   expect(trial.report(1).rules).toMatchObject([{ rule: '(limits in requests)', requests: 2 }]);
 });
 
-test('more requests than may be in flight are dropped and counted, by number', async () => {
+test('requests beyond the maximum number in flight are dropped and counted', async () => {
   const { trial, ask, flush } = started({ options: { maxInFlight: 3 } });
   await askTimes(ask, 5, 'user=alice');
   expect(trial.report(1)).toMatchObject({ inFlight: 3, dropped: { behind: 2, overload: 0 } });
@@ -90,7 +90,7 @@ test('more requests than may be in flight are dropped and counted, by number', a
   expect(trial.report(1)).toMatchObject({ inFlight: 0, inFlightBytes: 0, totals: { requests: 3 } });
 });
 
-test('more requests than may be in flight are dropped and counted, by size', async () => {
+test('requests beyond the maximum size in flight are dropped and counted', async () => {
   const { trial, ask } = started();
   const long = 'x'.repeat(16_000);
   await askTimes(ask, 200, `user=${long}`);
@@ -100,22 +100,22 @@ test('more requests than may be in flight are dropped and counted, by size', asy
   expect(inFlightBytes).toBeLessThanOrEqual(4 * 1024 * 1024);
 });
 
-test('nothing is tried while the process has too much to do', async () => {
+test('nothing is tried while the process is overloaded', async () => {
   const { trial, ask } = started({ options: { isLate: () => true } });
   await askTimes(ask, 2, 'user=alice');
   expect(trial.report(1)).toMatchObject({ inFlight: 0, dropped: { behind: 0, overload: 2 } });
 });
 
-test('counters that never reply hold requests up to the bound, and no live answer', async () => {
+test('counters that never reply hold requests up to the bound, but do not delay live answers', async () => {
   const open = (): Backend => backendThat(() => new Promise<Replies>(() => {}));
   const { trial, ask, flush } = started({ open, options: { maxInFlight: 10 } });
-  await askTimes(ask, 100, 'user=alice'); // each is answered
+  await askTimes(ask, 100, 'user=alice'); // waits for each answer
   flush();
   await askTimes(ask, 100, 'user=alice');
   expect(trial.report(1)).toMatchObject({ inFlight: 10, dropped: { behind: 190 }, totals: { requests: 0 } });
 });
 
-test('requests whose counters fail are counted, and are not in the figures', async () => {
+test('requests whose counters fail are counted, but not included in the figures', async () => {
   const unavailable: Replies = [{ code: 'UNAVAILABLE', reason: 'gone' }];
   const { trial, ask, flush } = started({ open: () => backendThat(async () => unavailable) });
   await askTimes(ask, 3, 'user=alice');
@@ -124,7 +124,7 @@ test('requests whose counters fail are counted, and are not in the figures', asy
   expect(trial.report(1)).toMatchObject({ inFlight: 0, inFlightBytes: 0, totals: { requests: 0 } });
 });
 
-test('a sample has all requests of a counter or none, and no counter that is not in it', async () => {
+test('a sample has all requests of a counter or none', async () => {
   const { trial, tried, ask, flush } = started({ options: { sample: 0.5 } });
   for (let user = 0; user < 100; user++) {
     for (let at = 0; at < 2; at++) await ask(requestOf(`user=${user}`, 'user=0'));
@@ -183,7 +183,7 @@ test.each([
       'quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 }',
     ),
   ],
-])('a sampled counter is decided with the others of its requests where %s', async (_, rules) => {
+])('a sampled counter is decided with the others of its requests if %s', async (_, rules) => {
   const { trial, tried, ask, flush } = started({ live: rules, candidate: rules, options: { sample: 0.5 } });
   const [user, path] = sampledUser(rules);
   for (let at = 0; at < 6; at++) await ask(requestOf(user, path));
@@ -196,7 +196,7 @@ test.each([
   );
 });
 
-test('figures begin anew with other rules, without what was in flight, and counters go on', async () => {
+test('figures restart with other rules, without requests in flight, and counters continue', async () => {
   const time = fakeClock();
   const { trial, tried, ask, flush } = started({ time });
   await askTimes(ask, 2, 'user=alice');
@@ -215,7 +215,7 @@ test('figures begin anew with other rules, without what was in flight, and count
   expect(trial.report(1).totals.requests).toBe(0);
 });
 
-test('a table of keys says how many there are at least when it is full', async () => {
+test('a full table of keys reports the least number of keys', async () => {
   const { trial, ask, flush } = started({ options: { maxInFlight: 1_000 } });
   for (let user = 0; user < 300; user++) await askTimes(ask, 2, `user=${user}`);
   flush();
@@ -224,7 +224,7 @@ test('a table of keys says how many there are at least when it is full', async (
   expect(rule?.newlyRefusedKeys.list.entries).toHaveLength(5);
 });
 
-test('a trial that is closed drops what waits, and takes nothing more', async () => {
+test('a closed trial drops waiting requests, and accepts no further ones', async () => {
   const { trial, tried, ask, flush } = started();
   await askTimes(ask, 2, 'user=alice');
   await trial.close();
@@ -233,7 +233,7 @@ test('a trial that is closed drops what waits, and takes nothing more', async ()
   expect(tried).toEqual([]);
 });
 
-test('a few requests are decided in a turn', async () => {
+test('a few requests are decided per turn', async () => {
   const turns: (() => void)[] = [];
   const { tried, ask } = started({ options: { later: (run) => void turns.push(run) } });
   await askTimes(ask, 200, 'user=alice');
@@ -243,7 +243,7 @@ test('a few requests are decided in a turn', async () => {
   expect(turns).toHaveLength(2);
 });
 
-test('the reports of several processes are one', async () => {
+test('the reports of several processes are merged', async () => {
   const reports = [];
   for (const user of ['alice', 'bob']) {
     const { trial, ask, flush } = started();

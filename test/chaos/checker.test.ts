@@ -10,7 +10,7 @@ const counter = { ...fixed, algorithm: 'sliding_window_counter', limit: 4 } as c
 const bucket = { ...fixed, algorithm: 'token_bucket', burst: 3 } as const; // two a second
 const local = { ...fixed, onStoreFailure: 'local', limit: 4, localShare: 2 } as const;
 
-/** Of an hour that begins with a window. */
+/** The start of the log. */
 const startMs = 1_700_000_000_000;
 let calls = 0;
 
@@ -31,7 +31,7 @@ const fault = (kind: string, fromMs: number, toMs: number, changes: Partial<Faul
 };
 const loss = (fromMs: number, toMs: number) => fault('flushed', fromMs, toMs, { effects: ['data_lost'] });
 
-/** With a refusal, so that the limit was reached. */
+/** A log with a refusal, so that the limit was reached. */
 function logOf(rule: ChaosRule, made: readonly CallRecord[], faults: readonly FaultRecord[] = []): RunLog {
   const plan: Plan = {
     ...{ topology: 'single', seed: 1, instances: 2, rules: [rule], answerWithinMs: 1_000, normalWithinMs: 5_000 },
@@ -45,7 +45,7 @@ describe('a limit', () => {
   test.each<[string, ChaosRule, CallRecord[], FaultRecord[]?]>([
     ['two in a window, and two in the next', fixed, passed(800, 900, 1_100, 1_200)],
     ['a third that may have been counted in the next window', fixed, passed(100, 200, 995)],
-    ['as much again after the counters started anew', fixed, passed(100, 200, 600, 700), [loss(500, 510)]],
+    ['as much again after the counters were lost', fixed, passed(100, 200, 600, 700), [loss(500, 510)]],
     [
       'one that was counted while the clock stood still',
       fixed,
@@ -53,9 +53,9 @@ describe('a limit', () => {
       [fault('frozen', 950, 1_605, { effects: ['clock_frozen'] })],
     ],
     ['two within any second', sliding, passed(500, 900, 1_500, 1_910)],
-    ['the burst, and what came in meanwhile', bucket, passed(0, 10, 20, 500, 1_000)],
+    ['the burst and its refill', bucket, passed(0, 10, 20, 500, 1_000)],
     ['a leased token, up to a second later', { ...bucket, isLeased: true }, passed(0, 10, 20, 30, 40)],
-    ['what is left of the window before', counter, passed(20, 100, 200, 300, 1_520, 1_530)],
+    ['the remaining part of the previous window', counter, passed(20, 100, 200, 300, 1_520, 1_530)],
     [
       'by each instance its share, while there is no store',
       local,
@@ -84,7 +84,7 @@ describe('a limit', () => {
 
   test.each<[string, ChaosRule, CallRecord[], FaultRecord[]?]>([
     ['a third in a window', fixed, passed(100, 200, 900)],
-    ['two hits of one call where one was left', fixed, [...passed(100), call(200, { hits: 2 })]],
+    ['two hits of one call when one was left', fixed, [...passed(100), call(200, { hits: 2 })]],
     ['a third after a loss in another window', fixed, passed(100, 200, 900), [loss(1_500, 1_510)]],
     ['a fifth after one loss', fixed, passed(100, 200, 600, 700, 800), [loss(500, 510)]],
     ['a third within a second, over a boundary', sliding, passed(500, 900, 1_400)],
@@ -121,7 +121,7 @@ describe('a limit', () => {
     expect(found(rule, made, faults)).toEqual(['within its limit']);
   });
 
-  test('that refuses nothing, or nothing but refuses, proves nothing', () => {
+  test('that only admits or only refuses proves nothing', () => {
     expect(found(fixed, [])).toEqual(['every limit was reached']);
     const { plan, faults } = logOf(fixed, []);
     expect(check({ plan, faults, calls: passed(100) }).map(({ invariant }) => invariant)).toEqual([
@@ -137,7 +137,7 @@ describe('an answer', () => {
     expect(check(logOf(fixed, [slow]))).toMatchObject([{ invariant: 'answered in time', evidence: [slow] }]);
   });
 
-  test('may be late where its instance was frozen', () => {
+  test('may be late if its instance was frozen', () => {
     expect(found(fixed, [slow], [fault('instance frozen', 50, 1_150, { on: 0 })])).toEqual([]);
     expect(found(fixed, [slow], [fault('instance frozen', 50, 1_150, { on: 1 })])).toEqual(['answered in time']);
   });
@@ -151,7 +151,7 @@ describe('an answer', () => {
     ['deny', { degraded: 'deny', outcome: 'OVER_LIMIT' }],
     ['local', { degraded: 'local' }],
     ['local', { degraded: 'local', outcome: 'OVER_LIMIT' }],
-  ])('of %s while there is no store may be %j', (onStoreFailure, changes) => {
+  ])('of %s without a store may be %j', (onStoreFailure, changes) => {
     expect(found(policy(onStoreFailure), [...passed(10), call(100, changes)], down)).toEqual([]);
   });
 
@@ -163,7 +163,7 @@ describe('an answer', () => {
     ['deny', { degraded: 'deny' }],
     ['deny', { outcome: 'UNAVAILABLE' }],
     ['local', { degraded: 'allow' }],
-  ])('of %s while there is no store must not be %j', (onStoreFailure, changes) => {
+  ])('of %s without a store must not be %j', (onStoreFailure, changes) => {
     expect(found(policy(onStoreFailure), [...passed(10), call(100, changes)], down)).toEqual(['as its policy says']);
   });
 
@@ -208,8 +208,8 @@ describe('trouble', () => {
 });
 
 describe('slots', () => {
-  const slots: ChaosRule = { ...fixed, algorithm: 'in_flight', windowMs: 1_000 }; // two, for a second
-  /** Acquired at a time, and released at another one, if at all. */
+  const slots: ChaosRule = { ...fixed, algorithm: 'in_flight', windowMs: 1_000 }; // two slots, with a ttl of a second
+  /** A slot that is acquired at one time and, unless `toMs` is absent, released at another. */
   const slot = (id: string, fromMs: number, toMs?: number, changes: Partial<CallRecord> = {}): CallRecord[] => [
     call(fromMs, { id, ...changes }),
     ...(toMs === undefined ? [] : [call(toMs, { id, isRelease: true })]),
@@ -274,7 +274,7 @@ describe('slots', () => {
 });
 
 describe('reservations', () => {
-  /** Ten at once, and one a second; for a second each. */
+  /** Ten hits at once, and one per second; reservations have a ttl of a second. */
   const tokens: ChaosRule = { ...fixed, algorithm: 'reserve', limit: 1, windowMs: 1_000, burst: 10, ttlMs: 1_000 };
   const reserved = (id: string, atMs: number, hits: number): CallRecord => call(atMs, { id, hits });
   const committed = (id: string, atMs: number, hits: number, changes: Partial<CallRecord> = {}): CallRecord =>

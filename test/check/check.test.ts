@@ -27,8 +27,8 @@ describe('what serve refuses, check refuses', () => {
   test.each<[string, string, Record<string, string>, Partial<CheckOptions>, string | undefined]>([
     ['a lease in memory', limits('consistency: leased'), {}, {}, 'saves calls to Redis'],
     ['a lease in Redis', limits('consistency: leased'), redis, {}, undefined],
-    ['a lease with all_or_nothing', limits('consistency: leased', 'spend: all_or_nothing\n'), redis, {}, 'rules out'],
-    ['a lease with SPEND', limits('consistency: leased'), { ...redis, SPEND: 'all_or_nothing' }, {}, 'rules out'],
+    ['a lease with all_or_nothing', limits('consistency: leased', 'spend: all_or_nothing\n'), redis, {}, 'with spend'],
+    ['a lease with SPEND', limits('consistency: leased'), { ...redis, SPEND: 'all_or_nothing' }, {}, 'with spend'],
     ['a log in memcached', limits('algorithm: sliding_window_log'), memcached, {}, 'cannot be counted in memcached'],
     ['requests in flight in memcached', IN_FLIGHT, memcached, {}, 'in_flight cannot be counted in memcached'],
     ['requests in flight in Redis', IN_FLIGHT, redis, {}, undefined],
@@ -53,7 +53,7 @@ describe('what serve refuses, check refuses', () => {
     });
   });
 
-  test('without a path it checks what the environment names', async () => {
+  test('without a path, check uses the files named by the environment', async () => {
     const path = join(folder, 'rules.yaml');
     writeFileSync(path, limits('name: x'));
     const options = { mergeDomains: false, strict: false };
@@ -65,7 +65,7 @@ describe('what serve refuses, check refuses', () => {
     expect(problems[0]?.message).toContain('rules come from a control plane');
   });
 
-  test('a mistyped variable is a warning, which --strict takes for an error', async () => {
+  test('a mistyped variable is a warning, which --strict treats as an error', async () => {
     expect(await messages(limits('name: x'), { RULE_PATH: 'x' })).toEqual([
       'RULE_PATH is set, but there is no such setting; did you mean RULES_PATH?',
     ]);
@@ -87,7 +87,7 @@ describe('formats', () => {
     ]);
   });
 
-  test('json has all that is known of each problem', async () => {
+  test('json has all properties of each problem', async () => {
     const parsed = JSON.parse(await formatted('json'));
     expect(parsed).toMatchObject({ ok: false, summary: { errors: 2, warnings: 0 }, notes: [] });
     expect(parsed.problems[0]).toMatchObject({ file: 'stdin', line: 4, column: 5, severity: 'error' });
@@ -101,7 +101,10 @@ describe('formats', () => {
     );
   });
 
-  /** The rules of SARIF 2.1.0 that concern what is written here. @see https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html */
+  /**
+   * The rules of SARIF 2.1.0 for the written properties. @see
+   * https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+   */
   test('sarif keeps to the rules of SARIF 2.1.0', async () => {
     const log = JSON.parse(await formatted('sarif'));
     expect(log).toMatchObject({ version: '2.1.0', $schema: expect.stringContaining('sarif-2.1.0') });
@@ -124,7 +127,7 @@ describe('formats', () => {
     }
   });
 
-  test('paths are relative to where the check runs, and encoded where they are URIs', async () => {
+  test('paths are relative to the working directory, and encoded in URIs', async () => {
     const path = join(folder, 'my rules.yaml');
     writeFileSync(path, TEXT);
     const found = await check([path], {}, { mergeDomains: false, strict: false });

@@ -27,13 +27,13 @@ test.each([
   expect(createAddressOf(trust)({ peer, forwardedFor })).toBe(client);
 });
 
-test('the framework decides where no proxies are named', () => {
+test('the framework decides if no proxies are configured', () => {
   const origin = { peer: '10.0.0.1', forwardedFor: '203.0.113.9', resolved: '203.0.113.9' };
   expect(createAddressOf(undefined)(origin)).toBe('203.0.113.9');
   expect(createAddressOf(0)(origin)).toBe('10.0.0.1');
 });
 
-test('IPv6 networks have the size that is set', () => {
+test('IPv6 networks have the configured size', () => {
   const origin = { peer: '2001:db8:1:2ff:3:4:5:6', forwardedFor: undefined };
   expect(createAddressOf(undefined, 56)(origin)).toBe('2001:db8:1:200::/56');
   expect(createAddressOf(undefined, 128)(origin)).toBe('2001:db8:1:2ff:3:4:5:6/128');

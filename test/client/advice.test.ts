@@ -43,13 +43,13 @@ test.each<[string, number, Readonly<Record<string, string>>, number | undefined]
   ['the same in ms', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW_MS + 50) }, 50],
   ['neither of these', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '99999999' }, undefined],
   ['a duration with a unit', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6m0s' }, undefined],
-  ['requests that are left', 200, { 'x-ratelimit-remaining': '3', 'x-ratelimit-reset': '5' }, undefined],
+  ['remaining requests', 200, { 'x-ratelimit-remaining': '3', 'x-ratelimit-reset': '5' }, undefined],
   ['no field at all', 429, {}, undefined],
-])('a response asks for a pause: %s', (_, status, headers, ms) => {
+])('a response requests a pause: %s', (_, status, headers, ms) => {
   expect(asked(status, headers)).toBe(ms);
 });
 
-test('no field makes reading a response fail, or the pause negative or infinite', () => {
+test('no header field causes an error, or a negative or infinite pause', () => {
   const names = ['retry-after', 'ratelimit', 'ratelimit-policy', 'ratelimit-reset', 'x-ratelimit-reset', 'date'];
   const value = fc.oneof(
     fc.stringMatching(/^[ -~]{0,20}$/),

@@ -15,7 +15,7 @@ function create() {
   return { breaker, fail, advance };
 }
 
-test('a breaker opens after failures in a row, not after others', () => {
+test('a breaker opens only after consecutive failures', () => {
   const { breaker, fail } = create();
   fail();
   breaker.begin();
@@ -50,7 +50,7 @@ test('each trial that fails doubles the time, up to the maximum', () => {
   }
 });
 
-test('a trial whose caller gives up lets another call try', () => {
+test('a trial whose caller gives up lets another call be the trial', () => {
   const { breaker, fail, advance } = create();
   fail();
   fail();
@@ -60,7 +60,7 @@ test('a trial whose caller gives up lets another call try', () => {
   expect(breaker.admits).toBe(true);
 });
 
-test('failures of calls that were sent before it opened do not prolong its time', () => {
+test('failures of calls sent before the breaker opened do not prolong its time', () => {
   const { breaker, fail, advance } = create();
   for (let calls = 0; calls < 5; calls++) breaker.begin();
   fail();

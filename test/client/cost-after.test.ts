@@ -13,7 +13,7 @@ import { closeAll, closeLater } from './service.ts';
 
 afterEach(closeAll);
 
-/** Options with a client that allows all requests after `wait`, and the hits that it has counted. */
+/** Options with a client that allows all requests after `wait`, and the hits that the client has counted. */
 function counting(wait = async () => {}) {
   const hits: unknown[] = [];
   const limit = async (_: string, __: unknown, options?: { readonly hits?: number }) => {
@@ -21,13 +21,13 @@ function counting(wait = async () => {}) {
     await wait();
     return { ok: true, headers: [], descriptors: [] };
   };
-  const client = { limit } as unknown as Client; // the middlewares use nothing else
+  const client = { limit } as unknown as Client; // the only method that the middlewares use
   return { options: { client, domain: 'demo', costAfter: () => 4 }, hits };
 }
 
 type Options = ReturnType<typeof counting>['options'];
 
-/** A response that begins, and never ends. */
+/** A response that starts but never ends. */
 const endless = (): Readable => {
   const stream = new Readable({ read() {} });
   stream.push('begun');
@@ -72,7 +72,7 @@ test.each(Object.keys(apps))('%s counts the cost of a response whose client leav
   expect(hits).toEqual([1, 3]);
 });
 
-test.each(Object.keys(apps))('%s counts the cost where the client leaves before it is decided', async (name) => {
+test.each(Object.keys(apps))('%s counts the cost if the client leaves before the decision', async (name) => {
   let decide = (): void => {};
   const decided = new Promise<void>((resolve) => {
     decide = resolve;

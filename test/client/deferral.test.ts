@@ -42,7 +42,7 @@ afterEach(async () => {
 
 let queues = 0;
 
-/** A queue and a worker of its own, whose jobs are noted in the order of their starts. */
+/** Opens a queue and its worker, and records jobs in the order of their starts. */
 function open({ key, ...options }: Partial<DeferredWorkerOptions<Work>> = {}, run: (work: Work) => unknown = () => {}) {
   const name = `queue-${queues++}`;
   const lines = { domain: 'jobs', key: key ?? counted('fast', name) };
@@ -66,7 +66,7 @@ function open({ key, ...options }: Partial<DeferredWorkerOptions<Work>> = {}, ru
   return { name, queue: queue.queue, deferred, started, add, ended };
 }
 
-/** Counts jobs with a key by a rule; the counters of one test are not those of another. */
+/** Counts jobs with a key by a rule, with separate counters for each test. */
 const counted =
   (rule: string, test: string) =>
   ({ key }: Work) =>
@@ -76,7 +76,7 @@ const worksOf = (key: string, count: number): readonly Work[] => upTo(count).map
 
 const placesOf = (works: readonly Work[], key: string) => works.filter((work) => work.key === key).map(({ at }) => at);
 
-test('refused jobs run later, each key in the order of arrival, and only the first of a key asks', async () => {
+test('refused jobs run later, in the order of arrival for each key, and only the first of a key sends requests', async () => {
   const { add, ended, started, deferred } = open();
   await add(upTo(20).flatMap((at) => ['a', 'b'].map((key) => ({ key, at }))));
   await ended(40);
@@ -87,7 +87,7 @@ test('refused jobs run later, each key in the order of arrival, and only the fir
   expect(refused).toBeLessThanOrEqual(60);
 });
 
-test('keys that share a limit take turns, so that few jobs of one do not wait for many of another', async () => {
+test('keys that share a limit take turns, so that a few jobs of one do not wait for many of another', async () => {
   const { add, ended, started } = open({ key: ({ key = '' }) => [{ tenant: key }, { all: 'shared' }] });
   await add(worksOf('many', 200));
   await add(upTo(5).flatMap((key) => worksOf(`few-${key}`, 10)));
@@ -139,7 +139,7 @@ test('a job that is added again with its id runs once, and does not hold up its 
   expect(placesOf(started, 'a')).toEqual([0, 1]);
 });
 
-test('a repetition during the back-off changes nothing, nor one of a job with a delay of its own', async () => {
+test('adding a job again during its back-off or its own delay changes nothing', async () => {
   const { name, queue, add, ended, started, deferred } = open({}, ({ at }) => {
     if (at === 0) throw new Error('no');
   });
@@ -160,7 +160,7 @@ test('a repetition during the back-off changes nothing, nor one of a job with a 
   expect(await queue.getJobState('order-2')).toBe('delayed');
 });
 
-test('a repetition puts a job into its line whose process died before it was in one', async () => {
+test('adding a job again puts it into its line if its process died before doing so', async () => {
   const { name, queue, ended, started } = open();
   const own = createDeferredQueue<Work>(name, { connection, domain: 'jobs', key: counted('fast', name) });
   closing.push(() => own.close());
@@ -178,7 +178,7 @@ test('any number of jobs of one key can be added at once', async () => {
   expect((await new Lines(queue).arrive('line', ids, PARK_MS).next()).done).toBe(true);
 });
 
-test('a job that throws is tried again, and is dead-lettered after its attempts', async () => {
+test('a job that throws is retried, and dead-lettered after its last attempt', async () => {
   const { queue, add, ended, started, deferred } = open({}, ({ at }) => {
     if (at === 1) throw new Error('no');
   });
@@ -194,7 +194,7 @@ test('a job that throws is tried again, and is dead-lettered after its attempts'
   expect((await queue.getFailed()).map(({ failedReason }) => failedReason)).toEqual(['no']);
 });
 
-test('a job that its limit never admits is dead-lettered, and the next of its key runs', async () => {
+test('a job that its limit can never admit is dead-lettered, and the next of its key runs', async () => {
   const { queue, add, ended, started } = open({ cost: ({ at }) => (at === 0 ? 3 : 1) });
   await add(worksOf('a', 2));
   await ended(2);
@@ -215,12 +215,12 @@ test('a job that is refused too often is dead-lettered, and the next of its key 
   expect(deferred.stats().deadLettered).toBe(failed.length);
 });
 
-test('a job whose next turn would be later than it may be is dead-lettered at once', async () => {
+test('a job whose next turn would be too late is dead-lettered at once', async () => {
   const { queue, add, ended } = open({ maxAgeMs: 60_000, key: ({ key = '' }) => ({ closed: `1-${key}` }) });
   await add(worksOf('a', 5));
   await ended(5);
   const failed = await queue.getFailed();
-  expect(failed).toHaveLength(3); // the one that was refused, and those behind it
+  expect(failed).toHaveLength(3); // the refused job, and those behind it
   for (const { failedReason } of failed)
     expect(failedReason).toMatch(/^the next turn of the job is in \d+ ms, when it is older than 60000 ms$/);
 });
@@ -240,7 +240,7 @@ test('a long refusal closes a line for about a minute, and counts once until it 
   expect(await lines.close('line', 'other', 0, undefined)).toBe(2);
 });
 
-test('without an answer of the service jobs wait, and run when it answers', async () => {
+test('without an answer of the service, jobs wait, and run when it answers', async () => {
   let isAnswering = false;
   const silent = await openClient({ target: 'http://127.0.0.1:1', onError: 'deny' }, { isUp: false });
   const alternating: Client = {
@@ -256,7 +256,7 @@ test('without an answer of the service jobs wait, and run when it answers', asyn
   expect(placesOf(started, 'a')).toEqual(upTo(3));
 });
 
-test('a line goes on when its first job was removed from the queue', async () => {
+test('a line continues when its first job was removed from the queue', async () => {
   const { name, queue, add, ended, started, deferred } = open({ autorun: false });
   const jobs = await add(worksOf('a', 4));
   await jobs[0]?.remove();
@@ -268,7 +268,7 @@ test('a line goes on when its first job was removed from the queue', async () =>
   expect(deferred.stats().recovered).toBeGreaterThan(0);
 });
 
-test('OpenTelemetry counts what happens to jobs', async () => {
+test('OpenTelemetry counts the outcomes of jobs', async () => {
   const recorded: [name: string, attributes: object | undefined][] = [];
   const instrument = (name: string) => ({
     add: (_: number, attributes?: object) => void recorded.push([name, attributes]),
@@ -277,7 +277,7 @@ test('OpenTelemetry counts what happens to jobs', async () => {
   const { name, add, ended, deferred } = open({
     opentelemetry: {
       metrics: { getMeter: () => ({ createCounter: instrument, createHistogram: instrument }) },
-    } as never, // what is used of the module
+    } as never, // the used part of the module
   });
   await add(worksOf('a', 1));
   await ended(1);

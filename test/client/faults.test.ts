@@ -43,7 +43,7 @@ function certificates() {
 }
 
 test(
-  'every call is settled in time while servers are killed, stopped, refuse, never answer, or have wrong certificates',
+  'every call settles in time while servers are killed, stopped, refuse, never answer, or have wrong certificates',
   async () => {
     const ports = { GRPC_PORT: String(await freePort()), PORT: String(await freePort()) };
     const service = await startService(RULES, ports);
@@ -114,7 +114,7 @@ test(
   LONG_MS,
 );
 
-test('calls over mutual TLS are answered, and those without a certificate are not', async () => {
+test('calls over mutual TLS are answered, but not those without a certificate', async () => {
   const { folder, authority, files } = certificates();
   const env = {
     GRPC_SERVER_USE_TLS: 'true',
@@ -130,7 +130,7 @@ test('calls over mutual TLS are answered, and those without a certificate are no
   expect(await unknown.limit('demo', { user: 'a' })).toMatchObject({ ok: false, error: { kind: 'unavailable' } });
 });
 
-test('each call says what decides where no server answers', async () => {
+test('each call sets the decision if no server answers', async () => {
   const target = `127.0.0.1:${await freePort()}`;
   const client = await openClient({ target, timeoutMs: 5_000 }, { isUp: false });
   const limit = (onError?: 'allow' | 'deny' | 'local') =>
@@ -145,7 +145,7 @@ test('each call says what decides where no server answers', async () => {
   expect(client.stats()).toMatchObject({ calls: 4, failed: 4 });
 });
 
-test('the client counts by the last limit that it has seen while the service is away', async () => {
+test('while the service is down, the client counts by the last limit that it has seen', async () => {
   const service = await startService(RULES);
   const client = await openClient({ target: service.grpc, timeoutMs: 2_000, onError: 'local' });
   await client.limit('demo', { user: 'seen' });
@@ -157,14 +157,14 @@ test('the client counts by the last limit that it has seen while the service is 
   expect(decisions[6]?.retryAfterMs).toBeGreaterThan(0);
 });
 
-test.each(['grpc', 'https'])('certificates that are none are the error of each call, over %s', async (protocol) => {
+test.each(['grpc', 'https'])('invalid certificates are the error of each call, over %s', async (protocol) => {
   const target = `${protocol === 'https' ? 'https://' : ''}127.0.0.1:${await freePort()}`;
   const client = await openClient({ target, tls: { ca: 'none', cert: 'none', key: 'none' } }, { isUp: false });
   for (let calls = 0; calls < 2; calls++)
     expect(await client.limit('demo', { user: 'x' })).toMatchObject({ ok: true, error: { kind: 'unavailable' } });
 });
 
-test('a server that is back gets a health check before it gets calls again, where there are others', async () => {
+test('a recovered server gets a health check before it gets calls again, if there are others', async () => {
   const port = String(await freePort());
   const other = await startService(RULES);
   const breaker = { failures: 1, minOpenMs: 20, maxOpenMs: 40 };
@@ -181,7 +181,7 @@ test('a server that is back gets a health check before it gets calls again, wher
   clearInterval(calling);
 });
 
-test('the breaker opens after failures in a row, and closes when the server is back', async () => {
+test('the breaker opens after consecutive failures, and closes when the server is back', async () => {
   const port = String(await freePort());
   const target = `127.0.0.1:${port}`;
   const breaker = { failures: 3, minOpenMs: 20, maxOpenMs: 100 };
@@ -204,7 +204,7 @@ test('the breaker opens after failures in a row, and closes when the server is b
   await until('the breaker is closed', () => client.stats().servers[0]?.breaker === 'closed');
 });
 
-test('calls go to the servers that work, and a call that a server refuses goes to another one', async () => {
+test('calls are sent to working servers, and a call that a server refuses is sent to another one', async () => {
   const service = await startService(RULES);
   const dead = `127.0.0.1:${await freePort()}`;
   const client = await openClient({ target: [dead, service.grpc, service.http], batch: false });

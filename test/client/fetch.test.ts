@@ -17,7 +17,7 @@ test('a request that is answered with 429 is sent again, not before the time tha
   expect((second?.atMs ?? 0) - (first?.atMs ?? 0)).toBeGreaterThan(990); // timers count whole milliseconds
 });
 
-test('a pause holds all requests to the origin, and no others', async () => {
+test('a pause delays all requests to the origin, and no others', async () => {
   const { origin, received } = await startApi(limited(1));
   const other = await startApi();
   const send = weirFetch({ ...quick, maxAttempts: 1 });
@@ -29,7 +29,7 @@ test('a pause holds all requests to the origin, and no others', async () => {
   expect(send.stats()).toMatchObject({ requests: 5, retries: 0, held: 3 });
 });
 
-test('a successful response after which nothing is left holds the next request', async () => {
+test('a successful response without remaining hits delays the next request', async () => {
   const { origin, received } = await startApi({ status: 200, headers: { ratelimit: '"burst";r=0;t=1' } });
   const send = weirFetch(quick);
   await send(origin);
@@ -37,7 +37,7 @@ test('a successful response after which nothing is left holds the next request',
   expect((received[1]?.atMs ?? 0) - (received[0]?.atMs ?? 0)).toBeGreaterThan(990);
 });
 
-test('a wait beyond its bound is not begun: the response is returned, and later requests are not sent', async () => {
+test('a wait beyond its bound does not start: the response is returned, and later requests are not sent', async () => {
   const { origin, received } = await startApi({ ...limited(60), body: 'come back' });
   const send = weirFetch({ ...quick, maxWaitMs: 5_000 });
   const response = await send(origin);
@@ -75,7 +75,7 @@ test.each<[string, RequestInit, FetchOptions, number]>([
   ['POST with a key that is added', { method: 'POST', body }, { idempotencyKey: 'add' }, 2],
   ['POST with a stream', { method: 'POST', body: stream(), duplex: 'half' }, { idempotencyKey: 'add' }, 1],
   ['PATCH with a key that is added', { method: 'PATCH', body }, { idempotencyKey: 'add' }, 2],
-])('only what may be repeated is repeated: %s', async (_, init, options, attempts) => {
+])('only repeatable requests are repeated: %s', async (_, init, options, attempts) => {
   const { origin, received } = await startApi({ status: 503 });
   await weirFetch({ ...quick, ...options })(origin, init);
   expect(received).toHaveLength(attempts);
@@ -103,7 +103,7 @@ test.each([200, 400, 401, 404, 409, 500, 501])('an answer with %i is not repeate
   expect(received).toHaveLength(1);
 });
 
-test('a connection that ends without an answer is repeated, and the error of the last one is thrown', async () => {
+test('a request whose connection ends without an answer is repeated, and the last error is thrown', async () => {
   const { origin, received } = await startApi('cut', { status: 200 }, 'cut', 'cut', 'cut');
   const send = weirFetch(quick);
   expect((await send(origin)).status).toBe(200);
@@ -128,7 +128,7 @@ test('the signal of a request ends its waits with its reason', async () => {
   expect(received).toHaveLength(1);
 });
 
-test('retries are a tenth of the requests at most, after those that are saved up', async () => {
+test('retries are at most a tenth of the requests, after the saved ones are used up', async () => {
   const { origin, received } = await startApi(...Array.from({ length: 1_000 }, () => ({ status: 503 })));
   const send = weirFetch({ ...quick, maxAttempts: 5, budget: { ratio: 0.1, max: 4 } });
   for (let at = 0; at < 100; at++) expect((await send(origin)).status).toBe(503);
@@ -139,7 +139,7 @@ test('retries are a tenth of the requests at most, after those that are saved up
   expect(received).toHaveLength(requests + retries);
 });
 
-test('without a budget, every request has all its attempts', async () => {
+test('without a budget, every request gets all attempts', async () => {
   const { origin, received } = await startApi(...Array.from({ length: 90 }, () => ({ status: 503 })));
   const send = weirFetch({ ...quick, budget: false });
   for (let at = 0; at < 30; at++) await send(origin);

@@ -33,7 +33,7 @@ describe.each(frameworks)('the middleware for %s', (name) => {
   });
   const get = (headers: Readonly<Record<string, string>>, path = '/') => fetch(`${app}${path}`, { headers });
 
-  test('adds headers about the limit, and refuses with a problem document', async () => {
+  test('adds limit headers, and refuses with a problem document', async () => {
     const headers = { 'x-user': `${name}-1`, 'x-cost': '3' };
     const passed = await get(headers);
     expect([passed.status, await passed.text()]).toEqual([200, 'hello']);
@@ -71,13 +71,13 @@ describe.each(frameworks)('the middleware for %s', (name) => {
     });
   });
 
-  test('does not limit what it is to skip', async () => {
+  test('does not limit skipped requests', async () => {
     const headers = { 'x-user': `${name}-2`, 'x-cost': '6' };
     expect((await get(headers, '/health')).status).toBe(200);
     expect((await get(headers)).status).toBe(429);
   });
 
-  test('counts the address that the trusted proxy has seen', async () => {
+  test('counts by the address that the trusted proxy reports', async () => {
     const from = (addresses: string) => get({ 'x-forwarded-for': addresses, 'x-cost': '5' });
     const address = `203.0.113.${frameworks.indexOf(name)}`;
     expect((await from(`1.1.1.1, ${address}`)).status).toBe(200);
@@ -85,7 +85,7 @@ describe.each(frameworks)('the middleware for %s', (name) => {
     expect(await remainingOf(address)).toBe(0);
   });
 
-  test('counts after the response what a request has cost after all', async () => {
+  test('counts the actual cost of a request after the response', async () => {
     const user = `${name}-3`;
     await get({ 'x-user': user, 'x-cost': '1', 'x-total': '4' });
     while ((await remainingOf(user)) === 4); // it is counted later than the response is read
@@ -96,7 +96,7 @@ describe.each(frameworks)('the middleware for %s', (name) => {
   });
 });
 
-test('a middleware passes on the headers of the service in place of its own', async () => {
+test('a middleware sends the headers of the service instead of its own', async () => {
   const sending = await startService(RULES, { LIMIT_IETF_HEADERS: 'true' });
   const app = await startApp('express', sending.grpc);
   const { headers } = await fetch(app, { headers: { 'x-user': 'service' } });

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(closeAll);
 
-/** Starts a gRPC server that the client limits, and returns what calls it. */
+/** Starts a gRPC server that the client limits, and returns a function that calls it. */
 async function startServer(
   client: Client,
   options: Partial<LimitOptions<GrpcCall>> = {},
@@ -71,7 +71,7 @@ async function startServer(
 
 const trailersOf = ({ metadata }: { readonly metadata: Metadata }) => metadata.getMap();
 
-test('a gRPC server refuses calls with RESOURCE_EXHAUSTED, and says in trailers when they may come again', async () => {
+test('a gRPC server refuses calls with RESOURCE_EXHAUSTED, and sends the retry time in trailers', async () => {
   const call = await startServer(await openClient({ target: service.grpc }));
   for (let calls = 0; calls < 5; calls++) expect(await call({ 'x-user': 'a' })).toBe('hello');
   const error: ServiceError = await call({ 'x-user': 'a' }).then(
@@ -89,7 +89,7 @@ test('a gRPC server refuses calls with RESOURCE_EXHAUSTED, and says in trailers 
   expect(await client.limit('demo', { user: '203.0.113.1' }, { hits: 0 })).toMatchObject({ remaining: 4 });
 });
 
-test('a gRPC server fails calls with UNAVAILABLE where the client denies what has no answer', async () => {
+test('a gRPC server fails calls with UNAVAILABLE if the client denies unanswered calls', async () => {
   const client = await openClient({ target: `127.0.0.1:${await freePort()}`, onError: 'deny' }, { isUp: false });
   const call = await startServer(client);
   await expect(call({})).rejects.toMatchObject({ code: status.UNAVAILABLE });

@@ -17,14 +17,14 @@ const allowed: Decision = {
   error: undefined,
 };
 
-/** A client that decides all requests as given, and records their hits. */
+/** A client that gives this decision to all requests, and records their hits. */
 function clientThat(decision: Decision) {
   const hits: unknown[] = [];
   const limit: Client['limit'] = async (_, __, options) => {
     hits.push(options?.hits);
     return decision;
   };
-  return { client: { limit } as Client, hits }; // the guard calls nothing else
+  return { client: { limit } as Client, hits }; // the only method that the guard calls
 }
 
 const origin = { peer: '192.0.2.1', forwardedFor: undefined };
@@ -35,7 +35,7 @@ const fails = (): number => {
 test.each([
   ['is skipped', { skip: () => true }],
   ['has no key', { key: () => undefined }],
-])('the cost after the response is not asked of a request that %s', async (_, options) => {
+])('no cost after the response is requested for a request that %s', async (_, options) => {
   const { client, hits } = clientThat(allowed);
   const passage = await createGuard({ client, domain: 'demo', ...options })({}, origin);
   if (!passage.ok) throw new Error('refused');
@@ -43,7 +43,7 @@ test.each([
   expect(hits).toEqual([]);
 });
 
-test('a cost after the response that throws counts as none', async () => {
+test('a cost function that throws counts as 0', async () => {
   const { client, hits } = clientThat(allowed);
   const passage = await createGuard({ client, domain: 'demo' })({}, origin);
   if (!passage.ok) throw new Error('refused');

@@ -60,7 +60,7 @@ test('RateLimit and RateLimit-Policy are structured fields that describe the sam
   );
 });
 
-test('a refusal names its limits, and waits no shorter than the field says', () => {
+test('a refusal names its limits, and its wait is at least that of the field', () => {
   const limits = { rule: 'demo.user', limit: 5, windowMs: 60_000, remaining: 0, resetMs: 30_000 };
   const refused = { ...limits, ok: false, name: 'per-user', retryAfterMs: 12_001 };
   const passed = { ...limits, ok: true, name: undefined, remaining: 7, retryAfterMs: undefined };
@@ -90,7 +90,7 @@ test('descriptors with the same policy are one item, and different policies have
   ]);
 });
 
-test('headers of the service are sent instead of the own ones, unless a response cannot have them', () => {
+test("headers of the service replace the client's own, unless a response cannot have them", () => {
   const limits = { ok: true, rule: 'demo.user', name: undefined, limit: 5, windowMs: 60_000, remaining: 4 };
   const state = { ...limits, resetMs: 30_000, retryAfterMs: undefined };
   const headers = [

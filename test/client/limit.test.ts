@@ -13,7 +13,7 @@ const newUser = (): string => `user-${nextUser++}`;
 describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
   const open = (options = {}) => openClient({ target: service[protocol], ...options });
 
-  test('is answered with the rule, the limit and exact times, as far as they are known', async () => {
+  test('gets the rule, the limit and exact times, if they are known', async () => {
     const client = await open();
     const user = newUser();
     const first = await client.limit('demo', { user });
@@ -38,7 +38,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(refused.retryAfterMs).toBeLessThanOrEqual(3_600_000);
   });
 
-  test('reads counters with 0 hits, and gives hits back with a negative number', async () => {
+  test('reads counters with 0 hits, and refunds hits with a negative number', async () => {
     const client = await open();
     const user = newUser();
     await client.limit('demo', { user }, { hits: 5 });
@@ -56,13 +56,13 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(refused).toMatchObject({ ok: false, rule: 'demo.user', descriptors: [{ ok: true }, { ok: false }] });
   });
 
-  test('is allowed without a limit where no rule matches, and where the rule has none', async () => {
+  test('is allowed without a limit if no rule matches, or the rule has none', async () => {
     const client = await open();
     for (const descriptor of [{ unknown: 'x' }, { free: 1 }])
       expect(await client.limit('demo', descriptor)).toMatchObject({ ok: true, limit: undefined, error: undefined });
   });
 
-  test('answers a refusal by itself until it may pass, and sends requests with fewer hits', async () => {
+  test('answers from a cached refusal until the request may pass, and sends requests with fewer hits', async () => {
     const client = await open();
     const user = newUser();
     await client.limit('demo', { user }, { hits: 4 });
@@ -72,7 +72,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(client.stats()).toMatchObject({ calls: 4, allowed: 2, refused: 2, rememberedRefusals: 1, failed: 0 });
   });
 
-  test('sends requests again when hits have been given back', async () => {
+  test('sends requests again after hits have been refunded', async () => {
     const client = await open();
     const user = newUser();
     await client.limit('demo', { user }, { hits: 5 });
@@ -81,7 +81,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(await client.limit('demo', { user })).toMatchObject({ ok: true, source: 'backend', remaining: 1 });
   });
 
-  test('sends every request where it is to remember no refusals', async () => {
+  test('sends every request if caching of refusals is off', async () => {
     const client = await open({ refusals: false });
     const user = newUser();
     for (let calls = 0; calls < 2; calls++)
@@ -139,7 +139,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
   });
 });
 
-test('the calls of one turn are sent as one batch, each decided by itself', async () => {
+test('the calls of one turn are sent as one batch, and decided separately', async () => {
   const client = await openClient({ target: service.grpc });
   const user = newUser();
   const decisions = await Promise.all(
@@ -164,13 +164,13 @@ test('a call that waits longer than usual delays no call of the same turn', asyn
   expect(client.stats()).toMatchObject({ batches: 1, batchedCalls: 2 });
 });
 
-test('calls go alone where batches are turned off', async () => {
+test('calls are sent separately if batches are turned off', async () => {
   const client = await openClient({ target: service.grpc, batch: false });
   await Promise.all([client.limit('demo', { free: 1 }), client.limit('demo', { free: 2 })]);
   expect(client.stats()).toMatchObject({ batches: 0, servers: [{ sent: 2 }] });
 });
 
-test('texts of any characters reach the service as they are', async () => {
+test('texts of any characters reach the service unchanged', async () => {
   const client = await openClient({ target: service.grpc });
   const user = 'älice ✓ 😀\0"';
   await client.limit('demo', { user });

@@ -24,7 +24,7 @@ function clock() {
   return { now: () => nowMs, advance };
 }
 
-test('a refusal is remembered until it may pass, with the time that is left', () => {
+test('a refusal is cached until the request may pass, with the remaining time', () => {
   const { now, advance } = clock();
   const refusals = new Refusals({ maxMs: 10_000 }, now);
   const key = requestKey(requestOf('a', 2));
@@ -45,7 +45,7 @@ test('a refusal is remembered until it may pass, with the time that is left', ()
   expect(refusals.size).toBe(0);
 });
 
-test('refusals are remembered no longer than the option says, and no more of them', () => {
+test('refusals are cached within the time and number of the options', () => {
   const { now, advance } = clock();
   const refusals = new Refusals({ max: 2, maxMs: 100 }, now);
   for (const value of ['a', 'b', 'c']) refusals.record(value, requestOf(value), decisionOf());
@@ -58,7 +58,7 @@ test.each([
   ['it may end at any time, as requests in flight do', { descriptors: [{ ...decisionOf(), windowMs: undefined }] }],
   ['the counters were away', { source: 'deny' }],
   ['its end is known only to the second', { retryAfterMs: undefined, source: undefined, resetMs: 1_000 }],
-])('a refusal is not remembered when %s', (_, changes) => {
+])('a refusal is not cached when %s', (_, changes) => {
   const refusals = new Refusals({}, clock().now);
   refusals.record('a', requestOf('a'), decisionOf(changes));
   expect(refusals.find('a', 1)).toBeUndefined();
@@ -96,7 +96,7 @@ describe('a client without a service', () => {
     expect(ask()).toMatchObject({ ok: true, remaining: 1, source: 'client_local', error });
   });
 
-  test('counts each value by itself, by the limit of descriptors with the same keys', () => {
+  test('counts each value separately, by the limit of descriptors with the same keys', () => {
     const limits = new LocalLimits(clock().now);
     limits.record('a', requestOf('a'), decisionOf());
     for (const value of ['b', 'c'])
@@ -104,7 +104,7 @@ describe('a client without a service', () => {
     expect(limits.decide('b', requestOf('b'), error).ok).toBe(false);
   });
 
-  test('allows what it has seen no limit for, and what has none', () => {
+  test('allows descriptors without a limit, or with an unknown one', () => {
     const limits = new LocalLimits(clock().now);
     expect(limits.decide('a', requestOf('a', 1_000), error)).toMatchObject({ ok: true, limit: undefined });
     limits.record('a', requestOf('a'), decisionOf({ ok: true, limit: undefined, windowMs: undefined }));

@@ -11,7 +11,7 @@ const MAX_RUN_MS = 30_000;
 
 afterEach(closeAll);
 
-/** Runs a program in a process of its own, which a busy loop cannot keep from being killed. */
+/** Runs a program in a separate process, which can be killed even in a busy loop. */
 async function runProgram(program: string): Promise<string> {
   const args = ['--import', 'tsx', '--input-type', 'module', '--eval', program];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: PROJECT, timeout: MAX_RUN_MS });
@@ -38,12 +38,12 @@ test('a target that cannot be called fails only its own calls', async () => {
   expect(String(error)).toContain('127.0.0.1:1 cannot be called');
 });
 
-test('a client is ready with its first server, whatever the others do', async () => {
+test('a client is ready as soon as its first server is', async () => {
   const { grpc } = await startService(RULES);
   const port = await freePort();
   const silent = createServer(() => {});
   await once(silent.listen(port, '127.0.0.1'), 'listening');
   closeLater(() => silent.close());
   const client = await openClient({ target: [`http://127.0.0.1:${port}`, grpc] }, { isUp: false });
-  expect(await client.ready({ timeoutMs: 600_000 })).toBe(true); // longer than the test may take
+  expect(await client.ready({ timeoutMs: 600_000 })).toBe(true); // longer than the test's timeout
 });

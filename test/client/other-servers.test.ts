@@ -11,7 +11,7 @@ const { REFERENCE_BIN } = process.env;
 
 afterEach(closeAll);
 
-/** A server other than Weir, which allows two hits of each user. @returns  its target */
+/** Starts a server other than Weir, which allows two hits for each user. @returns  its target */
 async function startPlainServer(): Promise<string> {
   const counters = new Map<string, number>();
   const { target } = await startScripted({
@@ -29,7 +29,7 @@ async function startPlainServer(): Promise<string> {
   return target;
 }
 
-test('a server that takes no batches gets one call for each request, and is asked once whether it does', async () => {
+test('a server without batches gets one call for each request, and is checked once for batch support', async () => {
   const client = await openClient({ target: await startPlainServer() });
   for (let turn = 0; turn < 3; turn++) {
     const decisions = await Promise.all(
@@ -40,7 +40,7 @@ test('a server that takes no batches gets one call for each request, and is aske
   expect(client.stats()).toMatchObject({ batches: 1, retries: 0, servers: [{ sent: 10, takesBatches: false }] });
 });
 
-test('an answer of another server leaves undefined what only Weir sends, and its refusals are remembered', async () => {
+test("an answer of another server leaves Weir's own fields undefined, and its refusals are cached", async () => {
   const client = await openClient({ target: await startPlainServer() });
   await client.limit('demo', { user: 'a' }, { hits: 2 });
   const refused = await client.limit('demo', { user: 'a' });
@@ -50,7 +50,7 @@ test('an answer of another server leaves undefined what only Weir sends, and its
 });
 
 (REFERENCE_BIN === undefined ? test.skip : test)(
-  'envoyproxy/ratelimit answers each request by itself (skipped unless REFERENCE_BIN names its program)',
+  'envoyproxy/ratelimit answers each request separately (skipped unless REFERENCE_BIN names its program)',
   async () => {
     const redis = await startRedis();
     closeLater(() => redis.stop());
@@ -58,7 +58,7 @@ test('an answer of another server leaves undefined what only Weir sends, and its
     closeLater(() => rmSync(folder, { recursive: true }));
     const rule = { key: 'user', requestsPerUnit: 5, unit: 'HOUR', algorithm: 'fixed_window' } as const;
     const service = await reference(REFERENCE_BIN ?? '').start(
-      { rules: [rule], denyCacheBytes: 0 } as never, // what it reads of a shape
+      { rules: [rule], denyCacheBytes: 0 } as never, // the properties of a shape that it reads
       { folder, redisUrl: redis.url },
     );
     closeLater(() => service.stop());

@@ -9,14 +9,14 @@ test.each([
   ['Weir knows no such time', {}, { kind: 'never' }],
   ['an operator blocks the key', { limit: 0, resetMs: undefined }, { kind: 'refused', ms: 60_000 }],
   ['another service sends the time of the reset only', { source: undefined }, { kind: 'refused', ms: 30_000 }],
-  ['the client remembers such a refusal', { source: 'client_refusal' }, { kind: 'refused', ms: 30_000 }],
+  ['the client caches such a refusal', { source: 'client_refusal' }, { kind: 'refused', ms: 30_000 }],
   ['the service sends no time', { source: undefined, resetMs: undefined }, { kind: 'refused', ms: 60_000 }],
   [
     'the service does not answer',
     { source: 'client_deny', error: new WeirUnavailable('timeout', 'no answer') },
     { kind: 'unanswered', ms: 1_000 },
   ],
-])('a key pauses by what is known of the refusal: %s', (_, facts, pause) => {
+])('a key pauses according to its refusal: %s', (_, facts, pause) => {
   expect(pauseAfter({ ...refused, ...facts })).toEqual(pause);
 });
 

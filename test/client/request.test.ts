@@ -8,12 +8,12 @@ afterAll(closeAll);
 const { entries, textLength } = maximumRequest;
 const entriesOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 'v']));
 
-test('texts of a request are well formed', () => {
+test('texts of a request are well-formed', () => {
   const { descriptors } = requestOf('demo', { user: 'a\ud800' }, 1);
   expect(descriptors).toEqual([[['user', 'a\ufffd']]]);
 });
 
-test('a descriptor has at most as many entries, and texts as long, as the service takes', () => {
+test('a descriptor has at most as many entries, and texts as long, as the service accepts', () => {
   expect(() => requestOf('demo', { user: 'x'.repeat(textLength) }, 1)).not.toThrow();
   expect(() => requestOf('demo', { user: 'x'.repeat(textLength + 1) }, 1)).toThrow(TypeError);
   expect(() => requestOf('demo', { ['x'.repeat(textLength + 1)]: 'v' }, 1)).toThrow(TypeError);

@@ -15,7 +15,7 @@ const [, program = ''] = /```ts\n(.*?)```/s.exec(section) ?? [];
 
 const LIMIT = 100_000;
 
-/** Longer than a busy machine takes for an answer. */
+/** Longer than an answer takes on a busy machine. */
 const PATIENT = { timeoutMs: 10_000 };
 
 let service: Service;
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(closeAll);
 
-test('hits are reserved, charged once by their commit, and the rest is free', async () => {
+test('hits are reserved and charged once by their commit, and the rest is freed', async () => {
   const client = await openClient({ target: service.grpc });
   const outcome = await client.reserve('demo', { tenant: 'a' }, LIMIT, PATIENT);
   if (!outcome.ok) throw new Error('not reserved');
@@ -36,7 +36,7 @@ test('hits are reserved, charged once by their commit, and the rest is free', as
   expect(await client.reserve('demo', { tenant: 'a' }, LIMIT - 400, PATIENT)).toMatchObject({ ok: true });
 });
 
-test('a commit of more than was reserved is an overrun, and one of 0 frees all of it', async () => {
+test('a commit beyond the reservation is an overrun, and one of 0 frees the whole reservation', async () => {
   const client = await openClient({ target: service.grpc });
   const first = await client.reserve('demo', { tenant: 'b' }, 10, PATIENT);
   const second = await client.reserve('demo', { tenant: 'b' }, LIMIT - 10, PATIENT);
@@ -47,7 +47,7 @@ test('a commit of more than was reserved is an overrun, and one of 0 frees all o
   expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 15, PATIENT)).toMatchObject({ ok: true });
 });
 
-test('with targets of both kinds, reservations and their commits go over gRPC', async () => {
+test('with targets of both kinds, reservations and commits are sent over gRPC', async () => {
   const client = await openClient({ target: [service.http, service.grpc] });
   for (let calls = 0; calls < 20; calls++) {
     const outcome = await client.reserve('demo', { tenant: `mixed-${calls}` }, 10, PATIENT);
@@ -65,7 +65,7 @@ test('a commit is sent again until the service is back', async () => {
   await first.stop();
   const commit = outcome.reservation.commit(7);
   await startService(rules, ports);
-  expect(await commit).toMatchObject({ outcome: 'unknown', charged: 7 }); // it has lost its counters
+  expect(await commit).toMatchObject({ outcome: 'unknown', charged: 7 }); // the new service has no counters
 });
 
 test('the program in the README reserves and commits', async () => {

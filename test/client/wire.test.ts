@@ -18,7 +18,7 @@ const requests: fc.Arbitrary<LimitRequest> = fc.record({
   hits: fc.oneof(fc.integer({ min: -5, max: 5 }), uint32),
 });
 
-/** What the service reads of a request. */
+/** The parts of a request that the service reads. */
 const wireOf = ({ domain, descriptors, hits }: LimitRequest) => ({
   domain,
   descriptors: descriptors.map((entries) => ({
@@ -61,7 +61,7 @@ const responseOf = ({ detail, ...response }: Response): WireResponse =>
   ({
     ...response,
     dynamic_metadata: detail && toStruct({ weir: detail as Json }), // JSON, as generated
-  }) as WireResponse; // fields that are undefined are as good as absent
+  }) as WireResponse; // undefined fields are equivalent to absent ones
 
 const expectedOf = ({ overall_code, statuses: written, response_headers_to_add, detail }: Response): Reply => ({
   code: replyCodes[overall_code] ?? 'UNKNOWN',
@@ -82,10 +82,10 @@ const expectedOf = ({ overall_code, statuses: written, response_headers_to_add, 
   detail: detail ?? undefined,
 });
 
-/** Without prototypes and negative zeros. */
+/** Removes prototypes and negative zeros. */
 const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-test('the service reads a request as it was meant, as protobuf and as JSON', () => {
+test('the service decodes a request correctly from protobuf and JSON', () => {
   fc.assert(
     fc.property(requests, (request) => {
       const encoded = encodeRequest(request);
@@ -95,7 +95,7 @@ test('the service reads a request as it was meant, as protobuf and as JSON', () 
   );
 });
 
-test('the service reads the requests of a batch in their order', () => {
+test('the service reads the requests of a batch in order', () => {
   fc.assert(
     fc.property(fc.array(requests, { maxLength: 5 }), (batch) => {
       const { requests: read } = decideBatch.requestDeserialize(encodeBatch(batch));
@@ -104,7 +104,7 @@ test('the service reads the requests of a batch in their order', () => {
   );
 });
 
-test('an answer of the service is read as it was meant, as protobuf and as JSON', () => {
+test('an answer of the service is decoded correctly from protobuf and JSON', () => {
   fc.assert(
     fc.property(responses, (response) => {
       const wire = responseOf(response);
@@ -114,7 +114,7 @@ test('an answer of the service is read as it was meant, as protobuf and as JSON'
   );
 });
 
-test('the answers of a batch are read in their order, replies and failures', () => {
+test('the answers of a batch, replies and failures, are read in order', () => {
   const failure = fc.record({ code: fc.integer({ min: 1, max: 16 }), message: text });
   fc.assert(
     fc.property(fc.array(fc.oneof(responses, failure), { maxLength: 5 }), (items) => {
@@ -128,7 +128,7 @@ test('the answers of a batch are read in their order, replies and failures', () 
   );
 });
 
-test('malformed answers are refused, whatever they are', () => {
+test('malformed answers of any kind are refused', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 60 }), (octets) => {
       for (const decode of [decodeReply, decodeBatch])

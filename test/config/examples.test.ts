@@ -14,10 +14,12 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../config/examples/', import.meta.url));
 const names = readdirSync(EXAMPLES);
 
-/** When a request comes, its descriptors as `weir ask` takes them, its hits, and its answer as `shown` puts it. */
+/**
+ * The time of a request, its descriptors in the form of `weir ask`, its hits, and its answer in the form of `shown`.
+ */
 type Row = readonly [atMs: number, descriptors: string, hits: number, answer: string];
 
-/** What is asked of each example, on one clock and one set of counters. */
+/** The requests for each example, with one clock and one set of counters. */
 const schedules: Readonly<Record<string, readonly Row[]>> = {
   'fixed-window.yaml': [
     [20_000, 'api_key=k1', 100, 'OK'],
@@ -26,26 +28,26 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [60_000, 'api_key=k1', 100, 'OK'], // twice the limit in 40 seconds
     [60_000, 'partner=acme', 1_000, 'OK'],
     [60_001, 'partner=acme', 1, 'refused for 3599999 ms'],
-    [3_600_000, 'partner=acme', 1, 'refused for 60000 ms'], // the hour began a minute after the clock's
+    [3_600_000, 'partner=acme', 1, 'refused for 60000 ms'], // the partner's hour began a minute after the full hour
     [3_660_000, 'partner=acme', 1, 'OK'],
   ],
   'in-flight.yaml': [
     [0, 'tenant=acme,request_id=r1', 1, 'OK'],
     [1_000, 'tenant=acme,request_id=r2', 1, 'OK'],
     [2_000, 'tenant=acme,request_id=r3', 1, 'refused for 28000 ms'],
-    [2_000, 'tenant=acme,request_id=r3', -1, 'OK'], // its release, which does nothing
+    [2_000, 'tenant=acme,request_id=r3', -1, 'OK'], // its release, which has no effect
     [3_000, 'tenant=acme,request_id=r1', -1, 'OK'],
     [3_000, 'tenant=acme,request_id=r4', 1, 'OK'],
     [30_999, 'tenant=acme,request_id=r5', 1, 'refused for 1 ms'],
-    [31_000, 'tenant=acme,request_id=r5', 1, 'OK'], // nothing has released r2
+    [31_000, 'tenant=acme,request_id=r5', 1, 'OK'], // r2 was never released, but has expired
   ],
   'llm-tokens.yaml': [
     [0, 'tenant=acme,request_id=r1', 70_000, 'OK'],
-    [1_000, 'tenant=acme,request_id=r2', 40_000, 'refused for 59000 ms'], // r1 may be gone then
+    [1_000, 'tenant=acme,request_id=r2', 40_000, 'refused for 59000 ms'], // r1 expires by then
     [2_000, 'tenant=acme,request_id=r1,used=tokens', 20_000, 'OK'],
-    [2_000, 'tenant=acme,request_id=r1,used=tokens', 20_000, 'OK'], // once more, which does nothing
+    [2_000, 'tenant=acme,request_id=r1,used=tokens', 20_000, 'OK'], // repeated, which has no effect
     [2_000, 'tenant=acme,request_id=r2', 80_000, 'OK'],
-    [2_000, 'tenant=acme,request_id=r3', 1, 'refused for 1 ms'], // a token comes back before r2 expires
+    [2_000, 'tenant=acme,request_id=r3', 1, 'refused for 1 ms'], // a token is refilled before r2 expires
     [2_001, 'tenant=acme,request_id=r3', 1, 'OK'],
   ],
   'sliding-window-log.yaml': [
@@ -56,7 +58,7 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [3_600_001, 'export=acme', 1, 'refused for 599999 ms'],
     [4_200_000, 'password_reset=acme', 2, 'OK'],
     [4_500_000, 'password_reset=acme', 1, 'refused for 300000 ms'],
-    [4_799_999, 'password_reset=acme', 1, 'refused for 300001 ms'], // the refusals have taken the place of the mails
+    [4_799_999, 'password_reset=acme', 1, 'refused for 300001 ms'], // refusals have replaced the mails in the log
     [5_100_000, 'password_reset=acme', 1, 'OK'],
   ],
   'sliding-window-counter.yaml': [
@@ -65,7 +67,7 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [90_000, 'api_key=k1', 50, 'OK'],
     [90_000, 'api_key=k1', 1, 'refused for 1 ms'],
     [120_000, 'payer=acme', 10, 'OK'],
-    [180_001, 'payer=acme', 1, 'refused for 5999 ms'], // 9.99 hits of the minute before are taken for 10
+    [180_001, 'payer=acme', 1, 'refused for 5999 ms'], // 9.99 hits of the previous minute are rounded up to 10
     [186_000, 'payer=acme', 1, 'OK'],
   ],
   'sliding-window-buckets.yaml': [
@@ -110,8 +112,8 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
   ],
   'by-device.yaml': [
     [0, 'user=ann user=ann,device=phone', 60, 'OK'],
-    [0, 'user=ann user=ann,device=phone', 20, 'refused for 79001 ms'], // when a third of the 60 has left the window
-    [0, 'user=ann user=ann,device=tablet', 40, 'OK'], // what was refused has not been counted
+    [0, 'user=ann user=ann,device=phone', 20, 'refused for 79001 ms'], // until a third of the 60 has left the window
+    [0, 'user=ann user=ann,device=tablet', 40, 'OK'], // the refused request was not counted
     [0, 'user=ann user=ann,device=tablet', 1, 'refused for 60001 ms'], // the user's own limit
     [0, 'user=bob user=bob,device=phone', 60, 'OK'],
   ],
@@ -142,7 +144,7 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [0, login('192.0.2.1', 'alice'), 5, 'OK'],
     [1_000, login('192.0.2.1', 'alice'), 1, 'refused for 59000 ms'],
     [1_000, login('192.0.2.1', 'bob'), 1, 'refused for 59000 ms'],
-    [2_000, login('203.0.113.7', 'alice'), 5, 'OK'], // ten for the account: refused ones are not among them
+    [2_000, login('203.0.113.7', 'alice'), 5, 'OK'], // ten for the account, without the refused ones
     [3_000, login('198.51.100.4', 'alice'), 1, 'refused for 57000 ms'],
     [60_000, login('192.0.2.1', 'alice'), 1, 'OK'],
   ],
@@ -196,7 +198,7 @@ function login(address: string, account: string): string {
   return `generic_key=login,remote_address=${address} generic_key=login,account=${account}`;
 }
 
-/** The beginning of an hour everywhere, and in Berlin of the day on which summer time begins. */
+/** The start of an hour everywhere, and in Berlin of the day on which daylight saving time begins. */
 const START_MS = Date.UTC(2026, 2, 28, 23);
 
 /** The setup of an example: its rules, its own counters, and a controllable clock. */
@@ -223,7 +225,7 @@ function descriptor(text: string, hits: number): RequestDescriptor {
   return { entries, requestLimit: undefined, hits };
 }
 
-/** An answer in words: what a caller makes of it. */
+/** An answer in words, from a caller's point of view. */
 function shown({ overallCode, verdicts, delayMs }: Answer): string {
   const limited = verdicts.flatMap((verdict) => (verdict.kind === 'limited' ? [verdict] : []));
   if (overallCode === 'OVER_LIMIT') return `refused for ${waitOf({ verdicts })} ms`;
@@ -232,7 +234,7 @@ function shown({ overallCode, verdicts, delayMs }: Answer): string {
   return delayMs > 0 ? `OK, held for ${delayMs} ms` : 'OK';
 }
 
-/** Until the last of the limits that refused would let the request pass. */
+/** The time until all refusing limits would admit the request. */
 const waitOf = ({ verdicts }: Pick<Answer, 'verdicts'>): number =>
   Math.max(0, ...verdicts.map((verdict) => (verdict.kind === 'limited' ? verdict.decision.retryAfterMs : 0)));
 
@@ -255,7 +257,7 @@ describe.each(names)('%s', (name) => {
     expect(readFileSync(join(PROJECT, 'docs/rules.md'), 'utf8')).toContain(`(../config/examples/${name})`);
   });
 
-  test('does what it says', async () => {
+  test('behaves as described', async () => {
     const ask = open(name);
     const answers: string[] = [];
     for (const row of rows) answers.push(shown(await ask(row)));

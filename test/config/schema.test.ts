@@ -10,13 +10,13 @@ const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url));
 const schema = JSON.parse(readFileSync(`${CONFIG}schema/rules.schema.json`, 'utf8'));
 const validate = new Ajv({ allErrors: true, allowUnionTypes: true }).compile(schema);
 
-/** What an editor would underline: the places in the file, each once. */
+/** The paths in the file that an editor would underline, each once. */
 function underlined(yaml: string): readonly string[] {
   validate(load(yaml));
   return [...new Set(validate.errors?.map(({ instancePath }) => instancePath))];
 }
 
-/** A file with one node of these lines, each with its indentation below the node. */
+/** A file with one node, whose lines have the indentation relative to the node. */
 const node = (...lines: readonly string[]): string =>
   ['domain: demo', 'descriptors:', '  - key: user', ...lines.map((line) => `    ${line}`), ''].join('\n');
 
@@ -30,7 +30,7 @@ const wrongFiles: readonly Wrong[] = [
   ['no domain', 'descriptors: []\n', ''],
   ['an empty domain', 'domain: ""\n', '/domain'],
   ['an unknown spend', 'domain: demo\nspend: everything\n', '/spend'],
-  ['nodes that are no list', 'domain: demo\ndescriptors: { key: user }\n', '/descriptors'],
+  ['nodes that are not a list', 'domain: demo\ndescriptors: { key: user }\n', '/descriptors'],
   ['no key', 'domain: demo\ndescriptors: [{ value: alice }]\n', '/descriptors/0'],
   ['an unknown key of a node', node('ratelimit: { unit: day }'), '/descriptors/0'],
   ['a value that is a list', node('value: [alice, bob]'), '/descriptors/0/value'],
@@ -49,7 +49,7 @@ const wrongFiles: readonly Wrong[] = [
   ['a replaced limit without a name', limit('unit: day', 'replaces: [{}]'), '/descriptors/0/rate_limit/replaces/0'],
 ];
 
-/** What is wrong, with which key of the limit, in which limit. */
+/** An error, the key of the limit that has it, and the lines of the limit. */
 const wrongLimits: readonly (readonly [what: string, key: string, ...lines: readonly string[]])[] = [
   ['an unknown unit', 'unit', 'unit: minutes'],
   ['a count that is a fraction', 'requests_per_unit', 'unit: day', 'requests_per_unit: 1.5'],
@@ -103,7 +103,7 @@ describe('the schema', () => {
     ['a limit of any algorithm', limit('algorithm: leaky_bucket', 'unit: day', 'requests_per_unit: 5', 'burst: 2')],
     ['a limit that replaces another', limit('unit: day', 'name: paid', 'replaces: [{ name: free }]')],
     ['a file without descriptors', 'domain: demo\n'],
-  ])('accepts, as the loader does, %s', (_, yaml) => {
+  ])('accepts %s, like the loader', (_, yaml) => {
     expect(rulesFrom(yaml).domains.size).toBe(1);
     expect(underlined(yaml)).toEqual([]);
   });
@@ -111,7 +111,7 @@ describe('the schema', () => {
   test.each([
     ...wrongFiles,
     ...wrongLimits.map(([what, key, ...lines]): Wrong => [what, limit(...lines), `/descriptors/0/rate_limit/${key}`]),
-  ])('refuses, as the loader does, %s', (_, yaml, place) => {
+  ])('refuses %s, like the loader', (_, yaml, place) => {
     expect(() => rulesFrom(yaml)).toThrow('rules.yaml:');
     expect(underlined(yaml)).toEqual([place]);
   });

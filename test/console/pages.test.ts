@@ -61,7 +61,7 @@ test('the console takes at most 150 kB compressed, and every file is compressed'
   expect(compressed.reduce((sum, name) => sum + statSync(`${consoleFolder}/${name}`).size, 0)).toBeLessThan(150_000);
 });
 
-test('pages of the console may load nothing from elsewhere and run no inline script', async () => {
+test('pages of the console may not load anything from other origins or run inline scripts', async () => {
   const response = await request('/console/');
   const policy = response.headers.get('content-security-policy') ?? '';
   expect(policy).toContain("default-src 'none'");
@@ -70,7 +70,7 @@ test('pages of the console may load nothing from elsewhere and run no inline scr
   expect(response.headers.get('x-content-type-options')).toBe('nosniff');
   const page = await response.text();
   expect(page).not.toMatch(/<script(?![^>]*\bsrc=)/);
-  expect(page).not.toMatch(/(src|href)="(\/|https?:)/); // works behind a prefix
+  expect(page).not.toMatch(/(src|href)="(\/|https?:)/); // so that it works behind a prefix
 });
 
 test('a file of the console is compressed for browsers that accept it, and not sent again', async () => {
@@ -85,13 +85,13 @@ test('a file of the console is compressed for browsers that accept it, and not s
   expect(plain.headers.get('etag')).not.toBe(etag);
 });
 
-test('the address without a slash leads to the console by a relative address', async () => {
+test('the URL without a slash redirects to the console with a relative URL', async () => {
   const response = await request('/console');
   expect([response.status, response.headers.get('location')]).toEqual([308, 'console/']);
   expect((await request('/console/nothing.js')).status).toBe(404);
 });
 
-test('a snapshot has the keys that are refused most, for clients that may see values', async () => {
+test('a snapshot has the most refused keys, for clients that may see values', async () => {
   await ask('stream', 6);
   const key = { rule: 'demo.user', descriptor: 'user=stream', entries: [{ key: 'user', value: 'stream' }], hits: 6 };
   const isSeen = ({ refusedKeys }: { refusedKeys?: readonly object[] }) => (refusedKeys ?? []).length > 0;
@@ -105,7 +105,7 @@ test('a snapshot has the keys that are refused most, for clients that may see va
   expect(JSON.stringify(open)).not.toContain('stream"');
 });
 
-test('series of the service and of a rule have what was answered', async () => {
+test('series of the service and of a rule have the counts of answers', async () => {
   await ask('series', 2);
   const sumOf = (values: readonly number[] = []) => values.reduce((sum, value) => sum + value, 0);
   const isCounted = ({ active }: { active: readonly (readonly [string, number])[] }) =>
@@ -136,7 +136,7 @@ test('rules are listed with their levels, limits and places', async () => {
   });
 });
 
-test('a token signs a browser in, and its session makes changes with the csrf of the session', async () => {
+test('a token signs a browser in, whose session can make changes with its csrf token', async () => {
   const wrong = await request('/api/v1/session', { method: 'POST', body: JSON.stringify({ token: 'no' }) });
   expect(wrong.status).toBe(403);
   const response = await request('/api/v1/session', { method: 'POST', body: JSON.stringify({ token: 's1' }) });
@@ -164,7 +164,7 @@ test('a token signs a browser in, and its session makes changes with the csrf of
   expect((await change({ 'x-weir-csrf': csrf })).status).toBe(401);
 });
 
-test('a session of a token that may only read makes no changes', async () => {
+test('a session of a read-only token cannot make changes', async () => {
   const response = await request('/api/v1/session', { method: 'POST', body: JSON.stringify({ token: 's2' }) });
   const { csrf } = await bodyOf(response);
   const cookie = (response.headers.get('set-cookie') ?? '').split(';')[0] ?? '';

@@ -8,10 +8,10 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 /** Seconds since 1970: long before the files of this test are written. */
 const LONG_AGO = 1_000_000_000;
 
-describe('what npm start runs first', () => {
+describe('the script that npm start runs first', () => {
   let folder: string;
   const path = (name: string): string => join(folder, name);
-  /** Whether it builds; a build of this folder writes one file. */
+  /** Whether the script builds; a build of this folder writes one file. */
   const builds = (): boolean => {
     rmSync(path('log'), { force: true });
     execFileSync(process.execPath, [path('deploy/build-if-changed.js')]);
@@ -42,7 +42,7 @@ describe('what npm start runs first', () => {
     expect(builds()).toBe(false);
   });
 
-  test('builds where there is no dist/', () => {
+  test('builds if there is no dist/', () => {
     rmSync(path('dist/main.js'));
     expect(builds()).toBe(true);
     expect(builds()).toBe(false);
@@ -58,7 +58,7 @@ describe('what npm start runs first', () => {
     expect(builds()).toBe(true);
   });
 
-  test('builds when a source is gone', () => {
+  test('builds when a source was removed', () => {
     age('dist/main.js');
     expect(builds()).toBe(false);
     rmSync(path('src/rules/load.ts'));

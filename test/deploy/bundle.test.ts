@@ -4,7 +4,7 @@ import { MAIN } from '../helpers/weir.ts';
 
 const DIST = dirname(MAIN);
 
-/** The files of the build that are loaded with this one, before it runs. */
+/** The files of the build that this one loads before it runs. */
 function loadedWith(name: string, found = new Set<string>()): ReadonlySet<string> {
   if (found.has(name)) return found;
   found.add(name);
@@ -14,7 +14,7 @@ function loadedWith(name: string, found = new Set<string>()): ReadonlySet<string
   return found;
 }
 
-/** The packages of which these files hold code, by their source maps. */
+/** The packages with code in these files, by their source maps. */
 function packagesIn(files: Iterable<string>): readonly string[] {
   const sources = Array.from(files).flatMap((name) => {
     if (name === 'commonjs.js') return [];
@@ -26,7 +26,7 @@ function packagesIn(files: Iterable<string>): readonly string[] {
   return [...new Set(names)].sort();
 }
 
-test('the command line loads no package before it knows whether the service is to start', () => {
+test('the command line loads no package before it knows whether to start the service', () => {
   expect(packagesIn(loadedWith('main.js'))).toEqual([]);
 });
 

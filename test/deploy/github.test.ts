@@ -7,8 +7,8 @@ import { actionlint } from '../helpers/tools.ts';
 const PROJECT = join(__dirname, '../..');
 const WORKFLOW = join(PROJECT, 'deploy/github/rule-changes.yaml');
 
-describe('the workflow that gates changes of rules', () => {
-  test('has nothing that actionlint finds', async () => {
+describe('the workflow that checks changes of rules', () => {
+  test('has no problem that actionlint finds', async () => {
     const { stdout } = await promisify(execFile)(await actionlint(), ['-no-color', WORKFLOW]);
     expect(stdout).toBe('');
   });

@@ -40,7 +40,7 @@ beforeAll(async () => {
     '--set',
     'preset=istio',
   ]);
-  const filters = loadAll(stdout).filter((found) => found !== null) as EnvoyFilter[]; // what charts.test.ts holds against the schema
+  const filters = loadAll(stdout).filter((found) => found !== null) as EnvoyFilter[]; // validated in charts.test.ts
   patches = filters.filter(({ kind }) => kind === 'EnvoyFilter').flatMap(({ spec }) => spec.configPatches);
 });
 afterAll(async () => {
@@ -48,14 +48,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The value of the one patch of this kind. */
+/** The value of the only patch of this kind. */
 function patchOf(applyTo: string, operation: string): object {
   const found = patches.filter(({ applyTo: to, patch }) => to === applyTo && patch.operation === operation);
   expect(found).toHaveLength(1);
   return found[0]?.patch.value ?? {};
 }
 
-/** An Envoy as istiod would configure a gateway with one route, with the patches applied as istiod applies them. */
+/** The configuration that istiod would give a gateway with one route, with the patches applied as istiod does. */
 function bootstrap(port: number, upstreamPort: number): object {
   const connectionManager = (name: string, virtualHost: object, filters: readonly object[]) => ({
     name: 'envoy.filters.network.http_connection_manager',
@@ -110,7 +110,7 @@ function bootstrap(port: number, upstreamPort: number): object {
       ],
       clusters: [
         cluster('upstream', upstreamPort),
-        cluster('outbound|8081||weir.limits.svc.cluster.local', weir.grpcPort, http2), // as istiod names a Service's port
+        cluster('outbound|8081||weir.limits.svc.cluster.local', weir.grpcPort, http2), // istiod's name for a Service's port
       ],
     },
   };
@@ -141,7 +141,7 @@ test('both filters select one workload, in one context', () => {
   expect(new Set(patches.map(({ match }) => (match as { context: string }).context))).toEqual(new Set(['GATEWAY']));
 });
 
-test('the page names the values that the chart has', () => {
+test('the page names the values of the chart', () => {
   const page = readFileSync(fileURLToPath(new URL('../../docs/istio.md', import.meta.url)), 'utf8');
   const values = readFileSync(join(CHART, 'values.yaml'), 'utf8');
   for (const [, name = ''] of page.matchAll(/`istio\.(\w+)`/g)) expect(values).toMatch(new RegExp(`^  ${name}:`, 'm'));

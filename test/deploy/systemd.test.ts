@@ -9,25 +9,25 @@ import { MAIN } from '../helpers/weir.ts';
 
 const UNIT = readFileSync(fileURLToPath(new URL('../../deploy/systemd/weir.service', import.meta.url)), 'utf8');
 
-/** From 0, nothing is allowed, to 10, everything is: what `systemd-analyze security` calls OK ends at 5. */
+/** On a scale from 0 (nothing is permitted) to 10 (everything); `systemd-analyze security` calls up to 5 OK. */
 const MAX_EXPOSURE = 2;
 
 const analyze = (...args: readonly string[]): Promise<string> =>
   promisify(execFile)('systemd-analyze', args).then(({ stdout, stderr }) => stdout + stderr);
 
-test('the unit sets variables that the service takes', () => {
+test('the unit sets variables that the service accepts', () => {
   const [, line = ''] = /^Environment=(.*)$/m.exec(UNIT) ?? [];
   expect(readValues(Object.fromEntries(line.split(' ').map((pair) => pair.split('=')))).warnings).toEqual([]);
 });
 
-test('the unit waits longer for the end than the service drains', () => {
+test("the unit's stop timeout is longer than the service drains", () => {
   const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(UNIT) ?? [];
   const { DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: timeoutMs } = readValues({ DRAIN_DELAY: '5s' });
   expect(UNIT).toContain('DRAIN_DELAY=5s');
   expect(Number(seconds) * 1_000).toBeGreaterThan(delayMs + timeoutMs);
 });
 
-describe('systemd-analyze, where it is installed,', () => {
+describe('systemd-analyze, if it is installed,', () => {
   let version: number;
   let folder: string;
   let file: string;
@@ -38,17 +38,17 @@ describe('systemd-analyze, where it is installed,', () => {
     );
     folder = mkdtempSync(join(tmpdir(), 'systemd-'));
     file = join(folder, 'weir.service');
-    writeFileSync(file, UNIT.replace('/usr/bin/node', process.execPath).replace('/opt/weir/dist/main.js', MAIN)); // which must exist
+    writeFileSync(file, UNIT.replace('/usr/bin/node', process.execPath).replace('/opt/weir/dist/main.js', MAIN)); // systemd-analyze checks that these exist
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  test('finds nothing wrong with the unit', async () => {
+  test('finds no problem in the unit', async () => {
     if (version === 0) return;
     expect(await analyze('verify', '--man=no', file)).toBe('');
   });
 
-  test('finds the unit hardened', async () => {
-    if (version < 250) return; // no --offline before
+  test('rates the unit as hardened', async () => {
+    if (version < 250) return; // older versions lack --offline
     const text = await analyze('security', '--offline=true', '--no-pager', file);
     const [, exposure = ''] = /exposure level for weir\.service: ([\d.]+)/.exec(text) ?? [];
     expect(Number.parseFloat(exposure)).toBeLessThanOrEqual(MAX_EXPOSURE);

@@ -6,13 +6,13 @@ import { logFormats } from '../../src/replay/readers/format-names.ts';
 
 const page = readFileSync('docs/access-logs.md', 'utf8');
 
-test('the mappings of the page and beside it are valid', () => {
+test('the mappings on the page and in its file are valid', () => {
   const [written = ''] = /(?<=```yaml\n)[^`]*/.exec(page) ?? [];
   expect(parseMapping('page', written)).toHaveProperty('mapping');
   expect(parseMapping('mapping.yaml', readFileSync('docs/mapping.yaml', 'utf8'))).toHaveProperty('mapping');
 });
 
-test('the page names every format, every action and the fields of headers', () => {
+test('the page names every format, action and header field', () => {
   for (const name of [...logFormats, ...actionNames]) expect(page).toContain(`| \`${name}\` |`);
   for (const header of [':path', ':method', ':authority', 'x-request-id'])
     expect(page).toContain(
@@ -27,7 +27,7 @@ test('the page names every format, every action and the fields of headers', () =
   );
 });
 
-test('the error that the page shows is what the command prints', () => {
+test('the command prints the error that the page shows', () => {
   const parsed = parseMapping(
     'mapping.yaml',
     'domain: demo\nrate_limits:\n  - actions:\n      - request_headers: { header_name: a }\n',

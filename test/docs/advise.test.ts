@@ -22,7 +22,7 @@ async function run(line: string): Promise<string> {
   return running.output();
 }
 
-test('the commands of the example in docs/advise.md print what the page says', async () => {
+test('the commands of the example in docs/advise.md print the output on the page', async () => {
   const [rules = '', overlay = ''] = textsOf('yaml');
   writeFileSync(join(folder, 'rules.yaml'), rules);
   const outputs: string[] = [];

@@ -16,20 +16,20 @@ test.each(['rules', 'redis-down', ...pages])('the rules of docs/%s.md load witho
   for (const text of rules) expect(loadText(text)).toMatchObject({ ok: true, warnings: [] });
 });
 
-test('docs/monitoring.md asks for metrics that there are', () => {
+test('docs/monitoring.md queries existing metrics', () => {
   const statistics = textOf('statistics');
   const metrics = new Set(textOf('monitoring').match(/\bweir_\w+/g));
   expect(metrics.size).toBeGreaterThan(4);
   for (const metric of metrics) if (metric !== 'weir_') expect(statistics).toContain(`\`${metric}\``);
 });
 
-test('the commands of the README that need a token are those of docs/why-refused.md', () => {
+test('the commands of the README that need a token are the same as in docs/why-refused.md', () => {
   const readme = readFileSync('README.md', 'utf8');
   for (const [command] of readme.matchAll(/^npx weir (?:explain|reset).*$/gm))
     expect(textOf('why-refused')).toContain(`\n${command}\n`);
 });
 
-/** The YAML of a page that is for Envoy: under a comment that says what it is. */
+/** The YAML for Envoy on a page, under a comment that names it. */
 const envoyPart = (page: string, what: string): string => {
   const start = `# envoy: ${what}\n`;
   const found = blocksOf(textOf(page)).find(({ text }) => text.startsWith(start));
@@ -37,7 +37,7 @@ const envoyPart = (page: string, what: string): string => {
   return found.text.slice(start.length);
 };
 
-/** Envoy with the rules of a page in force, and envoy.yaml changed as the page says. */
+/** Runs Envoy with the rules of a page, and envoy.yaml changed as the page says. */
 async function behindEnvoy(page: string, edit: (config: string) => string, use: (envoy: Envoy) => Promise<void>) {
   const folder = mkdtempSync(join(tmpdir(), 'task-'));
   const [name = '', rules = ''] = [...filesOf(textOf(page))][0] ?? [];
@@ -46,7 +46,7 @@ async function behindEnvoy(page: string, edit: (config: string) => string, use: 
   try {
     const envoy = await startEnvoy(weir.grpcPort, edit);
     try {
-      await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has found Weir
+      await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has connected to Weir
       await use(envoy);
     } finally {
       await envoy.stop();
@@ -75,7 +75,7 @@ test('the route of docs/protect-a-login.md limits logins of an address and of an
   });
 });
 
-test('the headers of docs/plans-and-quotas.md choose the plan', async () => {
+test('the headers of docs/plans-and-quotas.md select the plan', async () => {
   const limits = indented(envoyPart('plans-and-quotas', 'a route by headers'), 22);
   const edit = (config: string) =>
     config
@@ -94,7 +94,7 @@ test('the headers of docs/plans-and-quotas.md choose the plan', async () => {
   });
 });
 
-test('Envoy accepts the descriptors by JWT of docs/plans-and-quotas.md', async () => {
+test('Envoy accepts the JWT descriptors of docs/plans-and-quotas.md', async () => {
   const limits = indented(envoyPart('plans-and-quotas', 'a route by JWT'), 22);
   const edit = (config: string) => config.replace(/^ {22}# Each `actions` list.*?(?=^ {22}routes:)/ms, `${limits}\n`);
   await behindEnvoy('plans-and-quotas', edit, async (envoy) => {

@@ -24,7 +24,7 @@ descriptors:
 `;
 
 /**
- * What Envoy Gateway logs unless it is configured otherwise, and the header that the rules need.
+ * The default format of Envoy Gateway, and the header that the rules need.
  *
  * @see https://gateway.envoyproxy.io/docs/tasks/observability/proxy-accesslog/
  */
@@ -46,7 +46,7 @@ const ENVOY_GATEWAY = {
   'x-user': '%REQ(X-USER)%',
 };
 
-/** What Istio logs unless it is configured otherwise. @see https://istio.io/latest/docs/tasks/observability/logs/access-log/ */
+/** Istio's default format. @see https://istio.io/latest/docs/tasks/observability/logs/access-log/ */
 const ISTIO_TEXT =
   '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER% %UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%\n';
 
@@ -59,7 +59,7 @@ const [rules, json, text] = ['rules.yaml', 'envoy-gateway.log', 'istio.log'].map
 /** The statuses that clients saw, in the order of their requests. */
 const statuses: number[] = [];
 
-/** Requests in an order that every limit of the rules refuses some of. */
+/** Requests of which every limit of the rules refuses some. */
 const REQUESTS = Array.from({ length: 60 }, (_, at): readonly [path: string, user: string | undefined] => [
   at % 4 === 0 ? `/login?try=${at % 3}` : `/items/${at}`,
   at % 5 === 4 ? undefined : `user-${at % 7}`,
@@ -67,7 +67,7 @@ const REQUESTS = Array.from({ length: 60 }, (_, at): readonly [path: string, use
 
 beforeAll(async () => {
   writeFileSync(rules, RULES);
-  const leftMs = 3_600_000 - (Date.now() % 3_600_000); // the hour of a window must not end in between
+  const leftMs = 3_600_000 - (Date.now() % 3_600_000); // the hour of a window must not end during the test
   if (leftMs < 30_000) await sleep(leftMs);
   const weir = await startWeir({}, { args: ['--rules', rules] });
   const envoy = await startEnvoy(weir.grpcPort, (config) => config.replace('stat_prefix: fails_open', logging()));
@@ -105,7 +105,7 @@ const weirReplay = async (args: readonly string[]): Promise<string> => {
   return stdout;
 };
 
-test("a replay of Envoy's access log answers each request as Envoy was answered", async () => {
+test("a replay of Envoy's access log gives each request the same answer as Envoy got", async () => {
   const answers = (await weirReplay(['--mapping', 'docs/mapping.yaml', '--answers', json])).trim().split('\n');
   const replayed = answers.map((line) => JSON.parse(line).code);
   expect(replayed).toEqual(statuses.map((status) => (status === 429 ? 'OVER_LIMIT' : 'OK')));
@@ -119,7 +119,7 @@ test('a replay finds the answers that Envoy got in its log, and verifies its own
   expect(report.recorded).toEqual({ answers: REQUESTS.length, same: REQUESTS.length });
 });
 
-test("Istio's text gives the same paths and addresses, and a learned mapping replays either log", async () => {
+test("Istio's text format has the same paths and addresses, and a learned mapping replays either log", async () => {
   for (const log of [json, text]) {
     const learned = join(folder, 'learned.yaml');
     writeFileSync(learned, await weirReplay(['--learn', log]));

@@ -32,7 +32,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Windows of a minute end with the clock's minute: a test begins when it can be over before that. */
+/** Windows of a minute end with the clock's minute: waits until a test can finish within one. */
 beforeEach(async () => {
   const leftMs = 60_000 - (Date.now() % 60_000);
   if (leftMs < 15_000) await sleep(leftMs);
@@ -51,13 +51,13 @@ test('three requests of a user pass and the fourth is refused, without affecting
   expect(await get('10000', '/', 'bob')).toMatchObject({ status: 200, remaining: '2', limitedBy: null });
 });
 
-test('a path has a limit of its own for all users', async () => {
+test('a path has its own limit for all users', async () => {
   expect(await get('10000', '/login', 'cem')).toMatchObject({ status: 200, limit: '1, 3;w=60, 1;w=60' });
   expect(await get('10000', '/login', 'dee')).toMatchObject({ status: 429, remaining: '0' });
   expect(await get('10000', '/')).toMatchObject({ status: 200, limit: null });
 });
 
-test('without Weir one listener allows everything and the other nothing, and limits apply again when it is back', async () => {
+test('without Weir, one listener allows everything and the other nothing, and limits apply again when Weir is back', async () => {
   expect(await weir.stop()).toEqual({ code: 0, signal: null });
   for (let request = 1; request <= 4; request++) {
     expect(await get('10000', '/', 'eve')).toMatchObject({ status: 200, body: 'hello from upstream', limit: null });
@@ -65,7 +65,7 @@ test('without Weir one listener allows everything and the other nothing, and lim
   }
 
   weir = await launchWeir(weir);
-  await envoy.waitFor(async () => (await get('10001', '/', 'fay')).status === 200, 10_000); // Envoy connects anew
+  await envoy.waitFor(async () => (await get('10001', '/', 'fay')).status === 200, 10_000); // Envoy reconnects
   const statuses = [];
   for (let request = 1; request <= 4; request++) statuses.push((await get('10000', '/', 'eve')).status);
   expect(statuses).toEqual([200, 200, 200, 429]);
@@ -74,7 +74,7 @@ test('without Weir one listener allows everything and the other nothing, and lim
 const launchWeir = (before?: Weir) =>
   startWeir(before && { GRPC_PORT: String(before.grpcPort) }, { args: ['--rules', join(folder, 'rules.yaml')] });
 
-/** One request through the listener that has this port in envoy.yaml, and what a client sees of the answer. */
+/** Sends one request through the listener with this port in envoy.yaml. @returns the parts of the answer to check */
 async function get(listener: string, path: string, user?: string) {
   const answer = await envoy.get(listener, path, user);
   return {

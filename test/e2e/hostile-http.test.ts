@@ -66,7 +66,7 @@ test('many unfinished bodies stay within their memory limit, and do not affect o
   expect((usageOf(weir.pid).memoryBytes - before) / MIB).toBeLessThan(100);
 });
 
-test('callers that disconnect free their slots, even if their calls were to be held for up to an hour', async () => {
+test('callers that disconnect free their slots, even if their calls would be delayed for up to an hour', async () => {
   await start({ MAX_IN_FLIGHT_CALLS: '10' });
   const ask = async (key: string): Promise<number> =>
     (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: asking(key) })).status;

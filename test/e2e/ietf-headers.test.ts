@@ -28,7 +28,7 @@ beforeAll(async () => {
   await writeFile(path, RULES);
   const names = { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_HEADER_STYLE: 'x-ratelimit' };
   weir = await startWeir({ ...names, LIMIT_IETF_HEADERS: 'true' }, { args: ['--rules', path] });
-  // without Envoy's own headers, which have the names of this style
+  // without Envoy's own headers, which have the same names
   envoy = await startEnvoy(weir.grpcPort, (config) => config.replaceAll(/^ *enable_x_ratelimit_headers:.*\n/gm, ''));
 });
 afterAll(async () => {
@@ -78,7 +78,7 @@ test('an answer without a limit has neither field', async () => {
   expect([...headers.keys()].filter((name) => name.includes('ratelimit'))).toEqual([]);
 });
 
-test('a client that keeps to the fields is never refused', async () => {
+test('a client that respects the fields is never refused', async () => {
   const statuses: number[] = [];
   for (let request = 0; request < 10; request++) {
     const answer = await get('/', 'cem');

@@ -5,12 +5,12 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
 describe('npm start', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    'passes %s on to the service, which ends before npm does',
+    'forwards %s to the service, which ends before npm does',
     async (signal) => {
       const ports = { GRPC_PORT: await freePort(), PORT: await freePort(), DEBUG_PORT: await freePort() };
       const env = Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, String(port)]));
       const hosts = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
-      // without prestart: it would build dist/ anew while other tests run it
+      // without prestart, which would rebuild dist/ while other tests use it
       const npm = await start('npm', ['start', '--ignore-scripts'], {
         cwd: PROJECT,
         env: { ...process.env, ...hosts, ...env },

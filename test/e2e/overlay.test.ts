@@ -7,7 +7,7 @@ import { freePort, type Running, start } from '../helpers/process.ts';
 import { goControlPlane } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-/** Envoy with the route that Envoy Gateway makes, Weir with the rules that it makes, from a control plane as Envoy Gateway has one. */
+/** Envoy with Envoy Gateway's route, and Weir with Envoy Gateway's rules, from a control plane like its own. */
 
 const OVERLAY = `
 domain: ${LISTENER}
@@ -17,7 +17,7 @@ descriptors:
   descriptors: [{ key: rule-0-match-0, rate_limit: { algorithm: token_bucket, burst: 5 } }]
 `.trimStart();
 
-/** What Envoy Gateway puts on a route for a limit of each value of a header. */
+/** The configuration that Envoy Gateway adds to a route for a limit on each value of a header. */
 const ROUTE_CONFIG = `
                           typed_per_filter_config:
                             envoy.filters.http.ratelimit:
@@ -53,7 +53,7 @@ beforeAll(async () => {
       .replace(/ +rate_limits:\n[\s\S]*?(?= +routes:\n)/, '')
       .replace('{ cluster: upstream }', (route) => route + ROUTE_CONFIG),
   );
-  await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has found Weir
+  await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has connected to Weir
 });
 afterAll(async () => {
   await envoy?.stop();
@@ -62,19 +62,19 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Writes the overlay in one step. */
+/** Writes the overlay atomically. */
 function write(text: string): void {
   writeFileSync(join(folder, 'new'), text);
   renameSync(join(folder, 'new'), join(folder, 'overlay.yaml'));
 }
 
-/** Hands out so many requests a day for each user. */
+/** Sends rules with a number of requests per day for each user. */
 function push(version: string, requestsPerUnit: number): void {
   const rule = selected['each value of a header']({ unit: 'DAY', requests_per_unit: requestsPerUnit });
   controlPlane.write(`${JSON.stringify({ version, resources: [listener(rule)] })}\n`);
 }
 
-/** The statuses of so many requests of a user, one after another. */
+/** The statuses of consecutive requests of a user. */
 async function statuses(user: string, requests: number): Promise<readonly number[]> {
   const found: number[] = [];
   for (let times = 0; times < requests; times++) found.push((await envoy.get('10001', '/', user)).status);
@@ -83,7 +83,7 @@ async function statuses(user: string, requests: number): Promise<readonly number
 
 const page = async (path: string): Promise<string> => (await fetch(`http://127.0.0.1:${weir.debugPort}${path}`)).text();
 
-test("Envoy Gateway's window becomes a bucket by five lines, without a push or a restart", async () => {
+test("five lines turn Envoy Gateway's window into a bucket, without a push or a restart", async () => {
   expect(OVERLAY.trim().split('\n')).toHaveLength(5);
   expect(await statuses('ann', 3)).toEqual([200, 200, 429]);
   write(OVERLAY);
@@ -97,7 +97,7 @@ test("Envoy Gateway's window becomes a bucket by five lines, without a push or a
   expect(await page('/rlconfig')).toContain(`algorithm: token_bucket, burst: 5, ${places}`);
 });
 
-test('a push changes the rate, and leaves a bucket', async () => {
+test('a push changes the rate, and keeps the bucket', async () => {
   write(OVERLAY);
   push('v2', 3);
   await weir.waitFor(async () =>
@@ -106,7 +106,7 @@ test('a push changes the rate, and leaves a bucket', async () => {
   expect(await statuses('bob', 6)).toEqual([200, 200, 200, 200, 200, 429]);
 });
 
-test('a wrong overlay changes nothing, and /rlconfig says where it is wrong', async () => {
+test('an invalid overlay changes nothing, and /rlconfig shows the position of its error', async () => {
   write(OVERLAY);
   await weir.waitFor(async () => (await page('/rlconfig')).includes('burst: 5'));
   write(OVERLAY.replace('burst: 5', 'burst: 0'));

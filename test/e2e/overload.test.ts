@@ -33,14 +33,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Each answer begins the next call at once. */
+/** Drives a closed loop: each answer starts the next call. */
 const drive = (connections: number, callsInFlight: number, ms: number): Promise<Tally> => {
   const pace: Load['pace'] = { kind: 'closed', callsInFlight, end: { elapsedMs: ms } };
   const question = { domain: 'demo', descriptors: [{ key: 'user', value: 'user', values: 1_000 }] };
   return generator.drive({ port: weir.grpcPort, connections, pace, question, mayRefuse: true });
 };
 
-/** Of the calls since the start, those that were shed. */
+/** The number of calls shed since the start. */
 async function shed({ debugPort }: Weir = weir): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${debugPort}/metrics`)).text();
   return Number(/^weir_calls_shed_total (\d+)$/m.exec(metrics)?.[1]);
@@ -59,7 +59,7 @@ test('each of ten thousand concurrent calls is answered or refused, memory is bo
   expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
 });
 
-test('the service refuses some of a thousand concurrent calls of 100 descriptors on counters in memory, and decides others', async () => {
+test('the service refuses some of a thousand concurrent calls with 100 descriptors on counters in memory, and decides others', async () => {
   const alone = await startWeir({ OVERLOAD_LAG: '5ms' }, { args: ['--rules', folder] });
   try {
     const pace: Load['pace'] = { kind: 'closed', callsInFlight: 50, end: { elapsedMs: 2_000 } };

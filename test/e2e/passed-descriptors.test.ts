@@ -7,7 +7,7 @@ import { startQuotaEnvoy } from '../helpers/quota-envoy.ts';
 import { eventually } from '../helpers/statsd.ts';
 import { startWeir } from '../helpers/weir.ts';
 
-/** Quotas of two backends that could serve a request, as AI Gateway names them. */
+/** Quotas of two possible backends of a request, with AI Gateway's names. */
 const RULES = `
 domain: ai-gateway-quota
 descriptors:
@@ -39,7 +39,9 @@ const logTo = (path = '', line = ''): string =>
     },
   ])}`;
 
-/** Asks for both backends with one call, logs what the answer names, and sends it to the upstream. */
+/**
+ * Sends the descriptors of both backends in one call, logs the names in the answer, and forwards them to the upstream.
+ */
 const asking = (weir: GrpcTarget): string =>
   wholeEnvoy(
     {
@@ -70,7 +72,7 @@ const linesOf = (path = ''): readonly unknown[] => {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
 };
 
-test("a real Envoy has passedDescriptors in the rate limit filter's metadata, for its log and for the filters that follow", async () => {
+test("a real Envoy has passedDescriptors in the rate limit filter's metadata, for its log and for later filters", async () => {
   writeFileSync(rules ?? '', RULES);
   const settings = { RESPONSE_PASSED_DESCRIPTORS: 'true', RULES_PATH: rules ?? '', USE_STATSD: 'false' };
   const weir = await startWeir(settings);

@@ -14,7 +14,7 @@ const blocks = Array.from(readme.matchAll(/^```(\w+)\n(.*?)^```/gms), ([, langua
   text,
 }));
 
-/** What the page shows that `npm start` prints. test/docs/page-runs.test.ts runs the other commands. */
+/** The output of `npm start` in the README. test/docs/page-runs.test.ts runs the other commands. */
 const banner = blocks.find(({ text }) => text.startsWith('Weir '))?.text;
 
 describe('README', () => {
@@ -35,7 +35,7 @@ describe('README', () => {
 
   test('fits on a few screens', () => expect(readme.split('\n').length).toBeLessThanOrEqual(200));
 
-  test('npm start prints what it shows', () => {
+  test('shows the output of npm start', () => {
     expect(withPorts(weir.output())).toBe(banner);
   });
 
@@ -51,6 +51,6 @@ describe('README', () => {
   });
 });
 
-test.each([...generatedPages])('%s is what npm run docs writes', (path, text) => {
+test.each([...generatedPages])('%s is the output of npm run docs', (path, text) => {
   expect(readFileSync(join(PROJECT, path), 'utf8')).toBe(text);
 });

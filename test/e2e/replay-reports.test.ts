@@ -85,13 +85,13 @@ test('a table with labels is replayed by its mapping, in order of time, and its 
   });
 });
 
-test('the page of a replay is written, and is the same every time', async () => {
+test('a replay writes its page, the same every time', async () => {
   const [one, other] = [join(folder, 'one.html'), join(folder, 'other.html')];
   for (const page of [one, other])
     await weir('replay', '--rules', rules, '--against', proposed, '--mapping', mapping, '--html', page, log);
   const page = readFileSync(one, 'utf8');
   expect(page).toContain('<h1>The change refuses 20 % of requests that passed before: 1 key is newly hurt</h1>');
-  expect(page).toContain('1 request without a descriptor by the mapping');
+  expect(page).toContain('1 request without a descriptor from the mapping');
   expect(readFileSync(other, 'utf8')).toBe(page);
 });
 
@@ -105,7 +105,7 @@ test('errors of files, flags and formats are printed without a stack', async () 
     [[...base, '--mapping', wrong, log], `${wrong}:2: rate_limits: expected rate_limits, a list that is not empty`],
     [[...base, '--format', 'nginx', log], '--format is of access logs, which need --mapping'],
     [[...base, '--mapping', mapping, '--html', folder, log], 'illegal operation on a directory'],
-    [['replay', '--learn', hello], 'no line is of a known format'],
+    [['replay', '--learn', hello], 'no line has a known format'],
     [['replay', '--learn', log, log], '--learn reads one log, got 2'],
     [['simulate', '--scenario', 'flood'], 'Allowed choices are flash-sale, scraper'],
     [['simulate', '--scenario', 'nat', '--seed', 'x'], 'expected a whole number'],
@@ -116,12 +116,12 @@ test('errors of files, flags and formats are printed without a stack', async () 
   }
 });
 
-test('an access log that is taken for a recording is noticed', async () => {
+test('an access log passed as a recording is reported', async () => {
   const { stdout } = await weir('replay', '--rules', rules, log);
-  expect(stdout).toContain('an access log needs --mapping, and weir replay --learn prints a first one');
+  expect(stdout).toContain('an access log needs --mapping, and weir replay --learn prints a draft');
 });
 
-test('a simulation is the same for its seed, and its recording replays to the same report', async () => {
+test('a simulation is the same for the same seed, and its recording replays to the same report', async () => {
   const recording = join(folder, 'nat.ndjson');
   const simulate = ['simulate', '--scenario', 'nat', '--json', '--seed', '3'];
   const [one, other] = await Promise.all([weir(...simulate, '--out', recording), weir(...simulate)]);

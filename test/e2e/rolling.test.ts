@@ -16,16 +16,19 @@ descriptors:
 `;
 const PLENTY = 1_000_000;
 
-/** Requests at a time; each is made again as soon as it is answered. */
+/** Concurrent callers; each sends its next request as soon as it has an answer. */
 const CALLERS = 8;
 
-/** Longer than Envoy takes to turn away: it checks health every 0.1 s, and gathers what it finds for a second (`update_merge_window`). */
+/**
+ * Longer than Envoy takes to stop calling: it checks health every 0.1 s, and merges updates for a second
+ * (`update_merge_window`).
+ */
 const DRAIN_DELAY = '2s';
 
 const HEALTH_CHECKS = `
       common_lb_config: { healthy_panic_threshold: { value: 0 } }
       health_checks:
-        - timeout: 1s
+        - timeout: 20s
           interval: 0.1s
           no_traffic_interval: 0.1s
           unhealthy_threshold: 1
@@ -33,7 +36,7 @@ const HEALTH_CHECKS = `
           grpc_health_check: { service_name: ratelimit }
 `;
 
-/** A transport socket that trusts the authority in this file alone. */
+/** A transport socket that trusts only the authority in this file. */
 const trusting = (file: string): string => `
       transport_socket:
         name: envoy.transport_sockets.tls
@@ -69,7 +72,7 @@ afterEach(async () => {
 
 const renewCertificate = () => writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
 
-/** An instance; on the port of one that has ended where that is given. */
+/** Starts an instance, on the port of a stopped one if `before` is given. */
 async function instance(env: Readonly<Record<string, string>>, before?: Weir): Promise<Weir> {
   const port = before && { GRPC_PORT: String(before.grpcPort) };
   const weir = await startWeir(
@@ -80,7 +83,9 @@ async function instance(env: Readonly<Record<string, string>>, before?: Weir): P
   return weir;
 }
 
-/** An Envoy that asks these instances in turn, as long as their health is right, and lets nothing pass that they do not answer. */
+/**
+ * Starts an Envoy that calls these instances in turn while they are healthy, and refuses requests without an answer.
+ */
 async function proxy(first: Weir, others: readonly Weir[] = [], inCluster = '', inProtocol = ''): Promise<Envoy> {
   const endpoint = (port: number | string): string =>
     `              - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: ${port} } } }\n`;
@@ -101,7 +106,7 @@ const healthy = (envoy: Envoy, count: number): Promise<void> =>
     async () => (await envoy.admin('/clusters')).split(/^weir::.*::health_flags::healthy$/m).length > count,
   );
 
-/** Asks all the time, until it is stopped; then says how often each status came. */
+/** Sends requests continuously until it is stopped. @returns the count of each status */
 function load(envoy: Envoy) {
   const counts = new Map<number, number>();
   let isOver = false;
@@ -112,7 +117,7 @@ function load(envoy: Envoy) {
     }
   });
   return {
-    /** Resolves when so many more requests have been answered by each caller, about. */
+    /** Resolves when each caller has received about `answers` more answers. */
     async goesOn(answers = 50) {
       const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
       const target = total() + answers * CALLERS;
@@ -179,7 +184,7 @@ describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT
   });
 });
 
-/** Of the certificate that a new connection is shown. */
+/** The fingerprint of the certificate on a new connection. */
 async function fingerprintOf({ grpcPort }: Weir): Promise<string> {
   const socket = connect({ port: grpcPort, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] });
   await once(socket, 'secureConnect');

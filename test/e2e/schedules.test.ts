@@ -41,7 +41,7 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 1, active: { until: 2026-12-01T00:00 } }
 `;
 
-test('weir check reports a schedule that is wrong at its line', async () => {
+test('weir check reports an invalid schedule with its line', async () => {
   const wrong = file('wrong.yaml', NIGHTLY.replace('22:00-06:00', '22-06').replace('2026-12-01T00:00', '2026-12-01'));
   const { code, output } = await weir('check', wrong);
   expect(code).toBe(1);
@@ -53,7 +53,7 @@ test('weir check reports a schedule that is wrong at its line', async () => {
   );
 });
 
-test('weir explain --at says which limits apply at a time, which do not, and when that changes', async () => {
+test('weir explain --at shows which limits apply at a time, which do not, and when that changes', async () => {
   const rules = file('rules.yaml', NIGHTLY);
   const day = await weir('explain', 'demo', 'user=a', 'report=r', '--rules', rules, '--at', '2026-12-24T13:00Z');
   expect(day.output).toContain('demo.user: 2 per minute  ');
@@ -76,7 +76,7 @@ test('weir explain --at says which limits apply at a time, which do not, and whe
   expect((await weir('explain', 'demo', 'user=a', '--rules', rules, '--at', 'noon')).output).toContain('--at must be');
 });
 
-test('weir test runs a test at its time', async () => {
+test('weir test runs a test at the time that it sets', async () => {
   file('rules.yaml', NIGHTLY);
   const tests = file(
     'tests.yaml',
@@ -92,7 +92,7 @@ tests:
   expect(code).toBe(0);
 });
 
-test('weir replay answers each request by the limits of its time', async () => {
+test('weir replay answers each request with the limits of its time', async () => {
   const rules = file('rules.yaml', NIGHTLY);
   const lines = ['2026-12-24T20:58:00Z', '2026-12-24T21:01:00Z'].flatMap((text, minute) =>
     Array.from({ length: 5 }, (_, at) =>
@@ -108,7 +108,7 @@ test('weir replay answers each request by the limits of its time', async () => {
   expect(JSON.parse(output)).toMatchObject({ requests: 10, admitted: 2 + 4, refused: 3 + 1 });
 });
 
-test('weir diff says whose counters begin anew', async () => {
+test('weir diff names the rules whose counters start again', async () => {
   const before = file('before.yaml', NIGHTLY);
   const after = file(
     'after.yaml',
@@ -128,7 +128,7 @@ const HOUR_MS = 3_600_000;
 test.each([
   ['one process', false],
   ['two workers', true],
-])('%s of the service follow a schedule, log what a reload does to counters, and show both', async (_, isShared) => {
+])('%s of the service follow a schedule, log effects of reloads on counters, and show both', async (_, isShared) => {
   const redis = isShared ? await startRedis() : undefined;
   const env: Record<string, string> = redis ? { WORKERS: '2', REDIS_URL: redis.url, USE_STATSD: 'false' } : {};
   const nowMs = Date.now();
@@ -155,7 +155,7 @@ descriptors:
   };
   const { left, resetSeconds } = await ask();
   expect(left).toBe(999);
-  expect(resetSeconds).toBeLessThanOrEqual(3_600); // more may pass afterwards
+  expect(resetSeconds).toBeLessThanOrEqual(3_600); // the limit increases afterwards
   file('live.yaml', rulesBy(2_000, ', on_change: reset'));
   await service.waitFor('counters begin anew: demo.other');
   expect(service.output()).toContain(

@@ -5,7 +5,7 @@ import { createClient } from '../helpers/grpc-client.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-/** No text that is printed for another reason has this in it. */
+/** Does not occur in any other text. */
 const PASSWORD = 'hunter2-of-redis';
 const TOKEN = 'hunter2-of-admins';
 
@@ -41,7 +41,7 @@ async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
   return weir;
 }
 
-/** Everything that a service says to anyone: what it prints, its pages, and why a call fails. */
+/** All texts of a service: its output, its pages, and the errors of calls. */
 async function saidBy(weir: Weir): Promise<string> {
   const client = createClient(`127.0.0.1:${weir.grpcPort}`);
   stops.push(client.close);
@@ -71,7 +71,7 @@ test.each([
   expect(said).not.toContain('hunter2');
 });
 
-test('the output contains no secret with REDIS_AUTH and with a Redis that is down', async () => {
+test('the output contains no secret with REDIS_AUTH and a Redis that is down', async () => {
   const said = await saidBy(await service({ REDIS_URL: 'redis://127.0.0.1:1', REDIS_AUTH: PASSWORD }));
   expect(said).toContain('ECONNREFUSED');
   expect(said).not.toContain('hunter2');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-// Half a second a turn: a burst of requests has so long to arrive before a further one finds a turn free.
+// A turn takes half a second, so a burst has this time to arrive before a turn becomes free for a further request.
 const RULES = `
 domain: demo
 descriptors:
@@ -28,7 +28,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'rules.yaml'), RULES);
   weir = await startWeir({}, { args: ['--rules', join(folder, 'rules.yaml')] });
   envoy = await startEnvoy(weir.grpcPort);
-  await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has found Weir
+  await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has connected to Weir
 });
 
 afterAll(async () => {
@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** How many of so many requests at once got which status. */
+/** Sends requests at once. @returns the count of each status */
 async function burst(user: string, requests: number): Promise<Record<number, number>> {
   const counts: Record<number, number> = {};
   const answers = Array.from({ length: requests }, () => envoy.get('10001', '/', user));
@@ -45,11 +45,11 @@ async function burst(user: string, requests: number): Promise<Record<number, num
   return counts;
 }
 
-test('one of 20 concurrent requests passes at once, five in their turn, and the rest is refused', async () => {
+test('one of 20 concurrent requests passes at once, five in turn, and the rest are refused', async () => {
   expect(await burst('queued', 20)).toEqual({ 200: 6, 429: 14 });
 });
 
-test('without max_delay only the first passes', async () => {
+test('without max_delay, only the first request passes', async () => {
   expect(await burst('impatient', 20)).toEqual({ 200: 1, 429: 19 });
 });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-// A window that slides, so that none can end in the middle of a test.
+// A sliding window, so that no window ends during a test.
 const RULES = `
 domain: demo
 descriptors:
@@ -13,7 +13,7 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 3, algorithm: sliding_window_log }
 `;
 
-/** What the upstream of envoy.yaml answers. */
+/** The answer of the upstream in envoy.yaml. */
 const PAGE = 'hello from upstream';
 
 let folder: string;
@@ -34,7 +34,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test('three connections of a client pass bytes and the fourth is closed without one, without affecting another client', async () => {
+test('three connections of a client pass data and the fourth is closed without any, without affecting another client', async () => {
   expect(await connections(4, '127.0.0.2')).toEqual(['hello', 'hello', 'hello', 'closed']);
   expect(await connections(1, '127.0.0.3')).toEqual(['hello']);
 });
@@ -45,7 +45,7 @@ test('three of ten concurrent connections pass', async () => {
   expect(ends.filter((end) => end === 'closed')).toHaveLength(7);
 });
 
-test('without Weir every connection passes, or none with failure_mode_deny, and limits apply again when it is back', async () => {
+test('without Weir, every connection passes, or none with failure_mode_deny, and limits apply again when Weir is back', async () => {
   const denying = await startEnvoy(weir.grpcPort, (config) =>
     config.replaceAll('failure_mode_deny: false', 'failure_mode_deny: true'),
   );
@@ -68,11 +68,11 @@ test('without Weir every connection passes, or none with failure_mode_deny, and 
 const launchWeir = (before?: Weir) =>
   startWeir(before && { GRPC_PORT: String(before.grpcPort) }, { args: ['--rules', join(folder, 'rules.yaml')] });
 
-/** Waits until Envoy has found Weir: the listener that fails closed answers only then. */
+/** Waits until Envoy has connected to Weir: the listener that fails closed answers only then. */
 const found = (proxy: Envoy): Promise<void> =>
   proxy.waitFor(async () => (await proxy.get('10001', '/')).status === 200);
 
-/** How so many connections end, one after the other. */
+/** Opens connections one after the other. @returns how each ended */
 async function connections(count: number, from: string): Promise<readonly string[]> {
   const ends = [];
   for (let made = 0; made < count; made++) ends.push(await converse(envoy, from));
@@ -80,8 +80,8 @@ async function connections(count: number, from: string): Promise<readonly string
 }
 
 /**
- * Connects to the TCP listener from this address of the machine and asks the upstream for its page: `hello` when that has come,
- * `closed` where nothing came before the end.
+ * Connects to the TCP listener from this address of the machine and requests the upstream's page: `hello` if it
+ * arrives, `closed` if the connection ends without data.
  */
 function converse(proxy: Envoy, from: string): Promise<string> {
   return new Promise((resolve, reject) => {

@@ -7,15 +7,15 @@ import { agreeable } from '../helpers/grpc-server.ts';
 import fc from '../helpers/property.ts';
 import { anyMutated } from './mutations.ts';
 
-/** Whatever the octets, they are a request, or InvalidJson is thrown. What is taken for JSON is JSON, with the same texts in it. */
+/** Any octets are a request or throw InvalidJson. Accepted octets are valid JSON with the same texts. */
 function expectReadOrRefused(body: string | Uint8Array): void {
-  const octets = Buffer.from(body as string); // or as octets, which an overload takes as well
+  const octets = Buffer.from(body as string); // an overload also accepts octets
   let request: WireRequest;
   try {
     request = requestFromJson(octets);
   } catch (error) {
     expect(error).toBeInstanceOf(InvalidJson);
-    expect((error as InvalidJson).message.length).toBeLessThan(1_000); // as just expected
+    expect((error as InvalidJson).message.length).toBeLessThan(1_000); // checked above
     return;
   }
   expect(request).toMatchObject({ domain: expect.any(String), descriptors: expect.any(Array) });
@@ -90,7 +90,7 @@ test.each([
 
 const bodies = anyMutated(texts, pieces).map((text) => Buffer.from(text));
 
-/** Octets of a body that are others than they were, so that it need not be UTF-8. */
+/** A body with some octets changed, so that it may not be UTF-8. */
 const anySpoilt = fc
   .tuple(bodies, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }))
   .map(([body, changes]) => {
@@ -109,7 +109,7 @@ test.each(texts)('no prefix of a request is a request: %s', (text) => {
     expect(() => requestFromJson(Buffer.from(text.slice(0, length)))).toThrow(InvalidJson);
 });
 
-test('a request is decoded to the original, whatever its strings are', () => {
+test('a request is decoded to the original, for any strings', () => {
   const anyText = fc.string({ unit: 'grapheme', maxLength: 20 });
   const anyRequest = fc.record({
     domain: anyText,

@@ -20,7 +20,7 @@ function load(content: string | Uint8Array): LoadedRules {
   return loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
 }
 
-/** Any file gives rules, or problems with their lines. */
+/** Any file results in rules, or in problems with their lines. */
 function expectTold(content: string | Uint8Array): void {
   const loaded = load(content);
   if (loaded.ok) return expect(loaded.rules).toBeDefined();
@@ -77,7 +77,7 @@ test.each([
   ['lists in lists, by lines', `${'- '.repeat(50_000)}a`],
   ['maps in maps that are keys', '? '.repeat(50_000)],
   ['descriptors in descriptors', nested(20_000)],
-])('%s that are too deep are reported', (_what, text) => {
+])('%s nested too deep are reported', (_what, text) => {
   const loaded = load(text);
   expect(loaded).toMatchObject({ ok: false, problems: [{ line: expect.any(Number) }] });
 });

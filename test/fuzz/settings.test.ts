@@ -39,7 +39,7 @@ const anyValue = fc.oneof(
   ),
 );
 
-test('any environment gives settings, or a problem for each invalid variable', async () => {
+test('any environment results in settings, or in a problem for each invalid variable', async () => {
   const anyEnvironment = fc.dictionary(fc.constantFrom(...names), anyValue, { maxKeys: 8 });
   await fc.assert(
     fc.asyncProperty(anyEnvironment, async (env) => {
@@ -72,7 +72,7 @@ test('each variable alone accepts or refuses any value', () => {
 
 const secrets = rows.filter(([, row]) => 'secret' in row && row.secret).map(([name]) => name);
 
-test('no message contains a secret, whatever is invalid', () => {
+test('no message about invalid settings contains a secret', () => {
   expect(secrets).toContain('ADMIN_TOKEN');
   const env = Object.fromEntries(names.map((name) => [name, secrets.includes(name) ? 'hunter2:,%\0' : '\0?']));
   expect(() => readValues(env)).toThrow(InvalidSettings);

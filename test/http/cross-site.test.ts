@@ -35,7 +35,7 @@ test.each<[string, Record<string, string>]>([
   ['a page of this server', { 'sec-fetch-site': 'same-origin', origin: 'http://weir:8080', host: 'weir:8080' }],
   ['what a user typed', { 'sec-fetch-site': 'none' }],
   ['a page of this server over plain HTTP', { origin: 'http://10.0.0.1:8080', host: '10.0.0.1:8080' }],
-  ['a page of this server behind a proxy that ends TLS', { origin: 'https://weir.example', host: 'weir.example' }],
+  ['a page of this server behind a TLS proxy', { origin: 'https://weir.example', host: 'weir.example' }],
   ['a page of this server with the port spelled out', { origin: 'https://weir.example', host: 'Weir.Example:443' }],
 ])('/json answers %s', async (_, headers) => {
   expect(await post(headers)).toMatchObject({ status: 200 });

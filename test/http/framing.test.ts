@@ -22,8 +22,8 @@ afterEach(() => close());
 const POST = 'POST / HTTP/1.1\r\nhost: weir\r\n';
 const CHUNKED = `${POST}transfer-encoding: chunked\r\n\r\n`;
 
-// Where a proxy and this server disagree about the end of a request, what one takes for a body is another request for the other.
-// A request whose body is at fault has been handed to its route by then: what matters is that nothing behind it is.
+// If a proxy and this server disagree about the end of a request, one of them sees a body where the other sees another
+// request. A request with an invalid body has already been passed to its route; nothing after it may be.
 test.each([
   ['two lengths', `${POST}content-length: 1\r\ncontent-length: 2\r\n\r\nab`],
   ['the same length twice', `${POST}content-length: 2\r\ncontent-length: 2\r\n\r\nab`],
@@ -56,7 +56,7 @@ test.each([
 });
 
 test.each([
-  ['a size that is hexadecimal in the way of C', '0x1\r\na\r\n0\r\n\r\n'],
+  ['a size with a C prefix for hexadecimal', '0x1\r\na\r\n0\r\n\r\n'],
   ['a size with a sign', '+1\r\na\r\n0\r\n\r\n'],
   ['a size beyond 2^64', '10000000000000001\r\na\r\n0\r\n\r\n'],
   ['a size with a space', '1 \r\na\r\n0\r\n\r\n'],

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { InputTurns } from '../../src/http/input-turns.ts';
 
-/** More than any turn has. */
+/** Larger than the share of any turn. */
 const ALL = 1_000_000;
 
-test('a turn has room until its units are spent, and the next one has room again', async () => {
+test('a turn has capacity until its units are spent, and the next one has capacity again', async () => {
   const turns = new InputTurns();
   turns.spend(32_767);
   expect(turns.hasRoom).toBe(true);
@@ -14,7 +14,7 @@ test('a turn has room until its units are spent, and the next one has room again
   expect(turns.hasRoom).toBe(true);
 });
 
-test('waiting input is served in order, as much in a turn as fits; input that waits again comes last', async () => {
+test('waiting input is handled in order, as much per turn as fits, and input that waits again comes last', async () => {
   const turns = new InputTurns();
   const served: string[] = [];
   const serve = (name: string, units: number) => (): void => {

@@ -15,7 +15,7 @@ const unavailable = { code: 'UNAVAILABLE', reason: 'away' } as const;
 
 const clock = fakeClock();
 let isAway: boolean;
-/** What becomes of the next settlements: counted and answered, counted without an answer, or lost. */
+/** The fate of the next settlements: counted and answered, counted without an answer, or lost. */
 let settles: 'whole' | 'unanswered' | 'lost' | 'held';
 let settlements: Settlement[];
 let release: () => void;
@@ -24,7 +24,7 @@ let backend: Backend;
 let ledgers: Ledger[];
 let timers: ManualTimers;
 beforeEach(() => {
-  clock.set(1_700_000_040_000); // where a minute begins
+  clock.set(1_700_000_040_000); // the start of a minute
   isAway = false;
   settles = 'whole';
   settlements = [];
@@ -78,13 +78,13 @@ const hit = (limit: Limit, hits = 1, key = 'k'): Debit =>
 const spend = async (ledger: Ledger, ...debits: Debit[]) => ledger.debit(debits, each);
 const codesOf = (replies: readonly Reply[]) => replies.map(({ code }) => code);
 
-/** What the counter stands at. */
+/** The current count. */
 async function stands(limit: Limit, key = 'k'): Promise<number> {
   const [reply] = await inner.run([hit(limit, 0, key)], each);
   return reply && 'hitsBefore' in reply ? reply.hitsBefore : Number.NaN;
 }
 
-/** How many of so many single hits pass. */
+/** The number of admitted hits out of `times` single hits. */
 async function passing(ledger: Ledger, limit: Limit, times: number): Promise<number> {
   let passed = 0;
   for (let time = 0; time < times; time++)
@@ -92,7 +92,7 @@ async function passing(ledger: Ledger, limit: Limit, times: number): Promise<num
   return passed;
 }
 
-test('while the store is there, it decides', async () => {
+test('while the store is up, it decides', async () => {
   const ledger = instance();
   for (const policy of [undefined, 'allow', 'deny', 'local'] as const) {
     const [answer] = await spend(ledger, hit(limitWith(policy), 1, `${policy}`));
@@ -101,7 +101,7 @@ test('while the store is there, it decides', async () => {
   }
 });
 
-test('while it is away, each limit has its policy', async () => {
+test('while the store is down, each limit follows its policy', async () => {
   const ledger = instance();
   isAway = true;
   expect(await spend(ledger, hit(limitWith('allow')))).toMatchObject([{ code: 'OK', degraded: 'allow' }]);
@@ -113,7 +113,7 @@ test('while it is away, each limit has its policy', async () => {
   ]);
 });
 
-test('a request with one limit without a local share has no answer, and counts nothing', async () => {
+test('a request with a limit without a local share has no answer, and counts nothing', async () => {
   const ledger = instance();
   isAway = true;
   const local = limitWith('local');
@@ -124,13 +124,13 @@ test('a request with one limit without a local share has no answer, and counts n
   expect(await spend(ledger, hit(local))).toMatchObject([{ limitRemaining: 5 }]);
 });
 
-test('a process that counts by itself admits its share of the limit', async () => {
+test('a process that counts locally admits its share of the limit', async () => {
   const ledger = instance();
   isAway = true;
   expect(await passing(ledger, limitWith('local', 3), 4)).toBe(2);
 });
 
-test('a share of 0 admits nothing, in however many processes', async () => {
+test('a share of 0 admits nothing, in any number of processes', async () => {
   isAway = true;
   const limits = [tokenBucketOf(1, MINUTE_MS, { burst: 1 }), fixedWindowOf(4)];
   for (const limit of limits)
@@ -140,7 +140,7 @@ test('a share of 0 admits nothing, in however many processes', async () => {
       ]);
 });
 
-test('many short outages in one window admit no more than the limit and each share once', async () => {
+test('many short outages in one window admit at most the limit plus each share once', async () => {
   const limit = limitWith('local', 2, fixedWindowOf(100, 24 * 60 * MINUTE_MS));
   const processes = [instance('a'), instance('b')];
   let passed = 0;
@@ -156,7 +156,7 @@ test('many short outages in one window admit no more than the limit and each sha
   expect(passed).toBeLessThanOrEqual(100 + 2 * 50);
 });
 
-test('a bucket admits at most what it and the shares hold and are refilled with', async () => {
+test('a bucket admits at most its own size and refill plus those of the shares', async () => {
   const limit = limitWith('local', 2, tokenBucketOf(60, MINUTE_MS, { burst: 10 }));
   const processes = [instance('a'), instance('b')];
   let passed = 0;
@@ -169,7 +169,7 @@ test('a bucket admits at most what it and the shares hold and are refilled with'
   expect(passed).toBeLessThanOrEqual(10 + 30 + 2 * (5 + 15));
 });
 
-test('local counts are added to the store once when it is back', async () => {
+test('local counts are added to the store once when the store is back', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   await spend(ledger, hit(limit, 2));
@@ -179,14 +179,14 @@ test('local counts are added to the store once when it is back', async () => {
   await settle();
   expect(await stands(limit)).toBe(5);
   isAway = true;
-  await spend(ledger, hit(limit, 1)); // a second outage owes what it counted itself, and no more
+  await spend(ledger, hit(limit, 1)); // a second outage adds only its own hits to the debts
   isAway = false;
   await settle();
   expect(await stands(limit)).toBe(6);
   expect(await spend(ledger, hit(limit))).toMatchObject([{ code: 'OVER_LIMIT' }]);
 });
 
-test('a settlement that is counted, but not answered, is sent again under its number and counted once', async () => {
+test('a settlement that was counted without an answer is sent again with its number, and counted once', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   isAway = true;
@@ -195,7 +195,7 @@ test('a settlement that is counted, but not answered, is sent again under its nu
   settles = 'unanswered';
   for (let time = 0; time < 4; time++) await settle();
   isAway = true;
-  await spend(ledger, hit(limit, 2)); // goes with the next one
+  await spend(ledger, hit(limit, 2)); // settled together with the next one
   isAway = false;
   await settle();
   settles = 'whole';
@@ -214,7 +214,7 @@ test('nothing is settled before the store has answered a peek', async () => {
   expect(settlements).toEqual([]);
 });
 
-test('a debt that comes while a settlement is on its way, and one that is put back, are settled at the end', async () => {
+test('debts that arise during a settlement, or are put back, are settled at the end', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   isAway = true;
@@ -233,7 +233,7 @@ test('a debt that comes while a settlement is on its way, and one that is put ba
   expect([await stands(limit), await stands(limit, 'other')]).toEqual([3, 1]);
 });
 
-test('local counts beyond the limit are settled too', async () => {
+test('local counts beyond the limit are settled, too', async () => {
   const ledger = instance();
   const limit = limitWith('local', undefined, tokenBucketOf(6));
   await spend(ledger, hit(limit, 4));
@@ -257,7 +257,7 @@ test('local counts of a past window are not settled', async () => {
 });
 
 describe('a request that spends all or nothing', () => {
-  test('is not charged to its local limit where its other one denies', async () => {
+  test('is not charged to its local limit if its other one denies', async () => {
     const ledger = instance();
     isAway = true;
     const limit = limitWith('local');
@@ -281,8 +281,8 @@ describe('a request that spends all or nothing', () => {
   });
 });
 
-describe.each(['local', 'allow', 'deny'] as const)('with %s, hits that are given back during an outage', (policy) => {
-  test('are given back to the store when that is there again', async () => {
+describe.each(['local', 'allow', 'deny'] as const)('with %s, hits refunded during an outage', (policy) => {
+  test('are refunded in the store when it is back', async () => {
     const ledger = instance();
     const limit = limitWith(policy);
     await spend(ledger, hit(limit, 4));
@@ -293,7 +293,7 @@ describe.each(['local', 'allow', 'deny'] as const)('with %s, hits that are given
     expect(await stands(limit)).toBe(1);
   });
 
-  test('are not given back to the next window', async () => {
+  test('are not refunded in the next window', async () => {
     const ledger = instance();
     const limit = limitWith(policy);
     isAway = true;
@@ -309,7 +309,7 @@ describe.each(['local', 'allow', 'deny'] as const)('with %s, hits that are given
 const longKeys = (name: string): readonly string[] =>
   Array.from({ length: 300 }, (_, at) => `${name} ${at}`.padStart(440, 'x'));
 
-test('long keys that are counted here while it is away are forgotten beyond the bytes that they may cost', async () => {
+test('long keys that are counted locally are forgotten beyond their maximum bytes', async () => {
   const ledger = instance('one', { maxCounters: 1_000_000, maxBytes: 100_000 });
   const limit = limitWith('local');
   isAway = true;
@@ -325,7 +325,7 @@ test('long keys that are counted here while it is away are forgotten beyond the 
   expect(remembered.length).toBeLessThan(100);
 });
 
-test('debts cost no more than the bytes that they may, and those that are settled make room for others', async () => {
+test('debts cost at most their maximum bytes, and settled ones make room for others', async () => {
   const ledger = instance('one', { maxCounters: 1_000_000, maxBytes: 200_000 });
   const limit = limitWith('local');
   const settledOf = async (name: string): Promise<number> => {
@@ -345,7 +345,7 @@ test('debts cost no more than the bytes that they may, and those that are settle
 test.each([
   ['one node', () => ''],
   ['a node for each counter', ({ key }: Operation) => key],
-])('debts of windows that are over make room for others while %s is away', async (_, shardOf) => {
+])('debts of past windows make room for others while %s is down', async (_, shardOf) => {
   backend = { ...backend, shardOf };
   const ledger = instance('one', { maxCounters: 100 });
   const limit = limitWith('local');
@@ -410,7 +410,7 @@ test('a process that stops while the store is down does not wait for it', async 
   await ledger.close();
 });
 
-test('a report beyond the limit is settled whole once the store is back', async () => {
+test('a report beyond the limit is settled completely once the store is back', async () => {
   const ledger = instance();
   const limit = limitWith('local', undefined, tokenBucketOf(60, 60_000, { burst: 10 }));
   const report = debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, 500, true, true);

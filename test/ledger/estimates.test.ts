@@ -1,9 +1,9 @@
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createEstimates } from '../../src/ledger/estimates.ts';
 
-const KEY = 'k' as CounterKey; // as good as any
+const KEY = 'k' as CounterKey; // any key will do
 
-test('there is an estimate from the twentieth amount on, and it is the nearest rank of 95 %', () => {
+test('the estimate, from the twentieth amount on, is the 95th percentile by nearest rank', () => {
   const estimates = createEstimates();
   for (let amount = 1; amount <= 19; amount++) estimates.note(KEY, amount);
   expect(estimates.of(KEY)).toBeUndefined();
@@ -13,7 +13,7 @@ test('there is an estimate from the twentieth amount on, and it is the nearest r
   expect(estimates.of(KEY)).toBe(1_000);
 });
 
-test('the last 128 amounts of a counter are remembered', () => {
+test('the last 128 amounts of a counter are kept', () => {
   const estimates = createEstimates();
   for (let times = 0; times < 128; times++) estimates.note(KEY, 9);
   for (let times = 0; times < 128; times++) estimates.note(KEY, 5);

@@ -8,7 +8,7 @@ import { ledgerOf } from '../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
-const START_MS = 1_700_000_040_000; // where a minute begins
+const START_MS = 1_700_000_040_000; // the start of a minute
 const each = { spend: 'each', timeoutMs: 1_000 } as const;
 
 const clock = fakeClock(START_MS);
@@ -16,7 +16,7 @@ let calls: number;
 let isAway: boolean;
 let counters: Backend;
 let stores: Ledger[];
-/** What a ledger does now and then. */
+/** The ledgers' periodic functions. */
 let sweeps: (() => void)[];
 const every = (_: number, run: () => void) => {
   sweeps.push(run);
@@ -54,7 +54,7 @@ const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
 const hitOn = (limit: Limit, hits = 1): Debit =>
   debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, hits, true);
 
-/** How many of so many hits a millisecond pass, one after another at the stores in turn. */
+/** Sends `perMs` hits per millisecond one after another to the stores in turn. @returns the number of admitted hits */
 async function drive(limit: Limit, perMs: number, forMs: number): Promise<number> {
   let passed = 0;
   for (let ms = 0; ms < forMs; ms++) {
@@ -73,15 +73,15 @@ const standsAt = async (limit: Limit): Promise<number> => {
 };
 
 describe.each([1, 2, 8])('with %d processes', (count) => {
-  test('a fixed window passes its limit and no more, with a twentieth of the calls', async () => {
+  test('a fixed window admits exactly its limit, with a twentieth of the calls', async () => {
     instances(count);
     const limit = leased(fixedWindowOf(100_000));
     expect(await drive(limit, 100, 900)).toBe(90_000); // below the limit nothing is refused
     expect(calls).toBeLessThan(90_000 / 20);
-    expect(await drive(limit, 100, 200)).toBe(10_000); // and it is used up to the last hit
+    expect(await drive(limit, 100, 200)).toBe(10_000); // the limit is used up to the last hit
   });
 
-  test('a lease is taken again in every window', async () => {
+  test('a new lease is taken in every window', async () => {
     instances(count);
     const limit = leased(fixedWindowOf(1_000, 1_000));
     for (let window = 0; window < 3; window++) {
@@ -91,7 +91,7 @@ describe.each([1, 2, 8])('with %d processes', (count) => {
     }
   });
 
-  test('a token bucket passes what it holds and is refilled with', async () => {
+  test('a token bucket admits its size and its refill', async () => {
     instances(count);
     const limit = leased(tokenBucketOf(10_000, 1_000, { burst: 2_000 }));
     const passed = await drive(limit, 20, 1_000);
@@ -101,7 +101,7 @@ describe.each([1, 2, 8])('with %d processes', (count) => {
   });
 });
 
-test('a process that dies takes its lease with it: fewer pass, never more', async () => {
+test('a process that dies loses its lease, so that fewer hits pass, never more', async () => {
   const [dead] = instances(2);
   const limit = leased(fixedWindowOf(10_000));
   const before = await drive(limit, 20, 100);
@@ -111,7 +111,7 @@ test('a process that dies takes its lease with it: fewer pass, never more', asyn
   expect(before + (await drive(limit, 20, 600))).toBe(10_000 - lost);
 });
 
-test('unused hits are given back', async () => {
+test('unused hits are returned', async () => {
   instances(1, 20);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 20, 50);
@@ -122,7 +122,7 @@ test('unused hits are given back', async () => {
   expect(await standsAt(limit)).toBe(passed);
 });
 
-test('remaining hits are given back on close', async () => {
+test('remaining hits are returned on close', async () => {
   const [store] = instances(1);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 20, 50);
@@ -138,10 +138,10 @@ test('a lease ends with its window', async () => {
   clock.set(START_MS + MINUTE_MS);
   expect(stores[0]?.leases?.leased).toBe(0);
   await drive(limit, 1, 1);
-  expect(await standsAt(limit)).toBeGreaterThanOrEqual(1); // it was counted in the new one
+  expect(await standsAt(limit)).toBeGreaterThanOrEqual(1); // counted in the new window
 });
 
-test('while the store is away, what is leased goes on, and then there is no answer', async () => {
+test('while the store is down, leased hits are used, and then there is no answer', async () => {
   const [store] = instances(1);
   const limit = leased(fixedWindowOf(10_000));
   await drive(limit, 20, 50);
@@ -151,7 +151,7 @@ test('while the store is away, what is leased goes on, and then there is no answ
   expect(await store?.debit([hitOn(limit)], each)).toMatchObject([{ code: 'UNAVAILABLE', reason: 'away' }]);
 });
 
-test('peeks, give-backs, strict limits and requests that spend as a set use the counter itself', async () => {
+test('peeks, refunds, strict limits and requests that spend as a set use the counter itself', async () => {
   const [store] = instances(1);
   const limit = leased(fixedWindowOf(10_000));
   await drive(limit, 20, 50);
@@ -163,7 +163,7 @@ test('peeks, give-backs, strict limits and requests that spend as a set use the 
   expect(calls - before).toBe(4);
 });
 
-test('many that want more at once are answered by few calls', async () => {
+test('many concurrent requests for more hits are answered with a few calls', async () => {
   const [store] = instances(1);
   const limit = leased(fixedWindowOf(1_000_000));
   await drive(limit, 50, 50);

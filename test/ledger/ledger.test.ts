@@ -14,15 +14,15 @@ import {
 } from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
-const START_MS = 1_700_000_040_000; // where a minute begins
+const START_MS = 1_700_000_040_000; // the start of a minute
 const each = { spend: 'each', timeoutMs: 15 } as const;
 
 const wallClock = fakeClock(START_MS);
 const monotonicMs = fakeClock(0);
 let asked: Operation[];
-/** Where replies wait, while there is something to wait for. */
+/** Delays replies; undefined: no delay. */
 let gate: Promise<void> | undefined;
-/** How long each call takes, by the monotonic clock. */
+/** The duration of each call, by the monotonic clock. */
 let takesMs: number;
 let published: string[];
 let isLive: boolean;
@@ -68,7 +68,7 @@ async function stands(limit: Limit): Promise<number> {
   return reply && 'hitsBefore' in reply ? reply.hitsBefore : Number.NaN;
 }
 
-/** Asks until there is a lease with something left. */
+/** Sends hits until there is a lease with hits left. */
 async function leaseOn(ledger: Ledger, limit: Limit): Promise<number> {
   let passed = 0;
   while ((ledger.leases?.leased ?? 0) === 0) {
@@ -90,7 +90,7 @@ describe('a lease', () => {
   test.each([
     ['rules are reloaded', async (ledger: Ledger, limit: Limit) => ask(ledger, on({ ...limit }))],
     ['the ledger is closed', async (ledger: Ledger) => ledger.close()],
-  ])('does not leak where %s while it is asked for', async (_, happens) => {
+  ])('does not leak if %s while it is requested', async (_, happens) => {
     const ledger = open(leasing);
     const limit = leased(fixedWindowOf(10_000));
     let passed = await leaseOn(ledger, limit);
@@ -110,19 +110,19 @@ describe('a lease', () => {
     expect(await stands(limit)).toBe(passed);
   });
 
-  test('answers within the time of the store, however often the store is asked', async () => {
+  test("answers within the store's timeout, even with several calls to the store", async () => {
     const ledger = open(leasing);
     const limit = leased(fixedWindowOf(1_000));
     await leaseOn(ledger, limit);
     while (ledger.leases?.spend(on(limit)));
-    await counters.run([on(limit, 990)], each); // a block is refused, and the hit asked for alone
+    await counters.run([on(limit, 990)], each); // a block is refused, and the hit requested alone
     takesMs = 10;
     const startedMs = monotonicMs();
     await ask(ledger, on(limit, 2));
     expect(monotonicMs() - startedMs).toBeLessThanOrEqual(15);
   });
 
-  test('that is given back is given back where refusals are remembered, too', async () => {
+  test('is also returned if refusals are cached', async () => {
     const ledger = open({ ...leasing, ...caching });
     const limit = leased(fixedWindowOf(1_000));
     const passed = await leaseOn(ledger, limit);
@@ -133,7 +133,7 @@ describe('a lease', () => {
     expect(await ask(other, on(limit, 1))).toMatchObject([{ code: 'OVER_LIMIT' }]);
     await ledger.close();
     expect(published).toEqual(['changed k']);
-    other.refusals?.changed('k' as CounterKey); // what the message does there
+    other.refusals?.changed('k' as CounterKey); // the effect of the message there
     expect(await ask(other, on(limit, left - 1))).toMatchObject([{ code: 'OK' }]);
   });
 
@@ -146,7 +146,7 @@ describe('a lease', () => {
   });
 });
 
-describe('a remembered refusal', () => {
+describe('a cached refusal', () => {
   test('does not last longer for a wall clock that steps back an hour', async () => {
     const ledger = open(caching);
     await ask(ledger, on(fixedWindowOf(1), 2));
@@ -160,12 +160,12 @@ describe('a remembered refusal', () => {
     ['refill', tokenBucketOf(1), { refill: 'interval' as const }],
     ['soft', fixedWindowOf(1), { soft: 9 }],
     ['requests_per_unit', fixedWindowOf(1), { requestsPerUnit: 9 }],
-  ])('is not believed after a reload that changed %s', async (_, limit, change) => {
+  ])('is not used after a reload that changed %s', async (_, limit, change) => {
     const ledger = open(caching);
     for (let hit = 0; hit < 2; hit++) await ask(ledger, on(limit));
     await ask(ledger, on({ ...limit })); // the same rules, loaded again
     expect(asked).toHaveLength(2);
-    await ask(ledger, on({ ...limit, ...change } as Limit)); // of its own kind
+    await ask(ledger, on({ ...limit, ...change } as Limit)); // a different kind of limit
     expect(asked).toHaveLength(3);
   });
 
@@ -177,7 +177,7 @@ describe('a remembered refusal', () => {
     expect(await ask(ledger, on(limit, 1))).toMatchObject([{ code: 'OK', soft: true }]);
   });
 
-  test('is not made of a request that has the key twice', async () => {
+  test('is not created by a request that repeats the key', async () => {
     const ledger = open(caching);
     const limit = slidingWindowLogOf(1);
     await ask(ledger, on(limit), on(limit));
@@ -200,7 +200,7 @@ describe('a remembered refusal', () => {
     expect(waits[0]).toBeGreaterThanOrEqual(waits[1] ?? Number.NaN);
   });
 
-  test('is believed for a second while changes of other instances do not arrive', async () => {
+  test('is used for a second while changes of other instances do not arrive', async () => {
     const ledger = open(caching);
     await ask(ledger, on(fixedWindowOf(1), 2));
     isLive = false;
@@ -228,17 +228,17 @@ describe('a limit with charge: always', () => {
   const limit = tokenBucketOf(60, MINUTE_MS, { burst: 10 });
   const report = (hits: number): Debit => debitOf({ key: 'k' as CounterKey }, { limit, policy: {} }, hits, true, true);
 
-  test('counts reports that its remembered refusal would have refused', async () => {
+  test('counts reports that its cached refusal would have refused', async () => {
     const ledger = open(caching);
     await ask(ledger, on(limit, 10));
-    expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT' }]); // remembered
+    expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT' }]); // cached
     expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
     expect(await ask(ledger, report(5_000))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 10 }]);
     expect(await ask(ledger, report(1))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 5_010 }]);
     expect(await stands(limit)).toBe(5_011);
   });
 
-  test('gives receipts for refused reports, which take them back', async () => {
+  test('gives receipts for refused reports, which can refund them', async () => {
     const ledger = open({});
     const [entry] = await ledger.debit([report(5_000)], { ...each, receipts: true });
     expect(entry).toMatchObject({ code: 'OVER_LIMIT', hitsBefore: 0 });
@@ -248,7 +248,7 @@ describe('a limit with charge: always', () => {
   });
 });
 
-test('refusals are asked for again after changes of other instances may have been missed', async () => {
+test('refusals are requested again after changes of other instances may have been missed', async () => {
   let missed = (): void => {};
   const inner = backend;
   backend = {
@@ -268,7 +268,7 @@ test('refusals are asked for again after changes of other instances may have bee
   expect(asked).toHaveLength(2);
 });
 
-test('the last page of counters has no next one, with one store and with two', async () => {
+test('the last page of counters has no next page, with one store and with two', async () => {
   const listing = { ...backend, list: async () => ({ keys: [] }) };
   const one = ledgerOf(listing, { clock: wallClock, monotonicMs });
   expect(await one.list(undefined, 10)).toEqual({ keys: [] });

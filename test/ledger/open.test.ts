@@ -13,11 +13,11 @@ const keys = createCounterKeys('');
 const memoryBounds = ({ counters }: Settings) => counters.memory;
 
 describe('counters in memory', () => {
-  test('may cost a quarter of the heap limit where no setting says otherwise', async () => {
+  test('may cost a quarter of the heap limit unless a setting changes this', async () => {
     const maxBytes = Math.floor(getHeapStatistics().heap_size_limit / 4);
     expect(memoryBounds(await readSettings({}))).toEqual({ maxCounters: 1_000_000, maxBytes });
     const withWorkers = await readSettings({ WORKERS: '4', REDIS_URL: 'localhost:1' });
-    expect(memoryBounds(withWorkers).maxBytes).toBe(maxBytes); // each worker has a heap of its own
+    expect(memoryBounds(withWorkers).maxBytes).toBe(maxBytes); // each worker has its own heap
   });
 
   test('may cost MEMORY_MAX_BYTES in all processes together', async () => {

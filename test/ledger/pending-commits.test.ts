@@ -19,7 +19,7 @@ const OK: Decision = {
   ...{ retryAfterMs: 0, delayMs: 0, soft: false },
 };
 
-/** What becomes of calls: counted and answered, counted without an answer, or lost. */
+/** The fate of calls: counted and answered, counted without an answer, or lost. */
 let store: 'there' | 'unanswered' | 'away';
 let inner: Backend;
 let ledger: Ledger;
@@ -41,7 +41,7 @@ beforeEach(() => {
 });
 afterEach(() => ledger.close());
 
-/** Lets the ledger send what it keeps. */
+/** Lets the ledger send its pending commits. */
 const pass = (): Promise<void> => timers.runOnce();
 
 const limit = reservationOf(fixedWindowOf(100, 86_400_000), { ttlMs: TTL_MS });
@@ -53,7 +53,7 @@ const debit = (holder: number, hits: number, commits: boolean, key = 'k'): Debit
 const reserve = async (holder: number, hits = 10) => ledger.debit([debit(holder, hits, false)], each);
 const commit = async (holder: number, hits: number, key = 'k') => ledger.debit([debit(holder, hits, true, key)], each);
 
-/** What the counter has charged, and what is on hold. */
+/** The charged hits of the counter, and those on hold. */
 async function standing(key = 'k') {
   const [reply] = await inner.run([{ ...debit(0, 0, false, key), kind: 'peek' }], each);
   if (!reply || reply.code === 'UNAVAILABLE') throw new Error('the counter cannot be read');
@@ -63,7 +63,7 @@ async function standing(key = 'k') {
 
 const counts = () => ledger.pendingCommits?.counts();
 
-test('a commit that the store cannot take is charged once when it is back', async () => {
+test('a commit that fails during an outage is charged once when the store is back', async () => {
   await reserve(1);
   store = 'away';
   expect(await commit(1, 7)).toEqual([unavailable]);
@@ -76,7 +76,7 @@ test('a commit that the store cannot take is charged once when it is back', asyn
   expect(await standing()).toEqual({ charged: 7, held: 0 });
 });
 
-test('one that was counted, but not answered, is not charged again', async () => {
+test('a commit that was counted without an answer is not charged again', async () => {
   await reserve(1);
   store = 'unanswered';
   await commit(1, 7);
@@ -87,7 +87,7 @@ test('one that was counted, but not answered, is not charged again', async () =>
   expect(await standing()).toEqual({ charged: 7, held: 0 });
 });
 
-test('it is kept for the ttl of its reservation, for which the store knows a commit', async () => {
+test('a commit is kept for the ttl of its reservation, during which the store recognizes a commit', async () => {
   store = 'unanswered';
   await commit(1, 7);
   clock.advance(TTL_MS - 1);
@@ -100,7 +100,7 @@ test('it is kept for the ttl of its reservation, for which the store knows a com
   expect(await standing()).toEqual({ charged: 7, held: 0 });
 });
 
-test('many are sent in slices, and each is charged', async () => {
+test('many commits are sent in slices, and each is charged', async () => {
   store = 'away';
   for (let holder = 1; holder <= 200; holder++) await commit(holder, 1, `k${holder % 7}`);
   store = 'there';
@@ -110,7 +110,7 @@ test('many are sent in slices, and each is charged', async () => {
   expect(all.reduce((sum, { charged }) => sum + charged, 0)).toBe(200);
 });
 
-test('a commit without an id, reservations and other hits are not kept: twice, they would be counted twice', async () => {
+test('reservations, other hits and commits without an id are not kept, since a repetition would count twice', async () => {
   store = 'away';
   await commit(0, 5);
   await reserve(1);
@@ -128,7 +128,7 @@ test('a policy that answers without the store loses no commit', async () => {
   expect(await standing()).toEqual({ charged: 7, held: 0 });
 });
 
-test('a counter that is made new drops its commits', async () => {
+test('a counter that is reset drops its commits', async () => {
   store = 'away';
   await commit(1, 7);
   await commit(2, 7, 'other');
@@ -140,7 +140,7 @@ test('a counter that is made new drops its commits', async () => {
   expect(await standing('other')).toEqual({ charged: 7, held: 0 });
 });
 
-test('the end of the process sends what is left, if the store is there', async () => {
+test('the end of the process sends the remaining commits, if the store is up', async () => {
   store = 'away';
   await commit(1, 7);
   store = 'there';
@@ -148,7 +148,7 @@ test('the end of the process sends what is left, if the store is there', async (
   expect(await standing()).toEqual({ charged: 7, held: 0 });
 });
 
-test('commits that there is no room for are counted as lost, and those that were sent make room', async () => {
+test('commits without room are counted as lost, and sent ones make room', async () => {
   let isAway = true;
   const commits = new PendingCommits({
     monotonicMs: clock,
@@ -170,7 +170,7 @@ test('commits that there is no room for are counted as lost, and those that were
   expect(commits.counts()).toEqual({ pending: 2, sent: pending, dropped });
 });
 
-test('commits for a node of the store that stays away do not keep others from being sent', async () => {
+test('commits for a node that stays down do not delay others', async () => {
   const commits = new PendingCommits({
     monotonicMs: clock,
     run: (sent) => sent.map((one) => (one.key.startsWith('away') ? unavailable : OK)),

@@ -16,10 +16,10 @@ import {
 import fc from '../helpers/property.ts';
 
 const on = (key: string, limit: Limit, hits = 1, blocks = true): Debit => {
-  return debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, blocks); // as good as any
+  return debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, blocks); // any key will do
 };
 
-/** A cache before a store that counts what it is asked. */
+/** A cache in front of a store that counts its calls. */
 function cached(maxBytes = 1_000_000) {
   const clock = fakeClock();
   const inner = createMemoryBackend(clock, { maxCounters: 1_000_000 });
@@ -43,7 +43,7 @@ function cached(maxBytes = 1_000_000) {
 
 const limit = fixedWindowOf(2, unitMs.MINUTE);
 
-test('hits that the store has refused are refused without a call until a hit could pass', async () => {
+test('refused hits are refused again without a call until a hit could pass', async () => {
   const { clock, asked, each } = cached();
   expect(await each(on('a', limit, 3))).toMatchObject([{ code: 'OVER_LIMIT' }]);
   const leftMs = unitMs.MINUTE - (clock() % unitMs.MINUTE);
@@ -58,21 +58,21 @@ test('hits that the store has refused are refused without a call until a hit cou
   expect(await each(on('a', limit))).toMatchObject([{ code: 'OK' }]);
 });
 
-test('one that fills the limit exactly is not remembered', async () => {
+test('a hit that fills the limit exactly is not cached', async () => {
   const { cache, each } = cached();
   await each(on('a', limit, 2));
   expect(cache.size()).toBe(0);
 });
 
 describe('a peek', () => {
-  test('is refused from memory where the counter stands above the limit', async () => {
+  test('is refused from the cache if the counter is above the limit', async () => {
     const { each, asked } = cached();
     await each(on('a', limit, 3));
     expect(await each(on('a', limit, 0))).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
     expect(asked).toHaveLength(1);
   });
 
-  test('that is refused is remembered', async () => {
+  test('that is refused is cached', async () => {
     const { each, asked, cache } = cached();
     const bucket = tokenBucketOf(1, unitMs.MINUTE);
     await each(on('a', bucket));
@@ -82,7 +82,7 @@ describe('a peek', () => {
     expect(asked).toHaveLength(2);
   });
 
-  test('asks where the counter may stand at the limit', async () => {
+  test('calls the store if the counter may be exactly at the limit', async () => {
     const { apply, asked } = cached();
     await apply('all_or_nothing', on('a', limit, 2));
     await apply('all_or_nothing', on('a', limit)); // refused, but not counted
@@ -91,7 +91,7 @@ describe('a peek', () => {
   });
 });
 
-test('a peek for more hits than are left is not remembered as if they had been charged', async () => {
+test('a peek for more hits than are left is not cached as if they had been charged', async () => {
   const { each, cache } = cached();
   for (const one of limitsOfEach(2)) {
     const key = JSON.stringify(one);
@@ -101,15 +101,15 @@ test('a peek for more hits than are left is not remembered as if they had been c
   expect(cache.size()).toBe(0);
 });
 
-describe('hits that are given back', () => {
-  test('make the refusal be forgotten', async () => {
+describe('refunded hits', () => {
+  test('drop the cached refusal', async () => {
     const { each } = cached();
     await each(on('a', limit, 3));
     expect(await each(on('a', limit, -3))).toMatchObject([{ code: 'OK' }]);
     expect(await each(on('a', limit))).toMatchObject([{ code: 'OK' }]);
   });
 
-  test('so do those that are given back while a refusal is on its way', async () => {
+  test('drop the refusal even if they are refunded while it is in transit', async () => {
     const { each, cache } = cached();
     await Promise.all([each(on('a', limit, 3)), each(on('a', limit, -3))]);
     expect(cache.size()).toBe(0);
@@ -120,7 +120,7 @@ describe('hits that are given back', () => {
 test.each([
   ['a larger limit', fixedWindowOf(9, unitMs.MINUTE)],
   ['a soft part', fixedWindowOf(2, unitMs.MINUTE, { soft: 5 })],
-])('%s on the same counter asks the store', async (_, other) => {
+])('%s on the same counter calls the store', async (_, other) => {
   const { each } = cached();
   await each(on('a', limit, 3));
   expect(await each(on('a', other))).toMatchObject([{ code: 'OK' }]);
@@ -135,7 +135,7 @@ test('a caller with a longer max_delay calls the store', async () => {
   expect(await each(on('a', queue(1_000)))).toMatchObject([{ code: 'OK', delayMs: 1_000 }]);
 });
 
-test('a log that counts refusals is always asked: each puts off when a hit can pass', async () => {
+test('a log that counts refusals is never cached, since each refusal delays when a hit can pass', async () => {
   const { each, cache } = cached();
   const log = slidingWindowLogOf(1, unitMs.MINUTE, { countDenied: true });
   for (let hit = 0; hit < 3; hit++) await each(on('a', log));
@@ -143,7 +143,7 @@ test('a log that counts refusals is always asked: each puts off when a hit can p
 });
 
 test.each(['all_or_nothing', 'spare_others'] as const)(
-  'with %s a known refusal leaves the other limits alone; one that blocks nothing does not',
+  'with %s, a cached refusal leaves the other limits uncharged, but a non-blocking one does not',
   async (spend) => {
     const { apply, asked } = cached();
     const log = slidingWindowLogOf(1, unitMs.MINUTE);
@@ -168,7 +168,7 @@ test('a failure of the store is returned, and not cached', async () => {
   expect(ledger.refusals?.size()).toBe(0);
 });
 
-test('it takes no more memory than it may: the oldest refusals make room', async () => {
+test('the cache takes no more than its maximum memory, and drops the oldest refusals', async () => {
   const { cache, each } = cached(100 * 210);
   for (let at = 0; at < 5_000; at++) await each(on(`k${String(at).padStart(5, '0')}`, limit, 3));
   expect(cache.size()).toBeLessThanOrEqual(102);
@@ -177,11 +177,11 @@ test('it takes no more memory than it may: the oldest refusals make room', async
   expect(await each(on('k00000', limit))).toMatchObject([expect.not.objectContaining({ fromCache: true })]);
 });
 
-test('it counts what it does', async () => {
+test('the cache counts its lookups and contents', async () => {
   const { cache, clock, each } = cached();
   await each(on('a', limit, 3));
   await each(on('a', limit));
-  await each(on('a', fixedWindowOf(1, unitMs.MINUTE), 3)); // another limit: asked, refused, and remembered instead
+  await each(on('a', fixedWindowOf(1, unitMs.MINUTE), 3)); // another limit: sent to the store, refused, and cached instead
   clock.advance(unitMs.MINUTE);
   await each(on('a', limit));
   expect(cache.counts).toEqual({ lookups: 4, hits: 1, expired: 1, evicted: 0, overwritten: 1 });
@@ -189,7 +189,7 @@ test('it counts what it does', async () => {
   expect(cache.size()).toBe(0);
 });
 
-test('no hit is refused that the store would let pass, for any limit and schedule', async () => {
+test('no hit is refused that the store would admit, for any limit and schedule', async () => {
   const step = fc.record({ waitMs: fc.integer({ min: 0, max: 900 }), hits: fc.integer({ min: -1, max: 3 }) });
   const limits = limitsOfEach(3, 2_000);
   let refusals = 0;
@@ -202,7 +202,7 @@ test('no hit is refused that the store would let pass, for any limit and schedul
         const [answer] = await each(hit);
         if (!answer || !('fromCache' in answer)) continue;
         refusals++;
-        const [asked] = await inner.run([hit], { spend: 'all_or_nothing', timeoutMs: 1_000 }); // counts no refusal
+        const [asked] = await inner.run([hit], { spend: 'all_or_nothing', timeoutMs: 1_000 }); // does not count refusals
         expect(asked).toMatchObject({ code: 'OVER_LIMIT' });
       }
     }),
@@ -210,8 +210,8 @@ test('no hit is refused that the store would let pass, for any limit and schedul
   expect(refusals).toBeGreaterThan(10);
 });
 
-describe('a refusal on its way', () => {
-  /** Asks for what is refused; the counter is changed while the reply is on its way. */
+describe('a refusal in transit', () => {
+  /** Sends a request that is refused; the counter changes while the reply is in transit. */
   const rememberedAfter = (change: (of: ReturnType<typeof cached>) => void): number => {
     const of = cached();
     const [debit, askedMs] = [on('a', limit, 3), of.clock()];
@@ -221,23 +221,20 @@ describe('a refusal on its way', () => {
     return of.cache.size();
   };
 
-  test('is remembered while nothing has changed', () => {
+  test('is cached if nothing has changed', () => {
     expect(rememberedAfter(() => {})).toBe(1);
   });
 
-  test('is not remembered if its counter has changed in the same millisecond', () => {
+  test('is not cached if its counter has changed in the same millisecond', () => {
     expect(rememberedAfter(({ cache }) => cache.changed('a' as CounterKey))).toBe(0);
   });
 
-  test.each(['a', 'another'])(
-    'is not remembered after more changes than are listed, the first of them of %s',
-    (first) => {
-      const change = ({ cache, clock }: ReturnType<typeof cached>): void => {
-        clock.advance(1);
-        for (const key of [first, ...Array.from({ length: 20_000 }, (_, at) => `other-${at}`)])
-          cache.changed(key as CounterKey);
-      };
-      expect(rememberedAfter(change)).toBe(0);
-    },
-  );
+  test.each(['a', 'another'])('is not cached after more changes than are listed, the first of them of %s', (first) => {
+    const change = ({ cache, clock }: ReturnType<typeof cached>): void => {
+      clock.advance(1);
+      for (const key of [first, ...Array.from({ length: 20_000 }, (_, at) => `other-${at}`)])
+        cache.changed(key as CounterKey);
+    };
+    expect(rememberedAfter(change)).toBe(0);
+  });
 });

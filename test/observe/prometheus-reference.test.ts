@@ -25,7 +25,7 @@ async function scrape(statistics: Statistics, changes: Partial<ReferenceMetricsO
   return parseExposition(await textOf(body));
 }
 
-/** What the recorded answers of envoyproxy/ratelimit have been asked. */
+/** Statistics after the requests whose answers by envoyproxy/ratelimit were recorded. */
 function played(): Statistics {
   const statistics = createStatistics(0.8);
   statistics.rulesLoaded(true);
@@ -139,7 +139,7 @@ test('gauges of the local cache have their escaped names', async () => {
   });
 });
 
-test('a separate port serves them, and nothing else', async () => {
+test('a separate port serves only these metrics', async () => {
   const metrics = createReferenceMetrics(played(), options);
   const routes = new Map([['/numbers', metricsRoute(metrics.render)]]);
   const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});

@@ -1,6 +1,6 @@
 import { advanceRecentMaxima, RecentMaximum } from '../../src/observe/recent-maximum.ts';
 
-test('a maximum holds for four more slots of a quarter of a minute, and is forgotten with the next', () => {
+test('a maximum is kept for four further slots of 15 seconds, and dropped with the next', () => {
   const maximum = new RecentMaximum();
   expect(maximum.value).toBe(0);
   maximum.note(0.9);

@@ -30,7 +30,7 @@ describe('names', () => {
     .array(fc.constantFrom('1', '23', '.', '.', 'a', ':', '|', '\n', 'é'))
     .map((of) => of.join(''));
 
-  test("keep their length, and contain neither StatsD's separators nor an address", () => {
+  test("keep their length, and contain neither StatsD's separators nor an IP address", () => {
     fc.assert(
       fc.property(fc.oneof(nearlyAddresses, fc.string()), (name) => {
         const becomes = asStatisticName(name);
@@ -42,7 +42,7 @@ describe('names', () => {
     );
   });
 
-  test('used as tag values have no dots either', () => {
+  test('used as tag values have no dots, either', () => {
     expect(asTagValue('1.2:3|4\n5_é')).toBe('1_2_3_4_5_é');
   });
 });
@@ -62,7 +62,7 @@ test('hits count under domain and levels, and rules with the same name count tog
   });
 });
 
-test('the service has counters of its own', async () => {
+test('the service has its own counters', async () => {
   const statistics = createStatistics(0.8);
   statistics.answered('no:pe', answerOf([{ kind: 'no_domain' }], { shadowed: true }));
   statistics.answered('no|pe', answerOf([{ kind: 'no_domain' }]));

@@ -29,7 +29,7 @@ const quiet: ServiceGauges = {
 };
 const circuits = { openCircuits: () => new Map(), leased: () => 0 };
 
-/** The samples of a page whose names begin so, after `times` requests of user=alice. */
+/** The samples of a page with this prefix, after `times` requests of user=alice. */
 async function samples(
   prefix: string,
   times = 0,
@@ -48,7 +48,7 @@ async function samples(
   return Object.fromEntries(all.filter(([series]) => series.startsWith(prefix)));
 }
 
-test('each limit is a gauge: its rule, its window in seconds, and whether it is only tried out', async () => {
+test('each limit is a gauge with its rule, its window in seconds, and whether it is in shadow mode', async () => {
   const of = (rule: string, algorithm: string, name: string, window: string, shadow = 'false') =>
     `weir_rule_limit{domain="shop",rule="${rule}",algorithm="${algorithm}",name="${name}",window="${window}",shadow="${shadow}"}`;
   expect(await samples('weir_rule_limit')).toEqual({
@@ -70,20 +70,20 @@ test('rules without hits are reported once with 0, except those whose names depe
   });
 });
 
-test('the highest share of a limit is that of its fullest counter, hits beyond the limit included', async () => {
+test('the highest share of a limit is that of its fullest counter, including hits beyond the limit', async () => {
   const share = 'weir_rule_highest_share{domain="shop",rule="user",algorithm="fixed_window"}';
   expect(await samples('weir_rule_highest_share', 7)).toEqual({ [share]: 0.7 });
-  expect(await samples('weir_rule_highest_share', 12)).toEqual({ [share]: 1.1 }); // it stood at 11 before the last one
+  expect(await samples('weir_rule_highest_share', 12)).toEqual({ [share]: 1.1 }); // it was at 11 before the last one
 });
 
-test('a limit in shadow mode beside the one that is shown counts what it would have refused', async () => {
+test('a limit in shadow mode beside the shown one counts the hits that it would have refused', async () => {
   const labels = '{domain="shop",rule="user",algorithm="fixed_window"}';
   expect(await samples('weir_hits_shadowed_total{domain="shop",rule="user"', 5)).toEqual({
     [`weir_hits_shadowed_total${labels}`]: 3,
   });
 });
 
-test('a store that is down is 0, whatever else is known of it', async () => {
+test('a store that is down is 0, regardless of its other states', async () => {
   const store = { isUp: false, latencyMs: 2, lastSuccessAtMs: 1_500 };
   expect(await samples('weir_store_', 0, { store: () => store })).toMatchObject({
     weir_store_up: 0,

@@ -16,20 +16,20 @@ const NOW_MS = 1_700_000_000_000;
 
 interface Case {
   readonly requestsPerUnit: number;
-  /** What the counter stood at. */
+  /** The count before. */
   readonly before: number;
   readonly hits: number;
   readonly shadow?: boolean;
   readonly levels?: readonly string[];
 }
 
-/** What a fixed window says of these hits. */
+/** The verdict of a fixed window on these hits. */
 function limited({ requestsPerUnit, before, hits, ...more }: Case): Verdict {
   const limit = fixedWindowOf(requestsPerUnit, unitMs.HOUR);
   return saidBy(limit, [NOW_MS - (NOW_MS % limit.windowMs), before], hits, more);
 }
 
-/** What a limit's algorithm says of hits on a counter in this state. */
+/** The decision of a limit's algorithm on hits on a counter in this state. */
 function saidBy(
   limit: Limit,
   before: State | undefined,
@@ -56,7 +56,7 @@ function saidBy(
 
 const rulesOf = (statistics: Statistics): readonly RuleCounts[] => [...statistics.rules()];
 
-/** The counts of the one rule that was hit, by the names of the service this replaces; those that are 0 left out. */
+/** The counts of the only rule with hits, by the names of the service that this replaces, without zeros. */
 function countsOf(statistics: Statistics): Record<string, number> {
   const [counts] = rulesOf(statistics);
   if (!counts) return {};
@@ -74,7 +74,7 @@ function counted(given: Case, nearLimitRatio = 0.8): Record<string, number> {
 describe('hits of a limit', () => {
   test.each([
     { requestsPerUnit: 15, before: 10, hits: 1, counts: { total: 1, within: 1 } },
-    { requestsPerUnit: 15, before: 11, hits: 1, counts: { total: 1, within: 1 } }, // just up to the near mark, 12
+    { requestsPerUnit: 15, before: 11, hits: 1, counts: { total: 1, within: 1 } }, // exactly up to the near mark, 12
     { requestsPerUnit: 15, before: 12, hits: 1, counts: { total: 1, within: 1, near: 1 } },
     { requestsPerUnit: 15, before: 14, hits: 1, counts: { total: 1, within: 1, near: 1 } },
     { requestsPerUnit: 15, before: 15, hits: 1, counts: { total: 1, over: 1 } },
@@ -82,13 +82,13 @@ describe('hits of a limit', () => {
     { requestsPerUnit: 8, before: 5, hits: 2, counts: { total: 2, within: 2, near: 1 } },
     { requestsPerUnit: 20, before: 16, hits: 3, counts: { total: 3, within: 3, near: 3 } },
     { requestsPerUnit: 20, before: 19, hits: 3, counts: { total: 3, near: 1, over: 2 } },
-    { requestsPerUnit: 20, before: 15, hits: 7, counts: { total: 7, near: 4, over: 2 } }, // the one below the near mark counts nowhere
+    { requestsPerUnit: 20, before: 15, hits: 7, counts: { total: 7, near: 4, over: 2 } }, // the hit below the near mark is not counted
     { requestsPerUnit: 10, before: 27, hits: 3, counts: { total: 3, over: 3 } },
     { requestsPerUnit: 10, before: 0, hits: 12, counts: { total: 12, near: 2, over: 2 } },
     { requestsPerUnit: 0, before: 0, hits: 1, counts: { total: 1, over: 1 } },
     { requestsPerUnit: 10, before: 9, hits: 0, counts: {} }, // a peek
     { requestsPerUnit: 10, before: 11, hits: 0, counts: {} },
-    { requestsPerUnit: 10, before: 9, hits: -3, counts: {} }, // given back
+    { requestsPerUnit: 10, before: 9, hits: -3, counts: {} }, // a refund
   ])('of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...given }) => {
     expect(counted(given)).toEqual(counts);
   });
@@ -122,7 +122,7 @@ describe('hits of a limit', () => {
 });
 
 describe('hits of a limit with a burst', () => {
-  /** The counts after so many hits, all at once, on a counter that so many hits were spent on before. */
+  /** The counts after `hits` hits at once, on a counter with `before` hits. */
   function countedOn(limit: Limit, before: number, hits: number): Record<string, number> {
     const { step } = algorithmFor(limit);
     const spent = before === 0 ? undefined : step(limit, undefined, NOW_MS, before, true);
@@ -149,7 +149,7 @@ describe('hits of a limit with a burst', () => {
     });
   });
 
-  test('that are held are within it, and near it', () => {
+  test('that are delayed are within it, and near it', () => {
     const queue = leakyBucketOf(3_600, unitMs.HOUR, { burst: 2, maxDelayMs: 10_000 });
     expect(countedOn(queue, 2, 1)).toEqual({ total: 1, within: 1, near: 1 });
   });
@@ -194,7 +194,7 @@ descriptors:
   const store = backendThat((hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'gone' })));
   const descriptor = (key: string, hits = 1) => ({ entries: [{ key, value: 'x' }], requestLimit: undefined, hits });
 
-  /** The statistics after a request of which this came. */
+  /** The statistics after a failed request. */
   async function failed(
     descriptors: readonly RequestDescriptor[],
     changes: Partial<Decider> = {},
@@ -240,7 +240,7 @@ test('rules are named by domain and path', () => {
     answer([limited({ ...one, levels: ['user_alice', 'path'] }), limited({ ...one, levels: ['user'] })]),
   );
   statistics.answered('d.e', answer([limited({ ...one, levels: ['user'] })]));
-  statistics.answered('d', answer([limited({ ...one, levels: [] })])); // of a limit that came without any entry
+  statistics.answered('d', answer([limited({ ...one, levels: [] })])); // a request's own limit without any entry
   expect(rulesOf(statistics).map(({ domain, rule, algorithm }) => ({ domain, rule, algorithm }))).toEqual([
     { domain: 'd', rule: 'user_alice.path', algorithm: 'fixed_window' },
     { domain: 'd', rule: 'user', algorithm: 'fixed_window' },
@@ -249,7 +249,7 @@ test('rules are named by domain and path', () => {
   ]);
 });
 
-test('rules of two domains are counted apart, even if their joined paths are equal', () => {
+test('rules of two domains are counted separately, even if their joined paths are equal', () => {
   const statistics = createStatistics(0.8);
   const given = { requestsPerUnit: 5, before: 0, hits: 1 };
   statistics.answered('d', answer([limited({ ...given, levels: ['e', 'user'] })]));
@@ -318,7 +318,7 @@ describe('beyond 10,000 names', () => {
   });
 });
 
-/** A hit on a limit of these levels, which the caller has a part in. */
+/** A hit on a limit with these levels, some of which the caller names. */
 function namedByCaller(levels: readonly string[], named: 'by_levels' | 'by_request' = 'by_request'): Verdict {
   const own = limited({ requestsPerUnit: 5, before: 0, hits: 1, levels });
   return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named } } : own;
@@ -355,7 +355,7 @@ describe('names that callers create', () => {
     expect(shown.at(-1)).toMatch(/~[\w-]{12}$/);
     expect(shown.join('')).not.toMatch(/\p{Surrogate}/u);
     expect(levelsAfter(levels)).toEqual(shown);
-    expect(levelsAfter(shown)).toEqual(shown); // as a worker has reported it
+    expect(levelsAfter(shown)).toEqual(shown); // as reported by a worker
     for (const other of [
       [...levels, 'more'],
       [`${levels[0]}.${levels[1]}`, ...levels.slice(2)],
@@ -380,7 +380,7 @@ describe('names that callers create', () => {
     ]);
   });
 
-  test('are counted apart up to a budget, half for limits and half for domains; rules always are', () => {
+  test('are counted separately up to a budget, half for limits and half for domains, and rules always', () => {
     const statistics = createStatistics(0.8, 100_000);
     for (let at = 0; at < 1_000; at++) {
       const name = `"${at}`.padEnd(200, 'é');
@@ -415,7 +415,7 @@ describe('the counts of several processes', () => {
       }
     }
     const merged = createStatistics(0.8);
-    for (const { rulesLoaded } of [one, other]) rulesLoaded(true); // each loads the same rules, which counts for none
+    for (const { rulesLoaded } of [one, other]) rulesLoaded(true); // each loads the same rules, which adds no counts
     for (const each of [one, other]) merged.merge(structuredClone(countedBy(each)));
     const byRule = (statistics: Statistics) => new Map(rulesOf(statistics).map((counts) => [counts.rule, counts]));
     expect(byRule(merged)).toEqual(byRule(whole));
@@ -423,7 +423,7 @@ describe('the counts of several processes', () => {
     expect(merged.loads).toEqual({ success: 0, error: 0 });
   });
 
-  test('have as many names as those of one process, and the rest is counted together', () => {
+  test('have as many names as those of one process, and count the rest together', () => {
     const brought = (at: number): Verdict => {
       const own = hit(`rule-${at}`, 0);
       return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named: 'by_request' } } : own;
@@ -442,7 +442,7 @@ describe('the counts of several processes', () => {
   });
 });
 
-test('slots that are held and that have expired are counted by rule, of releases as well, and of other processes', () => {
+test('held and expired slots are counted by rule, also for releases, and for other processes', () => {
   const statistics = createStatistics(0.8);
   const seen = (hits: number, held: number, oldestMs: number, expired: number) =>
     statistics.answered('d', answer([verdictOf(['k'], { hits, holds: { held, oldestMs, expired } })]));

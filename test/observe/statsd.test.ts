@@ -41,7 +41,7 @@ async function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, '
   return { sink: { ...sink, close }, counters, gauges, events };
 }
 
-/** What the lines of a counter add up to. */
+/** The sum of a counter's lines. */
 const sumOf = (lines: readonly string[], name: string): number =>
   lines
     .filter((line) => line.startsWith(`${name}:`))
@@ -115,7 +115,7 @@ describe.each([
     await server.until((lines) => lines.includes('late:5|c') && lines.includes('g:1|g'));
   });
 
-  test('packets fit the usual MTU, however many counters there are', async () => {
+  test('packets fit the usual MTU, for any number of counters', async () => {
     const { counters } = await startSink({ protocol, port: server.port });
     for (let at = 0; at < 500; at++) counters.set(`ratelimit.service.rate_limit.domain.rule_${at}.total_hits`, at + 1);
     await server.until((lines) => lines.length >= 500);
@@ -125,7 +125,7 @@ describe.each([
 });
 
 describe('a TCP server', () => {
-  test('that is down, up, down and up again misses no hit, and each change is reported once', async () => {
+  test('that goes down and up twice misses no hit, and each change is reported once', async () => {
     const port = await freePort();
     const { counters, events } = await startSink({ protocol: 'tcp', port });
     counters.set('hits', 1);
@@ -142,7 +142,7 @@ describe('a TCP server', () => {
     expect(events).toEqual(['down', 'up', 'down', 'up']);
   });
 
-  test('that reads nothing is sent a bounded amount, and does not delay close', async () => {
+  test('that reads nothing gets a bounded amount, and does not delay close', async () => {
     const server = await listening(startTcpStatsd(0, { reads: false }));
     const { sink, counters } = await startSink({ protocol: 'tcp', port: server.port, flushIntervalMs: 5 });
     const before = process.memoryUsage().external;
@@ -204,7 +204,7 @@ describe('tags', () => {
     ]);
   });
 
-  test('are tags for DogStatsD, sorted, with those of mogrifiers', async () => {
+  test('are sorted tags for DogStatsD, with those of mogrifiers', async () => {
     const server = await listening(startUdpStatsd());
     const variables = {
       DOG_STATSD_MOGRIFIER_ONE_PATTERN: String.raw`^ratelimit\.(.*)\.total_hits$`,

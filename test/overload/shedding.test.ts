@@ -4,7 +4,7 @@ import { callerWith } from '../helpers/caller.ts';
 import { OK } from '../helpers/grpc-server.ts';
 import { question } from '../helpers/h2-client.ts';
 
-/** A service whose calls stay in flight until they are let go. */
+/** A service whose calls stay in flight until the test releases them. */
 function holding(shedding: Shedding) {
   const held: (() => void)[] = [];
   const service: RlsService = {
@@ -26,7 +26,7 @@ function holding(shedding: Shedding) {
 
 const options = { maxInFlight: 1_000, share: () => 1, waiting: () => 0 };
 
-test('sheds calls beyond the limit of calls in flight, until one of those has been answered', () => {
+test('calls beyond the limit of calls in flight are shed until one of them is answered', () => {
   const shedding = createShedding({ ...options, maxInFlight: 2 });
   const { ask, letGo } = holding(shedding);
   expect(shedding.mustShed()).toBe(false);
@@ -37,7 +37,7 @@ test('sheds calls beyond the limit of calls in flight, until one of those has be
   expect(shedding.mustShed()).toBe(false);
 });
 
-test('counts calls that wait to be decoded as in flight', () => {
+test('calls that wait to be decoded count as in flight', () => {
   let waiting = 1;
   const shedding = createShedding({ ...options, maxInFlight: 2, waiting: () => waiting });
   holding(shedding).ask(1);
@@ -46,7 +46,7 @@ test('counts calls that wait to be decoded as in flight', () => {
   expect(shedding.mustShed()).toBe(false);
 });
 
-test('admits the share of calls that can be answered in time', () => {
+test('the share of calls that can be answered in time is admitted', () => {
   let share = 0.25;
   const shedding = createShedding({ ...options, share: () => share });
   holding(shedding).ask(100);
@@ -58,7 +58,7 @@ test('admits the share of calls that can be answered in time', () => {
   expect(admitted()).toBe(400);
 });
 
-test('never sheds while fewer than a hundred calls are in flight', () => {
+test('no call is shed while fewer than a hundred calls are in flight', () => {
   const shedding = createShedding({ ...options, share: () => 0 });
   const { ask, letGo } = holding(shedding);
   ask(99);

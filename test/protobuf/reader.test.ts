@@ -5,7 +5,7 @@ import { group, lengthField, tag, varint, varintField } from '../helpers/protobu
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 
-/** A reader of a message that lies in the middle of a buffer. */
+/** A reader of a message in the middle of a buffer. */
 function readerOf(message: Uint8Array): ProtoReader {
   const reader = new ProtoReader(createInterner());
   const around = Buffer.concat([Buffer.alloc(7, 0x0a), message, Buffer.alloc(7, 0x0a)]);
@@ -56,11 +56,11 @@ describe('a string', () => {
   });
 
   test.each<[string, number, string]>([
-    ['one octet a character', 10, 'a'],
+    ['one octet per character', 10, 'a'],
     ['two octets a character', 10, 'é'],
     ['three octets a character', 10, '€'],
     ['four octets a character, which JavaScript counts as two', 5, '🦀'],
-  ])('may have as many characters as asked for, and not one more, with %s', (_what, count, character) => {
+  ])('may have the requested number of characters and no more, with %s', (_what, count, character) => {
     expect(textOf(Buffer.from(character.repeat(count)), 10)).toBe(character.repeat(count));
     expect(textOf(Buffer.from(character.repeat(count + 1)), 10)).toBeUndefined();
   });
@@ -76,7 +76,7 @@ describe('a string', () => {
 });
 
 describe('unknown fields', () => {
-  test('are skipped, whatever their wire type', () => {
+  test('are skipped for any wire type', () => {
     const fields = [
       varintField(15, MAX_UINT64),
       Buffer.concat([tag(16, WireType.FIXED32), Buffer.alloc(4, 0xff)]),
@@ -131,7 +131,7 @@ test.each<[string, Buffer, string]>([
   expect(() => skipAll(message)).toThrow(problem);
 });
 
-test('an inner message must end where its length says', () => {
+test('an inner message must end at its stated length', () => {
   const reader = readerOf(lengthField(1, lengthField(1, Buffer.from('aa'))));
   reader.tag();
   const end = reader.length();

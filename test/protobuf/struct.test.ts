@@ -1,6 +1,6 @@
 import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 
-test('a JSON object is the same after google.protobuf.Struct and back', () => {
+test('a JSON object is unchanged after conversion to google.protobuf.Struct and back', () => {
   const object = { a: null, b: true, c: -1.5, d: 'text', e: [1, [false, {}], 'x'], f: { g: { h: [] } }, __proto: 'p' };
   expect(fromStruct(toStruct(object))).toEqual(object);
 });

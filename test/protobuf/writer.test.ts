@@ -18,13 +18,13 @@ test.each([1, 127, 128, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1])('a uint32 of %i is r
   expect([reader.tag(), reader.uint32()]).toEqual([3 << 3, value]);
 });
 
-test.each([1, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER])('a whole number of %i is read back', (value) => {
+test.each([1, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER])('an integer of %i is read back', (value) => {
   const reader = writtenBy((writer) => writer.uintField(3, value));
   expect([reader.tag(), reader.uint64()]).toEqual([3 << 3, value]);
 });
 
 test.each([1, 126, 127, 128, 129, 4_095, 4_096, 16_383, 16_384, 2_097_151, 2_097_152])(
-  'a message that holds a string of %i octets is read back, however long its length prefix is',
+  'a message with a string of %i octets is read back, for any size of its length prefix',
   (length) => {
     for (const text of ['v'.repeat(length), 'é'.repeat(Math.ceil(length / 2))]) {
       const reader = writtenBy((writer) => {
@@ -41,7 +41,7 @@ test.each([1, 126, 127, 128, 129, 4_095, 4_096, 16_383, 16_384, 2_097_151, 2_097
   },
 );
 
-test('fields that have their default are left out', () => {
+test('fields with their default values are omitted', () => {
   const writer = new ProtoWriter();
   writer.start(0);
   writer.uint32Field(1, 0);

@@ -8,7 +8,7 @@ const digestOf = (...nodes: readonly string[]): string =>
 const user = `key: user, ${limit(2)}`;
 const [a, ab] = [`key: user, value: "a*", ${limit(2)}`, `key: user, value: "ab*", ${limit(2)}`];
 
-test('rules that match alike have one digest, whatever their limits and the order of their names', () => {
+test('rules with the same matches have the same digest, regardless of limits and the order of names', () => {
   const path = `key: path, ${limit(1)}`;
   expect(digestOf(user, path)).toBe(digestOf(path, `key: user, ${limit(9)}`));
 });
@@ -19,4 +19,4 @@ test.each([
   ['a level below', [user], [`${user}, descriptors: [{ key: path }]`]],
   ['where the key of a pattern ends', [`key: "us*_a", ${limit(2)}`], [`key: "us*", value: a, ${limit(2)}`]],
   ['a pattern for keys', [user], [user, `key: "us*", ${limit(2)}`]],
-])('%s makes another digest', (_, one, other) => expect(digestOf(...one)).not.toBe(digestOf(...other)));
+])('%s changes the digest', (_, one, other) => expect(digestOf(...one)).not.toBe(digestOf(...other)));

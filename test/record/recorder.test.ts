@@ -53,7 +53,7 @@ interface Setup {
   readonly options: Partial<RecorderOptions>;
 }
 
-/** A service that records to the folder; `ask` resolves when it has answered. */
+/** A service that records to the folder; `ask` resolves after its answer. */
 function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} }: Partial<Setup> = {}) {
   const time = fakeClock();
   const clock = new RequestClock(time);
@@ -106,7 +106,7 @@ const textsOf = (name: string): readonly string[] =>
     .split('\n');
 const linesOf = (name = files()[0] ?? '') => textsOf(name).map((line) => JSON.parse(line));
 
-test('a line is the body of /json with the time and the answer, after a head that says how it was recorded', async () => {
+test('a line is the body of /json with the time and the answer, after a head that describes the recording', async () => {
   const { recorder, ask, time, counted } = recording();
   await ask(requestOf(['user', 'anna'], ['other', 'x']));
   time.advance(5);
@@ -160,7 +160,7 @@ test('a line is the body of /json with the time and the answer, after a head tha
   expect(counted).toEqual({ recorded: 2, dropped: 0 });
 });
 
-test('the deadline of a caller is recorded, since a request is not held beyond it', async () => {
+test('the deadline of a caller is recorded, since a request is not delayed beyond it', async () => {
   const { recorder, ask, rules } = recording();
   for (let times = 0; times < 3; times++) await ask(requestOf(['slow', 'x']), 150.7);
   await recorder.close();
@@ -177,14 +177,14 @@ test('the deadline of a caller is recorded, since a request is not held beyond i
   expect(read.map((one) => engine.answer(one).code)).toEqual(['OK', 'OK', 'OVER_LIMIT']);
 });
 
-test('each file begins with what operators have set, without names and reasons', async () => {
+test("each file begins with the operators' overrides, without names and reasons", async () => {
   const { recorder, ask, overrides, time } = recording({ fileBytes: 1 });
   const override = { domain: 'demo', entries: [{ key: 'user', value: 'anna' }], effect: { kind: 'block' } } as const;
   await ask(requestOf(['user', 'anna']));
   overrides.replace([{ ...override, untilMs: time() + 1_000, by: 'carla', reason: 'abuse' }]);
   for (let times = 0; times < 3; times++) {
     await ask(requestOf(['user', 'anna']));
-    await new Promise((resolve) => setTimeout(resolve, 5)); // has the file grow
+    await new Promise((resolve) => setTimeout(resolve, 5)); // lets the file grow
   }
   await recorder.close();
   const written = { overrides: [{ ...override, untilMs: time() + 1_000, by: '', reason: '' }] };
@@ -203,13 +203,13 @@ test('the oldest files are removed before all recordings exceed RECORD_MAX_BYTES
     await new Promise((resolve) => setTimeout(resolve, 5));
     largest = Math.max(
       largest,
-      files().reduce((sum, name) => sum + statSync(join(folder, name)).size, 0),
+      files().reduce((sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0),
     );
   }
   await recorder.close();
   expect(files()).not.toContain('weir-test-000001.ndjson.gz');
   expect(files().length).toBeGreaterThan(1);
-  expect(largest).toBeLessThan(40_000 + 3 * 16_384); // what zlib holds back comes later
+  expect(largest).toBeLessThan(40_000 + 3 * 16_384); // zlib writes its buffered data later
 });
 
 describe('files of several processes', () => {
@@ -222,14 +222,16 @@ describe('files of several processes', () => {
     });
   const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-  test('a file that another process has open stays, however old its lines are', async () => {
+  test('a file that another process has open is kept, regardless of its age', async () => {
     const [idle, busy] = [filesOf('idle'), filesOf('busy')];
     idle.write('{"first":1}\n');
-    await turn();
+    while (files().length === 0) await turn();
     const path = join(folder, 'weir-idle-000001.ndjson.gz');
     utimesSync(path, 1, 1);
-    idle.flush();
-    while (statSync(path).mtimeMs < 2_000) await turn();
+    while (statSync(path).mtimeMs < 2_000) {
+      idle.flush(); // does nothing until the stream knows that its file is open
+      await turn();
+    }
     for (let times = 0; times < 40; times++) {
       busy.write(`${randomBytes(1_000).toString('hex')}\n`);
       busy.flush();
@@ -242,13 +244,13 @@ describe('files of several processes', () => {
     expect(textsOf('weir-idle-000001.ndjson.gz')).toEqual(['{}', '{"first":1}', '{"second":1}']);
   });
 
-  test('another file is begun where the open one was removed', async () => {
+  test('a new file is started if the open one was removed', async () => {
     const one = filesOf('one');
     one.write('{"first":1}\n');
     while (files().length === 0) await turn();
     rmSync(join(folder, 'weir-one-000001.ndjson.gz'));
-    one.flush();
     while (files().length === 0) {
+      one.flush(); // does nothing until the stream knows that its file is open
       await turn();
       one.write('{"second":1}\n');
     }
@@ -256,7 +258,7 @@ describe('files of several processes', () => {
     expect(textsOf('weir-one-000002.ndjson.gz')).toContain('{"second":1}');
   });
 
-  test('only the owner may read them', async () => {
+  test('recordings are readable only by their owner', async () => {
     const one = filesOf('one');
     one.write('{"first":1}\n');
     await one.close();
@@ -264,7 +266,7 @@ describe('files of several processes', () => {
   });
 });
 
-test('requests beyond the rate are counted, and their number stands where they are missing', async () => {
+test('requests beyond the rate are counted, and their number is recorded where they are missing', async () => {
   let nowMs = 0;
   const { recorder, ask, counted } = recording({ options: { maxPerSecond: 2, monotonicMs: () => nowMs } });
   for (let times = 0; times < 5; times++) await ask(requestOf(['user', 'anna']));
@@ -276,7 +278,7 @@ test('requests beyond the rate are counted, and their number stands where they a
   expect(kinds).toEqual(['head', 'anna', 'anna', 3, 'bert']);
 });
 
-test('bounds what waits for the disk, and counts the rest as dropped', async () => {
+test('requests that wait for the disk are bounded, and the rest is counted as dropped', async () => {
   const { recorder, ask, counted } = recording({ options: { later: () => {} } });
   for (let times = 0; times < 66_000; times++) await ask(requestOf(['user', 'anna']));
   expect(counted).toEqual({ recorded: 65_536, dropped: 66_000 - 65_536 });
@@ -297,7 +299,7 @@ test('a sample has all requests of a counter or none, the same counters in every
   expect(recorded.size).toBeLessThan(350);
 });
 
-test('with a key, values that no rule names are hashes, the same for the same value', async () => {
+test('with a key, values that no rule names are recorded as hashes, the same for the same value', async () => {
   const { recorder, ask } = recording({ options: { hashKey: 'secret' } });
   await ask(requestOf(['user', 'anna'], ['user', 'admin'], ['path', '/api/x'], ['other', 'anna']));
   await ask(requestOf(['user', 'anna'], ['user', 'bert']));
@@ -314,7 +316,7 @@ test('with a key, values that no rule names are hashes, the same for the same va
   expect(first).toMatchObject({ hashed: true, answer: { descriptors: [{ rule: 'demo.user' }, {}, {}, {}] } });
 });
 
-test('with a key, a limit that a request brings along has no rule in its line, whose path would show values', async () => {
+test('with a key, a limit sent in a request is recorded without its rule, whose path would show values', async () => {
   const { recorder, ask } = recording({ options: { hashKey: 'secret' } });
   const limit = { requests_per_unit: 1, unit: 7, unit_multiplier: null };
   const request = requestOf(['user', 'anna']);
@@ -325,7 +327,7 @@ test('with a key, a limit that a request brings along has no rule in its line, w
   expect(JSON.stringify(line)).not.toContain('anna');
 });
 
-test('a disk that cannot be written ends the recording, and nothing else', async () => {
+test('a disk that cannot be written only ends the recording', async () => {
   const failures: string[] = [];
   const { recorder, ask, counted } = recording({
     options: {
@@ -344,7 +346,7 @@ test('a disk that cannot be written ends the recording, and nothing else', async
   expect(counted).toEqual({ recorded: 1, dropped: 1 });
 });
 
-test('after a failure of the disk, nothing is made of what operators set', async () => {
+test('after a failure of the disk, overrides are no longer recorded', async () => {
   const override = { domain: 'demo', entries: [{ key: 'user', value: 'anna' }], effect: { kind: 'block' } } as const;
   const failures: Error[] = [];
   const { recorder, ask, overrides, time } = recording({

@@ -29,9 +29,9 @@ const answerOf = (user: string, code: 'OK' | 'OVER_LIMIT', counter?: string): Re
   ],
 });
 
-test('thresholds fail where there was nothing to hold against them', () => {
+test('thresholds fail if there is nothing to compare with them', () => {
   const none = new ReplayFigures();
-  const noRequest = ['no request was replayed: nothing can be held against the thresholds'];
+  const noRequest = ['no request was replayed: the thresholds cannot be checked'];
   for (const thresholds of [{ maxRefused: 1 }, { maxNewlyRefused: 1 }, { maxNewlyHurt: 9 }])
     expect(exceeded(none.result(), thresholds)).toEqual(noRequest);
   expect(exceeded(none.result(), {})).toEqual([]);
@@ -42,7 +42,7 @@ test('thresholds fail where there was nothing to hold against them', () => {
   expect(exceeded(uncompared.result(), { maxRefused: 0 })).toEqual([]);
 });
 
-test('a refusal in an access log is of the descriptors that the replay refuses, if it refuses the request', () => {
+test('a refusal in an access log belongs to the descriptors that the replay refuses, if it refuses the request', () => {
   const figures = new ReplayFigures();
   const refused = { answer: { code: 'OVER_LIMIT' } } as const;
   const [anna, bert] = [answerOf('anna', 'OVER_LIMIT'), answerOf('bert', 'OK')];
@@ -53,7 +53,7 @@ test('a refusal in an access log is of the descriptors that the replay refuses, 
   expect(figures.result().change).toMatchObject({ newlyAdmitted: 1, keysNewlyHurt: 0, keysNewlySpared: 0 });
 });
 
-test('compares rule sets by what is limited, although their counters have other names', () => {
+test('rule sets are compared by their limited subjects, even if their counters have other names', () => {
   const figures = new ReplayFigures();
   const bucket = 'token_bucket.2|60000';
   const rows = [
@@ -85,7 +85,7 @@ test('compares rule sets by what is limited, although their counters have other 
   expect(text).toContain('warning: beware');
 });
 
-test('without other rules, compares with what was recorded', () => {
+test('without other rules, answers are compared with the recorded ones', () => {
   const figures = new ReplayFigures();
   const recorded = { code: 'OK', descriptors: [{ code: 'OK', remaining: 1 }] } as const;
   figures.observe(requestAt(1, { answer: recorded }), answerOf('anna', 'OK'));
@@ -98,7 +98,7 @@ test('without other rules, compares with what was recorded', () => {
   });
 });
 
-test('a lockout of a key ends with what is admitted, and the longest one is reported with its start', () => {
+test('a lockout of a key ends with an admitted request, and the longest one is reported with its start', () => {
   const hurt = new HurtKeys({ left: 2 });
   for (const atMs of [10, 20, 30]) hurt.refused('a', atMs);
   hurt.admitted('a');
@@ -110,14 +110,14 @@ test('a lockout of a key ends with what is admitted, and the longest one is repo
   expect([hurt.size, hurt.untracked]).toEqual([2, 1]);
 });
 
-test('the keys with the most refusals come first, and of equal ones the first by name', () => {
+test('the keys with the most refusals come first, equal ones in order of name', () => {
   const keys = [3, 1, 4, 1, 5, 9, 2, 6, 5].map((refusals, at) => ({ key: `k${at}`, refusals }));
   const listed = mostRefused(keys, 4).map(({ key, refusals }) => `${key} ${refusals}`);
   expect(listed).toEqual(['k5 9', 'k7 6', 'k4 5', 'k8 5']);
   expect(mostRefused(keys.slice(0, 2), 4)).toHaveLength(2);
 });
 
-test('the report says that there were more refused keys than are distinguished', () => {
+test('the report notes that there were more refused keys than are distinguished', () => {
   const [few, enough] = [new ReplayFigures(2), new ReplayFigures(3)];
   for (const figures of [few, enough])
     for (const [at, user] of ['anna', 'bert', 'carl', 'carl'].entries())
@@ -129,7 +129,7 @@ test('the report says that there were more refused keys than are distinguished',
   expect(boundWarnings(enough.result())).toEqual([]);
 });
 
-test('the figures of many keys are apart from one another', () => {
+test('the figures of many keys are independent', () => {
   const hurt = new HurtKeys({ left: 1_000 });
   const peaks = new PeakHits(1_000, { left: 1_000 });
   for (let round = 0; round < 3; round++)
@@ -142,7 +142,7 @@ test('the figures of many keys are apart from one another', () => {
   expect([hurt.size, peaks.peak?.hits]).toEqual([500, 998]);
 });
 
-test('the peak of a key shows twice the limit where bursts meet at the boundary of two windows', () => {
+test('the peak of a key is twice the limit if bursts meet at the boundary of two windows', () => {
   const peaks = new PeakHits(60_000, { left: 10 });
   for (let times = 0; times < 10; times++) peaks.admitted('a', 1, 59_000 + times);
   for (let times = 0; times < 10; times++) peaks.admitted('a', 1, 61_000 + times);

@@ -23,7 +23,7 @@ const MODES = {
   memory: { maxCounters: 100, maxBytes: 1e6 },
 } as const;
 
-/** A request for one descriptor, as a recording with hashes has it. */
+/** A request with one descriptor, as in a recording with hashes. */
 function recorded(entries: readonly Entry[], rules: RuleTree): RecordedRequest {
   const met = match(rules, 'demo', { entries, requestLimit: undefined });
   return {
@@ -36,7 +36,7 @@ function recorded(entries: readonly Entry[], rules: RuleTree): RecordedRequest {
   };
 }
 
-/** What a replay by rules says of requests that were recorded under others. */
+/** The result of a replay with rules for requests that were recorded with other rules. */
 function replayed(requests: readonly RecordedRequest[], rules: RuleTree, recordedUnder: RuleTree | undefined = rules) {
   const engine = new ReplayEngine(rules, MODES);
   const hashed = new HashedValues([rules]);
@@ -51,13 +51,13 @@ function replayed(requests: readonly RecordedRequest[], rules: RuleTree, recorde
 
 const user = (value: string): readonly Entry[] => [{ key: 'user', value }];
 
-test('a hash that looks like a pattern meets the rule that its value met', () => {
+test('a hash that looks like a pattern matches the rule that its value matched', () => {
   const rules = rulesOf(node('#*'), node(''), { key: '*r', value: '#*', ...limit });
   const requests = [recorded(user('anna'), rules), recorded([{ key: 'owner', value: 'anna' }], rules)];
   expect(replayed(requests, rules)).toEqual({ paths: ['demo.user', undefined], unmatchable: 0, mismatched: 0 });
 });
 
-test('a hash meets no pattern of other rules either, and is counted as one that they cannot match', () => {
+test('a hash matches no pattern of other rules, and is counted as one that they cannot match', () => {
   const rules = rulesOf(node(''));
   const requests = [recorded(user('anna'), rules)];
   const others = rulesOf(node('an*'), node('#*'), node(''));
@@ -66,7 +66,7 @@ test('a hash meets no pattern of other rules either, and is counted as one that 
   expect(replayed(requests, alike, rules)).toMatchObject({ unmatchable: 0, mismatched: 0 });
 });
 
-test('rules that name values cannot match hashes of a recording that does not say by which rules they were made', () => {
+test('rules that name values cannot match hashes of a recording without the digest of its rules', () => {
   const rules = rulesOf(node('anna'), node(''));
   const engine = new ReplayEngine(rules, MODES);
   const hashed = new HashedValues([rules]);
@@ -75,7 +75,7 @@ test('rules that name values cannot match hashes of a recording that does not sa
   expect(hashed).toMatchObject({ unmatchable: 1, mismatched: 0 });
 });
 
-test('a value that looks like a hash, and met a pattern, is counted as one that meets another rule now', () => {
+test('a value that looks like a hash and matched a pattern is counted as one that now matches another rule', () => {
   const rules = rulesOf(node('#*'), node(''));
   const value = hashValue('anna', KEY);
   expect(replayed([recorded(user(value), rules)], rules)).toEqual({
@@ -83,7 +83,7 @@ test('a value that looks like a hash, and met a pattern, is counted as one that 
   });
 });
 
-test('all hashes meet the rules that their values met, by the rules that were recorded', () => {
+test('with the recorded rules, all hashes match the rules that their values matched', () => {
   const keys = fc.constantFrom('user', 'us*', '*', 'path');
   const values = fc.constantFrom('', 'anna', 'a*', '#*', '*A*', '*-*', '*_*', '*e*', '*');
   const nodeOf = (children: fc.Arbitrary<readonly object[]>) =>

@@ -8,7 +8,7 @@ const octets = randomBytes(4_000_000);
 test.each([
   ['plain', octets],
   ['compressed', gzipSync(octets)],
-])('a %s source is closed when its reader has had enough', async (_, stored) => {
+])('a %s source is closed when its reader stops', async (_, stored) => {
   const pieces = Array.from({ length: 40 }, (_, at) => stored.subarray(at * 100_000, (at + 1) * 100_000));
   const source = Readable.from(pieces, { objectMode: false });
   const ignore = (): void => {};

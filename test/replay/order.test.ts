@@ -16,7 +16,7 @@ async function all(traffic: RecordedTraffic): Promise<readonly RecordedRequest[]
   return found;
 }
 
-test('requests that are at most a window from their place come out in order of time, ties in order of the input', async () => {
+test('requests at most a window out of order are sorted by time, ties in order of input', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(500)), fc.nat(200), async (jitters, windowMs) => {
       const requests = jitters.map((jitter, place) => at(place * 10 + Math.min(jitter, windowMs), String(place)));
@@ -28,14 +28,14 @@ test('requests that are at most a window from their place come out in order of t
   );
 });
 
-test('a request that comes later than the window is counted, and answered at the time that has been reached', async () => {
+test('a request later than the window is counted, and answered at the time reached', async () => {
   const counts = new TrafficCounts();
   const sorted = await all(inOrder(batches([at(100), at(5_000), at(9_000), at(200), at(8_500)]), 1_000, counts));
   expect(sorted.map(({ timeMs }) => timeMs)).toEqual([100, 5_000, 5_000, 8_500, 9_000]);
   expect(counts.late).toBe(1);
 });
 
-test('several recordings are merged by time, each in its own order although its clock was set back', async () => {
+test('several recordings are merged by time, each in its own order even if its clock was set back', async () => {
   const one = [at(10, 'a'), at(40, 'a'), at(20, 'a'), at(50, 'a')];
   const other = [at(15, 'b'), at(30, 'b'), at(45, 'b')];
   const found = await all(merged([batches(one, 1), batches([], 1), batches(other, 2)]));

@@ -6,7 +6,7 @@ const bucketOf = (): ProxyBucket => ({
   ...{ demand: -1, used: -1, unmeasured: NO_USE },
 });
 
-/** Reports of a bucket: when each arrived, and what it says. */
+/** Reports of a bucket: the arrival time and contents of each. */
 function reported(...reports: readonly (readonly [atMs: number, requests: number, allowed: number])[]) {
   const bucket = bucketOf();
   let beforeMs: number | undefined;
@@ -17,12 +17,12 @@ function reported(...reports: readonly (readonly [atMs: number, requests: number
   return { demand: bucket.demand, used: bucket.used };
 }
 
-test('the use of a bucket is what its proxy reports between two reports', () => {
+test('the usage of a bucket is that of the interval between two reports', () => {
   expect(reported([1_000, 9, 9])).toEqual({ demand: -1, used: -1 });
   expect(reported([1_000, 9, 9], [3_000, 40, 10])).toEqual({ demand: 20, used: 5 });
 });
 
-test('reports that come too often for a rate are taken together until they make one', () => {
+test('reports that are too frequent for a rate are combined until they suffice', () => {
   expect(reported([1_000, 1, 1], [1_400, 40, 20])).toEqual({ demand: -1, used: -1 });
   expect(reported([1_000, 1, 1], [1_400, 40, 20], [1_800, 40, 20])).toEqual({ demand: 100, used: 50 });
   const next = [
@@ -35,7 +35,7 @@ test('reports that come too often for a rate are taken together until they make 
   expect(reported(...next)).toEqual({ demand: 200, used: 0 });
 });
 
-test('a first report that says how long it took counts', () => {
+test('a first report with an interval counts', () => {
   const bucket = bucketOf();
   noteUse(bucket, { pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 30 }, 1_000);
   noteUse(bucket, { pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 0 }, 1_300);

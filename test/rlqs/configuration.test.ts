@@ -28,17 +28,17 @@ test.each([
   ...readdirSync(join(PROJECT, 'config/examples'))
     .filter((name) => name.endsWith('.yaml'))
     .map((name) => `config/examples/${name}`),
-])('Envoy 1.40 takes the quota configuration that is printed for %s', async (path) => {
+])('Envoy 1.40 accepts the quota configuration printed for %s', async (path) => {
   const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', join(PROJECT, path), '--target', 'weir:9']);
   expect(stdout).toContain('port_value: 9 }');
-  if (!stdout.includes('- predicate:')) return; // no rule of it can be applied by a proxy, and the filter takes no empty list
+  if (!stdout.includes('- predicate:')) return; // a proxy can apply none of its rules, and the filter does not accept an empty list
   const file = join(folder, 'envoy.yaml');
   writeFileSync(file, stdout);
   const validated = await run(await envoyBinary(), ['--mode', 'validate', '-c', file]);
   expect(validated.stdout + validated.stderr).toContain('OK');
 });
 
-test('the configuration names what is left out, and why', () => {
+test('the configuration names the rules that are left out, and why', () => {
   const rules = rulesFrom(`
 domain: edge
 descriptors:
@@ -48,13 +48,13 @@ descriptors:
 `);
   const printed = quotaConfiguration(rules, 'edge', { host: 'weir', port: 8081 });
   expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
-    '# edge.remote_address is left out: no header has remote_address: write a matcher with an input of your own.',
+    '# edge.remote_address is left out: no header provides remote_address: write a matcher with your own input.',
     '# edge.slot is left out: in_flight counts open requests, and a bucket only has a rate.',
   ]);
   expect(printed.match(/- predicate:/g)).toHaveLength(1);
 });
 
-test('Envoy 1.40 reports the buckets that the printed matchers make of requests', async () => {
+test('Envoy 1.40 reports the buckets that the printed matchers make from requests', async () => {
   const rules = `
 domain: edge
 descriptors:

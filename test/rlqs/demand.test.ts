@@ -45,7 +45,7 @@ function start() {
   return { clock, open, handled: () => new Promise((resolve) => setImmediate(() => setImmediate(resolve))) };
 }
 
-test('a proxy that reports every 400 ms gets a share of its demand, and leaves the rest to another one', async () => {
+test('a proxy that reports every 400 ms gets a share of its demand, and another proxy gets the rest', async () => {
   const { clock, open, handled } = start();
   const [often, busy] = [open('often'), open('busy')];
   for (let atMs = 0; atMs < 180_000; atMs += 400) {
@@ -59,7 +59,7 @@ test('a proxy that reports every 400 ms gets a share of its demand, and leaves t
   expect(busy.perSecond()).toBeGreaterThan(0.75 * RATE);
 });
 
-test('requests that are reported just after another report are part of the demand', async () => {
+test('requests reported right after another report are part of the demand', async () => {
   const { clock, open, handled } = start();
   const [bursty, busy] = [open('bursty'), open('busy')];
   for (let atMs = 0; atMs < 180_000; atMs += 5_000) {

@@ -4,7 +4,7 @@ import { type FakeQuotaService, type SentAction, startFakeQuotaService } from '.
 import { type QuotaEnvoy, type QuotaEnvoyOptions, startQuotaEnvoy } from '../helpers/quota-envoy.ts';
 import { until } from '../helpers/until.ts';
 
-// What the rate limit quota filter of one version of Envoy does: src/shares and src/rlqs rely on it.
+// Behaviour of one Envoy version's rate limit quota filter on which src/shares and src/rlqs rely.
 const RULES =
   'domain: edge\ndescriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: 9 } }]';
 
@@ -19,7 +19,7 @@ interface Pair {
   readonly envoy: QuotaEnvoy;
 }
 
-/** Envoy beside a service that does nothing by itself; the bucket has been reported. */
+/** Envoy with a service controlled by the test; the bucket has been reported. */
 async function startPair(options: QuotaEnvoyOptions = {}): Promise<Pair> {
   const service = await startFakeQuotaService({ generic_key: 'all' });
   open.push(service);
@@ -46,7 +46,7 @@ interface Bucket {
   readonly ttl?: number;
 }
 
-/** A token bucket that fills so slowly that a test sees none of it. */
+/** A token bucket that fills too slowly for the test to notice. */
 const tokens = ({ max, fill = 1, seconds = 86_400, nanos = 0, ttl = 300 }: Bucket): Omit<SentAction, 'bucket_id'> => ({
   quota_assignment_action: {
     assignment_time_to_live: { seconds: ttl },
@@ -72,7 +72,7 @@ async function apply({ service, envoy }: Pair, action: Omit<SentAction, 'bucket_
   }
 }
 
-test('Envoy 1.40 sends the metadata of the stream as it is written, and substitutes nothing', async () => {
+test('Envoy 1.40 sends the metadata of the stream literally, without substitutions', async () => {
   const { service } = await startPair({ name: '%HOSTNAME%' });
   expect(service.names).toEqual(['%HOSTNAME%']);
 });
@@ -89,7 +89,7 @@ test('Envoy 1.40 opens the stream with the first request of a bucket, and report
   });
 });
 
-test('Envoy 1.40 reports every 5 s whatever the reporting interval, idle buckets too, in whole seconds', async () => {
+test('Envoy 1.40 reports every 5 s for any reporting interval, including idle buckets, in whole seconds', async () => {
   const { service } = await startPair({ edit: (config) => config.replace('interval: 5s', 'interval: 1s') });
   await until('two more reports', () => service.reports.length >= 3, 25_000);
   const [, second, third] = service.reports;
@@ -106,7 +106,7 @@ test('Envoy 1.40 enforces a token bucket, and the same assignment again neither 
   expect(await pair.envoy.passed(10)).toBe(6);
 });
 
-test('Envoy 1.40 fills a bucket evenly, however long its fill interval is', async () => {
+test('Envoy 1.40 fills a bucket evenly, for any fill interval', async () => {
   const pair = await startPair();
   await apply(pair, tokens({ max: 5, fill: 600, seconds: 60 }));
   await pair.envoy.passed(20);
@@ -114,7 +114,7 @@ test('Envoy 1.40 fills a bucket evenly, however long its fill interval is', asyn
   expect(await pair.envoy.passed(5)).toBeGreaterThanOrEqual(3);
 });
 
-test('Envoy 1.40 scales the tokens that are left when the size of a bucket changes', async () => {
+test('Envoy 1.40 scales the remaining tokens when the size of a bucket changes', async () => {
   const pair = await startPair();
   await apply(pair, tokens({ max: 10 }));
   expect(await pair.envoy.passed(4)).toBe(4);
@@ -140,7 +140,7 @@ test('Envoy 1.40 fills a bucket that replaces a blanket rule', async () => {
   expect(await pair.envoy.passed(5)).toBe(3);
 });
 
-test('Envoy 1.40 does not notice a fill interval of other seconds, unless its nanoseconds differ, too', async () => {
+test('Envoy 1.40 does not notice a change in the seconds of a fill interval, unless its nanoseconds change, too', async () => {
   const pair = await startPair();
   await apply(pair, tokens({ max: 5, seconds: 86_400 }));
   expect(await pair.envoy.passed(8)).toBe(5);
@@ -158,7 +158,7 @@ test('Envoy 1.40 limits nothing with a fill interval below a second', async () =
   expect(await pair.envoy.passed(30)).toBe(30);
 });
 
-test('Envoy 1.40 does not support requests per time unit, and keeps the assignment before', async () => {
+test('Envoy 1.40 does not support requests per time unit, and keeps the previous assignment', async () => {
   const pair = await startPair();
   await apply(pair, blanket('DENY_ALL'));
   await apply(pair, {
@@ -170,14 +170,14 @@ test('Envoy 1.40 does not support requests per time unit, and keeps the assignme
   expect(await pair.envoy.passed(3)).toBe(0);
 });
 
-test('Envoy 1.40 keeps the assignment before when the next one has no strategy', async () => {
+test('Envoy 1.40 keeps the previous assignment when the next one has no strategy', async () => {
   const pair = await startPair();
   await apply(pair, blanket('DENY_ALL'));
   await apply(pair, { quota_assignment_action: { assignment_time_to_live: { seconds: 300 } } });
   expect(await pair.envoy.passed(3)).toBe(0);
 });
 
-test('Envoy 1.40 applies the fallback when an assignment has expired, and that without an assignment after it', async () => {
+test('Envoy 1.40 applies the fallback when an assignment has expired, and afterwards the behaviour without an assignment', async () => {
   const pair = await startPair({
     edit: (config) =>
       config
@@ -195,7 +195,7 @@ test('Envoy 1.40 applies the fallback when an assignment has expired, and that w
   expect(await pair.envoy.passed(3)).toBe(3);
 });
 
-test('Envoy 1.40 ignores reuse_last_assignment: an assignment that has expired limits nothing any more', async () => {
+test('Envoy 1.40 ignores reuse_last_assignment, so an expired assignment limits nothing', async () => {
   const pair = await startPair({
     edit: (config) =>
       config.replace(
@@ -209,14 +209,14 @@ test('Envoy 1.40 ignores reuse_last_assignment: an assignment that has expired l
   expect(await pair.envoy.passed(3)).toBe(3);
 });
 
-test('Envoy 1.40 has one bucket for all its workers', async () => {
+test('Envoy 1.40 shares a bucket among all its workers', async () => {
   const pair = await startPair({ workers: 4 });
   await apply(pair, tokens({ max: 5 }));
   const passed = await Promise.all(Array.from({ length: 24 }, () => pair.envoy.passes()));
   expect(passed.filter(Boolean)).toHaveLength(5);
 });
 
-test('Envoy 1.40 forgets a bucket that is abandoned, and its next request subscribes again', async () => {
+test('Envoy 1.40 drops an abandoned bucket, and its next request subscribes again', async () => {
   const pair = await startPair();
   await apply(pair, blanket('DENY_ALL'));
   await apply(pair, { abandon_action: {} });
@@ -227,7 +227,7 @@ test('Envoy 1.40 forgets a bucket that is abandoned, and its next request subscr
   expect(usage).toMatchObject({ num_requests_allowed: 1 });
 });
 
-test('Envoy 1.40 opens a stream that has ended again, reports all buckets, and keeps its assignments meanwhile', async () => {
+test('Envoy 1.40 reopens an ended stream, reports all buckets, and keeps its assignments meanwhile', async () => {
   const pair = await startPair();
   await apply(pair, blanket('DENY_ALL'));
   pair.service.end();

@@ -13,7 +13,7 @@ descriptors: [{ key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }]
 `);
 const terms = shareTerms(60_000);
 
-/** A proxy's stream, with what reached the pools and the proxy. */
+/** A proxy's stream, and records of what reached the pools and the proxy. */
 function open() {
   const seen = { pools: [] as string[], assigned: [] as string[], failures: [] as status[], charged: 0 };
   const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
@@ -75,7 +75,7 @@ test.each([
   },
 );
 
-test('nothing is counted of a report whose usages overlap its end', async () => {
+test('no usage is counted of a report whose usages overlap its end', async () => {
   const { receiver, seen } = open();
   receiver.report(Buffer.concat([usagesOf(numbered(3)), Buffer.from([0x12, 99])]));
   await until('the stream has failed', () => seen.failures.length > 0);

@@ -20,7 +20,7 @@ const usagesOf = ({ bytes, positions }: UsageReport) =>
     readBucketUsage(bytes, positions[2 * at] ?? 0, positions[2 * at + 1] ?? 0),
   );
 
-test('reports are decoded as the protocol file has them', () => {
+test('reports are decoded according to the .proto file', () => {
   const anyUsage = fc.record({
     bucket: anyPairs.filter((pairs) => !Object.hasOwn(pairs, '__proto__')),
     seconds: fc.integer({ min: 0, max: 1_000 }),
@@ -70,7 +70,7 @@ test('a bucket id with too many pairs, too long a text or no pair is not decoded
   expect(usageOf(Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, 'v'])))).toBeUndefined();
 });
 
-test('a report with too many fields is refused, and a usage that is longer than its texts can be is not decoded', () => {
+test('a report with too many fields is refused, and a usage longer than its texts can be is not decoded', () => {
   const empty = (fields: number) => Buffer.from(Array.from({ length: fields }, () => [0x12, 0]).flat());
   expect(readUsageReport(empty(10), 10).positions).toHaveLength(20);
   expect(() => readUsageReport(empty(11), 10)).toThrow(ReportTooLong);
@@ -91,7 +91,7 @@ test('a malformed report is refused', () => {
   );
 });
 
-test('actions are encoded as the protocol file has them', () => {
+test('actions are encoded according to the .proto file', () => {
   const pairs = [{ key: 'user', value: 'ann' }];
   const actions: readonly BucketAction[] = [
     { kind: 'allow', pairs, ttlMs: 60_000 },

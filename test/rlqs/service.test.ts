@@ -25,7 +25,7 @@ const metric = async (name: string, of = stage.weir): Promise<number> => {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1]);
 };
 
-test('a lone proxy is sent nearly the whole rate and the burst, as a bucket whose fills are whole seconds', async () => {
+test('a lone proxy gets nearly the whole rate and burst, as a bucket with fill intervals of whole seconds', async () => {
   const stream = open('a');
   stream.report({ user: 'ann' }, 1);
   const [action] = await stream.next();
@@ -58,7 +58,7 @@ test('a report that changes nothing is not answered', async () => {
   expect((await stream.next())[0]?.bucket_id.bucket).toEqual({ free: 'x' });
 });
 
-test('a rule without a limit allows everything, one of zero and a proxy without a share nothing', async () => {
+test('a rule without a limit allows everything, but one of zero and a proxy without a share allow nothing', async () => {
   const stream = open('b');
   stream.report({ free: 'x' }, 1);
   expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
@@ -66,7 +66,7 @@ test('a rule without a limit allows everything, one of zero and a proxy without 
   expect(strategyOf(await stream.next())?.blanket_rule).toBe('DENY_ALL');
 });
 
-test('buckets that no rule can be applied to are counted, and allowed unless RLQS_UNKNOWN says otherwise', async () => {
+test('buckets without an applicable rule are counted, and allowed unless RLQS_UNKNOWN says otherwise', async () => {
   const before = await metric('weir_rlqs_unknown_total');
   const stream = open('c');
   stream.report({ nothing: 'x' }, 1);
@@ -96,7 +96,7 @@ test('a bucket without requests in three reports is abandoned', async () => {
   expect(action).toMatchObject({ bucket_id: { bucket: { user: 'dee' } }, abandon_action: {} });
 });
 
-test('streams, buckets and assignments are counted, and gone with their stream', async () => {
+test('streams, buckets and assignments are counted until their stream ends', async () => {
   const stream = open('e');
   stream.report({ user: 'eve' }, 1);
   await stream.next();
@@ -119,7 +119,7 @@ test('a stream whose first report has no domain, or that cannot be decoded, is e
   expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
 });
 
-test('a message larger than those of other side services is taken, with thousands of buckets', async () => {
+test('a message larger than those of other side services, with thousands of buckets, is accepted', async () => {
   const stream = open('g');
   const buckets = Array.from({ length: 5_000 }, (_, at) => ({
     bucket_id: { bucket: { user: `user-${at}` } },
@@ -133,7 +133,7 @@ test('a message larger than those of other side services is taken, with thousand
   expect(assigned).toBe(buckets.length);
 });
 
-test('the service is not there unless RLQS is true, and not without h2 or beside memcached', async () => {
+test('the service exists only if RLQS is true, with h2, and without memcached', async () => {
   const off = await launch({ RLQS: 'false' });
   try {
     expect(await open('a', off).ended).toMatchObject({ code: status.UNIMPLEMENTED });
@@ -145,7 +145,7 @@ test('the service is not there unless RLQS is true, and not without h2 or beside
   await expect(launch({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:1' })).rejects.toThrow('BACKEND_TYPE');
 });
 
-test('a warning at the start says that overrides do not apply to quotas if ADMIN_TOKEN is set', async () => {
+test('a warning at the start notes that overrides do not apply to quotas if ADMIN_TOKEN is set', async () => {
   const administered = await launch({ ADMIN_TOKEN: 'ops:0123456789abcdef0123456789abcdef' });
   try {
     expect(administered.output()).toContain('overrides that are set by the admin API do not apply to quotas');
@@ -175,7 +175,7 @@ test('several services share a pool in Redis, and a proxy keeps its share when t
   }
 });
 
-test('the share of a proxy without a name counts until it has expired after its stream broke; then the proxy has one again', async () => {
+test('after its stream breaks, the share of a proxy without a name counts until it expires, and then the proxy gets one again', async () => {
   const TTL_MS = 15_000;
   const short = await launch({ RLQS_TTL: '15s' });
   try {

@@ -75,18 +75,18 @@ const find = (bucket: Readonly<Record<string, string>>) =>
     Object.entries(bucket).map(([key, value]) => ({ key, value })),
   );
 
-test('a bucket finds its rule whatever the order of its pairs', () => {
+test('a bucket finds its rule for any order of its pairs', () => {
   expect(find({ path: '/', user: 'ann' })?.rule.path).toBe('edge.user.path');
   expect(find({ user: 'ann', path: '/' })?.entries.map(({ key }) => key)).toEqual(['user', 'path']);
   expect(find({ user: 'ann' })?.rule.path).toBe('edge.user');
   expect(find({ tenant: 'x', user: 'ann' })).toBeUndefined();
 });
 
-test('buckets whose values share a counter are one pool', () => {
+test('buckets whose values share a counter share a pool', () => {
   expect(find({ path: '/login/a' })?.entries).toEqual(find({ path: '/login/b' })?.entries);
 });
 
-test('a bucket with the entries of a descriptor that meets a rule finds one', () => {
+test('a bucket with the entries of a descriptor that matches a rule finds a rule', () => {
   fc.assert(
     fc.property(anyRules, anyRequest, (rules, { domain, descriptors }) => {
       for (const { entries } of descriptors) {

@@ -14,7 +14,7 @@ import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import fc from '../helpers/property.ts';
 import { lengthField, varintField } from '../helpers/protobuf.ts';
 
-/** Reads a batch that is in the middle of a buffer. */
+/** Reads a batch in the middle of a buffer. */
 function read(bytes: Uint8Array): WireBatchRequest {
   const around = Buffer.concat([Buffer.alloc(7, 0x0a), bytes, Buffer.alloc(7, 0x0a)]);
   return readBatchRequest(around, 7, 7 + bytes.length);
@@ -99,7 +99,7 @@ test('a batch at its limits is decoded', () => {
   expect(read(Buffer.alloc(262_144, unknown)).problem).toBeUndefined();
 });
 
-test('a batch costs what its requests cost together', () => {
+test('a batch costs the sum of its requests', () => {
   const requests = [requestOf(1), requestOf(3), requestOf(2)];
   const octets = encoded(requests).length;
   const single = requests.map((request) => costOf(request, octets / 3));
@@ -111,7 +111,7 @@ test('a batch costs what its requests cost together', () => {
   expect(costOfBatch({ requests: [] }, 10)).toEqual({ bytes: 0, units: 1 });
 });
 
-test('protobufjs decodes what was encoded', () => {
+test('protobufjs decodes encoded messages', () => {
   const response: WireResponse = {
     overall_code: 2,
     statuses: [{ code: 2, limit_remaining: 0, duration_until_reset: { seconds: 7, nanos: 0 } }],

@@ -37,9 +37,9 @@ descriptors:
 
 let server: GrpcServer;
 let client: Client;
-/** Answers and failures, as observers get them. */
+/** Answers and failures that observers receive. */
 let observed: (Answer | status)[];
-/** Calls that ended: method and status. */
+/** The method and status of finished calls. */
 let finished: string[];
 
 const observer: Observer = {
@@ -109,7 +109,7 @@ const decide = (requests: readonly WireRequest[], metadata?: Metadata): Promise<
 const weirOf = ({ dynamic_metadata }: WireResponse) => dynamic_metadata && fromStruct(dynamic_metadata).weir;
 
 describe('a batch', () => {
-  test('is answered in the order of its requests, each as a call of its own', async () => {
+  test('is answered in the order of its requests, each like a separate call', async () => {
     const requests = ['alice', 'bob', 'alice', 'alice'].map((user) => requestOf(user));
     const { answers } = await decide(requests);
     expect(answers).toMatchObject([
@@ -139,7 +139,7 @@ describe('a batch', () => {
     ]);
   });
 
-  test('is recorded as its requests would be one by one, and as one call of its own method', async () => {
+  test('is recorded like its separate requests, and as one call of its own method', async () => {
     const requests = [requestOf('alice', { hits_addend: 3 }), requestOf('', { domain: '' }), requestOf('bob')];
     await decide(requests);
     const together = observed.splice(0);
@@ -182,7 +182,7 @@ describe('a batch', () => {
     expect(await decide([])).toEqual({ answers: [] });
   });
 
-  test('is answered in full at its limits, though the answer is larger than the windows of a client', async () => {
+  test('is answered completely at its limits, even if the answer is larger than the windows of a client', async () => {
     const requests = Array.from({ length: 256 }, (_, at) => ({
       ...requestOf(''),
       descriptors: [descriptorOf('user', `a${at}`), descriptorOf('user', `b${at}`)],
@@ -194,7 +194,7 @@ describe('a batch', () => {
       expect('response' in answer && weirOf(answer.response)).toMatchObject({ descriptors: [{}, {}] });
   });
 
-  test('waits for the requests that are held, and for no longer', async () => {
+  test('waits for its delayed requests, and no longer', async () => {
     const held = { descriptors: [descriptorOf('queue', 'q')] };
     const { answers } = await decide([requestOf('', held), requestOf('alice'), requestOf('', held)], detailed);
     const delays = answers.map((answer) => 'response' in answer && weirOf(answer.response));
@@ -225,7 +225,7 @@ describe('`x-weir-detail: 1`', () => {
   });
 });
 
-test('every held request of a batch ends when the caller goes away', () => {
+test('every delayed request of a batch ends when the caller goes away', () => {
   let gone = 0;
   let leave = (): void => {};
   const holding: RlsService = {
@@ -249,7 +249,7 @@ test('every held request of a batch ends when the caller goes away', () => {
   expect([gone, replies]).toEqual([2, 1]);
 });
 
-test('every request of a batch has what was left of the deadline when the batch came, and when that was', () => {
+test("every request of a batch has the batch's time of arrival, and its remaining deadline at that time", () => {
   const callers: Caller[] = [];
   const keeping: RlsService = { shouldRateLimit: async (_request, caller) => void callers.push(caller) };
   const caller: Caller = { ...callerWith(700), startedMs: 12 };

@@ -34,24 +34,24 @@ test('a request keeps its domain and its entries, in order', () => {
 });
 
 test.each<[string, number, number | undefined, boolean, number]>([
-  ['nothing said: one', 0, undefined, false, 1],
-  ['the request says', 5, undefined, false, 5],
-  ['the descriptor says', 0, 7, false, 7],
-  ['the descriptor says otherwise', 5, 7, false, 7],
-  ['the descriptor has 0: a peek', 5, 0, false, 0],
+  ['one by default', 0, undefined, false, 1],
+  ['set by the request', 5, undefined, false, 5],
+  ['set by the descriptor', 0, 7, false, 7],
+  ['set differently by the descriptor', 5, 7, false, 7],
+  ['0 in the descriptor: a peek', 5, 0, false, 0],
   ['the descriptor says none, and back', 5, 0, true, 0],
-  ['the descriptor gives back', 5, 7, true, -7],
-  ['the descriptor gives back what the request says', 5, undefined, true, -5],
-  ['the descriptor gives back, nothing said', 0, undefined, true, -1],
-  ['the most that a request can say', 0xffff_ffff, undefined, false, 0xffff_ffff],
+  ['refunded by the descriptor', 5, 7, true, -7],
+  ['refunded by the descriptor, with the number of the request', 5, undefined, true, -5],
+  ['refunded by the descriptor, one by default', 0, undefined, true, -1],
+  ['the largest number in a request', 0xffff_ffff, undefined, false, 0xffff_ffff],
   ['more than can be counted', 0, 2 ** 64, false, MAX_COUNT],
-  ['more than can be counted, given back', 0, 2 ** 60, true, -MAX_COUNT],
-])('hits: %s', (_, requestHits, value, is_negative_hits, hits) => {
+  ['more than can be counted, refunded', 0, 2 ** 60, true, -MAX_COUNT],
+])('hits are decoded: %s', (_, requestHits, value, is_negative_hits, hits) => {
   const hits_addend = value === undefined ? null : { value };
   expect(decode({ hits_addend, is_negative_hits }, requestHits)?.hits).toBe(hits);
 });
 
-test('a request that its reader found too large throws InvalidRequest', () => {
+test('a request that is too large for its reader throws InvalidRequest', () => {
   const request = { domain: '', descriptors: [], hits_addend: 0, problem: 'descriptors must have at most 256' };
   expect(() => decodeRequest(request)).toThrow(new InvalidRequest('descriptors must have at most 256'));
 });
@@ -194,7 +194,7 @@ describe('an answer', () => {
     [36_000.5, 37],
     [60_000, 60],
     [1e15, 315_576_000_000], // the longest duration that protobuf allows
-  ])('with %d ms until the reset says %d seconds, rounded up', (durationUntilResetMs, seconds) => {
+  ])('with %d ms until the reset has %d seconds, rounded up', (durationUntilResetMs, seconds) => {
     expect(status(limited({ durationUntilResetMs }))?.duration_until_reset).toEqual({ seconds, nanos: 0 });
   });
 

@@ -81,12 +81,12 @@ test.each<[string, readonly Verdict[]]>([
   expect(detail(verdicts).descriptors).toHaveLength(verdicts.length);
 });
 
-test('a request that can never pass has no time to retry', () => {
+test('a request that can never pass has no retry time', () => {
   expect(detail([refused('d.k', NEVER_MS)])).not.toHaveProperty('retry_after_ms');
   expect(detail([refused('d.k', 700)])).toHaveProperty('retry_after_ms', 700);
 });
 
-test('the delay is that of the answer, and of each limit that may delay it', () => {
+test('the delay is shown for the answer, and for each limit that may delay it', () => {
   const verdicts = [
     limited('d.a', { delayMs: 20 }),
     limited('d.b', { delayMs: 90 }, { policy: { shadow: true } }),
@@ -98,7 +98,7 @@ test('the delay is that of the answer, and of each limit that may delay it', () 
   expect(detail(verdicts, { overallCode: 'OVER_LIMIT' })).toMatchObject({ delay_ms: 0, descriptors: none });
 });
 
-test('the detail is bounded, however many descriptors and however long the names', () => {
+test('the detail is bounded for any number of descriptors and any length of names', () => {
   const { rule, descriptors } = detail(Array.from({ length: 256 }, () => limited(`d.${'x'.repeat(100_000)}`)));
   expect(rule).toHaveLength(512);
   expect(descriptors).toHaveLength(32);

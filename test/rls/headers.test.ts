@@ -44,13 +44,13 @@ const unmatched: Verdict = { kind: 'no_rule' };
 const headersOf = (verdicts: readonly Verdict[], quotaMode = false) =>
   extrasOf({ limits, quotaMode }).headers({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 });
 
-/** The limit and what remains of it, according to the headers; undefined without headers. */
+/** The limit and its remaining hits in the headers; undefined without headers. */
 const shownBy = (verdicts: readonly Verdict[], quotaMode = false) => {
   const [limit, remaining] = headersOf(verdicts, quotaMode);
   return limit && remaining && `${limit.value}, ${remaining.value}`;
 };
 
-test('are three, in this order, with the configured names', () => {
+test('limits have three headers, in this order, with the configured names', () => {
   expect(headersOf([verdict(10, 0, 'over'), unmatched])).toEqual([
     { key: 'RateLimit-Limit', value: '10' },
     { key: 'RateLimit-Remaining', value: '0' },
@@ -68,14 +68,14 @@ test.each<[string, readonly Verdict[], string | undefined]>([
   ['one that refuses before one with nothing left', [verdict(10, 0), verdict(20, 0, 'over')], '20, 0'],
   ['the last one that refuses', [verdict(10, 0, 'over'), verdict(20, 0, 'over'), verdict(30, 0)], '20, 0'],
   ['one that refuses, though a later one has as few', [verdict(10, 0, 'over'), verdict(20, 0)], '10, 0'],
-  ['a rule in shadow mode by what remains', [verdict(10, 5), verdict(20, 0, 'shadow over')], '20, 0'],
+  ['a rule in shadow mode by its remaining hits', [verdict(10, 5), verdict(20, 0, 'shadow over')], '20, 0'],
   ['not a rule in shadow mode for its refusal', [verdict(10, 0), verdict(20, 0, 'shadow over')], '10, 0'],
-  ['a quota rule by what remains', [verdict(10, 5), verdict(20, 0, 'quota over')], '20, 0'],
+  ['a quota rule by its remaining hits', [verdict(10, 5), verdict(20, 0, 'quota over')], '20, 0'],
   ['not a quota rule for its refusal', [verdict(10, 0), verdict(20, 0, 'quota over')], '10, 0'],
   ['a limit with all but one hit left', [verdict(4_294_967_295, 4_294_967_294)], '4294967295, 4294967294'],
   ['none with as many hits left as unlimited', [verdict(4_294_967_295, 4_294_967_295)], undefined],
-  ['none where nothing is limited', [unmatched, unlimited, { kind: 'no_domain' }], undefined],
-])('describe %s', (_, verdicts, expected) => {
+  ['none if nothing is limited', [unmatched, unlimited, { kind: 'no_domain' }], undefined],
+])('the headers describe %s', (_, verdicts, expected) => {
   expect(shownBy(verdicts)).toBe(expected);
 });
 
@@ -84,7 +84,7 @@ test('in quota mode the headers describe the first limit without hits left', () 
   expect([shownBy(verdicts, false), shownBy(verdicts, true)]).toEqual(['20, 0', '10, 0']);
 });
 
-test('are not sent unless enabled', () => {
+test('headers are not sent unless enabled', () => {
   const none = extrasOf().headers;
   expect(none({ overallCode: 'OK', verdicts: [verdict(10, 3)], shadowed: false, delayMs: 0 })).toEqual([]);
 });

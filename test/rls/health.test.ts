@@ -9,7 +9,7 @@ beforeEach(() => {
 });
 afterEach(() => health.close());
 
-/** Watches a name; what it was notified of, and what stops it. */
+/** Watches a name. @returns the notifications, and a function to stop */
 function watch(name: string): { readonly seen: readonly string[]; readonly stop: () => void } {
   const seen: string[] = [];
   return { seen, stop: health.watch(name, (status) => seen.push(status)) };
@@ -36,7 +36,7 @@ test('a watch receives the status at once, then each change', () => {
   expect(other.seen).toEqual(['SERVICE_UNKNOWN']);
 });
 
-test('a stopped watch receives nothing more, and stopping it twice counts once', () => {
+test('a stopped watch receives nothing more, and stopping it again has no effect', () => {
   const [one, two] = [watch('ratelimit'), watch('other')];
   expect(health.openWatches).toBe(2);
   one.stop();

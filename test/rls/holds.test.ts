@@ -24,7 +24,7 @@ import { rulesFrom } from '../helpers/rules.ts';
 const OK = 1;
 const OVER_LIMIT = 2;
 
-/** A queue with this rate per second and a burst of one, which holds requests for up to ten seconds. */
+/** A queue with this rate per second and a burst of one, which delays requests by up to ten seconds. */
 const queueOf = (requestsPerSecond: number, more = '') =>
   `{unit: second, requests_per_unit: ${requestsPerSecond}, algorithm: leaky_bucket, max_delay: 10s${more}}`;
 
@@ -46,7 +46,7 @@ const clock = fakeClock();
 let server: GrpcServer;
 let health: Health;
 let client: Client;
-/** Is called when a call was decided: at once, though it is held. */
+/** Called when a call is decided, which is at once, even if its answer is delayed. */
 let onDecision: () => void;
 
 const observer: Observer = { answered: () => onDecision(), failed: () => onDecision() };
@@ -90,9 +90,9 @@ const asking = (keys: readonly string[], hits_addend = 1): WireRequest => ({
 
 type Reply = { readonly overallCode: number; readonly delayMs: number } | { readonly error: status };
 
-/** How long a call was held, according to its metadata. */
+/** The delay of a call, according to its metadata. */
 function delayOf({ dynamic_metadata }: WireResponse): number {
-  const { weir } = (dynamic_metadata ? fromStruct(dynamic_metadata) : {}) as { weir?: { delay_ms?: number } }; // what codec.ts writes
+  const { weir } = (dynamic_metadata ? fromStruct(dynamic_metadata) : {}) as { weir?: { delay_ms?: number } }; // written by codec.ts
   return weir?.delay_ms ?? 0;
 }
 
@@ -108,7 +108,7 @@ function call(keys: readonly string[], done: (reply: Reply) => void, hits = 1, o
 const ask = (key: string | readonly string[], { hits = 1, ...options }: CallOptions & { hits?: number } = {}) =>
   new Promise<Reply>((resolve) => call([key].flat(), resolve, hits, options));
 
-/** Resolves when so many more calls have been decided. */
+/** Resolves when this number of further calls has been decided. */
 function decided(calls: number): Promise<void> {
   const all = gate();
   let left = calls;
@@ -118,7 +118,7 @@ function decided(calls: number): Promise<void> {
 
 const passed = (delayMs: number): Reply => ({ overallCode: OK, delayMs });
 
-describe('a held call', () => {
+describe('a delayed call', () => {
   test.each([
     ['fast', [0, 20, 40, 60, 80, 100]],
     ['bucket', [0, 0, 20, 40, 60, 80]],
@@ -151,14 +151,14 @@ describe('a held call', () => {
     expect(await Promise.race([refused, sleep(400, 'held')])).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
   });
 
-  test('is not held by a rule in shadow mode', async () => {
+  test('is not delayed by a rule in shadow mode', async () => {
     await ask('shadow');
     expect(await Promise.race([ask('shadow'), sleep(400, 'held')])).toEqual(passed(0));
     await ask(['shadow', 'fast']);
-    expect(await ask(['shadow', 'fast'])).toEqual(passed(20)); // by the other rule alone
+    expect(await ask(['shadow', 'fast'])).toEqual(passed(20)); // delayed by the other rule only
   });
 
-  test('is not held in global shadow mode', async () => {
+  test('is not delayed in global shadow mode', async () => {
     const service = serviceWith({ shadowMode: true });
     for (let times = 0; times < 2; times++) {
       const answered = new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(5_000), resolve));
@@ -166,10 +166,10 @@ describe('a held call', () => {
     }
   });
 
-  test("is refused if its caller's deadline is earlier, and takes no place in the queue", async () => {
+  test("is refused if its caller's deadline is earlier, and takes no turn in the queue", async () => {
     await ask('slow');
     expect(await ask('slow', { deadline: Date.now() + 300 })).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
-    expect(await ask('slow', { deadline: Date.now() + 5_000 })).toEqual(passed(500)); // the next place, not the one after
+    expect(await ask('slow', { deadline: Date.now() + 5_000 })).toEqual(passed(500)); // the next turn, not the one after
   });
 
   test("is refused if its turn is exactly at the caller's deadline", async () => {
@@ -177,10 +177,10 @@ describe('a held call', () => {
     const reply = (timeoutMs: number) =>
       new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(timeoutMs), resolve));
     const code = (overall_code: number) => ({ response: expect.objectContaining({ overall_code }) });
-    expect(await reply(1)).toEqual(code(OK)); // no turn to wait for
+    expect(await reply(1)).toEqual(code(OK)); // no wait
     expect(await reply(500)).toEqual(code(OVER_LIMIT));
     expect(await reply(504)).toEqual(code(OVER_LIMIT));
-    expect(await reply(505)).toEqual(code(OK)); // 5 ms for the answer to travel
+    expect(await reply(505)).toEqual(code(OK)); // 5 ms for the transit of the answer
   });
 
   test('is refused if the queue is full', async () => {
@@ -202,7 +202,7 @@ test('rules with a longer delay than the longest hold are refused when they load
 });
 
 describe('a closing server', () => {
-  test('answers held calls, each in its turn', async () => {
+  test('answers delayed calls, each in turn', async () => {
     const order: number[] = [];
     const allDecided = decided(4);
     const replies = [0, 1, 2, 3].map(async (at) => {
@@ -216,7 +216,7 @@ describe('a closing server', () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  test('ends calls that are still held after the grace period', async () => {
+  test('ends calls that are still delayed after the grace period', async () => {
     await ask('slow');
     const held = decided(1);
     const reply = ask('slow');
@@ -227,7 +227,7 @@ describe('a closing server', () => {
   });
 });
 
-test('a caller that cancels while being held does not delay those behind it', async () => {
+test('a caller that cancels a delayed call does not delay those behind it', async () => {
   await ask('slow');
   const allDecided = decided(2);
   const gone = await new Promise<Reply>((resolve) => {
@@ -239,12 +239,12 @@ test('a caller that cancels while being held does not delay those behind it', as
   expect(await ask('slow')).toEqual(passed(1_500));
 });
 
-// Which of them takes which place is up to the client: it may send what it was given first after what it was given later.
-test('10,000 calls held at once on one connection are all answered, each in its turn', async () => {
+// The order of calls is up to the client, which may send an earlier call after a later one.
+test('10,000 concurrently delayed calls on one connection are all answered, each in turn', async () => {
   const CALLS = 10_000;
   const FIRST_MS = 2_000;
   await ask('crowd', { hits: 10_000 }); // fills the bucket
-  const before = ask('crowd', { hits: (FIRST_MS / 1_000) * 5_000 }); // so that all come before the first one's turn
+  const before = ask('crowd', { hits: (FIRST_MS / 1_000) * 5_000 }); // so that all arrive before the first one's turn
   const replies = await Promise.all(Array.from({ length: CALLS }, () => ask('crowd')));
   expect(await before).toEqual(passed(FIRST_MS));
   const delaysMs = replies
@@ -253,15 +253,15 @@ test('10,000 calls held at once on one connection are all answered, each in its 
   expect(delaysMs).toEqual(Array.from({ length: CALLS }, (_, at) => FIRST_MS + Math.ceil((at + 1) / 5)));
 });
 
-describe('a caller that cancels while its call is held', () => {
-  /** A caller that can go away, as often as it likes. */
+describe('a caller that cancels a delayed call', () => {
+  /** A caller that can go away, even repeatedly. */
   function caller() {
     const listeners: (() => void)[] = [];
     const onGone = (listener: () => void): void => void listeners.push(listener);
     return { caller: { ...callerWith(), onGone }, listeners };
   }
 
-  /** A call that is held for half a second, of a service that has answered one before. */
+  /** A call that is delayed by half a second, of a service that has answered one before. */
   async function holdOne(service: RlsService) {
     const outcomes: CallOutcome[] = [];
     const { caller: one, listeners } = caller();
@@ -290,7 +290,7 @@ describe('a caller that cancels while its call is held', () => {
     first.go();
     first.go();
     const second = await holdOne(serviceWith());
-    await sleep(600); // the turns of both
+    await sleep(600); // after the turns of both
     second.go();
     expect(first.outcomes).toEqual([gone]);
     expect(second.outcomes).toEqual([{ response: expect.objectContaining({ overall_code: OK }) }]);
@@ -307,7 +307,7 @@ describe('a caller that cancels while its call is held', () => {
   });
 });
 
-test('a held call keeps its response alive, but not its request', async () => {
+test('a delayed call keeps its response alive, but not its request', async () => {
   const service = serviceWith();
   const hold = async (): Promise<WeakRef<WireRequest>> => {
     const request = asking(['slow']);
@@ -316,7 +316,7 @@ test('a held call keeps its response alive, but not its request', async () => {
   };
   await hold();
   const held = await hold();
-  await new Promise(setImmediate); // a WeakRef keeps what it refers to until the end of the turn
+  await new Promise(setImmediate); // a WeakRef keeps its target until the end of the turn
   heapBytes(); // collects garbage
   expect(held.deref()).toBeUndefined();
 });

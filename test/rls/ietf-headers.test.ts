@@ -26,7 +26,7 @@ import { ruleOf, rulesFrom } from '../helpers/rules.ts';
 const place = { file: 'rules.yaml', line: 1 };
 const NOW_MS = fakeClock()();
 
-/** The decision of a counter that is new, about so many hits after so many others. */
+/** The decision on `hits` hits on a new counter after `before` hits. */
 function decisionOf(limit: Limit, before: number, hits: number): Decision {
   const { step, describe } = algorithmFor(limit);
   const counted = before > 0 ? step(limit, undefined, NOW_MS, before, true).state : undefined;
@@ -34,11 +34,11 @@ function decisionOf(limit: Limit, before: number, hits: number): Decision {
   return describe(limit, report ?? state, NOW_MS, { hits, accepted, charged: true });
 }
 
-/** A verdict on these limits of one rule; the first is shown. */
+/** A verdict with these limits of one rule; the first is shown. */
 function verdictOf(rule: Rule, decisions: readonly Decision[], shadow = false): Verdict {
   const policy = shadow ? { shadow: true as const } : {};
   const applied = rule.limits.map((one, at): AppliedLimit => {
-    return { ...one, policy, decision: decisions[at] as Decision }; // one each
+    return { ...one, policy, decision: decisions[at] as Decision }; // one for each limit
   });
   const [shown] = applied;
   if (!shown) return { kind: 'no_rule' };
@@ -52,7 +52,7 @@ const answerOf = (verdicts: readonly Verdict[]): Answer => {
   return { overallCode: isRefused ? 'OVER_LIMIT' : 'OK', verdicts, shadowed: false, delayMs: 0 };
 };
 
-/** Both fields of an answer; empty without headers. */
+/** Both header fields of an answer; empty without headers. */
 const fieldsOf = (answer: Answer): Readonly<Record<string, string>> =>
   Object.fromEntries(ietfHeaders(answer).map(({ key, value }) => [key, value]));
 
@@ -129,7 +129,7 @@ describe('an independent parser of structured fields reads both fields', () => {
     );
   });
 
-  test('with no time beyond that of Retry-After if the request is refused', () => {
+  test('with times of at most Retry-After if the request is refused', () => {
     fc.assert(
       fc.property(fc.array(anyVerdict, { minLength: 1, maxLength: 6 }), (verdicts) => {
         const answer = answerOf(verdicts);
@@ -141,7 +141,7 @@ describe('an independent parser of structured fields reads both fields', () => {
     );
   });
 
-  test('with the same policies whatever was spent', () => {
+  test('with the same policies regardless of spent hits', () => {
     fc.assert(
       fc.property(fc.array(anyRule, { minLength: 1, maxLength: 4 }), fc.nat(20), (rules, before) => {
         const policyAfter = (spent: number) =>
@@ -161,7 +161,7 @@ describe('an independent parser of structured fields reads both fields', () => {
   });
 });
 
-test('the fields have the limit, its window, the hits left and the time until there are more', () => {
+test('the fields have the limit, its window, the remaining hits and the time until there are more', () => {
   expect(one(fixedWindowOf(100))).toEqual({
     'RateLimit-Policy': '"demo.user";q=100;w=60',
     RateLimit: '"demo.user";r=99;t=40',
@@ -179,7 +179,7 @@ test.each<[string, Limit, string]>([
   expect(one(limit).RateLimit).toBe(`"demo.user";${expected}`);
 });
 
-test('slots are concurrent requests, and have no window', () => {
+test('slots are shown as concurrent requests without a window', () => {
   expect(one(inFlightOf(5))['RateLimit-Policy']).toBe('"demo.user";q=5;qu="concurrent-requests"');
 });
 
@@ -238,7 +238,7 @@ describe('policies are named', () => {
   });
 });
 
-test('two descriptors of the same rule are one item: that of the nearest to its limit', () => {
+test('two descriptors of the same rule are one item, for the one nearest to its limit', () => {
   const rule = ruleOf({ path: 'demo.user', place, limits: [ruleLimitOf(fixedWindowOf(5))] });
   const verdicts = [0, 3, 1].map((before) => verdictOf(rule, [decisionOf(fixedWindowOf(5), before, 1)]));
   expect(fieldsOf(answerOf(verdicts)).RateLimit).toBe('"demo.user";r=1;t=40');
@@ -261,7 +261,7 @@ test('fields end before they are too long', () => {
   expect(policies?.length).toBeLessThan(50);
 });
 
-test('all limits of a request are shown, those of one rule and those of several descriptors', async () => {
+test('all limits of a request are shown, including several of one rule and those of several descriptors', async () => {
   const rules = rulesFrom(`
 domain: demo
 descriptors:

@@ -363,7 +363,7 @@ describe('the largest valid request', () => {
     }
   });
 
-  // What follows is not JSON: the absence of an error shows that it was not read.
+  // The rest is not JSON: without an error, it was not read.
   const unread = ' and the rest is not read';
   test.each([
     [
@@ -388,8 +388,8 @@ describe('the largest valid request', () => {
     ],
     ['unknown fields', `{"x": 1${unread}`, 'x: unknown field; expected one of domain, descriptors, hits_addend'],
     ['fields of the same name', `{"domain": "d", "domain"${':'}${unread}`, 'domain: duplicate field'],
-    ['lists where a text belongs', `{"domain": [[[[${unread}`, 'domain must be a string, got a list'],
-    ['objects where a text belongs', `{"domain": {"a": {${unread}`, 'domain must be a string, got an object'],
+    ['lists in place of a text', `{"domain": [[[[${unread}`, 'domain must be a string, got a list'],
+    ['objects in place of a text', `{"domain": {"a": {${unread}`, 'domain must be a string, got an object'],
     [
       'digits',
       `{"hits_addend": ${'1'.repeat(1_000)}${unread}`,
@@ -399,7 +399,7 @@ describe('the largest valid request', () => {
     expect(() => read(body)).toThrow(new InvalidJson(message));
   });
 
-  test('has short field names: the rest of a longer name is not read', () => {
+  test('has short field names, so the rest of a longer name is not read', () => {
     expect(() => read(`{"${'x'.repeat(1_000)}${unread}`)).toThrow(
       new InvalidJson(`"${'x'.repeat(99)}: unknown field; expected one of domain, descriptors, hits_addend`),
     );

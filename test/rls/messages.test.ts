@@ -9,7 +9,7 @@ import { group, lengthField, tag, varintField } from '../helpers/protobuf.ts';
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 
-/** Reads a request that lies in the middle of a buffer. */
+/** Reads a request in the middle of a buffer. */
 function read(bytes: Uint8Array): WireRequest {
   const around = Buffer.concat([Buffer.alloc(7, 0x0a), bytes, Buffer.alloc(7, 0x0a)]);
   return readRateLimitRequest(around, 7, 7 + bytes.length);
@@ -17,7 +17,7 @@ function read(bytes: Uint8Array): WireRequest {
 
 // --- messages of any kind
 
-/** ASCII and not, of up to three lengths of a length. */
+/** ASCII and other texts; their lengths take up to three octets. */
 const anyText = fc.oneof(
   { arbitrary: fc.constantFrom('', 'user', 'path', 'a'.repeat(127), 'a'.repeat(128)), weight: 3 },
   { arbitrary: fc.string({ unit: 'binary-ascii', maxLength: 100 }), weight: 3 },
@@ -25,7 +25,7 @@ const anyText = fc.oneof(
   { arbitrary: fc.nat(maximumRequest.textLength).map((length) => 'é'.repeat(length)), weight: 1 },
 );
 const anyUint32 = fc.oneof(fc.nat(300).map(BigInt), fc.bigInt(0n, 2n ** 32n - 1n));
-/** Of the lengths that protobufjs reads as well. */
+/** Lengths of varints that protobufjs reads as well. */
 const anyLength = fc.constantFrom(1, 5, 10);
 
 const textField = (field: number) => anyText.map((text) => lengthField(field, Buffer.from(text)));
@@ -45,12 +45,12 @@ const unknownField = fc
     ),
   );
 
-/** Some of these fields, as often and in whatever order. */
+/** Some of these fields, any number of times and in any order. */
 const fieldsOf = (...fields: readonly fc.Arbitrary<Buffer>[]) =>
   fc.array(fc.oneof(...fields, unknownField), { maxLength: 6 });
 const messageOf = (...fields: readonly fc.Arbitrary<Buffer>[]) =>
   fieldsOf(...fields).map((parts) => Buffer.concat(parts));
-/** Not more than one of each: where protobufjs takes the last message, the others are for the tests below. */
+/** At most one of each field: protobufjs uses the last message of several, which the tests below cover. */
 const onceEach = (...fields: readonly fc.Arbitrary<Buffer>[]) =>
   fc
     .subarray([...fields])
@@ -81,8 +81,8 @@ const anyRequest = anyFields.map((fields) => Buffer.concat(fields));
 
 const plainly = (request: WireRequest): WireRequest => JSON.parse(JSON.stringify(request));
 
-describe('decoding stops where a request is too large', () => {
-  const broken = Buffer.of(0xff); // no field begins so: reading it would throw
+describe('decoding stops when a request is too large', () => {
+  const broken = Buffer.of(0xff); // no field begins with this: reading it would throw
   const domain = lengthField(1, Buffer.from('demo'));
   const descriptor = lengthField(2, Buffer.alloc(0));
   const entry = lengthField(1, Buffer.alloc(0));
@@ -256,7 +256,7 @@ describe('a request', () => {
     expect(read(bytes)).toEqual({ domain: 'demo', descriptors: [], hits_addend: 0 });
   });
 
-  test('with a string that is not UTF-8 is refused, wherever the string is', () => {
+  test('with a string that is not UTF-8 is refused, no matter where the string is', () => {
     const text = Buffer.from('text \xff', 'latin1');
     for (const bytes of [
       lengthField(1, text),
@@ -303,7 +303,7 @@ describe('a response', () => {
     response_headers_to_add: fc.array(fc.record({ key: anyText, value: anyText })),
   });
 
-  /** A message's octets: the next one is written into the same buffer. */
+  /** A copy of a message's octets, since the next one is written into the same buffer. */
   function write(response: WireResponse, headroom: number): Buffer {
     const { bytes, length } = writeRateLimitResponse(response, headroom);
     return Buffer.from(bytes.subarray(headroom, length));
@@ -322,7 +322,7 @@ describe('a response', () => {
     );
   });
 
-  /** Without what is undefined. */
+  /** Removes undefined fields. */
   const plain = (response: WireResponse): object => JSON.parse(JSON.stringify(response));
 
   test.each([0, 1, 126, 127, 128, 129, 4_095, 16_383, 16_384, 2_097_151, 2_097_152])(

@@ -42,7 +42,7 @@ describe('dynamic metadata under `weir`', () => {
     return createDynamicMetadata({ ofRequest: false })(request, { ...answer, verdicts, delayMs });
   };
 
-  test('is absent if the fields of the API have everything', () => {
+  test('is absent if the fields of the API are enough', () => {
     expect(metadataOf([limited()])).toBeUndefined();
   });
 
@@ -57,7 +57,7 @@ describe('dynamic metadata under `weir`', () => {
     expect(metadataOf([verdict])).toEqual({ weir: { statuses: [{ index: 0, rule: 'demo.user', ...facts }] } });
   });
 
-  test('has each status with further facts, by its index, and the longest delay of all', () => {
+  test('has each status with further facts, by index, and the longest delay', () => {
     const verdicts: Verdict[] = [
       { kind: 'no_rule' },
       delayed({ delayMs: 100 }, 'demo.user'),
@@ -76,7 +76,7 @@ describe('dynamic metadata under `weir`', () => {
     });
   });
 
-  test('has no delay of a request that was not held', () => {
+  test('has no delay of a request that was not delayed', () => {
     expect(metadataOf([delayed({ delayMs: 100 }, 'demo.user')], 0)).toBeUndefined();
   });
 });
@@ -174,7 +174,7 @@ describe('with ofRequest, dynamic metadata has', () => {
     expect(metadataOf(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
   });
 
-  test('the facts under `weir` as well', () => {
+  test('the facts under `weir`, too', () => {
     expect(metadataOf(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
       domain: 'demo',
       descriptors: [],
@@ -203,7 +203,7 @@ descriptors:
   const second = { backend_name: 'ns/second', model_name_override: 'large' };
   const others = [wire({ user: 'alice' }), wire({ free: '' }), wire({ other: '' })];
 
-  /** Asks a new service one after the other. */
+  /** Sends the requests to a new service, one after the other. */
   async function answersOf(requests: readonly (readonly WireDescriptor[])[], options: Partial<MetadataOptions> = {}) {
     const decider = deciderOf(rules, options.quotaMode ? { quotaMode: true } : {});
     const metadata = createDynamicMetadata({ ofRequest: false, ofPassed: true, ...options });
@@ -232,7 +232,7 @@ descriptors:
     ]);
   });
 
-  test('stands beside other metadata, and is not sent unless asked for', async () => {
+  test('is sent beside other metadata, only on request', async () => {
     const [[, beside] = []] = await answersOf([[wire(first)]], { ofRequest: true });
     expect(beside).toMatchObject({ domain: 'quotas', passedDescriptors: [first] });
     expect(await answersOf([[wire(first)]], { ofPassed: false })).toEqual([['OK', undefined]]);

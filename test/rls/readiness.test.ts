@@ -7,7 +7,7 @@ const away: BackendHealth = { ready: false, reason: 'away' };
 const rules = rulesFrom('domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]');
 const none = { ...rules, domains: new Map(), rules: [] };
 
-/** What is in the way, with these settings; each call may change what it is about. */
+/** The reasons against readiness with these settings; each call may change the state. */
 function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessCheck>[0]> = {}) {
   const now = { state: { ready: true } as BackendHealth, rules: rules as typeof rules | undefined, isClosing: false };
   const none = { requiresRules: true, requiresDomain: false, requiresStore: false };
@@ -32,7 +32,7 @@ function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessChe
   };
 }
 
-test('a service is ready once it has rules and has reached the counters; an outage later does not change that', () => {
+test('a service is ready once it has rules and has reached the counters, and remains ready in a later outage', () => {
   const reasons = reasonsWith();
   expect(reasons({ rules: undefined, state: away })).toEqual([
     'no rate limit configuration loaded',
@@ -44,13 +44,13 @@ test('a service is ready once it has rules and has reached the counters; an outa
   expect(reasons({ isClosing: true })).toEqual(['shutting down']);
 });
 
-test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION it does', () => {
+test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, an outage makes the service not ready', () => {
   const reasons = reasonsWith({ requiresStore: true });
   expect(reasons()).toEqual([]);
   expect(reasons({ state: away })).toEqual(['counters cannot be reached: away']);
 });
 
-test('with FORCE_START_WITHOUT_INITIAL_CONFIG rules may come later', () => {
+test('with FORCE_START_WITHOUT_INITIAL_CONFIG, rules may arrive later', () => {
   expect(reasonsWith({ requiresRules: false })({ rules: undefined })).toEqual([]);
 });
 

@@ -22,7 +22,7 @@ function read(values: Written): ActiveTimes {
 const ms = (text: string): number => DateTime.fromISO(text, { zone: 'utc' }).toMillis();
 const iso = (atMs: number): string => (Number.isFinite(atMs) ? new Date(atMs).toISOString() : 'never');
 
-/** The changes after a moment, in order: when, and whether it is active from then on. */
+/** The changes after a time, in order: when, and whether it is active afterwards. */
 function changes(active: ActiveTimes, from: string, count: number): readonly string[] {
   const found: string[] = [];
   for (let atMs = ms(from); found.length < count; ) {
@@ -80,7 +80,7 @@ test.each<readonly [title: string, written: Written, from: string, expected: rea
   ],
   [
     'a day that a time zone skips does not come',
-    { days: ['fri'], timezone: 'Pacific/Apia' }, // 2011-12-30 was none
+    { days: ['fri'], timezone: 'Pacific/Apia' }, // 2011-12-30 did not exist
     '2011-12-28T12:00Z',
     ['2012-01-05T10:00Z on', '2012-01-06T10:00Z off'],
   ],
@@ -137,7 +137,7 @@ test.each<readonly [title: string, written: Written, from: string, expected: rea
     'a campaign that begins at a time that the clock skips begins when it skips',
     { from: '2026-03-29T02:30', until: '2026-10-25T02:30', timezone: 'Europe/Berlin' },
     '2026-01-01T00:00Z',
-    ['2026-03-29T01:00Z on', '2026-10-25T00:30Z off', 'never'], // the first of two
+    ['2026-03-29T01:00Z on', '2026-10-25T00:30Z off', 'never'], // the first of two such times
   ],
   [
     'nights within a campaign are cut at its ends',
@@ -177,7 +177,7 @@ test.each<readonly [written: Written, message: string]>([
 
 const dayNames = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
 
-/** What a clock on the wall shows, by Intl alone. */
+/** The wall clock's time, by Intl alone. */
 function wallAt(zone: string) {
   const format = new Intl.DateTimeFormat('en-GB', {
     timeZone: zone,
@@ -189,7 +189,7 @@ function wallAt(zone: string) {
   return (atMs: number): { readonly day: number; readonly minute: number } => {
     const parts = new Map(format.formatToParts(atMs).map(({ type, value }) => [type, value]));
     return {
-      day: (dayNames as readonly string[]).indexOf(parts.get('weekday')?.toLowerCase() ?? ''), // of any text
+      day: (dayNames as readonly string[]).indexOf(parts.get('weekday')?.toLowerCase() ?? ''), // accepts any text
       minute: Number(parts.get('hour')) * 60 + Number(parts.get('minute')),
     };
   };
@@ -211,7 +211,7 @@ const isOn = (
       : (days.includes(day) && minute >= start) || (days.includes((day + 6) % 7) && minute < end),
   );
 
-/** Zones, each with days around which their clocks change. */
+/** Zones with days around which their clocks change. */
 const moves: readonly (readonly [zone: string, day: string])[] = [
   ['Europe/Berlin', '2026-03-29'],
   ['Europe/Berlin', '2026-10-25'],
@@ -272,7 +272,7 @@ test('agrees with a scan of every minute by Intl, around changes of the clock', 
   );
 });
 
-test('the first moment at which a clock shows a time agrees with a scan of every minute', () => {
+test('the first instant at which a clock shows a time agrees with a scan of every minute', () => {
   fc.assert(
     fc.property(fc.constantFrom(...moves), fc.integer({ min: -2 * 1_440, max: 2 * 1_440 }), ([zone, day], beside) => {
       const clock = wallClock(zone);

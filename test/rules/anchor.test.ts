@@ -18,7 +18,7 @@ const limitOf = (limit: string) => {
   return { limit: one.limit, text: describeRule(rule) };
 };
 
-/** The window of a fixed window that a moment lies in. */
+/** The window of a fixed window that contains a time. */
 function windowOf(limit: string, moment: string): readonly string[] {
   const found = limitOf(limit).limit as FixedWindowLimit;
   const { state, ttlMs } = algorithmFor(found).step(found, undefined, ms(moment), 1, true);
@@ -45,7 +45,7 @@ test.each<readonly [limit: string, moment: string, start: string, end: string]>(
     '2026-11-26T14:00',
     '2026-11-27T14:00',
   ],
-  // whatever begins a day that the clock skips begins with the next moment
+  // a window that would begin at a skipped time begins right after it
   [
     'unit: day, requests_per_unit: 1, alignment: { anchor: 2026-01-01T02:30, timezone: Europe/Berlin }',
     '2026-03-29T12:00Z',
@@ -84,7 +84,7 @@ test.each<readonly [limit: string, moment: string, start: string, end: string]>(
     '2026-02-28T00:00',
     '2027-02-28T00:00',
   ],
-  // hours and shorter windows are always as long
+  // hours and shorter windows always have the same length
   [
     'window: 90m, requests_per_unit: 1, alignment: { anchor: 2026-11-27T00:10 }',
     '2026-11-27T03:00Z',
@@ -97,11 +97,11 @@ test.each<readonly [limit: string, moment: string, start: string, end: string]>(
     '2026-03-29T11:00',
     '2026-03-29T17:00',
   ],
-])('windows of %s: that of %s', (limit, moment, start, end) => {
+])('windows of %s: the window at %s', (limit, moment, start, end) => {
   expect(windowOf(`{ ${limit} }`, moment)).toEqual([start, end]);
 });
 
-test('windows that begin alike share their counters, others do not', () => {
+test('windows with the same boundaries share their counters, others do not', () => {
   const counterOf = (anchor: string, rest = 'window: 1h'): string =>
     limitOf(`{ ${rest}, requests_per_unit: 1, alignment: { anchor: ${anchor} } }`).limit.counter;
   expect(counterOf('2026-11-27T05:00')).toBe('fixed_window|3600000');
@@ -114,7 +114,7 @@ test.each([
   ['sliding_window_counter', ''],
   ['sliding_window_buckets', ', buckets: 6'],
   ['token_bucket', ', refill: interval'],
-])('windows of %s begin with the anchor, and are always as long', (algorithm, more) => {
+])('windows of %s begin with the anchor, and always have the same length', (algorithm, more) => {
   const anchored = `algorithm: ${algorithm}, window: 1h, requests_per_unit: 1${more}, alignment: { anchor: 2026-11-27T00:10, timezone: Europe/Berlin }`;
   const { limit, text } = limitOf(`{ ${anchored} }`);
   expect(text).toContain('alignment: { anchor: 2026-11-27T00:10, timezone: Europe/Berlin }');
@@ -146,7 +146,7 @@ test('boundaries follow one another without gaps, through every change of the cl
         expect(calendar.around(end).slice(0, 3)).toEqual([start, end, after]);
         const timeOfDay = (atMs: number): number => wallClock(zone).at(atMs) % DAY_MS;
         const expected = anchorMs % DAY_MS;
-        const isSkipped = wallClock(zone).nextMove(start - 1, start) !== undefined; // it begins where the clock is moved
+        const isSkipped = wallClock(zone).nextMove(start - 1, start) !== undefined; // it begins when the clock changes
         if (!isSkipped) expect(timeOfDay(start)).toBe(expected);
       },
     ),

@@ -1,12 +1,12 @@
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../../src/rules/calendar.ts';
 import fc from '../helpers/property.ts';
 
-const units = Object.keys(calendarUnits) as readonly CalendarUnit[]; // its keys are exactly these
+const units = Object.keys(calendarUnits) as readonly CalendarUnit[]; // exactly its keys
 
 /** `2024-03-31T22` as whole hours, `2024-03-31T22:30` otherwise: boundaries are never finer. */
 const ms = (text: string): number => Date.parse(`${text}${text.length === 13 ? ':00' : ''}:00Z`);
 
-/** The four boundaries around a moment, for people. */
+/** The four boundaries around a time, in readable form. */
 function around(unit: CalendarUnit, zone: string, moment: string): readonly string[] {
   const boundaries = createCalendar(unit, zone).around(Date.parse(moment));
   return boundaries.map((boundary) => new Date(boundary).toISOString());
@@ -28,12 +28,12 @@ test.each<Case>([
   expect(around(unit, zone, moment)).toEqual(iso(boundaries));
 });
 
-describe('where the clock changes', () => {
+describe('around changes of the clock', () => {
   test.each<Case>([
     // 23 hours, then 25
     ['Europe/Berlin', 'DAY', '2024-03-31T12:00Z', ['2024-03-29T23', '2024-03-30T23', '2024-03-31T22', '2024-04-01T22']],
     ['Europe/Berlin', 'DAY', '2024-10-27T12:00Z', ['2024-10-25T22', '2024-10-26T22', '2024-10-27T23', '2024-10-28T23']],
-    // the hour that is not there, and the two that read alike
+    // the skipped hour, and the repeated one
     [
       'Europe/Berlin',
       'HOUR',
@@ -70,7 +70,7 @@ describe('where the clock changes', () => {
       '2024-07-01T12:00Z',
       ['2022-12-31T23', '2023-12-31T23', '2024-12-31T23', '2025-12-31T23'],
     ],
-    // at midnight, which is not there, or comes after an hour that is there twice
+    // changes at midnight, which is skipped, or comes after a repeated hour
     [
       'America/Sao_Paulo',
       'DAY',
@@ -95,7 +95,7 @@ describe('where the clock changes', () => {
       '2018-02-18T02:30Z',
       ['2018-02-16T02', '2018-02-17T02', '2018-02-18T03', '2018-02-19T03'],
     ],
-    // by half an hour
+    // changes by half an hour
     [
       'Australia/Lord_Howe',
       'DAY',
@@ -114,10 +114,10 @@ describe('where the clock changes', () => {
       '2024-10-05T15:45Z',
       ['2024-10-05T14:30', '2024-10-05T15:30', '2024-10-05T16', '2024-10-05T17'],
     ],
-    // by a whole day, which is not there: a week of six
+    // skips a whole day: a week of six days
     ['Pacific/Apia', 'DAY', '2011-12-29T12:00Z', ['2011-12-28T10', '2011-12-29T10', '2011-12-30T10', '2011-12-31T10']],
     ['Pacific/Apia', 'WEEK', '2011-12-29T12:00Z', ['2011-12-19T10', '2011-12-26T10', '2012-01-01T10', '2012-01-08T10']],
-    // for the time of Ramadan
+    // changes for Ramadan
     [
       'Africa/Casablanca',
       'DAY',
@@ -136,7 +136,7 @@ describe('where the clock changes', () => {
       '2024-04-10T12:00Z',
       ['2024-02-29T23', '2024-04-01T00', '2024-04-30T23', '2024-05-31T23'],
     ],
-    // never, but beside the hour
+    // no changes, but an offset that is no whole hour
     [
       'Asia/Kolkata',
       'HOUR',
@@ -147,7 +147,7 @@ describe('where the clock changes', () => {
     expect(around(unit, zone, moment)).toEqual(iso(boundaries));
   });
 
-  // The clock goes from 01:00 back to 00:00: the day goes on, it does not begin again.
+  // The clock goes from 01:00 back to 00:00: the day continues and does not begin again.
   test.each<Case>([
     [
       'America/Havana',
@@ -166,7 +166,7 @@ describe('where the clock changes', () => {
   });
 });
 
-describe('for any moment', () => {
+describe('for any time', () => {
   const zones = [
     'UTC',
     'Europe/Berlin',
@@ -196,10 +196,10 @@ describe('for any moment', () => {
   );
   const limit = fc.record({ unit: fc.constantFrom(...units), zone: fc.constantFrom(...zones), nowMs: moment });
 
-  test('the second boundary is the last one at or before it, and the others are those that come before and after', () => {
+  test('the second boundary is the last one at or before the time, and the others are its neighbours', () => {
     fc.assert(
       fc.property(limit, ({ unit, zone, nowMs }) => {
-        const fresh = (atMs: number) => createCalendar(unit, zone).around(atMs); // none remembers another moment
+        const fresh = (atMs: number) => createCalendar(unit, zone).around(atMs); // a new calendar has no cached boundaries
         const [before, start, end, after] = fresh(nowMs);
         expect(before).toBeLessThan(start);
         expect(start).toBeLessThanOrEqual(nowMs);

@@ -31,7 +31,7 @@ test('added, changed and removed rules are distinguished, regardless of their po
   expect(describeChanges(changes)).toBe('added d.new; changed d.c; removed d.b');
 });
 
-test('the hash is that of what decides, not of how it is written', () => {
+test('the hash depends on the meaning of rules, not on how they are written', () => {
   const before = loaded(node('a', 1));
   const moved = loaded(`\n# a comment\n${node('a', 1)}`, 'other.yaml');
   expect(hashOf(moved.packed)).toBe(hashOf(before.packed));
@@ -39,7 +39,7 @@ test('the hash is that of what decides, not of how it is written', () => {
   expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
 });
 
-test('a reload says which counters were kept and which begin anew', () => {
+test('a reload reports which counters were kept and which start again', () => {
   const limit = (numbers: string): string => `  - { key: a, rate_limit: { ${numbers} } }\n`;
   const textOf = (before: string, after: string): string | undefined =>
     findReload(loaded(before).rules, loaded(after).rules).text;
@@ -58,7 +58,7 @@ test('a reload says which counters were kept and which begin anew', () => {
   expect(textOf(day, day)).toBeUndefined();
 });
 
-test('a change of when nothing is limited, or of the order of a schedule, is one', () => {
+test('a change of the unlimited times, or of the order of a schedule, counts as a change', () => {
   const scheduled = (...entries: readonly string[]): string =>
     `  - { key: a, rate_limit: { unit: day, requests_per_unit: 1, schedule: [${entries.join(', ')}] } }\n`;
   const [saturday, sunday] = [

@@ -8,7 +8,7 @@ import {
   SLEEP_RATIO,
 } from '../../src/rules/duty-cycle.ts';
 
-/** A clock that only work and sleeps move on. */
+/** A clock that only work and sleeps advance. */
 function fakeTime() {
   let nowMs = 1_000;
   const sleeps: number[] = [];
@@ -22,7 +22,7 @@ function fakeTime() {
   return { sleeps, work, parts: { nowMs: () => nowMs, sleep } };
 }
 
-test('a job sleeps after each piece of work, and not after less', () => {
+test('a job sleeps after each piece of work, and not earlier', () => {
   const { sleeps, work, parts } = fakeTime();
   const cycle = new DutyCycle(parts);
   const steps = 100;
@@ -43,7 +43,7 @@ test('a job that could not be interrupted sleeps for longer, up to a limit', () 
   expect(sleeps).toEqual([3 * SLEEP_RATIO, MAX_SLEEP_MS]);
 });
 
-test('a job that has slept for long enough goes on without sleeps', () => {
+test('a job that has slept long enough continues without sleeps', () => {
   const { sleeps, work, parts } = fakeTime();
   const cycle = new DutyCycle(parts);
   for (let step = 0; step < 3 * (MAX_TOTAL_SLEEP_MS / MAX_SLEEP_MS); step++) {
@@ -53,7 +53,7 @@ test('a job that has slept for long enough goes on without sleeps', () => {
   expect(sleeps.reduce((sum, ms) => sum + ms)).toBe(MAX_TOTAL_SLEEP_MS);
 });
 
-test('checkpoints sleep only during a job that is done beside requests, even if it fails', () => {
+test('checkpoints sleep only during a job that runs beside requests, even if it fails', () => {
   const { sleeps, work, parts } = fakeTime();
   const step = (): void => {
     work(MAX_WORK_MS);
@@ -77,7 +77,7 @@ test('checkpoints sleep only during a job that is done beside requests, even if 
   expect(sleeps).toHaveLength(2);
 });
 
-test('a sleep blocks the thread, until its time is over', () => {
+test('a sleep blocks the process, until its time is over', () => {
   const wait = jest.spyOn(Atomics, 'wait');
   const endMs = performance.now() + 60_000;
   besideRequests(() => {

@@ -24,7 +24,7 @@ test.each([
     'a request that spends as a set cannot lease',
     'consistency: leased',
     { spend: 'all_or_nothing' },
-    'consistency: consistency: leased counts each limit by itself, which spend: all_or_nothing rules out',
+    'consistency: consistency: leased counts each limit separately, and cannot be used with spend: all_or_nothing',
   ],
   [
     'a request that spends as a set may leave a report out',
@@ -36,7 +36,7 @@ test.each([
     'several processes that count by themselves must know how many they are',
     'on_store_failure: local',
     { processes: 4 },
-    'on_store_failure: on_store_failure: local requires a local_share where 4 processes count, each by itself',
+    'on_store_failure: on_store_failure: local requires a local_share if 4 processes count separately',
   ],
 ] as const)('%s', (_, more, traits, message) => {
   const text = `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;
@@ -54,7 +54,7 @@ descriptors:
       - key: c
         rate_limits: [${plain}, ${log}]
 `;
-  const message = 'sliding_window_log cannot be counted in memcached; take another algorithm, or Redis';
+  const message = 'sliding_window_log cannot be counted in memcached; use another algorithm, or Redis';
   expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
     `rules.yaml:4: descriptors[0].rate_limit.algorithm: ${message}`,
     `rules.yaml:8: descriptors[1].descriptors[0].rate_limits[1].algorithm: ${message}`,
@@ -75,7 +75,7 @@ descriptors:
           - active: { hours: 22:00-06:00 }
             algorithm: sliding_window_log
 `;
-  const message = 'sliding_window_log cannot be counted in memcached; take another algorithm, or Redis';
+  const message = 'sliding_window_log cannot be counted in memcached; use another algorithm, or Redis';
   expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
     `rules.yaml:9: descriptors[0].rate_limits[0].schedule[1].algorithm: ${message}`,
     `rules.yaml:11: descriptors[0].rate_limits[0].schedule[2].algorithm: ${message}`,

@@ -9,7 +9,10 @@ interface Written {
   readonly value: string;
 }
 
-/** Loads a level of these nodes, each with a limit of its place's name; and the places of those that are said to be hidden. */
+/**
+ * Loads a level of these nodes, each with a limit named by its index. @returns the rules, and the indexes of hidden
+ * nodes
+ */
 function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly hidden: readonly number[] } {
   const descriptors = nodes.map(({ key, value }, at) => ({
     key,
@@ -19,12 +22,12 @@ function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly h
   const loaded = loadText(JSON.stringify({ domain: 'd', descriptors }));
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const hidden = loaded.warnings.flatMap(({ path: place, message }) =>
-    message.startsWith('nothing gets here') ? [Number(/\d+/.exec(place)?.[0])] : [],
+    message.startsWith('unreachable') ? [Number(/\d+/.exec(place)?.[0])] : [],
   );
   return { rules: loaded.rules, hidden };
 }
 
-/** Where in the level the node stands that an entry gets to. */
+/** The index of the node that an entry matches. */
 function reached(rules: RuleTree, entry: Written): number | undefined {
   const found = match(rules, 'd', { entries: [entry], requestLimit: undefined });
   return 'limits' in found ? Number(found.limits[0]?.label.name) : undefined;
@@ -47,11 +50,11 @@ test.each<[what: string, nodes: readonly Written[], hidden: readonly number[]]>(
   ['not a key alone beside a pattern of keys with a value', [node('user'), node('us*', 'a')], []],
   ['a pattern of keys behind a wider one', [node('us*'), node('user*'), node('user', 'a*')], [1, 2]],
   ['an exact value of a pattern of keys behind a wider one', [node('us*', 'a*'), node('user*', 'ab')], [1]],
-])('hidden is %s', (_, nodes, hidden) => {
+])('the hidden node of a level: %s', (_, nodes, hidden) => {
   expect(load(nodes).hidden).toEqual(hidden);
 });
 
-test('a node that two patterns hide is reported once', () => {
+test('a node hidden by two patterns is reported once', () => {
   expect(load([node('k', '*'), node('k', 'a*'), node('k', 'ab*')]).hidden).toEqual([1, 2]);
 });
 
@@ -63,7 +66,7 @@ const level = fc.uniqueArray(fc.record({ key: keys, value: letters }), {
   maxLength: 6,
 });
 
-/** Every text of these letters up to a length. */
+/** All texts of these letters up to a length. */
 const textsUpTo = (length: number): readonly string[] =>
   length === 0 ? [''] : ['', ...textsUpTo(length - 1).flatMap((text) => ['a', 'b', 'c'].map((one) => one + text))];
 
@@ -80,8 +83,8 @@ test('no entry reaches a hidden node', () => {
   );
 });
 
-test('an entry reaches each of two nodes that is not hidden', () => {
-  const filled = (text: string): string => text.replaceAll('*', 'c'); // a letter that no pattern has
+test('some entry reaches each of two nodes that is not hidden', () => {
+  const filled = (text: string): string => text.replaceAll('*', 'c'); // a letter that no pattern contains
   fc.assert(
     fc.property(fc.tuple(keys, letters, keys, letters), ([key, value, otherKey, otherValue]) => {
       const nodes = [node(key, value), node(otherKey, otherValue)];

@@ -1,7 +1,7 @@
 import { formatProblem } from '../../src/rules/problem.ts';
 import { loadText } from '../helpers/rules.ts';
 
-/** What is said of a file with these descriptors, each without the place. */
+/** The warnings about a file with these descriptors, without positions. */
 function warnings(descriptors: string, file = ''): readonly string[] {
   const loaded = loadText(`domain: demo\n${file}descriptors:\n${descriptors}`);
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
@@ -29,17 +29,17 @@ describe('values that look like something else', () => {
   });
 
   test.each(['/api/*', '198.51.100.*', '10.0.0.1', '2001:db8::1', 'v1.2', 'a.b.c', 'a-b', '/a/b.html', 'GET', '5:30'])(
-    '%s is what it is',
+    '%s needs no warning',
     (value) => {
       expect(warnings(node(value))).toEqual([]);
     },
   );
 
-  test('a network is what it is where Envoy sends it as the value of masked_remote_address', () => {
+  test('a network needs no warning if Envoy sends it as the value of masked_remote_address', () => {
     expect(warnings(`  - { key: masked_remote_address, value: 10.0.0.0/8, ${LIMIT} }\n`)).toEqual([]);
   });
 
-  test('blanks at the ends of a value are matched as well', () => {
+  test('blanks at the ends of a value must match as well', () => {
     expect(warnings(node(' alice'))).toEqual([
       "3: value ' alice' begins or ends with a blank, which is matched as well",
     ]);
@@ -68,7 +68,7 @@ describe('a burst below the rate', () => {
   );
 });
 
-const OPEN = 'what ends here is not limited; write rate_limit: { unlimited: true } where that is meant';
+const OPEN = 'descriptors that end here are not limited; if this is intended, write rate_limit: { unlimited: true }';
 
 describe('nodes without a limit', () => {
   test('a leaf beside limited ones', () => {
@@ -81,7 +81,7 @@ describe('nodes without a limit', () => {
     ]);
   });
 
-  test('a node that says unlimited, and one with nodes below it, are meant', () => {
+  test('an unlimited node and one with children are intended', () => {
     const below = `  - { key: path, descriptors: [{ key: user, ${LIMIT} }] }\n`;
     expect(warnings(`  - { key: user, ${LIMIT} }\n  - { key: x, rate_limit: { unlimited: true } }\n${below}`)).toEqual(
       [],
@@ -89,7 +89,7 @@ describe('nodes without a limit', () => {
   });
 });
 
-test('count_denied has no effect where refused requests spend nothing', () => {
+test('count_denied has no effect if refused requests spend nothing', () => {
   const log =
     '  - { key: user, rate_limit: { algorithm: sliding_window_log, unit: day, requests_per_unit: 5, count_denied: true } }\n';
   expect(warnings(log)).toEqual([]);
@@ -98,10 +98,10 @@ test('count_denied has no effect where refused requests spend nothing', () => {
   ]);
 });
 
-test('modes mean nothing in rate_limit, as in envoyproxy/ratelimit, and something in rate_limits', () => {
+test('modes have no effect in rate_limit, as in envoyproxy/ratelimit, but in rate_limits', () => {
   const limit = '{ unit: day, requests_per_unit: 5, shadow_mode: true }';
   expect(warnings(`  - { key: user, rate_limit: ${limit} }\n`)).toEqual([
-    "3: 'shadow_mode' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits",
+    "3: 'shadow_mode' has no effect in rate_limit and is ignored; put it on the node, or use rate_limits",
   ]);
   expect(warnings(`  - { key: user, rate_limits: [${limit}] }\n`)).toEqual([]);
 });

@@ -5,7 +5,7 @@ const problem = (line: number): Problem => ({
   ...{ severity: 'error' as const, message: 'duplicate descriptor' },
 });
 
-test('the first thousand problems are kept, and the number of the others', () => {
+test('the first thousand problems are kept, and the others are counted', () => {
   const few = [problem(1), problem(2)];
   expect(firstProblems(few)).toBe(few);
   const kept = firstProblems(Array.from({ length: 40_000 }, (_, at) => problem(at)));
@@ -26,7 +26,7 @@ test('errors are kept before warnings, in the given order', () => {
   expect(kept.at(-2)).toEqual(problem(5_000));
 });
 
-test('the last problem of a cut list does not refer to weir check for resources, which have no lines', () => {
+test('the last problem of a truncated list does not refer to weir check for resources, which have no lines', () => {
   const ofResource = { ...problem(1), line: undefined };
   const kept = firstProblems(new Array<Problem>(MAX_KEPT_PROBLEMS + 2).fill(ofResource));
   expect(kept.at(-1)).toMatchObject({ message: 'and 2 more problems', count: 2 });

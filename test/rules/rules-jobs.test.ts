@@ -12,7 +12,7 @@ const textOf = (limit: number, count = 3): string => `domain: d\ndescriptors:\n$
 const check = (text: string) =>
   createFileChecker({ mergeDomains: false })([{ path: 'rules.yaml', name: 'rules.yaml', text, state: text }]);
 
-/** The jobs of a thread; `slowly` counts those that left processors to requests. */
+/** The jobs of a process; `slowly` counts those that yielded processor time to requests. */
 function openJobs() {
   let slowly = 0;
   const beside = <R>(job: () => R): R => {
@@ -23,7 +23,7 @@ function openJobs() {
   return {
     slowly: () => slowly,
     check(text: string, isServing = true): CheckAnswer {
-      return jobs.do({ kind: 'check', job: text, isServing }) as CheckAnswer; // as such a job is answered
+      return jobs.do({ kind: 'check', job: text, isServing }) as CheckAnswer; // the answer of such a job
     },
     take: (from: number) => jobs.do({ kind: 'take', from }) as readonly string[], // likewise
     keep: (pieces: readonly string[]) => jobs.do({ kind: 'keep', pieces }),
@@ -40,7 +40,7 @@ function packedOf(text: string): PackedRules {
 
 const CHANGED = { text: 'changed d.k_v0, d.k_v1, d.k_v2; counters kept: d.k_v0, d.k_v1, d.k_v2' };
 
-test('checks take all the processor they get until there are rules in force', () => {
+test('checks use all available processor time until there are current rules', () => {
   const jobs = openJobs();
   expect(jobs.check(textOf(1), false)).toMatchObject({ ok: true, ruleCount: 3 });
   expect(jobs.slowly()).toBe(0);
@@ -48,13 +48,13 @@ test('checks take all the processor they get until there are rules in force', ()
   expect(jobs.slowly()).toBe(1);
 });
 
-test('comparisons leave processors to requests', () => {
+test('comparisons yield processor time to requests', () => {
   const jobs = openJobs();
   jobs.compare([], []);
   expect(jobs.slowly()).toBe(1);
 });
 
-test('checked rules are fetched in pieces, a few in a message', () => {
+test('checked rules are fetched in pieces, a few per message', () => {
   const count = 32 * PIECES_A_MESSAGE + 1;
   const jobs = openJobs();
   const checked = jobs.check(textOf(1, count));
@@ -66,7 +66,7 @@ test('checked rules are fetched in pieces, a few in a message', () => {
   expect(jobs.take(pieces.length)).toEqual([]);
 });
 
-test('a thread that does not know the rules in force asks for them once', () => {
+test('a process that does not know the current rules requests them once', () => {
   const jobs = openJobs();
   const [first, second, third] = [1, 2, 3].map((limit) => packedOf(textOf(limit)));
   jobs.check(textOf(2));
@@ -79,7 +79,7 @@ test('a thread that does not know the rules in force asks for them once', () => 
   expect(jobs.compare(first ?? [], third ?? [])).toEqual({ missing: [inForce?.hash] }); // it is no longer in force
 });
 
-test('rules of which pieces have not come are asked for again', () => {
+test('rules with missing pieces are requested again', () => {
   const jobs = openJobs();
   const [first, second] = [1, 2].map((limit) => packedOf(textOf(limit)));
   jobs.check(textOf(2));
@@ -88,7 +88,7 @@ test('rules of which pieces have not come are asked for again', () => {
   expect(jobs.compare(first ?? [], second ?? [], first)).toMatchObject(CHANGED);
 });
 
-test('invalid rules change nothing of what a thread knows of those in force', () => {
+test("invalid rules do not affect a process's knowledge of the current ones", () => {
   const jobs = openJobs();
   const [first, second] = [1, 2].map((limit) => packedOf(textOf(limit)));
   jobs.check(textOf(1));

@@ -16,7 +16,7 @@ function limitOf(keys: string) {
   return problems.hasErrors ? problems.all.map(({ message }) => message) : rule;
 }
 
-test('a limit with sites is the part of this site, under a name of its own', () => {
+test('a limit with sites is the part of this site, with its own counter name', () => {
   const rule = limitOf('unit: minute, requests_per_unit: 100, sites: { mode: escrow }');
   expect(rule).toMatchObject({
     limits: [
@@ -30,7 +30,7 @@ test('a limit with sites is the part of this site, under a name of its own', () 
   });
 });
 
-test('rules are described by what they say, not by the part of the site', () => {
+test('rules are described as written, not by the part of the site', () => {
   const rule = limitOf('unit: second, requests_per_unit: 9, algorithm: token_bucket, burst: 30, sites: {}');
   if (!rule || Array.isArray(rule) || !('limits' in rule)) throw new Error('the rule is right');
   expect(describeRule(rule)).toContain('algorithm: token_bucket, burst: 30, sites: { mode: escrow }');
@@ -47,15 +47,15 @@ test.each([
     "mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got '90%'",
   ],
   ['sites: { max_error: 5% }', 'max_error goes with mode: optimistic, not with escrow'],
-  ['soft: 5, sites: {}', 'soft and sites exclude one another: leave one of them out'],
-  ['on_store_failure: local, sites: {}', 'on_store_failure and sites exclude one another: leave one of them out'],
+  ['soft: 5, sites: {}', 'soft and sites are mutually exclusive: remove one of them'],
+  ['on_store_failure: local, sites: {}', 'on_store_failure and sites are mutually exclusive: remove one of them'],
   [
     'alignment: first_hit, sites: {}',
-    'sites goes with fixed_window and alignment: epoch, or with token_bucket and refill: continuous, whose hits can be moved between sites',
+    'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites',
   ],
   ...['2026-11-27T00:00:30', '2026-11-27T00:00'].map((anchor) => [
     `alignment: { anchor: ${anchor} }, sites: {}`,
-    'sites goes with fixed_window and alignment: epoch, or with token_bucket and refill: continuous, whose hits can be moved between sites',
+    'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites',
   ]),
   [
     'algorithm: token_bucket, burst: 2, sites: {}',
@@ -63,7 +63,7 @@ test.each([
   ],
   [
     'algorithm: sliding_window_log, sites: {}',
-    'sites means nothing with sliding_window_log; it goes with fixed_window or token_bucket',
+    'sites cannot be used with sliding_window_log, only with fixed_window or token_bucket',
   ],
 ])('%s is refused', (keys, message) => {
   expect(limitOf(`unit: minute, requests_per_unit: 100, ${keys}`)).toEqual([message]);

@@ -18,7 +18,7 @@ test.each([1, 0.1, 5])('steps of %d nodes are taken in turns, between which garb
     sizes.turn = 0;
   };
   const collect = (): void => {
-    expect(sizes.turn).toBe(0); // it has a turn of its own
+    expect(sizes.turn).toBe(0); // it runs in a separate turn
     seen.collections.push(sizes.collection);
     sizes.collection = 0;
   };
@@ -31,7 +31,7 @@ test.each([1, 0.1, 5])('steps of %d nodes are taken in turns, between which garb
 
 type GcEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number } };
 
-test('the young generation is collected by itself', async () => {
+test('the young generation is collected separately', async () => {
   const MINOR = 1; // perf_hooks.constants.NODE_PERFORMANCE_GC_MINOR
   const TIMES = 10;
   await new Promise<void>((resolve) => {

@@ -86,7 +86,7 @@ test.each<[string, readonly string[], object]>([
   expect(traced(...texts).stopped).toMatchObject(stopped);
 });
 
-test('the trace of a domain without rules names the nearest one', () => {
+test('the trace of a domain without rules names the nearest domain', () => {
   expect(trace(rules, 'demos', { entries: entries('user=a'), requestLimit: undefined }).stopped).toMatchObject({
     reason: 'no_domain',
     why: "no rules have the domain 'demos'; the nearest is 'demo'",
@@ -94,7 +94,7 @@ test('the trace of a domain without rules names the nearest one', () => {
   });
 });
 
-test('a trace finds what a match finds, and stops for the reason that is counted', () => {
+test('a trace has the same result as a match, and the same reason as statistics', () => {
   fc.assert(
     fc.property(anyRules, anyRequest, (tree, { domain, descriptors }) => {
       for (const { entries: own } of descriptors) {
@@ -110,7 +110,7 @@ test('a trace finds what a match finds, and stops for the reason that is counted
   );
 });
 
-test('a pattern that does not match says where the text goes wrong', () => {
+test('a pattern that does not match shows where the text differs', () => {
   const at = (pattern: string, text: string) => mismatchAt(compileWildcard(pattern), text);
   expect([at('abc', 'abd'), at('a*c', 'abd'), at('/x*', '/y'), at('a*b*c', 'azzc'), at('a*', 'abc')]).toEqual([
     2,

@@ -1,7 +1,10 @@
 import { compileWildcard, hasWildcard } from '../../src/rules/wildcard.ts';
 import fc from '../helpers/property.ts';
 
-/** Few letters, so that patterns and texts meet often; `.` and a line feed, which a regular expression treats in its own way. */
+/**
+ * Few letters, so that patterns and texts often match; includes `.` and a line feed, which are special in regular
+ * expressions.
+ */
 const letter = fc.constantFrom('a', 'b', '.', '\n', 'é');
 const pattern = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLength: 8 });
 const candidate = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLength: 12 });
@@ -9,7 +12,7 @@ const candidate = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLengt
 const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 const asRegExp = (text: string): RegExp => new RegExp(`^${text.split('*').map(escaped).join('[^]*')}$`);
 
-test('a wildcard matches what the same pattern as a regular expression matches', () => {
+test('a wildcard matches the same texts as an equivalent regular expression', () => {
   fc.assert(
     fc.property(pattern, candidate, (text, wanted) => {
       expect(compileWildcard(text).matches(wanted)).toBe(asRegExp(text).test(wanted));
@@ -18,7 +21,7 @@ test('a wildcard matches what the same pattern as a regular expression matches',
   );
 });
 
-test('a wildcard matches itself with anything put in for each `*`', () => {
+test('a wildcard matches itself with any text in place of each `*`', () => {
   fc.assert(
     fc.property(pattern, fc.array(candidate, { minLength: 8, maxLength: 8 }), (text, fillings) => {
       let next = 0;
@@ -46,7 +49,7 @@ test.each([
   expect(others.filter((one) => wildcard.matches(one))).toEqual([]);
 });
 
-test('many stars in a long text take negligible time', () => {
+test('matching many stars with a long text takes negligible time', () => {
   expect(compileWildcard('a*'.repeat(1_000)).matches('a'.repeat(16_384))).toBe(true);
   expect(compileWildcard(`${'a*'.repeat(1_000)}b`).matches('a'.repeat(16_384))).toBe(false);
   expect(compileWildcard(`${'*a'.repeat(1_000)}*b*c`).matches(`${'a'.repeat(16_000)}c`)).toBe(false);

@@ -60,7 +60,7 @@ descriptors:
     ['line feeds', text],
     ['carriage returns and line feeds', text.replaceAll('\n', '\r\n')],
     ['a byte order mark', `\uFEFF${text}`],
-  ])('are those of the file, with %s', (_, written) => {
+  ])('are those in the file, with %s', (_, written) => {
     const { root } = parseYaml(written);
     expect(root && linesOf(root)).toEqual([
       '(root): 3',
@@ -106,7 +106,7 @@ describe('scalars', () => {
     },
   );
 
-  test.each(['1e400', '8e12345', '-1e400'])('plain %s is text: no double holds it, as short hashes go', (text) => {
+  test.each(['1e400', '8e12345', '-1e400'])('plain %s is text, like short hashes: no double holds it', (text) => {
     expect(onlyValue(`a: ${text}`)).toMatchObject({ text, type: 'text' });
   });
 
@@ -143,7 +143,7 @@ describe('scalars', () => {
     expect(integerOf(text)).toBe(value);
   });
 
-  test('flags are true or false in any spelling', () => {
+  test('booleans are true or false in any spelling', () => {
     const all = 'y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF'.split(' ');
     expect(all.filter(flagOf)).toEqual('y Y yes Yes YES true True TRUE on On ON'.split(' '));
   });
@@ -161,7 +161,7 @@ describe('anchors, aliases and merge keys', () => {
       '{a: {p: 1, q: 2}, b: {p: 1, q: 2, r: 3}}',
     ],
     ['its own keys win', 'a: &x {p: 1, q: 2}\nb: {<<: *x, p: 3}', '{a: {p: 1, q: 2}, b: {q: 2, p: 3}}'],
-    ['its own keys win though they come first', 'a: &x {p: 1}\nb: {p: 3, <<: *x}', '{a: {p: 1}, b: {p: 3}}'],
+    ['its own keys win even if they come first', 'a: &x {p: 1}\nb: {p: 3, <<: *x}', '{a: {p: 1}, b: {p: 3}}'],
     ['of several sources the first wins', 'b: {<<: [{p: 1}, {p: 2, q: 3}]}', '{b: {p: 1, q: 3}}'],
     ['a merge of what was merged', '[&x {p: 1}, &y {<<: *x, q: 2}, {<<: *y}]', '[{p: 1}, {p: 1, q: 2}, {p: 1, q: 2}]'],
     ['a merge of nothing but an empty mapping', 'b: {<<: {}, p: 1}', '{b: {p: 1}}'],
@@ -179,7 +179,7 @@ test.each([
   ['a: {b:\tc}\n', '{a: {b: c}}'],
   ['a:\nb:\t{c: d}\n', '{a: , b: {c: d}}'],
   ['a:\nb:\t[c,\t"d:\te"\n]\nf: g\n', '{a: , b: [c, d:\te], f: g}'],
-])('brackets and braces may be indented less than YAML requires, and set off by tabs, as in Go: %j', (text, shown) => {
+])('brackets and braces may be indented less than YAML requires, and by tabs, as in Go: %j', (text, shown) => {
   expect(parsed(text)).toBe(shown);
 });
 
@@ -191,14 +191,14 @@ describe('invalid YAML', () => {
     ['a: b\nc: d: e\n', 2, 'bad indentation of a mapping entry'],
     ['a: 1\nb: *nope\n', 2, `unknown anchor 'nope' referenced; if the text is meant, put it in quotes: "*nope"`],
     ['a: &x [*x]\n', 1, `unknown anchor 'x' referenced; if the text is meant, put it in quotes: "*x"`], // itself
-    ['a: &x 1\n---\nb: *x\n', 3, `unknown anchor 'x' referenced; if the text is meant, put it in quotes: "*x"`], // anchors end with their document
+    ['a: &x 1\n---\nb: *x\n', 3, `unknown anchor 'x' referenced; if the text is meant, put it in quotes: "*x"`], // anchors are only valid in their document
     ['a: 1\nb:\n  <<: 5\n', 3, 'map merge requires map or sequence of maps as the value'],
     ['b:\n  <<: [{p: 1}, q]\n', 2, 'map merge requires map or sequence of maps as the value'],
   ])('%j: line %d, %s', (text, line, message) => {
     expect(failure(text)).toEqual({ line, message });
   });
 
-  /** Each item ten times the one before: `- &a0 x`, `- &a1 [*a0, *a0, …]`, … */
+  /** Each item is ten times the previous one: `- &a0 x`, `- &a1 [*a0, *a0, …]`, … */
   const laughs = (items: number): string =>
     Array.from({ length: items }, (_, at) =>
       at === 0
@@ -226,13 +226,13 @@ describe('invalid YAML', () => {
     ['of a text of 64,000 characters', `- &a ${longText}\n${'- *a\n'.repeat(2_000)}`, 1_000],
     ['of a list of 1,000 items', `- &a [${'x,'.repeat(1_000)}]\n${'- *a\n'.repeat(2_000)}`, 1_000],
     ['of a mapping that is merged', `- &a {${'k: v,'.repeat(500)}}\n${'- {<<: *a}\n'.repeat(2_000)}`, 1_000],
-  ])('aliases %s are refused at the line where they come to too many values', (_, text, line) => {
+  ])('aliases %s are refused at the line where they exceed the number of values', (_, text, line) => {
     const refused = failure(text);
     expect(refused.message).toBe('the file holds more than 1000000 values, aliases written out');
     expect(Math.abs(refused.line - line)).toBeLessThan(20);
   });
 
-  test('aliases that nest deeper than values may are refused', () => {
+  test('aliases that are nested deeper than values may be are refused', () => {
     const chain = (links: number): string =>
       `- &a0 [x]\n${Array.from({ length: links }, (_, at) => `- &a${at + 1} [*a${at}]\n`).join('')}`;
     expect(parsed(chain(97))).toContain('x');
@@ -244,7 +244,7 @@ describe('invalid YAML', () => {
     ['lists that are closed', `${'['.repeat(20_000)}${']'.repeat(20_000)}`],
     ['lists in block style', `${'- '.repeat(100_000)}x`],
     ['mappings', `${'{a: '.repeat(100_000)}`],
-  ])('%s nested without end', (_, text) => {
+  ])('%s nested endlessly', (_, text) => {
     expect(failure(text)).toEqual({ line: 1, message: 'values are nested more than 100 levels deep' });
   });
 });

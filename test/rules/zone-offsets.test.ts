@@ -11,7 +11,7 @@ const movedAt = (...moves: readonly (readonly [atMs: number, offset: number])[])
   offset: (ms: number): number => moves.findLast(([atMs]) => atMs <= ms)?.[1] ?? 0,
 });
 
-test('every move of a day is found, the first one first', () => {
+test('every clock change of a day is found, in order', () => {
   const [first, second, midnight] = [DAY_MS + 1, DAY_MS + 5 * HOUR_MS, 2 * DAY_MS];
   const { nextMove, offsetMs } = new Offsets(movedAt([first, 60], [second, 90], [midnight, 30]));
   expect(nextMove(0, 3 * DAY_MS)).toBe(first);
@@ -25,7 +25,7 @@ test('every move of a day is found, the first one first', () => {
   );
 });
 
-test('a day is asked for once, and again only after many others', () => {
+test('a day is looked up once, and again only after many others', () => {
   let asked = 0;
   const { nextMove } = new Offsets({
     offset() {

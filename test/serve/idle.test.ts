@@ -6,9 +6,9 @@ import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const COUNT_TIMERS = fileURLToPath(new URL('../helpers/count-timers.cjs', import.meta.url));
 
-/** Where the rule files are checked: once a second. */
+/** The timer that checks rule files, once a second. */
 const FILE_CHECK = /^1000 ms .*openRuleBook/;
-/** What the console's series take from the counts, once a second. */
+/** The timer that reads counts for the console's series, once a second. */
 const SERIES = /^1000 ms at Object\.every/;
 
 const isExpected = (timer: string): boolean =>
@@ -37,13 +37,13 @@ async function timersInThreeChecks(): Promise<readonly string[]> {
   return Object.keys(after).filter((timer) => after[timer] !== before[timer]);
 }
 
-test('while nothing is in flight, no timer fires but, once a second, the check of the rule files and the series of the console, and statistics now and then', async () => {
+test("while nothing is in flight, only these timers fire: the check of rule files and the console's series each second, and statistics", async () => {
   weir = await startWeir({ NODE_OPTIONS: `--require ${COUNT_TIMERS}`, OVERLOAD_LAG: '5ms' });
   const target = ['--target', `localhost:${weir.grpcPort}`];
   await promisify(execFile)(process.execPath, [MAIN, 'ask', 'demo', 'user=ann', ...target]);
   await fetch(`http://127.0.0.1:${weir.httpPort}/healthcheck`);
   await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`);
-  // what these calls have woken sleeps again, sooner or later
+  // timers that these calls started stop again after a while
   let unexpected: readonly string[] = [];
   await eventually(
     async () => {

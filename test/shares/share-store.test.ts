@@ -68,7 +68,7 @@ test('the script in Redis gives the same shares as its twin', async () => {
   );
 });
 
-test('several reports are sent to Redis together, and its keys expire with the shares', async () => {
+test('several reports are sent to Redis together, and keys expire with the shares', async () => {
   const shares = new RedisShares(redis, {
     terms: { ...terms, ttlMs: 100, transitMs: 0, silenceMs: 200 },
     timeoutMs: 5_000,
@@ -83,7 +83,7 @@ test('several reports are sent to Redis together, and its keys expire with the s
   for (const key of ['x', 'y']) expect(await redis.pttl(key)).toBeLessThanOrEqual(200);
 });
 
-test('pools in memory are forgotten when they do not matter any more', async () => {
+test('pools in memory are dropped when they no longer matter', async () => {
   const clock = fakeClock();
   const shares = new MemoryShares(clock, terms, 2 ** 26);
   const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
@@ -97,7 +97,7 @@ test('pools in memory are forgotten when they do not matter any more', async () 
   expect(shares.size).toBe(2);
 });
 
-test('pools in memory take at most their bytes: no further pool, and no further holder of one', async () => {
+test('pools in memory are bounded in bytes, beyond which there is no further pool or holder', async () => {
   const clock = fakeClock();
   const shares = new MemoryShares(clock, terms, 4_096);
   const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
@@ -124,7 +124,7 @@ test('pools in memory take at most their bytes: no further pool, and no further 
   expect(shares.bytes).toBe(fresh.bytes);
 });
 
-test('reports cannot be taken while Redis is down', async () => {
+test('reports cannot be processed while Redis is down', async () => {
   await server.stop();
   const shares = new RedisShares(redis, { terms, timeoutMs: 1_000 });
   const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };

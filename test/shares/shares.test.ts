@@ -30,7 +30,7 @@ const event = fc.record({
   afterMs: fc.integer({ min: 0, max: 30_000 }),
 });
 
-test('the shares in force add up to at most the rate at every moment, whatever happens', () => {
+test('the valid shares add up to at most the rate at all times, whatever happens', () => {
   fc.assert(
     fc.property(
       fc.integer(),
@@ -75,7 +75,7 @@ test('holders whose demand exceeds the rate use at least 95 % of it three report
         const simulation = simulate(seed);
         const check = (demands: readonly number[]): void => {
           const total = demands.reduce((sum, demand) => sum + demand, 0);
-          if (total < 120) return; // of 100 a second
+          if (total < 120) return; // the rate is 100 per second
           const used = demands.map((demand, at) => Math.min(demand * 60, simulation.unitsOf(String(at))));
           expect(used.reduce((sum, units) => sum + units, 0)).toBeGreaterThanOrEqual(0.95 * pool.units);
           const level = Math.max(...used);
@@ -109,7 +109,7 @@ test('the share of a holder that has died is given to others when its term is ov
   expect(simulation.unitsOf('b')).toBeGreaterThan(5_800);
 });
 
-test('a named holder goes on with its share when the service restarts', () => {
+test('a named holder keeps its share when the service restarts', () => {
   const simulation = simulate(2);
   simulation.start('a', 200);
   simulation.start('b', 50);
@@ -130,7 +130,7 @@ test('a holder without a name keeps the share that it has when the service resta
   expect(simulation.unitsOf('a')).toBeGreaterThan(5_800);
 });
 
-test('no share of a named holder expires while the service runs, whatever connections break and shares are lost', () => {
+test('no share of a named holder expires while the service runs, even if connections break and shares are lost', () => {
   fc.assert(
     fc.property(
       fc.integer(),
@@ -144,7 +144,7 @@ test('no share of a named holder expires while the service runs, whatever connec
         }),
         { minLength: 1, maxLength: 10 },
       ),
-      fc.integer({ min: 30_000, max: 90_000 }), // shorter: a share that is lost in transit may have been the last
+      fc.integer({ min: 30_000, max: 90_000 }), // shorter, since a share lost in transit may have been the last
       (seed, demands, events, ttlMs) => {
         const simulation = simulate(seed, { terms: { ...terms, ttlMs } });
         for (const [at, demand] of demands.entries()) simulation.start(String(at), demand);
@@ -163,7 +163,7 @@ test('no share of a named holder expires while the service runs, whatever connec
   );
 });
 
-test('holders that want more than the rate share it again four reports after the shares were lost', () => {
+test('holders whose demand exceeds the rate share it again four reports after the shares were lost', () => {
   const simulation = simulate(5);
   simulation.start('a', 200);
   simulation.start('b', 200);
@@ -176,7 +176,7 @@ test('holders that want more than the rate share it again four reports after the
   expect(simulation.unlimitedMs).toBe(0);
 });
 
-test('a steady demand is sent a share only when half of the term is over', () => {
+test('a steady demand gets a new share only when half of the term is over', () => {
   const simulation = simulate(4);
   simulation.start('a', 50);
   simulation.run(60_000);

@@ -18,7 +18,7 @@ const digest = (requests: readonly RecordedRequest[]): string =>
   createHash('sha256').update(JSON.stringify(requests)).digest('hex');
 
 test.each(scenarioNames)(
-  '%s gives the same requests for the same seed, in order, and others for another',
+  '%s gives the same requests in order for the same seed, and others for another',
   async (name) => {
     const [one, same, other] = await Promise.all([requestsOf(name, 1), requestsOf(name, 1), requestsOf(name, 2)]);
     expect(digest(one)).toBe(digest(same));
@@ -30,7 +30,7 @@ test.each(scenarioNames)(
   },
 );
 
-test('legitimate and abusive requests are labelled as the models say', () => {
+test('legitimate and abusive requests are labelled according to the models', () => {
   const refused = (name: (typeof scenarioNames)[number]): number =>
     [...scenarios[name].requests(new Random(1))].filter(({ label }) => label === 'refuse').length;
   expect(scenarioNames.filter((name) => refused(name) === 0)).toEqual(['nat', 'cron', 'diurnal']);
@@ -38,7 +38,7 @@ test('legitimate and abusive requests are labelled as the models say', () => {
   expect(refused('retry-storm')).toBe(200 * 12 * 5);
 });
 
-test('arrivals of a steady process have its rate, and a Zipf distribution favours the first', () => {
+test('arrivals of a steady process have its rate, and a Zipf distribution favours the first items', () => {
   const random = new Random(7);
   const count = [...random.steady(0, 1_000_000, 10)].length;
   expect(count).toBeGreaterThan(9_600); // 10,000 ± 4 standard deviations

@@ -14,12 +14,12 @@ import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
-const START_MS = 1_700_000_040_000; // a minute begins
-const keyOf = (of: string) => `site_share|${of}|60000/2.names|1:d|1:k|1:v` as CounterKey; // as the rules make it
+const START_MS = 1_700_000_040_000; // the start of a minute
+const keyOf = (of: string) => `site_share|${of}|60000/2.names|1:d|1:k|1:v` as CounterKey; // like a key that the rules make
 const KEY = keyOf('fixed_window');
 const SITES = ['east', 'west'];
 
-/** Two sites in one process; messages from east to west arrive at once, or are lost. */
+/** Two sites in one process; messages from east to west arrive at once or are lost. */
 function twoSites(more: Partial<SiteShareLimit> = {}) {
   const clock = fakeClock(START_MS);
   const places = SITES.map((site, place) => {
@@ -54,7 +54,7 @@ function twoSites(more: Partial<SiteShareLimit> = {}) {
   return { clock, east, west, low, error, failures, borrower, counts: toWest.counts, fault, spend, common, toWest };
 }
 
-test('a site that runs low borrows what the other one does not use', async () => {
+test('a site that runs low borrows hits that the other one does not use', async () => {
   const { east, low, borrower, counts, spend } = twoSites();
   expect(await spend(east, 50)).toBe('OK');
   expect(await spend(east, 10)).toBe('OVER_LIMIT');
@@ -69,16 +69,16 @@ test('a site that runs low borrows what the other one does not use', async () =>
   expect(arithmeticOf(east.limit, standing, true)).toBe('96 + -46 borrowed + 1 = 51 > 50');
 });
 
-test('a site does not lend what it is going to use itself', async () => {
+test('a site does not lend hits that it will use itself', async () => {
   const { east, west, low, borrower, counts, spend } = twoSites();
   await spend(west, 40);
   await spend(east, 50);
   await spend(east, 50);
   await borrower.exchange(low.all());
-  expect(counts.borrowed).toBe(0); // it goes on at this rate
+  expect(counts.borrowed).toBe(0); // if this rate continues
 });
 
-test('a site that cannot reach the other one has its own part, and says why', async () => {
+test('a site that cannot reach the other one uses its own part, and reports the reason', async () => {
   const { east, low, borrower, counts, failures, fault, spend } = twoSites();
   fault.isCut = true;
   await spend(east, 60);
@@ -91,7 +91,7 @@ test('a site that cannot reach the other one has its own part, and says why', as
   expect(await spend(east, 50)).toBe('OK');
 });
 
-test('a site that has not answered holds up no exchange with the others', async () => {
+test('a site that has not answered does not delay exchanges with the others', async () => {
   const { east, low, error, spend, common, toWest } = twoSites();
   let asks = 0;
   let answer: (response: { loans: [] }) => void = () => {};
@@ -116,7 +116,7 @@ test('a site that has not answered holds up no exchange with the others', async 
   expect(silent.counts.failing).toBe(0);
 });
 
-test('hits that were refused in a longer time than demand is measured over count as a part of it', async () => {
+test('hits refused over a longer time than the measurement of demand count in proportion', async () => {
   const { clock, east, low, borrower, counts, spend } = twoSites();
   clock.advance(54_000);
   await spend(east, 45);
@@ -124,10 +124,10 @@ test('hits that were refused in a longer time than demand is measured over count
   clock.advance(5_500);
   await borrower.exchange(low.all());
   expect(counts.borrowed).toBeGreaterThan(0);
-  expect(counts.borrowed).toBeLessThan(10); // 50 in 5.5 s are 5 in half a second
+  expect(counts.borrowed).toBeLessThan(10); // 50 in 5.5 s correspond to 5 in half a second
 });
 
-test('with a declared error a site goes ahead by its part of it, which exchanges measure', async () => {
+test('with a declared error, a site admits its part of the error in advance, which exchanges measure', async () => {
   const { clock, east, west, low, borrower, error, spend } = twoSites({ maxErrorPercent: 10 });
   expect(await spend(west, 50)).toBe('OK');
   expect(await spend(east, 55)).toBe('OK');
@@ -138,7 +138,7 @@ test('with a declared error a site goes ahead by its part of it, which exchanges
   expect([error.ratio, error.bound]).toEqual([0, 0]);
 });
 
-test('counters that are not low any more are not asked for', async () => {
+test('counters that are no longer low are not requested', async () => {
   const { clock, east, low, spend } = twoSites();
   await spend(east, 20);
   expect(low.all()).toEqual([]);
@@ -149,7 +149,7 @@ test('counters that are not low any more are not asked for', async () => {
   expect(algorithms.site_share.capacity(east.limit)).toBe(50);
 });
 
-test('figures of several processes are sums, and of times the newest', () => {
+test('figures of several processes are added up, and of times the newest is used', () => {
   const peer = { site: 'west', ...noPeerCounts() };
   const one: SitesReport = {
     peers: [{ ...peer, exchanges: 2, borrowed: 7, asked: 4, roundTripMs: 30, silentMs: 500, askedMsAgo: -1 }],
@@ -166,7 +166,7 @@ test('figures of several processes are sums, and of times the newest', () => {
         ...{ roundTripMs: 30, silentMs: 500, askedMsAgo: 900, problem: 'cut off' },
       },
     ],
-    ...{ errorRatio: 0.02, errorBound: 0 }, // of one limit
+    ...{ errorRatio: 0.02, errorBound: 0 }, // for one limit
   });
 });
 
@@ -183,7 +183,7 @@ test('a counter is low after a refused peek, and after a charge that leaves litt
   expect(low.all()).toMatchObject([{ refused: 52 }]);
 });
 
-test('tokens that were taken are confirmed in each minute anew', async () => {
+test('taken tokens are confirmed again in each minute', async () => {
   const { clock, east, west, low, borrower, counts, spend } = twoSites({ of: 'token_bucket' });
   const state = () => siteStanding(west.limit, west.backend.stateOf(keyOf('token_bucket')), clock());
   const exchange = () => borrower.exchange(low.all());
@@ -198,7 +198,7 @@ test('tokens that were taken are confirmed in each minute anew', async () => {
   expect(counts).toMatchObject({ exchanges: 2, borrowed: 46 });
   clock.advance(5_000);
   await spend(east, 60);
-  await borrower.exchange(low.all().map((one) => ({ ...one, confirmed: [] }))); // of another instance, which ends then
+  await borrower.exchange(low.all().map((one) => ({ ...one, confirmed: [] }))); // by another instance, which then ends
   for (const one of low.all()) one.refused = 0;
   expect(counts.exchanges).toBe(3);
   expect(state()?.lent).toBeGreaterThan(0);

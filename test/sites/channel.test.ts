@@ -12,7 +12,7 @@ import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
-const START_MS = 1_700_000_040_000; // a minute begins
+const START_MS = 1_700_000_040_000; // the start of a minute
 const SITES = ['east', 'west'];
 
 const limit = siteShareOf(100, 60_000, { site: 1 });
@@ -58,21 +58,21 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Deadlines that a busy machine keeps. */
+/** A deadline for a busy machine. */
 const patient = () => Date.now() + 30_000;
 
-test('lends hits to a site with a certificate of the same authority, as a sum that grows', async () => {
+test('a site lends hits to a site with a certificate of the same authority, as a growing sum', async () => {
   const channel = connect(tlsOf('east'), patient);
   const request = { site: 'east', sites: SITES, asks: [ask] };
   expect(await channel.borrow(request)).toEqual({
     loans: [{ is_lent: true, given: 20, now_ms: START_MS, used: 0 }],
   });
   expect(await channel.borrow({ ...request, asks: [{ ...ask, hits: 1_000 }] })).toEqual({
-    loans: [{ is_lent: true, given: 46, now_ms: START_MS, used: 0 }], // of its 50 it keeps 4
+    loans: [{ is_lent: true, given: 46, now_ms: START_MS, used: 0 }], // it keeps 4 of its 50
   });
 });
 
-test('lends nothing of another epoch, and nothing of counters that no sites share', async () => {
+test('a site lends nothing of another epoch or of counters that are not shared', async () => {
   const channel = connect(tlsOf('east'), patient);
   const asks = [
     { ...ask, epoch_ms: START_MS - 60_000 },
@@ -83,7 +83,7 @@ test('lends nothing of another epoch, and nothing of counters that no sites shar
   expect(loans.map(({ is_lent: isLent }) => isLent)).toEqual([false, false, false]);
 });
 
-test('refuses a site that names other sites', async () => {
+test('a site that names other sites is refused', async () => {
   const channel = connect(tlsOf('east'), patient);
   const request = { site: 'east', sites: ['east', 'north', 'west'], asks: [ask] };
   await expect(channel.borrow(request)).rejects.toThrow(
@@ -91,12 +91,12 @@ test('refuses a site that names other sites', async () => {
   );
 });
 
-test('refuses a certificate of another authority', async () => {
+test('a certificate of another authority is refused', async () => {
   const channel = connect(tlsOf('stranger', createAuthority()), patient);
   await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
 });
 
-test('refuses a connection without TLS', async () => {
+test('a connection without TLS is refused', async () => {
   const channel = connect(undefined, patient);
   await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
 });

@@ -8,7 +8,7 @@ import fc from '../helpers/property.ts';
 
 const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 
-test('the parts of all sites are the limit, whichever of them are lost', () => {
+test('the parts of all sites add up to the limit, for any lost sites', () => {
   const sites = fc.integer({ min: 2, max: 8 }).chain((count) =>
     fc.record({
       places: fc.constant(Array.from({ length: count }, (_, place) => place)),
@@ -33,7 +33,7 @@ test('the parts of all sites are the limit, whichever of them are lost', () => {
   );
 });
 
-test('a counter goes on with what it has admitted when a site is lost', () => {
+test('a counter keeps its admitted hits when a site is lost', () => {
   const whole = siteShareOf(90, 60_000, { sites: 3 });
   const { state } = algorithms.site_share.step(whole, undefined, 0, 30, true);
   const lost = { ...whole, lost: [2] };
@@ -45,14 +45,14 @@ test('a counter goes on with what it has admitted when a site is lost', () => {
   expect(algorithms.site_share.step(lost, full, 10, 1, true).accepted).toBe(false);
 });
 
-test('a site that is lost by the settings of another one is lent nothing, and learns why', async () => {
+test('a site that another one has set as lost borrows nothing, and gets the reason', async () => {
   const limit = siteShareOf(90, 60_000, { sites: 3, site: 1, lost: [2] });
   const clock = fakeClock(0);
   const lender = new Lender({
     ...{ ledger: { debit: () => [] }, timeoutMs: 1, monotonicMs: clock, prefix: '', peers: [] },
     ...{ sites: ['a', 'b', 'c'], lost: ['c'], limits: ownLimitsOf(limit) },
   });
-  const key = `${limit.counter}|1:d|1:k|1:v` as CounterKey; // as the rules make it
+  const key = `${limit.counter}|1:d|1:k|1:v` as CounterKey; // like a key that the rules make
   const numbers = { algorithm: 'fixed_window', requests_per_unit: 90, window_ms: 60_000, burst: 90, epoch_ms: 0 };
   const asks = [{ counter: key, ...numbers, taken: 0, hits: 1 }];
   await expect(lender.lend({ site: 'c', sites: ['a', 'b', 'c'], asks })).rejects.toThrow(

@@ -13,14 +13,14 @@ const randomOf = (seed: number): (() => number) => {
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_000_000 - (1_700_000_000_000 % MINUTE_MS);
 
-/** Sites, a limit, a network and loads that a seed stands for. */
+/** The sites, limit, network and loads of a seed. */
 function scenarioOf(seed: number): { readonly options: SitesOptions; readonly phases: readonly (readonly number[])[] } {
   const random = randomOf(seed);
   const between = (from: number, to: number): number => from + Math.floor(random() * (to - from + 1));
   const sites = between(2, 5);
   const requestsPerUnit = between(1, 120);
   const windowMs = between(1, 5) * 1_000;
-  // clocks that are too far apart stop the exchange, in some seeds
+  // in some seeds, clocks are so far apart that the exchange stops
   const skewMs = Array.from({ length: sites }, () => between(-1, 1) * between(0, random() < 0.2 ? 3_000 : 400));
   const options: SitesOptions = {
     of: seed % 2 === 0 ? 'fixed_window' : 'token_bucket',
@@ -36,7 +36,7 @@ function scenarioOf(seed: number): { readonly options: SitesOptions; readonly ph
       partitionMs: between(1, 20) * 1_000,
     },
     restarts: random() < 0.3 ? 0.2 : 0,
-    startMs: START_MS + between(0, MINUTE_MS), // some pass from one minute of buckets to the next
+    startMs: START_MS + between(0, MINUTE_MS), // some runs cross a minute, the epoch of buckets
   };
   const rate = (1_000 * requestsPerUnit) / windowMs;
   const demands = (demandOf: (place: number) => number) => skewMs.map((_, place) => demandOf(place));
@@ -45,7 +45,7 @@ function scenarioOf(seed: number): { readonly options: SitesOptions; readonly ph
       options,
       phases: Array.from({ length: 4 }, () => demands(() => (random() < 0.3 ? 0 : 3 * rate * random()))),
     };
-  // what was lent to one site is on its way while all refill, and then all are busy
+  // hits lent to one site are in transit while all refill, and then all are busy
   const [one, silent, all] = [
     demands((place) => (place === 0 ? 3 * rate : 0)),
     demands(() => 0),
@@ -54,11 +54,11 @@ function scenarioOf(seed: number): { readonly options: SitesOptions; readonly ph
   return { options, phases: [one, silent, all, silent, one, silent, all] };
 }
 
-test('never exceed the limit together by more than they declare, whatever becomes of messages, instances and clocks', () => {
+test('sites together never exceed the limit by more than they declare, regardless of failures of messages, instances and clocks', () => {
   const exceeded: string[] = [];
   let lent = 0;
   let admitted = 0;
-  let ahead = 0; // seeds in which the limit was exceeded, by no more than was declared
+  let ahead = 0; // seeds in which the limit was exceeded, within the declared error
   for (let seed = 1; seed <= SEEDS; seed++) {
     const { options, phases } = scenarioOf(seed);
     const simulation = new SitesSimulation(options);
@@ -77,10 +77,10 @@ test('never exceed the limit together by more than they declare, whatever become
   expect(exceeded).toEqual([]);
   expect(ahead).toBeGreaterThan(SEEDS / 20);
   expect(ahead).toBeLessThanOrEqual(SEEDS / 3);
-  expect(lent).toBeGreaterThan(admitted / 20); // else nothing was at stake
+  expect(lent).toBeGreaterThan(admitted / 20); // otherwise the test proves nothing
 }, 7_200_000);
 
-test('divide the part of a lost site once its window is over, and still do not exceed the limit', () => {
+test('sites divide the part of a lost site once its window is over, and still do not exceed the limit', () => {
   const exceeded: string[] = [];
   for (let seed = 1; seed <= SEEDS; seed++) {
     const { options, phases } = scenarioOf(seed);
@@ -94,7 +94,7 @@ test('divide the part of a lost site once its window is over, and still do not e
     simulation.lose(seed % skewMs.length);
     const rate = (1_000 * requestsPerUnit) / windowMs;
     const bound = Math.floor(((of === 'token_bucket' ? burst : requestsPerUnit) * maxErrorPercent) / 100);
-    const refillMs = ((burst + bound) * windowMs) / requestsPerUnit; // at any site, of all that it may have spent
+    const refillMs = ((burst + bound) * windowMs) / requestsPerUnit; // at any site, for all that it may have spent
     const endMs = of === 'token_bucket' ? refillMs + 2 * MAX_SKEW_MS : windowMs + 2 * Math.max(...skewMs.map(Math.abs));
     run(() => rate, endMs);
     simulation.divideLost();
@@ -122,7 +122,7 @@ describe.each([
 
   test.each([2, 3, 5])('gives 90 %% of the rate to one of %i sites after three exchanges', (sites) => {
     const skewMs = Array.from({ length: sites }, (_, place) => 10 * place);
-    const burst = sites * requestsPerUnit; // half a second of the rate for each site, and more
+    const burst = sites * requestsPerUnit; // at least half a second of the rate for each site
     const options = { ...quiet, of, windowMs, requestsPerUnit, burst, skewMs, random: randomOf(7) };
     const simulation = new SitesSimulation(options);
     const [first, second] = simulation.sites;
@@ -139,7 +139,7 @@ describe.each([
     expect(simulation.over).toBe(0);
   });
 
-  test('keeps something for the first requests of a site that was idle', () => {
+  test('keeps a reserve for the first requests of a site that was idle', () => {
     const options = { ...quiet, of, windowMs, requestsPerUnit, burst: requestsPerUnit, random: randomOf(3) };
     const simulation = new SitesSimulation(options);
     const [busy, idle] = simulation.sites;
@@ -152,7 +152,7 @@ describe.each([
     expect(simulation.admitted[1]).toBeGreaterThan(0);
   });
 
-  test('keeps the part of a lost site for it, until the others are set to divide it', () => {
+  test('keeps the part of a lost site until the others are set to divide it', () => {
     const options = { ...quiet, of, windowMs, requestsPerUnit, skewMs: [0, 50, 20], random: randomOf(9) };
     const simulation = new SitesSimulation({ ...options, burst: requestsPerUnit });
     simulation.lose(2);
@@ -170,7 +170,7 @@ describe.each([
     expect(simulation.over).toBe(0);
   });
 
-  test('leaves each site its part while they cannot reach one another', () => {
+  test('leaves each site its part during a partition', () => {
     const options = { ...quiet, of, windowMs, requestsPerUnit, burst: requestsPerUnit, random: randomOf(5) };
     const simulation = new SitesSimulation(options);
     simulation.cut(0, 1, 1_000_000);

@@ -32,12 +32,12 @@ descriptors:
   - {key: running, rate_limit: {algorithm: in_flight, requests_per_unit: 1, ttl: 10s}}
 `);
 
-/** What a rejected call of grpcurl printed. */
+/** The output of a failed call of grpcurl. */
 interface Failed {
   readonly stderr: string;
 }
 
-/** Calls methods of the service as a client does that knows it by reflection alone. */
+/** Calls methods of the service like a client that knows it only by reflection. */
 type Call = (method: string, request: object) => Promise<Record<string, unknown>>;
 
 const clock = fakeClock();
@@ -91,7 +91,7 @@ afterAll(async () => {
 test.each<[string, () => Backend]>([
   ['memory', inMemory],
   ['Redis', () => onRedis],
-])('a check charges nothing, a report whatever the limit says, in %s', (_store, open) =>
+])('a check charges nothing, and a report charges regardless of the limit, in %s', (_store, open) =>
   withClient(
     async (call) => {
       const check = (key: string) => call('CheckRateLimit', of(key));
@@ -131,7 +131,7 @@ test('a reservation is not available to others until its use is committed', () =
     expect(second).toBeDefined();
     expect(await reserve(1)).toEqual({ code: 'OVER_LIMIT' });
     clock.advance(30_000);
-    expect(await commit(second, 100)).toEqual({}); // late: charged all the same
+    expect(await commit(second, 100)).toEqual({}); // late, but still charged
     expect(await commit('unknown', 100)).toEqual({});
     expect(await commit('', 100)).toEqual({});
     expect(await reserve(401)).toEqual({ code: 'OVER_LIMIT' });
@@ -140,7 +140,7 @@ test('a reservation is not available to others until its use is committed', () =
   }));
 
 test.each(['request', 'counter'] as const)(
-  'limits are reserved all or none, where each %s is one step; limits without reserve need room, and are charged at the end',
+  'all limits are reserved or none, if each %s is one step, and limits without reserve need room and are charged at the end',
   (atomic) =>
     withClient(async (call) => {
       const all = of('tenant', 'model', 'plain', 'running');

@@ -26,7 +26,7 @@ descriptors:
 const clock = fakeClock();
 const unavailable = { code: 'UNAVAILABLE', reason: 'away' } as const;
 
-/** Calls that the store does not count; and calls that it counts, but does not answer. */
+/** Calls that the store does not count, and calls that it counts but does not answer. */
 let isLost: (one: Operation) => boolean;
 let isUnanswered: (one: Operation) => boolean;
 let timers: ManualTimers;
@@ -70,7 +70,7 @@ async function reserve(): Promise<string> {
 
 const commit = (id: string) => limits.commit(requestOf(30, ...KEYS), id);
 
-/** Lets the ledger send what it keeps. */
+/** Lets the ledger send its pending commits. */
 const pass = (): Promise<void> => timers.runOnce();
 
 /** Hits charged to each limit. */
@@ -81,19 +81,19 @@ async function charged() {
 
 const ALL_ONCE = [30, 30, 30];
 
-test('a commit that the store could not take charges every limit once when it comes again', async () => {
+test('a commit that the store could not process charges every limit once when it is repeated', async () => {
   const id = await reserve();
   isLost = all;
   await expect(commit(id)).rejects.toThrow('away');
   isLost = none;
   await pass(); // sends the commit that the ledger has kept
   expect(await charged()).toEqual([30, 0, 0]);
-  expect(await commit(id)).toBe(false); // what became of the hits on hold is not known
+  expect(await commit(id)).toBe(false); // the state of the hits on hold is unknown
   expect(await commit(id)).toBe(false);
   expect(await charged()).toEqual(ALL_ONCE);
 });
 
-test('one that comes again before the kept commit is sent charges every limit once', async () => {
+test('a commit repeated before the pending one is sent charges every limit once', async () => {
   const id = await reserve();
   isLost = all;
   await expect(commit(id)).rejects.toThrow('away');
@@ -115,19 +115,19 @@ test.each(['lost', 'unanswered'])('if only the commit is %s, the other limits ar
   expect(await charged()).toEqual(ALL_ONCE);
 });
 
-test('a commit that was counted, but not charged to the other limits, is so when it comes again', async () => {
+test('a counted commit that was not charged to the other limits is charged to them when it is repeated', async () => {
   const id = await reserve();
   isLost = isPlain;
   await expect(commit(id)).rejects.toThrow('away');
   await expect(commit(id)).rejects.toThrow('away');
   isLost = none;
   expect(await charged()).toEqual([30, 0, 0]);
-  expect(await commit(id)).toBe(true); // the first one has freed it
+  expect(await commit(id)).toBe(true); // the first commit has freed the reservation
   expect(await commit(id)).toBe(false);
   expect(await charged()).toEqual(ALL_ONCE);
 });
 
-test('only the limits that were not charged are charged when it comes again', async () => {
+test('only the uncharged limits are charged when a commit is repeated', async () => {
   const id = await reserve();
   isLost = ({ key }) => key.includes('other');
   await expect(commit(id)).rejects.toThrow('away');
@@ -137,7 +137,7 @@ test('only the limits that were not charged are charged when it comes again', as
   expect(await charged()).toEqual(ALL_ONCE);
 });
 
-test('commits that come at once charge every limit once', async () => {
+test('concurrent commits charge every limit once', async () => {
   const id = await reserve();
   expect((await Promise.all([commit(id), commit(id), commit(id)])).includes(true)).toBe(true);
   expect(await charged()).toEqual(ALL_ONCE);
@@ -148,7 +148,7 @@ test('a commit that fails for another reason is forgotten, and charges nothing',
   expect((await charged()).slice(1)).toEqual([0, 0]);
 });
 
-test('commits that failed take bounded memory: the oldest are forgotten', async () => {
+test('failed commits take bounded memory, and the oldest are dropped', async () => {
   const answer: CommitAnswer = { event: 'repeated', charged: 0, overrun: 0 };
   let count = 0;
   let isAway = true;

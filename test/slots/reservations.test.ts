@@ -82,7 +82,7 @@ async function withClient(
 const [COMMITTED, LATE, UNKNOWN, REPEATED] = [1, 2, 3, 4];
 const seconds = (count: number) => ({ seconds: count, nanos: 0 });
 
-test('a caller reserves hits and commits what it has used, which may be repeated', () =>
+test('a caller reserves hits and commits its usage, both of which may be repeated', () =>
   withClient(async (call) => {
     const reserve = (id: string, hits: number) => call<ReserveResponse>('Reserve', ['tenant'], id, hits);
     const commit = (id: string, hits: number) => call<CommitResponse>('Commit', ['tenant'], id, hits);
@@ -103,7 +103,7 @@ test('a caller reserves hits and commits what it has used, which may be repeated
   }));
 
 test.each(['request', 'counter'] as const)(
-  'hits are reserved of all limits of a request or of none, where each %s is one step',
+  'hits are reserved for all limits of a request or none, if each %s is one step',
   (atomic) =>
     withClient(async (call) => {
       const reserve = (keys: readonly string[], id: string, hits: number) =>
@@ -115,7 +115,7 @@ test.each(['request', 'counter'] as const)(
 );
 
 test.each(['request', 'counter'] as const)(
-  'what a refused request has used all the same is charged, where each %s is one step',
+  'hits that a refused request has used anyway are charged, if each %s is one step',
   (atomic) =>
     withClient(async (call) => {
       const both = ['tenant', 'model'];

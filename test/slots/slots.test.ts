@@ -85,7 +85,7 @@ test('a holder that renews keeps its slot beyond the ttl, and one that does not 
 });
 
 test.each(['request', 'counter'] as const)(
-  'a request gets the slots of all its limits or none, where each %s is one step',
+  'a request gets the slots of all its limits or none, if each %s is one step',
   async (atomic) => {
     const slots = slotsOn(memory(), atomic);
     const take = async (job: string, keys: readonly string[]) =>
@@ -96,7 +96,7 @@ test.each(['request', 'counter'] as const)(
   },
 );
 
-test('callers that wait for slots get them in their order, and never more than there are', async () => {
+test('callers that wait for slots get them in order, and never more than there are', async () => {
   const slots = slotsOn(memory());
   const served: number[] = [];
   let [held, most] = [0, 0];
@@ -113,7 +113,7 @@ test('callers that wait for slots get them in their order, and never more than t
   expect(most).toBe(2);
 });
 
-test('a caller that waits in vain is refused when its time is over', async () => {
+test('a caller that gets no slot is refused when its time is over', async () => {
   const slots = slotsOn(memory());
   await slots.acquire(requestOf('1'), 0, none);
   await slots.acquire(requestOf('2'), 0, none);
@@ -121,7 +121,7 @@ test('a caller that waits in vain is refused when its time is over', async () =>
   expect(answers.map(({ held }) => held)).toEqual([false, false]);
 });
 
-test('a caller that gives up does not keep those behind it waiting, and holds nothing', async () => {
+test('a caller that gives up does not delay those behind it, and holds no slot', async () => {
   const slots = slotsOn(memory());
   await slots.acquire(requestOf('1'), 0, none);
   await slots.acquire(requestOf('2'), 0, none);

@@ -33,7 +33,7 @@ function open(): void {
   certificates.onChange(({ cert }) => changes.push(cert));
 }
 
-/** Waits as long as it takes to notice a change. */
+/** Advances time until a change must be noticed. */
 const notice = (): void => jest.advanceTimersByTime(5_000);
 
 const overwrite = ({ cert, key }: Certificate): void => {
@@ -53,9 +53,9 @@ describe('certificates that are invalid at the start', () => {
     ['no key', () => ({ key: '/nowhere.key' }), /^the private key \/nowhere.key cannot be read: ENOENT/],
     ['no authority', () => ({ clientCa: '/nowhere.ca' }), /^the client authority \/nowhere.ca cannot be read: ENOENT/],
     ['a folder', () => ({ cert: folder }), /^the certificate .* cannot be read: EISDIR/],
-    ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no PEM certificate: /],
-    ['a key that is none', () => ({ key: write('odd.key', 'odd') }), /odd.key holds no unencrypted PEM private key: /],
-    ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no PEM certificate: /],
+    ['an invalid certificate', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no PEM certificate: /],
+    ['an invalid key', () => ({ key: write('odd.key', 'odd') }), /odd.key holds no unencrypted PEM private key: /],
+    ['an invalid authority', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no PEM certificate: /],
     [
       'the key of another certificate',
       () => ({ key: write('other.key', other.key) }),
@@ -80,7 +80,7 @@ describe('changed certificates', () => {
     expect([changes, problems]).toEqual([[other.cert], []]);
   });
 
-  // As Kubernetes mounts a Secret: files are links into `..data`, itself a link to a folder that is replaced.
+  // Like a Secret mounted by Kubernetes: files are links into `..data`, itself a link to a folder that is replaced.
   test('are loaded when a symbolic link changes', () => {
     const version = (name: string, certificate: Certificate): void => {
       mkdirSync(join(folder, name));

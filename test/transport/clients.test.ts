@@ -27,7 +27,7 @@ const aging = { maxCount: 1_000, maxAgeMs: 50, maxAgeGraceMs: 0, keepaliveTimeMs
 const answer = shouldRateLimit.responseSerialize(OK);
 const PYTHON_CALLS = fileURLToPath(new URL('../tools/grpcio/calls.py', import.meta.url));
 
-/** Runs a program to its end, and gives what it printed. */
+/** Runs a program to its end. @returns its output */
 const run = async (program: string, args: readonly (string | number)[], env: NodeJS.ProcessEnv = {}): Promise<string> =>
   (await promisify(execFile)(program, args.map(String), { env: { ...process.env, ...env } })).stdout;
 
@@ -37,7 +37,7 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
   let authority: string;
   let certificates: Certificates | undefined;
   let server: H2Server;
-  /** Requests that are as they should be. */
+  /** The number of correct requests received. */
   let asked: number;
 
   beforeAll(() => {
@@ -71,7 +71,7 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
     await server.close(0);
   });
 
-  /** Makes so many calls by ghz, on several connections; what came back how often. */
+  /** Sends calls with ghz, on several connections. @returns the count of each status */
   async function load(calls: number): Promise<Readonly<Record<string, number>>> {
     const report = await run(await ghz(), [
       ...(isSecure ? ['--cacert', authority] : ['--insecure']),
@@ -88,7 +88,7 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
   });
 
   // ghz reports attempts: a call that was not sent before GOAWAY fails once, and is retried.
-  test('ghz has each call counted once while its connections keep reaching their maximum age', async () => {
+  test('each call of ghz is counted once while its connections keep reaching their maximum age', async () => {
     await start({ connections: aging });
     expect(Object.keys(await load(5_000))).toContain('OK');
     expect(asked).toBe(5_000);
@@ -168,7 +168,7 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
 
   test.each([
     ['on one connection', undefined],
-    ['on connections that come of age again and again', aging],
+    ['on connections that repeatedly reach their maximum age', aging],
   ])('grpcio can call in each of its ways, %s (gRPC core)', async (_when, connections) => {
     await start(connections && { connections });
     const health = Buffer.from('\n\tratelimit');

@@ -96,7 +96,7 @@ describe('judging findings', () => {
     expect(judge(findings, tells(1), { 'src/b/': { look: 1 } })).toContain('src/a.ts: at most 1 are allowed');
   });
 
-  test('asks for a lower count when findings have gone, so that exceptions only shrink', () => {
+  test('requires a lower count when findings are gone, so that exceptions only shrink', () => {
     expect(judge(findings, tells(3), { 'src/b/': { look: 1 } })).toEqual([
       "src/a.ts: 'tell' is allowed 3 times, found 2: lower the count",
     ]);

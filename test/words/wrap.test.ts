@@ -2,7 +2,7 @@ import { longLines, MAX_LINE, wrapped } from './wrap.ts';
 
 const words = (count: number, word = 'word'): string => Array.from({ length: count }, () => word).join(' ');
 
-test('wraps a paragraph with too long a line, and leaves the others', () => {
+test('a paragraph with a line that is too long is wrapped, and others are unchanged', () => {
   const text = `# ${words(40)}\n\nshort\nlines\n\n${words(40)}\nend\n`;
   expect(longLines(text)).toEqual([6]);
   const lines = wrapped(text).split('\n');
@@ -11,7 +11,7 @@ test('wraps a paragraph with too long a line, and leaves the others', () => {
   expect(longLines(wrapped(text))).toEqual([]);
 });
 
-test('continues an item of a list under its text', () => {
+test('an item of a list continues under its text', () => {
   expect(wrapped(`- ${words(30)}\n  end\n- next`)).toBe(`- ${words(23)}\n  ${words(7)} end\n- next`);
   expect(wrapped(`10. ${words(30)}`)).toBe(`10. ${words(23)}\n    ${words(7)}`);
 });
@@ -21,12 +21,12 @@ test.each([
   ['a table', `| ${words(40)} |\n| --- |`],
   ['a picture', `![${words(40)}](a.png)`],
   ['a link that is too long by itself', `[a](https://example.com/${'x'.repeat(MAX_LINE)})`],
-])('leaves %s as it is', (_, text) => {
+])('%s is unchanged', (_, text) => {
   expect(longLines(text)).toEqual([]);
   expect(wrapped(text)).toBe(text);
 });
 
-test('ends no line within code or an address, and begins none with markup', () => {
+test('no line ends within code or a URL, or begins with markup', () => {
   const code = `\`${words(5)}\``;
   const text = `${words(23)} ${code} - ${words(20)} [a link](a file.md) 1. ${words(20)}`;
   const lines = wrapped(text).split('\n');

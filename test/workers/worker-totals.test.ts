@@ -7,7 +7,7 @@ import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 const OK = 0;
 const UNAVAILABLE = 14;
 
-/** What a worker keeps whose cache has been looked into so often. */
+/** The gauges of a worker with this number of cache lookups. */
 const keeping = (
   lookups: number,
   size: number,
@@ -57,7 +57,7 @@ test('calls beyond 100,000 of a kind are counted, though not timed', () => {
   expect(counted.calls.get('Check')).toBe(100_010);
 });
 
-test('the whole is what the workers report, calls one by one', () => {
+test("the totals are the sums of the workers' reports, with calls one by one", () => {
   const statistics = createStatistics(0.8);
   const whole = createWorkerTotals(statistics);
   const calls: (readonly unknown[])[] = [];
@@ -79,7 +79,7 @@ test('the whole is what the workers report, calls one by one', () => {
   expect(whole.cache()).toBeUndefined();
 });
 
-test('caches are one: what an ended worker counted stays, what it remembered is gone', () => {
+test('caches are added up, with the counts of ended workers but not their contents', () => {
   const whole = createWorkerTotals(createStatistics(0.8));
   const report = (worker: number, lookups: number, size: number) =>
     whole.add(worker, createReporter(0.8).take(keeping(lookups, size)), () => {});
@@ -96,7 +96,7 @@ test('caches are one: what an ended worker counted stays, what it remembered is 
   expect(told()).toEqual({ lookups: 1_111, hits: 3, expired: 6, evicted: 9, overwritten: 12, size: 1 });
 });
 
-test('open circuits, leased hits and calls that were refused are added up; what an ended worker had open or leased is gone', () => {
+test('open circuits, leased hits and refused calls are added up, without the circuits and leases of ended workers', () => {
   const statistics = createStatistics(0.8);
   const whole = createWorkerTotals(statistics);
   for (const [worker, leased] of [
@@ -115,7 +115,7 @@ test('open circuits, leased hits and calls that were refused are added up; what 
   expect([whole.leased(), whole.openCircuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
 });
 
-test('a report is sent in parts of at most 1,000 names, which say the same together', () => {
+test('a report is sent in parts of at most 1,000 names, which are equivalent together', () => {
   const reporter = createReporter(0.8);
   for (let at = 0; at < 2_500; at++) reporter.answered('d', answerOf([verdictOf([`user_${at}`])]));
   for (let at = 0; at < 3_100; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
@@ -145,7 +145,7 @@ test('a report without names is sent in one part', () => {
   expect([...partsOf(report)]).toEqual([report]);
 });
 
-test('a worker reports at most as many names as one process keeps apart', () => {
+test('a worker reports at most as many names as one process distinguishes', () => {
   const reporter = createReporter(0.8, 10_000);
   for (let at = 0; at < 500; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
   const { unknownDomains } = reporter.take(undefined).counted;

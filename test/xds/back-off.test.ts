@@ -3,7 +3,7 @@ import { waitMs } from '../../src/xds/back-off.ts';
 const waits = (backOff: Parameters<typeof waitMs>[0], failures: readonly number[], random = 0): readonly number[] =>
   failures.map((count) => waitMs(backOff, count, () => random));
 
-test('each wait is twice the one before, up to the longest', () => {
+test('each wait is twice the previous one, up to the longest', () => {
   const backOff = { initialMs: 10_000, maxMs: 60_000, jitter: false };
   expect(waits(backOff, [1, 2, 3, 4, 5, 5_000], 0.9)).toEqual([10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
 });

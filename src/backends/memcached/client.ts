@@ -3,14 +3,11 @@ import type { SwapStore } from '../cas.ts';
 import { Connection, type ConnectionSettings } from './connection.ts';
 import type { MemcachedReply } from './replies.ts';
 
-/**
- * One memcached server. Keys are what the protocol takes: `safeKey` makes them. Calls reject while it cannot be
- * reached.
- */
+/** One memcached server. Keys must be made by `safeKey`. Calls reject while the server cannot be reached. */
 export interface MemcachedClient extends SwapStore {
-  /** Adds to a decimal number, or takes away, not below 0; undefined where there is none. */
+  /** Adds to a decimal number, or subtracts, not below 0; undefined: there is none. */
   change(key: string, by: number): Promise<number | undefined>;
-  /** Stores a value whatever was there. */
+  /** Stores a value unconditionally. */
   set(key: string, value: Buffer, exptime: number): Promise<void>;
   delete(key: string): Promise<void>;
   health(): BackendHealth;
@@ -56,5 +53,5 @@ export function createMemcachedClient(settings: ConnectionSettings): MemcachedCl
 }
 
 function unexpected(command: string, reply: MemcachedReply): Error {
-  return new Error(`'${typeof reply === 'string' ? reply : 'items'}' is no reply to ${command}`);
+  return new Error(`'${typeof reply === 'string' ? reply : 'items'}' is not a reply to ${command}`);
 }

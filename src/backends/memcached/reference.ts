@@ -7,19 +7,19 @@ import type { MemcachedClient } from './client.ts';
 import { countIn } from './count.ts';
 import { exptimeOf } from './exptime.ts';
 
-/** How often a counter that comes and goes between two commands is tried again. */
+/** The most attempts if a counter appears and disappears between two commands. */
 const MAX_TRIES = 100;
 
 /**
- * `COUNTER_KEYS=reference` in memcached: counters that envoyproxy/ratelimit counts on as well. They are added to at
- * once, and judged by what came of it.
+ * `COUNTER_KEYS=reference` in memcached: counters that envoyproxy/ratelimit counts on as well. Hits are added first,
+ * and decided by the resulting count.
  */
 export const referenceCounters: ForeignStates = {
   has: ({ shared }) => shared !== undefined,
   count: addAll,
 };
 
-/** Adds hits, one operation after the other, to a decimal count that others add to as well. */
+/** Adds hits to a decimal count that others modify as well, one operation after another. */
 async function addAll(
   server: () => MemcachedClient,
   key: string,
@@ -41,7 +41,7 @@ async function addAll(
   return decisions;
 }
 
-/** The count that hits leave. A counter that comes into being between two commands is seen by the third. */
+/** The count after adding hits. If a counter appears between the first two commands, the third one finds it. */
 async function added(server: MemcachedClient, key: string, hits: number, exptime: number): Promise<number> {
   if (hits === 0) return countIn((await server.get(key))?.value);
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -50,5 +50,5 @@ async function added(server: MemcachedClient, key: string, hits: number, exptime
     if (hits < 0) return 0;
     if ((await server.add(key, Buffer.from(String(hits)), exptime)) === 'STORED') return hits;
   }
-  throw new Error(`the counter came and went ${MAX_TRIES} times in a row`);
+  throw new Error(`the counter appeared and disappeared ${MAX_TRIES} times in a row`);
 }

@@ -1,21 +1,21 @@
 import type { Item } from '../cas.ts';
 
-/** What a server said to one command: one word or number, or the items it holds by key. */
+/** A server's reply to one command: a word or a number, or items by key. */
 export type MemcachedReply = string | ReadonlyMap<string, Item>;
 
-/** A server does not speak the protocol: nothing that it says next can be trusted. */
+/** The server violates the protocol: its further output cannot be trusted. */
 export class BrokenProtocol extends Error {
   override readonly name = 'BrokenProtocol';
 }
 
-/** No reply has longer lines, nor longer values: servers take none. */
+/** No valid reply has longer lines or values, which servers refuse. */
 const MAX_LINE_BYTES = 2_048;
 const MAX_VALUE_BYTES = 1_024 * 1_024;
 
 const END_OF_LINE = '\r\n';
 
 /**
- * Reads the replies of memcached's text protocol, in whatever pieces they come.
+ * Reads replies of memcached's text protocol from chunks of any size.
  *
  * @see https://github.com/memcached/memcached/blob/master/doc/protocol.txt
  */
@@ -24,9 +24,9 @@ export class ReplyReader {
   private items: Map<string, Item> | undefined;
 
   /**
-   * The replies that are complete with this piece.
+   * The replies that this chunk completes.
    *
-   * @throws BrokenProtocol  what came is no reply
+   * @throws BrokenProtocol  the input is not a reply
    */
   read(piece: Buffer): MemcachedReply[] {
     this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
@@ -48,7 +48,7 @@ export class ReplyReader {
     if (line.startsWith('VALUE ')) return this.item(line, after);
     this.rest = this.rest.subarray(after);
     if (line !== 'END') {
-      if (this.items && !isError(line)) throw new BrokenProtocol(`'${line}' came amid items`);
+      if (this.items && !isError(line)) throw new BrokenProtocol(`unexpected '${line}' between items`);
       this.items = undefined;
       return line;
     }
@@ -60,7 +60,7 @@ export class ReplyReader {
   private item(line: string, from: number): typeof MORE_ITEMS | undefined {
     const [, key = '', bytes, cas = ''] = /^VALUE ([^ ]+) \d+ (\d{1,8})(?: (\d+))?$/.exec(line) ?? [];
     const length = Number(bytes);
-    if (!(length <= MAX_VALUE_BYTES)) throw new BrokenProtocol(`'${line}' names no item`);
+    if (!(length <= MAX_VALUE_BYTES)) throw new BrokenProtocol(`'${line}' is not an item`);
     const end = from + length;
     if (this.rest.length < end + END_OF_LINE.length) return undefined;
     if (this.rest.toString('latin1', end, end + END_OF_LINE.length) !== END_OF_LINE)
@@ -74,5 +74,5 @@ export class ReplyReader {
 
 const MORE_ITEMS = Symbol('an item, of which more may come');
 
-/** The server refuses a command, and says why. */
+/** Whether the reply is an error. */
 export const isError = (line: string): boolean => /^(ERROR|(CLIENT|SERVER)_ERROR( .*)?)$/.test(line);

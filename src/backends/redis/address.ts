@@ -60,10 +60,10 @@ export const expectedAddress = {
 } as const;
 
 /**
- * Reads an address as envoyproxy/ratelimit has it; undefined where it is malformed. Every part of a URL is used or
- * refused, none is dropped.
+ * Parses an address as written for envoyproxy/ratelimit; undefined: malformed. Every part of a URL is used or refused,
+ * none is ignored.
  *
- * @param auth  `password` or `user:password`; it goes before what the address says
+ * @param auth  `password` or `user:password`; overrides the address's
  */
 export function parseAddress(
   written: string,
@@ -78,7 +78,7 @@ export function parseAddress(
   }
   const [first = '', ...others] = written.split(',');
   if (type === 'CLUSTER') {
-    const nodes = parseServers([first, ...others], 'a Cluster has database 0 only');
+    const nodes = parseServers([first, ...others], 'a Cluster has only database 0');
     if (!nodes || 'refusal' in nodes) return nodes;
     return { kind: 'cluster', nodes: nodes.endpoints, ...tlsOf(nodes), ...nodes.credentials, ...credentials };
   }
@@ -108,14 +108,14 @@ interface Servers {
 
 const tlsOf = ({ tls }: Servers): { readonly tls?: true } => (tls ? { tls } : {});
 
-/** @param onlyZero  why no database but 0 can be chosen */
+/** @param onlyZero  why only database 0 is possible */
 function parseServers(written: readonly string[], onlyZero: string): Servers | RefusedAddress | undefined {
   const servers = written.flatMap((one) => parseTcpAddress(one.trim()) ?? []);
   const [first] = servers;
   if (!first || servers.length < written.length) return undefined;
   for (const { host, port, tls, username, password, database } of servers) {
     const refuse = (why: string): RefusedAddress => ({ refusal: `${describeEndpoint({ host, port })}: ${why}` });
-    if (database !== 0) return refuse(`database ${database} cannot be chosen, since ${onlyZero}`);
+    if (database !== 0) return refuse(`database ${database} cannot be selected: ${onlyZero}`);
     if (tls !== first.tls) return refuse('rediss:// must be written for all of these servers or for none');
     if (username !== first.username || password !== first.password)
       return refuse('user and password must be the same in the URLs of all of these servers');
@@ -149,7 +149,7 @@ function parseTcpAddress(written: string): Extract<RedisAddress, { kind: 'tcp' }
   };
 }
 
-/** A part of a URL without its percent-escapes; undefined where they are none. */
+/** A part of a URL without its percent-escapes; undefined: they are invalid. */
 function decoded(part: string): string | undefined {
   try {
     return decodeURIComponent(part);

@@ -3,7 +3,7 @@ import { type Place, type Problems, pathOfKey, shown } from '../../rules/problem
 import type { YamlNode } from '../../rules/yaml.ts';
 import { flagOf } from '../../rules/yaml-scalar.ts';
 
-/** A block of a mapping file, read key by key. Errors go to the problems; `done` reports keys that were not read. */
+/** A block of a mapping file, read key by key. Errors are added to the problems; `done` reports unread keys. */
 export class MappingBlock {
   readonly place: Place;
   readonly #values = new Map<string, { readonly node: YamlNode; readonly place: Place }>();
@@ -20,7 +20,7 @@ export class MappingBlock {
     for (const { key, value } of node.entries) {
       const name = key.kind === 'scalar' ? key.text : describe(key);
       const at = { ...place, line: key.line, column: key.column, path: pathOfKey(place.path, shown(name)) };
-      if (this.#values.has(name)) problems.error(at, `'${shown(name)}' was given before`);
+      if (this.#values.has(name)) problems.error(at, `'${shown(name)}' is given twice`);
       this.#values.set(name, { node: value, place: at });
     }
   }
@@ -44,11 +44,11 @@ export class MappingBlock {
     return this.error(`expected a text, got ${describe(found.node)}`, key);
   }
 
-  /** A text that must be there and not empty. */
+  /** A required text that is not empty. */
   required(key: string): string | undefined {
     const text = this.text(key);
     if (text !== undefined && text !== '') return text;
-    if (text === '' || !this.has(key)) this.error(`expected ${key}, a text that is not empty, got none`, key);
+    if (text === '' || !this.has(key)) this.error(`expected ${key}, a non-empty text, got none`, key);
     return undefined;
   }
 
@@ -69,7 +69,7 @@ export class MappingBlock {
     return this.error(`expected a whole number from ${least} to ${most}, got ${describe(node)}`, key);
   }
 
-  /** A regular expression of JavaScript. */
+  /** A JavaScript regular expression. */
   pattern(key: string, flags = ''): RegExp | undefined {
     const text = this.required(key);
     if (text === undefined) return undefined;
@@ -85,7 +85,7 @@ export class MappingBlock {
     return found && new MappingBlock(found.node, found.place, this.#problems);
   }
 
-  /** The items of a list; one of them at least. */
+  /** The items of a list that is not empty. */
   blocks(key: string): readonly MappingBlock[] {
     const found = this.#take(key);
     if (found?.node.kind !== 'list' || found.node.items.length === 0) {
@@ -98,7 +98,7 @@ export class MappingBlock {
     );
   }
 
-  /** A text, or a list of them. */
+  /** A text, or a list of texts. */
   texts(key: string): readonly string[] {
     const found = this.#take(key);
     const nodes = found?.node.kind === 'list' ? found.node.items : found ? [found.node] : [];
@@ -109,7 +109,7 @@ export class MappingBlock {
     });
   }
 
-  /** Reports keys that nothing has read. */
+  /** Reports keys that were not read. */
   done(): void {
     for (const key of this.#values.keys()) {
       if (this.#read.has(key)) continue;

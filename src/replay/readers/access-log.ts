@@ -7,9 +7,9 @@ import type { LineParser, ParsedLine } from './line-parser.ts';
 
 export interface AccessLogOptions {
   readonly mapping: Pick<Mapping, 'request'>;
-  /** Undefined: that of the first line that is of one. */
+  /** Undefined: the format of the first line that matches one. */
   readonly format: LogFormatName | undefined;
-  /** Called for a request without any descriptor, for which the proxy would not have asked. */
+  /** Called for a request without descriptors, for which the proxy would not have called the service. */
   onUnmapped(): void;
 }
 
@@ -35,12 +35,12 @@ export class AccessLogReader implements TrafficReader {
   }
 }
 
-/** Parses by the format of the first line that is of one. */
+/** Parses by the format of the first line that matches one. */
 export class RecognizingParser implements LineParser {
   #parser: LineParser | undefined;
   #format: LogFormatName | undefined;
 
-  /** Undefined: no line so far was of any format. */
+  /** Undefined: no line has matched any format yet. */
   get format(): LogFormatName | undefined {
     return this.#format;
   }
@@ -59,4 +59,4 @@ export class RecognizingParser implements LineParser {
 }
 
 const unknown = (line: string): ParsedLine =>
-  line === '' ? undefined : 'no known format: name it by --format, if it is one of these';
+  line === '' ? undefined : 'unknown format: name it with --format, if it is one of these';

@@ -16,17 +16,17 @@ import {
 import { MAX_TIME_MS } from './times.ts';
 import { UsualLines } from './usual-lines.ts';
 
-/** What the lines of a recording say besides requests. */
+/** Receives the information in a recording other than requests. */
 export interface RecordingListener {
   onSettings(settings: RecordedSettings): void;
-  /** A part of all counters was recorded. */
+  /** Only this share of all counters was recorded. */
   onSample(sample: number): void;
   onDropped(requests: number): void;
-  /** @param digest  of the rules in force from here on: see `matchDigest` */
+  /** @param digest  of the rules in force from now on: see `matchDigest` */
   onRules(digest: string): void;
 }
 
-/** Reads Weir's recordings, and bodies of `/json` with a `time`, one a line. */
+/** Reads Weir's recordings, and lines that are bodies of `/json` with a `time`. */
 export class RecordingReader implements TrafficReader {
   readonly #listener: RecordingListener;
   readonly #usual = new UsualLines();
@@ -72,13 +72,13 @@ export class RecordingReader implements TrafficReader {
   #readNote(line: Fields): undefined | string {
     const { recording, overrides, dropped, rulesChanged } = line;
     if (isObject(recording)) {
-      // as the first line of a recording is written
+      // the format of a recording's first line
       const { settings, sample, rules } = recording as unknown as RecordingHeader['recording'];
       if (typeof rules === 'string') this.#listener.onRules(rules);
       if (isObject(settings)) this.#listener.onSettings(settings);
       if (typeof sample === 'number') this.#listener.onSample(sample);
     } else if (Array.isArray(overrides)) {
-      if (!overrides.every(isOverride)) return 'overrides must be as a recording has them';
+      if (!overrides.every(isOverride)) return 'overrides must be in the format of a recording';
       this.#overrides = overrides;
     } else if (typeof dropped === 'number') this.#listener.onDropped(dropped);
     else if (isObject(rulesChanged) && typeof rulesChanged.digest === 'string') {
@@ -93,7 +93,7 @@ export function headerOf(firstLine: string): RecordingHeader['recording'] | unde
   try {
     const value: unknown = JSON.parse(firstLine);
     if (!isObject(value) || !isObject(value.recording)) return undefined;
-    return value.recording as unknown as RecordingHeader['recording']; // as it was written
+    return value.recording as unknown as RecordingHeader['recording']; // the format in which it was written
   } catch {
     return undefined;
   }

@@ -8,10 +8,10 @@ import { headline, legend, tiles } from './summary.ts';
 import { count, counted, moment, share } from './texts.ts';
 import { outcomeNames, timeline } from './timeline.ts';
 
-/** Rules with plots; the others are in a table. */
+/** The most rules with plots; others are in a table. */
 const MAX_PLOTTED_RULES = 25;
 
-/** One HTML file with everything in it: no script, no request to anywhere. */
+/** A self-contained HTML file: no script, no external requests. */
 export function reportPage(report: PageSource): string {
   const { data } = report;
   const names = outcomeNames[data.isChange ? 'change' : 'single'];
@@ -67,9 +67,11 @@ function notesSection({ warnings, counts, data, figures }: PageSource): Markup |
         ]
       : []),
     ...(counts.unmapped > 0
-      ? [`${counted(counts.unmapped, 'request')} without a descriptor by the mapping passed without being counted.`]
+      ? [`${counted(counts.unmapped, 'request')} without a descriptor from the mapping passed without being counted.`]
       : []),
-    ...(counts.late > 0 ? [`${counted(counts.late, 'request')} came too late to be put in order (--reorder).`] : []),
+    ...(counts.late > 0
+      ? [`${counted(counts.late, 'request')} came too far out of order to be sorted (--reorder).`]
+      : []),
     ...(data.untracked > 0
       ? [`The keys of ${counted(data.untracked, 'request')} are in no list or plot of keys: there are too many.`]
       : []),

@@ -4,7 +4,7 @@ import type { PageSource } from './page-source.ts';
 import { count, counted, share } from './texts.ts';
 import { outcomeNames } from './timeline.ts';
 
-/** The answer in one sentence. */
+/** The result in one sentence. */
 export function headline({ figures }: PageSource): string {
   const { requests, refused, keysHurt } = figures.rules;
   if (requests === 0) return 'There were no requests';
@@ -13,7 +13,7 @@ export function headline({ figures }: PageSource): string {
   return `The rules refuse ${share(refused, requests)} of requests, and hurt ${counted(keysHurt, 'key')}`;
 }
 
-/** @param isOther  other rules are compared, not what was recorded */
+/** @param isOther  the rules are compared with other rules, not with recorded answers */
 function changeHeadline(change: NonNullable<Figures['change']>, isOther: boolean): string {
   const { newlyRefused, newlyAdmitted, compared, keysNewlyHurt } = change;
   const [refuse, admit] = isOther
@@ -22,13 +22,13 @@ function changeHeadline(change: NonNullable<Figures['change']>, isOther: boolean
   const admits = `${admit} ${share(newlyAdmitted, compared)} of requests that were refused before`;
   if (newlyRefused === 0) {
     if (newlyAdmitted > 0) return `${admits}, and ${isOther ? 'refuses' : 'refuse'} no other`;
-    return isOther ? 'The change alters no answer' : 'The rules answer as was recorded';
+    return isOther ? 'The change alters no answer' : 'The rules give the recorded answers';
   }
   const hurts = `${counted(keysNewlyHurt, 'key')} ${keysNewlyHurt === 1 ? 'is' : 'are'} newly hurt`;
   return `${refuse} ${share(newlyRefused, compared)} of requests that passed before: ${hurts}`;
 }
 
-/** The figures of all requests. */
+/** The figures for all requests. */
 export function tiles({ figures }: PageSource): Markup {
   const { rules, against, change, labels } = figures;
   const refusals = (side: typeof rules): string => share(side.refused, side.requests);

@@ -26,7 +26,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Speaks TLS in front of memcached, to clients with a certificate of the authority. */
+/** A TLS proxy for memcached, for clients with a certificate of the authority. */
 async function startTls(port: number, authority: Authority): Promise<() => Promise<unknown>> {
   const { cert, key } = authority.issue('localhost', '127.0.0.1');
   const options: TlsOptions = { cert, key, ca: authority.cert, requestCert: true, rejectUnauthorized: true };
@@ -36,7 +36,7 @@ async function startTls(port: number, authority: Authority): Promise<() => Promi
     socket.on('error', () => {}).on('close', () => onward.destroy());
     socket.pipe(onward).pipe(socket);
   });
-  server.on('connection', (socket) => sockets.add(socket)); // those within a handshake, too
+  server.on('connection', (socket) => sockets.add(socket)); // includes those in a handshake
   server.on('tlsClientError', () => {}).listen(port, '127.0.0.1');
   await once(server, 'listening');
   return () => {
@@ -46,7 +46,7 @@ async function startTls(port: number, authority: Authority): Promise<() => Promi
   };
 }
 
-test('the files of a certificate and an authority are read on each connection', async () => {
+test('the files of a certificate and an authority are read for each connection', async () => {
   const port = await freePort();
   const rotate = (authority: Authority) => {
     const { cert: caFile } = writeCertificate(folder, 'ca', authority);
@@ -72,5 +72,5 @@ test('the files of a certificate and an authority are read on each connection', 
   await eventually(() => !servers.health().ready);
   rotate(after);
   await eventually(() => servers.health().ready);
-  expect(await servers.of('key')?.get('key')).toBeUndefined(); // there is none, says the server
+  expect(await servers.of('key')?.get('key')).toBeUndefined(); // the server replies that there is none
 });

@@ -13,7 +13,7 @@ const START_MS = 1_700_000_000_000;
 const HOUR_MS = 3_600_000;
 const monotonicMs = () => performance.now();
 
-test('instances of this and the previous build on one memcached admit together what each algorithm admits, once more where its key has changed', async () => {
+test("instances of this and the previous build on one memcached together admit each algorithm's limit, or twice that if its key has changed", async () => {
   const memcached = await startMemcached();
   const servers = [memcached.address];
   const open = async (): Promise<MemcachedServers> => {

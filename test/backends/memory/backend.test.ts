@@ -13,7 +13,7 @@ backendConformance('a memory store', (clock) => createMemoryBackend(clock, { max
 
 const counterKeys = createCounterKeys('');
 
-/** Hits one counter and tells what was spent on it before, as far as the store remembers. */
+/** Hits one counter. @returns the hits spent on it before, as far as the store remembers */
 async function spend(store: Backend, counter: string, hits: number, windowMs: number = unitMs.HOUR): Promise<number> {
   const limit = fixedWindowOf(LIMIT, windowMs);
   const key = counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]);
@@ -22,7 +22,7 @@ async function spend(store: Backend, counter: string, hits: number, windowMs: nu
   return decision.hitsBefore;
 }
 
-/** Those whose hits the store remembers; to look at one that it forgot may displace another. */
+/** The counters that the store remembers. A peek at a forgotten one may displace another. */
 async function rememberedOf(store: Backend, counters: readonly string[]): Promise<string[]> {
   const remembered: string[] = [];
   for (const counter of counters) if ((await spend(store, counter, 0)) > 0) remembered.push(counter);
@@ -34,7 +34,7 @@ describe('a full memory store', () => {
     { created: MAX_COUNTERS, mostKept: MAX_COUNTERS, fewestKept: MAX_COUNTERS },
     { created: MAX_COUNTERS + 1, mostKept: MAX_COUNTERS, fewestKept: 1 },
     { created: MAX_COUNTERS * 10, mostKept: MAX_COUNTERS, fewestKept: 1 },
-  ])('of $created counters keeps at most $mostKept, the newest among them', async (row) => {
+  ])('keeps at most $mostKept of $created counters, including the newest', async (row) => {
     const store = createMemoryBackend(fakeClock(), { maxCounters: MAX_COUNTERS });
     const names = Array.from({ length: row.created }, (_, at) => `new ${at}`);
     for (const name of names) await spend(store, name, 1);
@@ -58,7 +58,7 @@ describe('a full memory store', () => {
     expect(rounds).toBe(40);
   });
 
-  test('takes new counters when all it keeps are busy, and then keeps no more than before', async () => {
+  test('accepts new counters when all others are busy, and keeps no more than before', async () => {
     const store = createMemoryBackend(fakeClock(), { maxCounters: MAX_COUNTERS });
     const names = Array.from({ length: MAX_COUNTERS }, (_, at) => `busy ${at}`);
     for (const name of [...names, ...names]) await spend(store, name, 1);
@@ -68,14 +68,14 @@ describe('a full memory store', () => {
   });
 });
 
-test('a memory store drops expired counters as new ones come, though there is room', async () => {
+test('a memory store drops expired counters as new ones arrive, even with room left', async () => {
   const clock = fakeClock(1_700_000_000_000);
   const store = createMemoryBackend(clock, { maxCounters: 10_000 });
   const old = Array.from({ length: 50 }, (_, at) => `old ${at}`);
   for (const counter of old) await spend(store, counter, 1, unitMs.SECOND);
   clock.advance(unitMs.SECOND);
   for (let at = 0; at < 50; at++) await spend(store, `new ${at}`, 1);
-  clock.advance(-unitMs.SECOND); // to when they had not expired: what is gone cannot come back
+  clock.advance(-unitMs.SECOND); // back to before they expired: forgotten counters must not return
   for (const counter of old) expect(await spend(store, counter, 0, unitMs.SECOND)).toBe(0);
   expect(await rememberedOf(store, ['new 0'])).toEqual(['new 0']);
 });

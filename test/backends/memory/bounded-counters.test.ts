@@ -4,11 +4,11 @@ import { BoundedCounters, type CounterBounds } from '../../../src/backends/memor
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 
-/** What a plain Map would know of a counter. */
+/** A counter in a plain Map. */
 interface Kept {
   readonly state: State;
   readonly expiresAtMs: number;
-  /** It was past its time at some moment since: it may have been dropped, and then stays so if the clock steps back. */
+  /** It expired at some time since, so it may have been dropped, even if the clock then steps back. */
   mayBeGone: boolean;
 }
 
@@ -16,7 +16,7 @@ interface Call {
   readonly key: CounterKey;
   readonly state: State;
   readonly ttlMs: number;
-  /** Before the call. */
+  /** The clock before the call. */
   readonly clockMs: number;
 }
 
@@ -28,7 +28,7 @@ const set = (counters: BoundedCounters, key: CounterKey, state: State, ttlMs: nu
 const get = (counters: BoundedCounters, key: CounterKey, nowMs: number): State | undefined =>
   counters.stateAt(counters.find(key), nowMs);
 
-const textKey = (text: string) => text as CounterKey; // any text names a counter as well as another
+const textKey = (text: string) => text as CounterKey; // any text will do
 
 const anyNumber = fc.oneof(fc.nat(10), fc.maxSafeNat());
 const anyCall = (keys: fc.Arbitrary<string>): fc.Arbitrary<Call> =>
@@ -49,7 +49,7 @@ const anyBounds = fc.record({
   maxBytes: fc.oneof(fc.constant(1_000_000), fc.integer({ min: 1, max: 5_000 })),
 });
 
-/** Plays the calls on both, and hands over what the Map knows after each. */
+/** Plays the calls on both, and passes on the Map's contents after each. */
 function replay(
   calls: readonly Call[],
   bounds: CounterBounds,
@@ -69,8 +69,8 @@ function replay(
   }
 }
 
-describe('counters of which there is room for all', () => {
-  test('are what a Map would have of them, whatever the keys, states and clock', () => {
+describe('counters with room for all', () => {
+  test('have the same contents as a Map, for any keys, states and clock', () => {
     fc.assert(
       fc.property(anyCalls, (calls) => {
         const keys = new Set(calls.map(({ key }) => key));
@@ -86,7 +86,7 @@ describe('counters of which there is room for all', () => {
     );
   });
 
-  test('are all found again when they are more than a chunk and a shard hold, and after half of them are dropped', () => {
+  test('are all found again when they exceed a chunk and a shard, and after half of them are dropped', () => {
     const counters = new BoundedCounters({ maxCounters: 1_000_000 });
     const keys = Array.from({ length: 10_000 }, (_, at) => textKey(`|3:api|4:user|5:${at}`));
     for (const [at, key] of keys.entries()) set(counters, key, [at, 1], 1, START_MS);
@@ -98,8 +98,8 @@ describe('counters of which there is room for all', () => {
   });
 });
 
-describe('counters of which there is not room for all', () => {
-  test('are what a Map would have of them or forgotten, the last one never, and no more than there is room for', () => {
+describe('counters without room for all', () => {
+  test('have the same contents as a Map or are forgotten, except the last one, and never exceed the room', () => {
     fc.assert(
       fc.property(anyCalls, anyBounds, (calls, bounds) => {
         replay(calls, bounds, (counters, model, nowMs, last) => {
@@ -118,7 +118,7 @@ describe('counters of which there is not room for all', () => {
     );
   });
 
-  test('that were busy once give way before those that are busy now', () => {
+  test('that were busy before are dropped before those that are busy now', () => {
     const counters = new BoundedCounters({ maxCounters: 8 });
     const once = Array.from({ length: 8 }, (_, at) => textKey(`busy ${at}`));
     const makeBusy = (key: CounterKey) => {
@@ -132,7 +132,7 @@ describe('counters of which there is not room for all', () => {
   });
 });
 
-test('cleared counters are gone, and there is room for as many again', () => {
+test('cleared counters are gone, and leave room for as many again', () => {
   const counters = new BoundedCounters({ maxCounters: 2 });
   for (const name of ['a', 'b']) set(counters, textKey(name), [1, 2, 3, 4], 1, START_MS);
   counters.clear();
@@ -143,13 +143,13 @@ test('cleared counters are gone, and there is room for as many again', () => {
 
 const limit = fixedWindowOf(1_000_000);
 const counterKeys = createCounterKeys('');
-/** A key as requests make it, of a value of so many characters. */
+/** A key like those of requests, with a value of `length` characters. */
 const keyOf = (at: number, length: number, filler = 'x') =>
   counterKeys(limit, 'api', [{ key: 'user', value: String(at).padStart(length, filler) }]);
 
 const log = (hits: number): State => Array.from({ length: 2 * hits }, (_, at) => START_MS + at);
 
-test('evicted are those that were forgotten before they expired', () => {
+test('counters that are forgotten before they expire count as evicted', () => {
   const counters = new BoundedCounters({ maxCounters: 2 });
   for (const name of ['a', 'b']) set(counters, textKey(name), [1], 1, START_MS);
   expect(counters.evicted).toBe(0);
@@ -159,17 +159,17 @@ test('evicted are those that were forgotten before they expired', () => {
   expect(counters.evicted).toBe(1);
 });
 
-test('counters cost nothing again when all have been forgotten', () => {
+test('counters cost nothing after all have been forgotten', () => {
   const counters = new BoundedCounters({ maxCounters: 10_000 });
   for (let at = 0; at < 2_500; at++) set(counters, keyOf(at, 13), at % 2 === 0 ? [1] : log(10), 1, START_MS);
   for (let at = 0; at < 2_500; at++) set(counters, keyOf(at, 13), [], 0, START_MS);
   expect([counters.size, counters.bytes]).toEqual([0, 0]);
 });
 
-describe('counters that may cost so many bytes', () => {
+describe('counters with a maximum number of bytes', () => {
   const MAX_BYTES = 200_000;
 
-  test('are fewer where their keys are longer', () => {
+  test('are fewer if their keys are longer', () => {
     const kept = [13, 200, 400].map((length) => {
       const counters = new BoundedCounters({ maxCounters: 1_000_000, maxBytes: MAX_BYTES });
       for (let at = 0; at < 1_500; at++) set(counters, keyOf(at, length), [at], 1, START_MS);
@@ -180,7 +180,7 @@ describe('counters that may cost so many bytes', () => {
     expect(kept).toEqual([1_123, 540, 350]);
   });
 
-  test('make room for a long key by at most ten short ones, busy ones included', () => {
+  test('make room for a long key by dropping at most ten short ones, including busy ones', () => {
     const counters = new BoundedCounters({ maxCounters: 1_000_000, maxBytes: MAX_BYTES });
     for (let round = 0; round < 2; round++)
       for (let at = 0; at < 1_500; at++) set(counters, keyOf(at, 1), [at], 1, START_MS);
@@ -191,7 +191,7 @@ describe('counters that may cost so many bytes', () => {
     }
   });
 
-  test('displace others, and not itself, when a state grows', () => {
+  test('displace others, not itself, when a state grows', () => {
     const counters = new BoundedCounters({ maxCounters: 1_000_000, maxBytes: 100_000 });
     for (let at = 0; at < 1_000; at++) set(counters, keyOf(at, 13), [at], 1, START_MS);
     const growing = keyOf(999, 13);

@@ -1,9 +1,9 @@
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { CounterSlots } from '../../../src/backends/memory/counter-slots.ts';
 
-const keyOf = (name: string | number) => `key ${name}` as CounterKey; // any text names a counter as well as another
+const keyOf = (name: string | number) => `key ${name}` as CounterKey; // any text will do
 
-/** What is known of each slot, in order. */
+/** The contents of each slot, in order. */
 const contents = (slots: CounterSlots) =>
   Array.from({ length: slots.size }, (_, slot) => ({
     key: slots.keyOf(slot),
@@ -13,7 +13,7 @@ const contents = (slots: CounterSlots) =>
   }));
 
 describe('slots of counters', () => {
-  test('have no gaps: the last counter takes the place of one that is removed, with all that is known of it', () => {
+  test('have no gaps, since the last counter moves with its contents into the slot of a removed one', () => {
     const slots = new CounterSlots();
     const states = [[], [1], [1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]];
     for (const [at, state] of states.entries()) {
@@ -32,7 +32,7 @@ describe('slots of counters', () => {
     expect(second).toBeDefined();
   });
 
-  test('that are given to another key remember nothing of the one before, and cost what it costs', () => {
+  test('that are reused for another key keep nothing of the previous one, and have the new cost', () => {
     const slots = new CounterSlots();
     const costOf = (key: CounterKey) => {
       const only = new CounterSlots();
@@ -48,7 +48,7 @@ describe('slots of counters', () => {
     expect(slots.bytes).toBe(costOf(keyOf('a longer one')));
   });
 
-  test('are allocated and given back by the thousand, and are right at each boundary', () => {
+  test('are allocated and freed by the thousand, and are correct at each boundary', () => {
     const slots = new CounterSlots();
     for (let at = 0; at < 5_000; at++) slots.keep(slots.add(keyOf(at)), [at, 1, 2, 3], at);
     for (let left = 5_000; left > 100; left--) slots.remove(0);
@@ -59,7 +59,7 @@ describe('slots of counters', () => {
     expect(slots.bytes).toBe(0);
   });
 
-  test.each([0, 1, 2, 3, 4, 10])('keep a state of %i numbers as it was', (length) => {
+  test.each([0, 1, 2, 3, 4, 10])('keep a state of %i numbers unchanged', (length) => {
     const slots = new CounterSlots();
     const slot = slots.add(keyOf('one'));
     slots.keep(slot, [9, 9, 9, 9, 9], 0);

@@ -25,7 +25,7 @@ describe('one server', () => {
     expect(parseAddress(written, 'SINGLE', none)).toEqual(address);
   });
 
-  test('is a socket or not as it is said', () => {
+  test('is recognized as a socket or not', () => {
     const socket = { kind: 'unix', path: 'redis.sock', database: 0 };
     expect(parseAddress('redis.sock', 'SINGLE', { ...none, socket: 'unix' })).toEqual(socket);
     expect(parseAddress('/redis.sock', 'SINGLE', { ...none, socket: 'tcp' })).toBeUndefined();
@@ -75,20 +75,20 @@ test.each<['SENTINEL' | 'CLUSTER', string, RedisAddress | undefined]>([
 });
 
 test.each<['SENTINEL' | 'CLUSTER', string, string]>([
-  ['CLUSTER', 'redis://one/2', 'one:6379: database 2 cannot be chosen, since a Cluster has database 0 only'],
-  ['SENTINEL', 'm,one:1,redis://two:2/3', 'two:2: database 3 cannot be chosen, since a sentinel has no databases'],
+  ['CLUSTER', 'redis://one/2', 'one:6379: database 2 cannot be selected: a Cluster has only database 0'],
+  ['SENTINEL', 'm,one:1,redis://two:2/3', 'two:2: database 3 cannot be selected: a sentinel has no databases'],
   ['CLUSTER', 'rediss://one,two', 'two:6379: rediss:// must be written for all of these servers or for none'],
   [
     'SENTINEL',
     'm,redis://u:p@one,redis://u:q@two',
     'two:6379: user and password must be the same in the URLs of all of these servers',
   ],
-])('a part of the %s address %s that cannot be honoured is named', (type, written, refusal) => {
+])('an unsupported part of the %s address %s is named', (type, written, refusal) => {
   expect(parseAddress(written, type, none)).toEqual({ refusal });
 });
 
 test.each(['SINGLE', 'SENTINEL', 'CLUSTER'] as const)(
-  '%s: credentials by themselves go before those of the address',
+  '%s: separate credentials take precedence over those of the address',
   (type) => {
     const written = { SINGLE: 'redis://u:p@redis', SENTINEL: 'm,redis://u:p@redis:1', CLUSTER: 'redis:1' }[type];
     expect(parseAddress(written, type, { ...none, auth: 'weir:a:b' })).toMatchObject({

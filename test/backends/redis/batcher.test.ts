@@ -8,7 +8,7 @@ import { fixedWindowOf } from '../../helpers/limits.ts';
 
 const limit = fixedWindowOf(1_000, 60_000);
 const asked: BatchRequest = { operations: [operationOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
-const decided = { code: 'OK' } as unknown as Reply; // what it says is of no concern here
+const decided = { code: 'OK' } as unknown as Reply; // its contents do not matter here
 const late = (timeoutMs: number): Reply => ({ code: 'UNAVAILABLE', reason: `no reply within ${timeoutMs} ms` });
 
 beforeEach(() => {
@@ -18,7 +18,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** Has time pass, and what is due then happen. */
+/** Advances time, and waits for the work that becomes due. */
 async function advance(ms: number): Promise<void> {
   jest.advanceTimersByTime(ms);
   await turns();
@@ -28,7 +28,7 @@ async function turns(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A node that answers each call when it is told to. */
+/** A node that answers each call on command. */
 function started({ slowMs = 10_000, lateMs = 0 } = {}) {
   const calls: { readonly requests: readonly BatchRequest[]; readonly answer: () => void }[] = [];
   const monotonicMs = () => performance.now();
@@ -72,7 +72,7 @@ test('requests of one turn of the event loop share one call, and those that arri
   expect(await Promise.all([...first, ...second, ...third, ...rest])).toEqual(Array(9).fill(decided));
 });
 
-test('a request that has no reply in time is unavailable then, sent or not, and what was not sent is not sent later', async () => {
+test('a request without a reply in time becomes unavailable, sent or not, and an unsent one is not sent later', async () => {
   const { calls, sizes, ask } = started();
   const sent = ask(1, 20);
   await turns();
@@ -91,7 +91,7 @@ test('a request that has no reply in time is unavailable then, sent or not, and 
   expect(sizes()).toEqual([1, 1]);
 });
 
-test('after two calls that were too slow the circuit is open, what waits is refused, and one call finds out whether that is over', async () => {
+test('after two slow calls the circuit opens, waiting requests are refused, and one trial call tests the server', async () => {
   const { calls, sizes, ask, breaker } = started({ slowMs: 15 });
   const slow = [...ask(1, 1_000)];
   await turns();
@@ -115,9 +115,9 @@ test('after two calls that were too slow the circuit is open, what waits is refu
   expect(sizes()).toEqual([1, 1, 1]);
 });
 
-test('a request that would wait for longer than it has is refused at once; one that has more time waits', async () => {
+test('a request that would wait beyond its timeout is refused at once, and one with more time waits', async () => {
   const { calls, sizes, ask } = started();
-  const known = ask(1, 60_000); // after it, it is known how long a call takes: 20 ms, a fifth of what the first one took
+  const known = ask(1, 60_000); // afterwards the expected time of a call is known: 20 ms, a fifth of the first one's
   await turns();
   await advance(100);
   calls[0]?.answer();
@@ -137,7 +137,7 @@ test('a request that would wait for longer than it has is refused at once; one t
   expect(sizes()).toEqual([1, 256, 256, 256, 3]);
 });
 
-test('before it knows how long a call takes, and where nothing waits, all are taken', async () => {
+test('all requests are accepted while the time of a call is unknown, or while none waits', async () => {
   const { calls, ask } = started();
   const unknown = ask(4 * 256, 60_000);
   for (let call = 0; call < 4; call++) {
@@ -169,7 +169,7 @@ describe('a call whose time is over', () => {
     expect(breaker.state).toBe(state);
   });
 
-  test('leaves a half-open circuit half open: the next call decides', () => {
+  test('leaves a half-open circuit half open, so that the next call decides', () => {
     let nowMs = 0;
     const breaker = new Breaker(
       () => nowMs,
@@ -185,7 +185,7 @@ describe('a call whose time is over', () => {
   });
 });
 
-test('no timer is left of a batcher that is closed, so that its process can end', async () => {
+test('a closed batcher leaves no timer, so that its process can end', async () => {
   const { calls, ask, batcher } = started();
   const answers = ask(2, 60_000);
   await turns();

@@ -37,11 +37,11 @@ async function open(server: Redis, env: Environment = {}): Promise<Ledger> {
 }
 
 const debit = (limit = fixedWindowOf(20, unitMs.DAY)): Debit =>
-  debitOf({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // as good as any
+  debitOf({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
 const count = async (ledger: Ledger) => (await ledger.debit([debit()], { spend: 'each', timeoutMs: 5_000 }))[0];
 const isReady = (ledger: Ledger) => eventually(() => ledger.health().ready);
 
-/** Which version of the protocol the service's connection speaks, as Redis lists it. */
+/** The protocol version of the service's connection, as listed by Redis. */
 async function protocolOf(operator: Client): Promise<string | undefined> {
   const list = String(await operator.call('CLIENT', 'LIST'));
   const own = list.split('\n').find((line) => line.includes(' name=weir '));
@@ -55,7 +55,7 @@ test.each([
   [['PUBLISH']],
   [['SUBSCRIBE']],
   [['CONFIG', 'COMMAND', 'SELECT', 'INFO']],
-])('a Redis in which %j are renamed is used, also with a cache of refusals', async (commands) => {
+])('a Redis in which %j are renamed is used, even with a deny cache', async (commands) => {
   const ledger = await open(await serverWithout(commands), { LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
   await isReady(ledger);
   expect(await count(ledger)).toMatchObject({ code: 'OK', hitsBefore: 0 });
@@ -67,7 +67,7 @@ test.each([
   [['EVAL'], /^ERR unknown command ['`]EVAL/i],
   [['MGET'], /^ERR Unknown Redis command called from (?:Lua )?script/],
   [['TIME'], /^ERR Unknown Redis command called from (?:Lua )?script/],
-])('a Redis in which %j are renamed is not ready, and the reason is that of Redis', async (commands, reason) => {
+])('a Redis in which %j are renamed is not ready, for the reason that Redis gives', async (commands, reason) => {
   const ledger = await open(await serverWithout(commands));
   await eventually(
     () => reason.test(reasonOf(ledger)),
@@ -84,7 +84,7 @@ function reasonOf(ledger: Ledger): string {
 test.each([
   ['RESP3', [], '3'],
   ['RESP2 where there is no HELLO', ['HELLO'], '2'],
-])('%s is spoken, and the password is given', async (_, renamed, version) => {
+])('%s is used, and the password is sent', async (_, renamed, version) => {
   const server = await serverWithout(renamed);
   const operator = clientOf(server);
   closing.push(() => operator.disconnect());
@@ -96,7 +96,7 @@ test.each([
   expect(await protocolOf(operator)).toBe(version);
 });
 
-test('a Redis that evicts counters (`allkeys-lru`) answers every call, and a counter that it has evicted begins anew', async () => {
+test('a Redis that evicts counters (`allkeys-lru`) answers every call, and an evicted counter starts again', async () => {
   const server = await serverWithout([], '--maxmemory-policy', 'allkeys-lru');
   const operator = clientOf(server);
   closing.push(() => operator.disconnect());
@@ -121,5 +121,5 @@ test('a Redis that evicts counters (`allkeys-lru`) answers every call, and a cou
   expect(reply).toMatchObject({ code: 'OK', hitsBefore: 0 });
 });
 
-/** For a few thousand counters. */
+/** Enough for a few thousand counters. */
 const ROOM_BYTES = 500_000;

@@ -22,14 +22,14 @@ import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const PROCESSES = 8;
 const IN_FLIGHT = 50;
-const CALLS = 100; // a process and job
+const CALLS = 100; // per process and job
 
-/** What a process tells of its calls. */
+/** The results of a process's calls. */
 interface Passed {
   readonly unavailable: number;
-  /** Calls of which all limits let pass, by counter. */
+  /** Calls that all limits admitted, by counter. */
   readonly whole: readonly number[];
-  /** By limit. */
+  /** Admitted hits by limit. */
   readonly each: readonly number[];
   readonly soft: number;
 }
@@ -66,7 +66,7 @@ interface Job {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
-/** Lets all processes do the job at once. */
+/** Runs the job in all processes at once. */
 async function hammer({ limits, counters = 1, spend = 'each' }: Job) {
   const prefix = `${randomUUID()}:`;
   const job = { prefix, limits, counters, spend, calls: CALLS, inFlight: IN_FLIGHT };
@@ -83,11 +83,11 @@ async function hammer({ limits, counters = 1, spend = 'each' }: Job) {
     whole: Array.from({ length: counters }, (_, at) => sum(answers.map(({ whole }) => whole[at] ?? 0))),
     each: limits.map((_, at) => sum(answers.map(({ each }) => each[at] ?? 0))),
     soft: sum(answers.map(({ soft }) => soft)),
-    /** What remains of each limit of a counter. */
+    /** The remaining hits of each limit of a counter. */
     left: async (counter: number) => {
       const store = new RedisBackend(connection, Date.now);
       const looks = limits.map((limit, at) => {
-        return operationOf({ key: `${prefix}${counter}|${at}` as CounterKey }, limit, 0, true); // as hammer.mjs names it
+        return operationOf({ key: `${prefix}${counter}|${at}` as CounterKey }, limit, 0, true); // the key that hammer.mjs uses
       });
       const decisions = await store.run(looks, { spend: 'each', timeoutMs: 30_000 });
       return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : one.reason));
@@ -95,20 +95,20 @@ async function hammer({ limits, counters = 1, spend = 'each' }: Job) {
   };
 }
 
-/** One of each kind of limit; nothing comes back while the test lasts. */
+/** One limit of each kind; none restores hits during the test. */
 const limitOf = (kind: number, hits: number): Limit =>
   limitsOfEach(hits, MAX_WINDOW_MS)[kind] ?? fixedWindowOf(hits, MAX_WINDOW_MS);
 const kinds = limitsOfEach(1).map(({ algorithm }, kind) => ({ kind, algorithm }));
 
 describe.each(kinds)('eight processes on limits of kind $kind, $algorithm,', ({ kind }) => {
-  test('are admitted exactly what the limit is on one hot counter', async () => {
+  test('are admitted exactly the limit on one hot counter', async () => {
     const { whole, left } = await hammer({ limits: [limitOf(kind, 300)] });
     expect(whole).toEqual([300]);
     expect(await left(0)).toEqual([0]);
   });
 
-  test('are admitted exactly what the limit is on each of many counters', async () => {
-    const { whole, left } = await hammer({ limits: [limitOf(kind, 30)], counters: 20 }); // asked 40 times each
+  test('are admitted exactly the limit on each of many counters', async () => {
+    const { whole, left } = await hammer({ limits: [limitOf(kind, 30)], counters: 20 }); // with 40 requests each
     expect(whole).toEqual(new Array(20).fill(30));
     expect(await left(19)).toEqual([0]);
   });
@@ -117,7 +117,7 @@ describe.each(kinds)('eight processes on limits of kind $kind, $algorithm,', ({ 
     { spend: 'each', each: [300, 200, 300], left: [0, 0, 0] },
     { spend: 'all_or_nothing', each: undefined, left: [100, 0, 100] },
     { spend: 'spare_others', each: undefined, left: [100, 0, 100] },
-  ] as const)('never leave a set of three limits half charged, with $spend', async ({ spend, each, left }) => {
+  ] as const)('never leave a set of three limits partly charged, with $spend', async ({ spend, each, left }) => {
     const job = { limits: [limitOf(kind, 300), limitOf(kind, 200), limitOf(kind, 300)], spend };
     const result = await hammer(job);
     expect(result.whole).toEqual([200]);
@@ -144,7 +144,7 @@ async function serverTimeMs(): Promise<number> {
 }
 
 test.each([tokenBucketOf(500, unitMs.SECOND, { burst: 50 }), leakyBucketOf(500, unitMs.SECOND, { burst: 50 })])(
-  'eight processes are admitted no more by a fast $algorithm than it holds and what comes meanwhile',
+  'eight processes are admitted at most the size of a fast $algorithm and its refill',
   async (limit) => {
     const beforeMs = await serverTimeMs();
     const { whole } = await hammer({ limits: [limit] });

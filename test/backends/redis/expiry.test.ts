@@ -14,7 +14,7 @@ const WINDOW_MS = 300;
 const POLL_MS = 20;
 const GONE_WITHIN_MS = 20_000;
 const TIMEOUT_MS = 10_000;
-const NO_EXPIRY = -1; // what PTTL says of it
+const NO_EXPIRY = -1; // a reply of PTTL
 
 let server: Redis;
 let connection: Connection;
@@ -38,7 +38,7 @@ async function hit(limit: Limit, counter: string, hits: number, spend: Spend = '
   return decision;
 }
 
-/** Keys that the server has removed at the end of their time. */
+/** The number of keys that the server has expired. */
 const expired = async (): Promise<number> =>
   Number(/^expired_keys:(\d+)/m.exec(await connection.info('stats'))?.[1] ?? Number.NaN);
 
@@ -47,7 +47,7 @@ async function ttlsMs(): Promise<number[]> {
 }
 
 test.each(limitsOfEach(5, WINDOW_MS).map((limit, at) => ({ algorithm: limit.algorithm, at, limit })))(
-  'nothing is left of $algorithm ($at) after its last window',
+  'no key of $algorithm ($at) is left after its last window',
   async ({ limit }) => {
     const before = await expired();
     for (let round = 0; round < 10; round++) {
@@ -67,7 +67,7 @@ test.each(limitsOfEach(5, WINDOW_MS).map((limit, at) => ({ algorithm: limit.algo
   },
 );
 
-test('every counter has its end at any time, whatever is spent on it', async () => {
+test('every counter always has an expiry time, regardless of spent hits', async () => {
   const anyHits = fc.oneof(fc.integer({ min: -3, max: 10 }), fc.integer({ min: 0, max: 1_000_000 }));
   await fc.assert(
     fc.asyncProperty(
@@ -90,7 +90,7 @@ test('every counter has its end at any time, whatever is spent on it', async () 
 });
 
 test.each(limitsOfEach(5).map((limit, at) => ({ algorithm: limit.algorithm, at, limit })))(
-  'nothing is stored for $algorithm ($at) after a peek or a give-back',
+  'nothing is stored for $algorithm ($at) after a peek or a refund',
   async ({ limit }) => {
     await hit(limit, 'looked', 0);
     await hit(limit, 'never spent', -3);

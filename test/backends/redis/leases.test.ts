@@ -17,7 +17,7 @@ import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/statsd.ts';
 
 const MINUTE_MS = 60_000;
-const START_MS = 1_700_000_040_000; // where a minute begins
+const START_MS = 1_700_000_040_000; // the start of a minute
 const each = { spend: 'each', timeoutMs: 10_000 } as const;
 
 const clock = fakeClock(START_MS);
@@ -52,7 +52,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** A process's store on its own connection; Redis decides on the test's clock. */
+/** A process's store on its own connection; Redis uses the test's clock. */
 const countIn = async (): Promise<Backend> => new RedisBackend(await openReady(server), clock, { replay: true });
 
 async function instances(count: number, idleMs = MINUTE_MS): Promise<void> {
@@ -75,10 +75,10 @@ async function ask(at: number, hit: Debit, spend: 'each' | 'all_or_nothing' = 'e
 }
 
 /**
- * How many hits pass of so many requests a step, at once, at the stores in turn.
+ * Sends requests to the stores in turn, all those of a step at once. @returns the number of admitted hits
  *
- * Redis forgets counters by its own clock, however slowly the test's goes: what is left of a window, or until a bucket is full, must
- * last much longer than the steps take.
+ * Redis expires counters by its own clock, however slow the test's is: the rest of a window, or the time until a bucket
+ * is full, must be much longer than the steps take.
  */
 async function drive(limit: Limit, perStep: number, steps: number, { hits = 1, stepMs = 1 } = {}): Promise<number> {
   let passed = 0;
@@ -90,7 +90,7 @@ async function drive(limit: Limit, perStep: number, steps: number, { hits = 1, s
   return passed;
 }
 
-/** What the counter in Redis says is spent, leased hits included. */
+/** The spent hits of the counter in Redis, including leased ones. */
 async function spentOf(limit: Limit): Promise<number> {
   const [answer] = (await stores[0]?.debit([hitOn(limit, 0)], each)) ?? [];
   return answer && 'hitsBefore' in answer ? answer.hitsBefore : Number.NaN;
@@ -108,13 +108,13 @@ describe.each([1, 2, 8])('with %d processes', (count) => {
     ['a token bucket', leased(tokenBucketOf(1_000_000))],
   ])('%s below its limit takes at most a twentieth of the calls', async (_, limit) => {
     await instances(count);
-    await drive(limit, 1, 1); // the script is in Redis now
+    await drive(limit, 1, 1); // loads the script into Redis
     const before = await scriptCalls();
     expect(await drive(limit, 40, 500)).toBe(20_000);
     expect((await scriptCalls()) - before).toBeLessThanOrEqual(20_000 / 20);
   });
 
-  test('a fixed window passes no more than its limit, and 98 % at least', async () => {
+  test('a fixed window admits at most its limit, and at least 98 % of it', async () => {
     await instances(count);
     const limit = leased(fixedWindowOf(5_000));
     const passed = await drive(limit, 20, 400);
@@ -122,7 +122,7 @@ describe.each([1, 2, 8])('with %d processes', (count) => {
     expect(passed).toBeGreaterThanOrEqual(4_900);
   });
 
-  test('an empty token bucket passes no more than what is refilled, and 98 % at least', async () => {
+  test('an empty token bucket admits at most its refill, and at least 98 % of it', async () => {
     await instances(count);
     const limit = leased(tokenBucketOf(10_000, 10_000)); // full after ten seconds
     await ask(0, hitOn(limit, 10_000));
@@ -132,7 +132,7 @@ describe.each([1, 2, 8])('with %d processes', (count) => {
   });
 });
 
-test('requests for several hits pass whole, up to the limit', async () => {
+test('requests for several hits pass completely, up to the limit', async () => {
   await instances(2);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 5, 500, { hits: 7 });
@@ -140,7 +140,7 @@ test('requests for several hits pass whole, up to the limit', async () => {
   expect(passed).toBeGreaterThanOrEqual(9_800);
 });
 
-test('hits given back are there for every process', async () => {
+test('refunded hits are available to every process', async () => {
   await instances(2);
   const limit = leased(fixedWindowOf(1_000));
   await ask(0, hitOn(limit, 1_000));
@@ -149,7 +149,7 @@ test('hits given back are there for every process', async () => {
   expect(await ask(0, hitOn(limit, 1_000))).toMatchObject({ code: 'OK' });
 });
 
-test('requests that spend all or nothing are counted in Redis, beside what is leased', async () => {
+test('requests that spend all or nothing are counted in Redis, in addition to leases', async () => {
   await instances(1);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 20, 50);
@@ -158,7 +158,7 @@ test('requests that spend all or nothing are counted in Redis, beside what is le
   expect(await ask(0, hitOn(limit, rest), 'all_or_nothing')).toMatchObject({ code: 'OK' });
 });
 
-test('a process that dies takes no more than its lease with it', async () => {
+test('a process that dies loses no more than its lease', async () => {
   await instances(2);
   const limit = leased(fixedWindowOf(10_000));
   const before = await drive(limit, 20, 100);
@@ -167,7 +167,7 @@ test('a process that dies takes no more than its lease with it', async () => {
   expect(lost).toBeGreaterThan(0);
   stores = stores.slice(1);
   const passed = before + (await drive(limit, 20, 600));
-  stores.push(...(dead ? [dead] : [])); // closed only now, so that nothing came back
+  stores.push(...(dead ? [dead] : [])); // closed only now, so that it returned nothing
   expect(passed).toBeLessThanOrEqual(10_000);
   expect(passed).toBeGreaterThanOrEqual(10_000 - lost);
 });
@@ -183,7 +183,7 @@ test('hits that one process does not use are available to another', async () => 
   expect(await ask(1, hitOn(limit, 10_000 - passed))).toMatchObject({ code: 'OK' });
 });
 
-test('near the end of a window no more than the limit passes', async () => {
+test('near the end of a window, no more than the limit is admitted', async () => {
   await instances(4);
   const limit = leased(fixedWindowOf(2_000));
   clock.set(START_MS + MINUTE_MS - 20_000);
@@ -192,7 +192,7 @@ test('near the end of a window no more than the limit passes', async () => {
   expect(passed).toBeGreaterThanOrEqual(1_960);
 });
 
-test('hits leased in a window are neither used nor given back in the next one', async () => {
+test('hits leased in a window are neither used nor returned in the next one', async () => {
   await instances(4);
   const limit = leased(fixedWindowOf(2_000));
   clock.set(START_MS + MINUTE_MS - 20_000);
@@ -200,7 +200,7 @@ test('hits leased in a window are neither used nor given back in the next one', 
   expect(leasedNow()).toBeGreaterThan(0);
   clock.set(START_MS + MINUTE_MS);
   expect(leasedNow()).toBe(0);
-  await stores[0]?.debit([hitOn(fixedWindowOf(2_000), 100)], each); // the new window's, strictly
+  await stores[0]?.debit([hitOn(fixedWindowOf(2_000), 100)], each); // in the new window, without leases
   await stores.pop()?.close();
   expect(await spentOf(limit)).toBe(100);
   const passed = await drive(limit, 20, 200);
@@ -208,7 +208,7 @@ test('hits leased in a window are neither used nor given back in the next one', 
   expect(passed).toBeGreaterThanOrEqual(1_860);
 });
 
-test('tokens leased longer than their longest are forgotten', async () => {
+test('tokens leased longer than the maximum are forgotten', async () => {
   await instances(1);
   const limit = leased(tokenBucketOf(10_000));
   await drive(limit, 20, 50);
@@ -220,13 +220,13 @@ test('tokens leased longer than their longest are forgotten', async () => {
 describe('Redis restarts', () => {
   const limit = leased(fixedWindowOf(10_000));
 
-  /** Until every process has a connection again. */
+  /** Waits until every process has a connection again. */
   async function untilBack(): Promise<void> {
     while (!stores.every((store) => store.health().ready) || observer.status !== 'ready')
       await new Promise(setImmediate);
   }
 
-  test('with its data: the limit holds, and leases go on', async () => {
+  test('with its data: the limit holds, and leases continue', async () => {
     await instances(2);
     const before = await drive(limit, 20, 200);
     await server.restart();
@@ -236,11 +236,11 @@ describe('Redis restarts', () => {
     expect(passed).toBeGreaterThanOrEqual(9_800);
   });
 
-  test('without its data: one more limit passes, and no more', async () => {
+  test('without its data: exactly one further limit is admitted', async () => {
     await instances(2);
     const before = await drive(limit, 20, 200);
     const held = leasedNow();
-    await observer.flushall(); // written down, so that it comes back empty
+    await observer.flushall(); // persisted, so that Redis restarts empty
     await server.restart();
     await untilBack();
     const after = await drive(limit, 20, 800);

@@ -11,7 +11,7 @@ import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
-const WINDOW_MS = 3_600_000; // Redis forgets counters by its own clock: the schedules are much shorter
+const WINDOW_MS = 3_600_000; // Redis expires counters by its own clock, so schedules are much shorter
 const how = { spend: 'each', timeoutMs: 10_000 } as const;
 
 const clock = fakeClock(START_MS);
@@ -26,7 +26,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** An operation on the only counter; `back` is how many steps ago the hits of a refund were charged. */
+/** An operation on the only counter; `back` is the number of steps since the hits of a refund were charged. */
 interface Planned {
   readonly kind: Operation['kind'];
   readonly hits: number;
@@ -46,7 +46,7 @@ const anyPlan: fc.Arbitrary<readonly Planned[]> = fc.array(
 
 const held = [inFlightOf(5, WINDOW_MS), inFlightOf(5, WINDOW_MS, { holder: 7 })];
 test.each([...limitsOfEach(5, WINDOW_MS), ...held].map((limit) => ({ limit, name: limit.algorithm })))(
-  'Redis and memory agree about charges, refunds and forgetting of $name',
+  'Redis and memory agree about charges, refunds and resets of $name',
   async ({ limit }) => {
     await fc.assert(
       fc.asyncProperty(anyPlan, async (plan) => {
@@ -81,7 +81,7 @@ const anyTurn = fc.array(
 
 test.each(
   [...limitsOfEach(20, WINDOW_MS), inFlightOf(20, WINDOW_MS)].map((limit) => ({ limit, name: limit.algorithm })),
-)('Redis answers requests that come together as memory answers them one by one, by $name', async ({ limit }) => {
+)('Redis answers concurrent requests like memory answers them one by one, by $name', async ({ limit }) => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyTurn, { minLength: 1, maxLength: 4 }), async (turns) => {
       clock.set(START_MS);
@@ -106,7 +106,7 @@ test.each(
 const on = (limit: Limit, hits: number): Operation =>
   operationOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);
 
-test('a settlement counts once, however often it is sent, and so does one that comes after a later one', async () => {
+test('a settlement counts once, even if it is sent repeatedly or arrives after a later one', async () => {
   const one = on(fixedWindowOf(20, WINDOW_MS), 3);
   const operations: readonly Operation[] = [{ ...one, kind: 'charge' }];
   for (const number of [1, 1, 2, 1, 2])
@@ -115,7 +115,7 @@ test('a settlement counts once, however often it is sent, and so does one that c
   expect(await redis.run([{ ...one, kind: 'peek', hits: 0 }], how)).toMatchObject([{ hitsBefore: 9 }]);
 });
 
-test('a receipt has the time of its charge by the clock of Redis', async () => {
+test("a receipt has the time of its charge by Redis' clock", async () => {
   const [reply] = await redis.run([on(fixedWindowOf(20, WINDOW_MS), 3)], { ...how, receipts: true });
   expect(reply).toMatchObject({ code: 'OK', chargedAtMs: clock() });
 });

@@ -20,7 +20,7 @@ test('the octets of a script call are those that ioredis writes', () => {
 });
 
 test.each(['é', '\u{1f600}', 'a\ud800', `${'x'.repeat(99)}ÿ`])(
-  'an argument with characters of several octets is written whole: %j',
+  'an argument with characters of several octets is written completely: %j',
   (last) => {
     const own = Buffer.from(new ScriptCommand(['5c2f', '1', 'key', last]).toWritable(SOCKET));
     const size = Buffer.byteLength(last);
@@ -30,7 +30,7 @@ test.each(['é', '\u{1f600}', 'a\ud800', `${'x'.repeat(99)}ÿ`])(
   },
 );
 
-test('the slot of a call is the one it is given, otherwise the one of its first key', () => {
+test('the slot of a call is the given one, otherwise that of its first key', () => {
   const args = ['5c2f', '2', '{shop}a', '{shop}b', Buffer.alloc(8)];
   expect(new ScriptCommand(args).getSlot()).toBe(slotOf('shop'));
   expect(new ScriptCommand(args, 0).getSlot()).toBe(0);

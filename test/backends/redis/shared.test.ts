@@ -25,7 +25,7 @@ beforeEach(() => operator.flushall());
 
 const windowStartMs = Date.now() - (Date.now() % unitMs.DAY);
 const shared = (key: string, hits: number, limit = 20, blocks = true): RequestOperation => {
-  const counter = { key: key as CounterKey, shared: { windowStartMs, ttlMs: unitMs.DAY + 7_000 } }; // as good as any
+  const counter = { key: key as CounterKey, shared: { windowStartMs, ttlMs: unitMs.DAY + 7_000 } }; // any values will do
   return operationOf(counter, fixedWindowOf(limit, unitMs.DAY), hits, blocks);
 };
 const applyAs = (spend: Spend, ...hits: readonly RequestOperation[]) => store.run(hits, { spend, timeoutMs: 5_000 });
@@ -37,7 +37,7 @@ async function kept(key: string) {
   return [await operator.get(key), await operator.ttl(key)];
 }
 
-test('is a decimal count whose time to live restarts with each hit', async () => {
+test('a shared counter is a decimal count whose time to live restarts with each hit', async () => {
   expect(await apply(shared('a', 3))).toMatchObject([{ code: 'OK', hitsBefore: 0, limitRemaining: 17 }]);
   expect(await kept('a')).toEqual(['3', TTL_S]);
   await operator.expire('a', 10);
@@ -45,12 +45,12 @@ test('is a decimal count whose time to live restarts with each hit', async () =>
   expect(await kept('a')).toEqual(['3', TTL_S]);
 });
 
-test('is created by a peek too', async () => {
+test('a peek also creates a shared counter', async () => {
   await apply(shared('a', 0));
   expect(await kept('a')).toEqual(['0', TTL_S]);
 });
 
-test('goes on from what others have counted, and they from what it has', async () => {
+test('a shared counter continues from the count of others, and they from its count', async () => {
   await operator.incrby('a', 18);
   expect(await apply(shared('a', 1), shared('a', 1), shared('a', 1))).toMatchObject([
     { code: 'OK', hitsBefore: 18 },
@@ -60,7 +60,7 @@ test('goes on from what others have counted, and they from what it has', async (
   expect(await operator.incrby('a', 1)).toBe(22);
 });
 
-test('is exact with concurrent writers', async () => {
+test('a shared counter is exact with concurrent writers', async () => {
   const theirs = await openReady(redis);
   const counts = await Promise.all(
     Array.from({ length: 200 }, async (_, at) => {
@@ -74,7 +74,7 @@ test('is exact with concurrent writers', async () => {
   expect(await operator.get('a')).toBe('200');
 });
 
-test('gives hits back, never below nothing', async () => {
+test('a shared counter refunds hits, never below 0', async () => {
   await apply(shared('a', 5));
   expect(await apply(shared('a', -2))).toMatchObject([{ code: 'OK', limitRemaining: 17 }]);
   expect(await apply(shared('a', -9))).toMatchObject([{ code: 'OK', limitRemaining: 20 }]);
@@ -84,19 +84,19 @@ test('gives hits back, never below nothing', async () => {
 test.each([
   ['9223372036854775807', 'OVER_LIMIT', '9223372036854775807'],
   ['-5', 'OK', '1'],
-])('with %s, which others wrote, decides, and counts on from none at least', async (written, code, left) => {
+])('a shared counter with %s decides, and continues from at least 0', async (written, code, left) => {
   await operator.set('a', written);
   expect(await apply(shared('a', 1))).toMatchObject([{ code }]);
   expect(await operator.get('a')).toBe(left);
 });
 
-describe('that holds no count', () => {
+describe('a shared key that holds no count', () => {
   beforeEach(async () => {
     await operator.set('text', 'abc');
     await operator.lpush('list', 'z');
   });
 
-  test('makes its own hits unavailable and no others, and stays as it is', async () => {
+  test('makes only its own hits unavailable, and stays unchanged', async () => {
     expect(await apply(shared('b', 1), shared('text', 1), shared('list', 1), shared('c', 1))).toEqual([
       expect.objectContaining({ code: 'OK' }),
       { code: 'UNAVAILABLE', reason: 'redis: ERR value is not an integer or out of range' },

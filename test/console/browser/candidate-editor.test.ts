@@ -48,13 +48,13 @@ async function openEditor(width = 1280): Promise<Page> {
   return page;
 }
 
-/** The text from the cursor to the end of what is selected. */
+/** The selected text. */
 const selected = (page: Page): Promise<string> =>
   page.evaluate(
     '(({ value, selectionStart, selectionEnd }) => value.slice(selectionStart, selectionEnd))(document.activeElement)',
   );
 
-test('problems are shown at their lines as one types, and nothing wrong is loaded', async () => {
+test('problems are shown at their lines while typing, and an invalid text is not loaded', async () => {
   const page = await openEditor();
   const loads = page.getByRole('button', { name: 'Load as candidate…' });
   expect(await loads.isEnabled()).toBe(true);
@@ -82,7 +82,7 @@ test('problems are shown at their lines as one types, and nothing wrong is loade
   expect(await loads.isDisabled()).toBe(true);
 });
 
-test('a text stays while other views are shown, and comes back after the rules in force took its place', async () => {
+test('a text is kept while other views are shown, and can be restored after the live rules replaced it', async () => {
   const page = await openEditor();
   const mine = RULES.replace('50', '11');
   await editorOf(page).fill(mine);
@@ -92,9 +92,9 @@ test('a text stays while other views are shown, and comes back after the rules i
   await editorOf(page).waitFor();
   expect(await editorOf(page).inputValue()).toBe(mine);
   await page.getByRole('button', { name: 'Start from the rules in force' }).click();
-  await page.getByRole('button', { name: 'Undo: back to my text' }).waitFor();
+  await page.getByRole('button', { name: 'Undo: restore my text' }).waitFor();
   expect(await editorOf(page).inputValue()).toBe(RULES);
-  await page.getByRole('button', { name: 'Undo: back to my text' }).click();
+  await page.getByRole('button', { name: 'Undo: restore my text' }).click();
   expect(await editorOf(page).inputValue()).toBe(mine);
   expect(await page.evaluate('document.activeElement.tagName')).toBe('TEXTAREA');
   await page.getByRole('button', { name: 'Copy YAML' }).click();
@@ -102,7 +102,7 @@ test('a text stays while other views are shown, and comes back after the rules i
   expect(await page.evaluate('navigator.clipboard.readText()')).toBe(mine);
 });
 
-test('in a long text a problem is scrolled to, with its number beside it, also on a phone', async () => {
+test('in a long text, a problem is scrolled into view with its line number, also on a phone', async () => {
   const page = await openEditor(360);
   const rules = Array.from(
     { length: 300 },
@@ -134,7 +134,7 @@ test('hostile names in a text are shown as text', async () => {
   expect(await overflowOf(page)).toBe(0);
 });
 
-test('the editor is used by the keyboard alone, and Tab leaves it', async () => {
+test('the editor can be used by keyboard alone, and Tab leaves it', async () => {
   const page = await openEditor();
   const focused = (): Promise<string> =>
     page.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent.trim()');
@@ -166,10 +166,10 @@ test('the editor is used by the keyboard alone, and Tab leaves it', async () => 
   await page.reload();
   await page.getByText('from the keyboard').waitFor();
   await page.getByText('1 rule of demo, no error').waitFor();
-  expect(await editorOf(page).inputValue()).toBe(RULES.replace('50', '12')); // what is tried
+  expect(await editorOf(page).inputValue()).toBe(RULES.replace('50', '12')); // the text of the candidate
 });
 
-test('each file of a domain in several files may be edited', async () => {
+test('each file of a domain with several files may be edited', async () => {
   const rules = join(folder, 'several');
   mkdirSync(rules);
   writeFileSync(join(rules, 'a.yaml'), RULES);
@@ -187,7 +187,7 @@ test('each file of a domain in several files may be edited', async () => {
   }
 });
 
-test('the cursor stays where it is in a text with line ends of Windows', async () => {
+test('the cursor keeps its position in a text with Windows line endings', async () => {
   const rules = join(folder, 'windows.yaml');
   writeFileSync(rules, RULES.replaceAll('\n', '\r\n'));
   const other = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
@@ -199,7 +199,7 @@ test('the cursor stays where it is in a text with line ends of Windows', async (
     await page.evaluate('document.activeElement.setSelectionRange(7, 7)');
     const polled = (): Promise<unknown> => page.waitForResponse((response) => response.url().endsWith('/candidate'));
     await polled();
-    await polled(); // the answer before is shown
+    await polled(); // the page shows the previous answer
     expect(await page.evaluate('document.activeElement.selectionStart')).toBe(7);
   } finally {
     await other.stop();

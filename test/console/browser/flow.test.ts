@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => browser.close());
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
-test('a newcomer opens the address in the banner, sends three requests, and sees what became of them', async () => {
+test('a new user opens the URL in the banner, sends three requests, and sees their results', async () => {
   const weir = await startWeir({ USE_STATSD: 'false' });
   try {
     const [address = ''] = /http:\/\/localhost:\d+\/console\//.exec(weir.output()) ?? [];
@@ -51,14 +51,14 @@ test('a refused key is found, explained and reset, and then passes', async () =>
 
     await page.getByRole('link', { name: 'Counters and changes' }).click();
     await page.getByText('Spent', { exact: true }).waitFor();
-    expect(await page.getByText('7 + 1 = 8 > 5').count()).toBe(1); // of the last refusals
+    expect(await page.getByText('7 + 1 = 8 > 5').count()).toBe(1); // in the list of recent refusals
     await page.getByRole('button', { name: 'Reset…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Reset' });
-    await dialog.getByText('This makes 1 counter new').waitFor();
+    await dialog.getByText('This resets 1 counter').waitFor();
     await dialog.getByText('demo.user, 5 per minute: 8 used, then 0').waitFor();
     await dialog.getByLabel('Reason').fill('support case 7');
     await dialog.getByRole('button', { name: 'Reset' }).click();
-    await page.getByText('The counters are new.').waitFor();
+    await page.getByText('The counters are reset.').waitFor();
     await page.getByText('Has room').waitFor();
     expect(await send(weir, 'demo', [['user', 'mallory']])).toBe(200);
 
@@ -89,7 +89,7 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
       await page.getByRole('dialog').waitFor({ state: 'detached' });
     };
     await change('Grant hits…', 'Grant hits');
-    await page.getByText('1 hits were given back').waitFor();
+    await page.getByText('1 hit was refunded').waitFor();
     await change('Block…', 'Block');
     await page.getByText('Override by').waitFor();
     await expectCount(() => send(weir, 'demo', [['user', 'nina']]), 429);
@@ -100,7 +100,7 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
   }
 });
 
-test('without a token a browser of this machine reads everything, and is shown why it may not change anything', async () => {
+test('without a token, a browser on this machine can read everything, and shows why it may not change anything', async () => {
   const weir = await startWeir({ USE_STATSD: 'false' });
   try {
     const page = await browser.open();
@@ -112,7 +112,7 @@ test('without a token a browser of this machine reads everything, and is shown w
   }
 });
 
-test('callers values are hidden until a token is given, and a wrong token is refused', async () => {
+test("callers' values are hidden until a token is entered, and a wrong token is refused", async () => {
   const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' });
   try {
     await send(weir, 'demo', [['user', 'peggy']], 6);

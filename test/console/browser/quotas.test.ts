@@ -35,7 +35,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("a rule's page shows share, demand and use of its proxies", async () => {
+test("a rule's page shows the share, demand and usage of its proxies", async () => {
   const page = await browser.open();
   await page.goto(viewAt(weir, 'rule?path=edge.user'));
   const row = page.getByRole('row').filter({ hasText: 'user=ann' });

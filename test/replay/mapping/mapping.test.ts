@@ -1,7 +1,7 @@
 import { parseMapping } from '../../../src/replay/mapping/mapping.ts';
 import { formatProblem } from '../../../src/rules/problem.ts';
 
-/** The entries of each descriptor that a mapping makes of a line with these fields. */
+/** The entries of each descriptor that a mapping makes from a line with these fields. */
 function descriptors(actions: string, fields: Readonly<Record<string, unknown>>, more = '') {
   const parsed = parseMapping('map.yaml', `domain: demo\nrate_limits:\n${actions}${more}`);
   if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('\n'));
@@ -18,7 +18,7 @@ const problemsOf = (text: string): readonly string[] => {
 
 const each = (...actions: readonly string[]) => `  - actions: [${actions.join(', ')}]\n`;
 
-test('reads headers under the names that Envoy Gateway, Istio and nginx give them', () => {
+test('headers are read under the names of Envoy Gateway, Istio and nginx', () => {
   const path = each('{request_headers: {header_name: ":path", descriptor_key: path}}');
   for (const name of ['x-envoy-origin-path', 'path', 'request_uri'])
     expect(descriptors(path, { [name]: '/a' })).toEqual(['path=/a']);
@@ -28,7 +28,7 @@ test('reads headers under the names that Envoy Gateway, Istio and nginx give the
   expect(descriptors(user, { uid: 7 }, 'fields: {headers: {x-user-id: uid}}\n')).toEqual(['user=7']);
 });
 
-test('leaves out a descriptor whose action has no value, as Envoy does, but for skip_if_absent', () => {
+test('a descriptor whose action has no value is left out, as in Envoy, except with skip_if_absent', () => {
   const [user, method] = ['user', ':method'].map(
     (name) => `{request_headers: {header_name: "${name}", descriptor_key: "k${name}"}}`,
   ) as [string, string]; // two in, two out
@@ -38,7 +38,7 @@ test('leaves out a descriptor whose action has no value, as Envoy does, but for 
   expect(descriptors(each(skipping), { method: 'GET' })).toBeUndefined();
 });
 
-test('takes a part of a value by a regular expression', () => {
+test('a part of a value is extracted with a regular expression', () => {
   const part = (more: string) => each(`{request_headers: {header_name: ":path", descriptor_key: part, ${more}}}`);
   expect(descriptors(part("regex: '^/v1/([^/]+)'"), { path: '/v1/users/7' })).toEqual(['part=users']);
   expect(descriptors(part("regex: '^/v1/([^/]+)'"), { path: '/health' })).toBeUndefined();
@@ -49,7 +49,7 @@ test('takes a part of a value by a regular expression', () => {
   expect(descriptors(query, { path: '/?a=1&key=abc%20def' })).toEqual(['key=abc']);
 });
 
-test('reads the address of the client without its port, and masks it', () => {
+test('the address of the client is read without its port, and masked', () => {
   const address = each('{remote_address: {}}');
   for (const [written, read] of [
     ['10.1.2.3:4242', '10.1.2.3'],
@@ -110,7 +110,7 @@ test.each([
   ).toEqual(isMatch ? ['header_match=v'] : undefined),
 );
 
-test('reads generic keys, the cluster, hits, the label and the answer that Envoy got', () => {
+test("generic keys, the cluster, hits, the label and Envoy's answer are read", () => {
   const parsed = parseMapping(
     'map.yaml',
     `domain: demo
@@ -149,7 +149,7 @@ label: {field: verdict, refuse: [bot, scraper]}
   expect(parsed.mapping.request({ ...fields, start_time: 'soon' })).toBe('no time: "soon"');
 });
 
-test('names the file, the line, the path, what was expected and what was found', () => {
+test('problems name the file, the line, the path, and the expected and actual value', () => {
   expect(
     problemsOf(`domain: ''
 rate_limits:
@@ -164,15 +164,15 @@ rate_limits:
 field: {}
 `),
   ).toEqual([
-    'map.yaml:1: domain: expected domain, a text that is not empty, got none',
-    'map.yaml:4: rate_limits[0].actions[0].request_headers: expected descriptor_key, a text that is not empty, got none',
+    'map.yaml:1: domain: expected domain, a non-empty text, got none',
+    'map.yaml:4: rate_limits[0].actions[0].request_headers: expected descriptor_key, a non-empty text, got none',
     "map.yaml:5: rate_limits[0].actions[1]: expected one action of request_headers, query_parameters, remote_address, masked_remote_address, header_value_match, generic_key, destination_cluster, got 'remote_adress'",
     expect.stringContaining(
       "map.yaml:6: rate_limits[0].actions[2].request_headers.regex: expected a regular expression, got '(': ",
     ),
     "map.yaml:7: rate_limits[0].actions[3].masked_remote_address.v4_prefix_mask_len: expected a whole number from 0 to 32, got '33'",
     'map.yaml:8: rate_limits[0].actions[4].header_value_match.headers[0].string_match: expected one of exact, prefix, suffix, contains, safe_regex, got none',
-    'map.yaml:9: rate_limits[0].actions[5].generic_key: expected descriptor_value, a text that is not empty, got none',
+    'map.yaml:9: rate_limits[0].actions[5].generic_key: expected descriptor_value, a non-empty text, got none',
     "map.yaml:9: rate_limits[0].actions[5].generic_key.descriptor_valeu: unknown key 'descriptor_valeu'; did you mean 'descriptor_value'?",
     "map.yaml:10: rate_limits[0].stage: unknown key 'stage'; expected one of actions, hits_addend",
     "map.yaml:11: field: unknown key 'field'; did you mean 'fields'?",

@@ -27,17 +27,17 @@ test.each([
   ['vegeta', vegeta],
   ['csv', 'time,user,"plan, if any"'],
   ['csv', 'time;user'],
-] as const)('recognizes %s by its first line', (format, line) => expect(recognizeFormat(line)).toBe(format));
+] as const)('%s is recognized by its first line', (format, line) => expect(recognizeFormat(line)).toBe(format));
 
 const envoyStart =
   '[2026-11-22 09:17:16.123][1][info][main] [source/server/server.cc:432] initializing epoch 0 (base id=0, hot restart version=11.104)';
 const notRecognized = ['', 'hello', '{"open', '1700000000,ann', '[]', envoyStart, 'user,plan', 'starting, time=1,2'];
 test.each([...notRecognized, 'initializing epoch 0 (base id=0, hot restart version=11.104)'])(
-  'recognizes no format in %j',
+  'no format is recognized in %j',
   (line) => expect(recognizeFormat(line)).toBeUndefined(),
 );
 
-test("reads the fields of Envoy's JSON, and of its text and Istio's", () => {
+test("the fields of Envoy's JSON, its text format and Istio's are read", () => {
   expect(one('json', envoyGateway)).toMatchObject({ ':authority': 'backend:3000', response_code: 429 });
   expect(one('envoy-text', istioText)).toMatchObject({
     start_time: '2020-11-25T21:26:18.409Z',
@@ -50,26 +50,26 @@ test("reads the fields of Envoy's JSON, and of its text and Istio's", () => {
   expect(one('envoy-text', envoyText)).toMatchObject({ method: 'POST', x_forwarded_for: '10.0.35.28' });
 });
 
-test('reads the combined format of nginx, and one with further values at the end', () => {
+test('the combined format of nginx is read, also with further values at the end', () => {
   const fields = { remote_addr: '203.0.113.7', remote_user: 'ann', path: '/login?next=%2F', method: 'GET' };
   expect(one('nginx', nginx)).toMatchObject(fields);
   expect(one('nginx', `${nginx} "-" 0.012`)).toMatchObject({ ...fields, status: '200' });
 });
 
-test('reads the requests of k6 and vegeta, and no other point of k6', () => {
+test('the requests of k6 and vegeta are read, but no other data of k6', () => {
   expect(one('k6', k6)).toMatchObject({ name: 'home', authority: 'shop.test', path: '/cart?id=7', method: 'GET' });
   expect(one('k6', k6.replace('http_reqs', 'http_req_duration'))).toBeUndefined();
   expect(one('vegeta', vegeta)).toMatchObject({ authority: 'shop.test', path: '/', code: 200 });
 });
 
-test('says what is wrong with a line', () => {
+test('an invalid line is reported with the reason', () => {
   expect(one('json', '{"a":')).toMatch(/^no JSON: /);
   expect(one('json', '[1]')).toBe('expected a JSON object');
   expect(one('nginx', 'hello')).toBe('expected the combined format of nginx');
   expect(one('envoy-text', nginx)).toBe("expected Envoy's or Istio's default text format");
 });
 
-test('reads a table by its header, whatever its delimiter, and each line on its own where one is wrong', () => {
+test('a table is read by its header with any delimiter, and an invalid line does not affect others', () => {
   const table = openLineParser('csv');
   expect(table.parse(['', 'time;user;path'])).toEqual([undefined, undefined]);
   expect(table.parse(['1;ann;"/a;b"', '2;bob;/', '3;cem', '4;"dee;/', '', '5;"e""e";/'])).toEqual([

@@ -17,7 +17,7 @@ async function linesIn(octets: Uint8Array, ends: readonly number[] = []): Promis
   return lines;
 }
 
-test('lines are the same, wherever their octets are cut, and whatever octets they are', async () => {
+test('lines are the same for any octets and any split', async () => {
   const octets = fc.array(
     fc.oneof(fc.constantFrom(...Buffer.from('\n\r\n{é€😀\ufeff')), fc.integer({ min: 0, max: 255 })),
     { maxLength: 60 },
@@ -35,7 +35,7 @@ test('lines are the same, wherever their octets are cut, and whatever octets the
 });
 
 test.each(['a', '€', '😀'])(
-  'a line of more than a million characters %s is cut, and the next one is whole',
+  'a line of more than a million characters %s is cut, and the next one is complete',
   async (one) => {
     const octets = Buffer.from(`${one.repeat(1_100_000)}\nnext`);
     const ends = Array.from({ length: 80 }, (_, at) => (at + 1) * 65_536 - 1);

@@ -34,7 +34,7 @@ test.each([
   expect(next).not.toHaveProperty('overrides');
 });
 
-test('overrides go with the next request', () => {
+test('overrides apply to the next request', () => {
   const effects = [override.effect, { kind: 'block' }, { kind: 'exempt' }];
   const overrides = effects.map((effect) => ({ ...override, effect }));
   expect(reader().read([JSON.stringify({ overrides }), request(1)])).toEqual([
@@ -70,8 +70,8 @@ const changed = fc
     }, line),
   );
 
-test('a line means the same, whether it is read in parts that repeat or as a whole', () => {
-  const overrides = JSON.stringify({ overrides: [] }); // what comes next is read as a whole
+test('a line has the same meaning, whether it is parsed completely or by its repeated parts', () => {
+  const overrides = JSON.stringify({ overrides: [] }); // the next line is parsed completely
   const parts = reader();
   fc.assert(
     fc.property(changed, (line) => {
@@ -83,7 +83,7 @@ test('a line means the same, whether it is read in parts that repeat or as a who
   );
 });
 
-test('requests that repeat are read right, however many others come in between', () => {
+test('repeated requests are read correctly, with any number of others in between', () => {
   const parts = reader();
   const lineOf = (at: number): string => request(at + 1).replace('anna', `anna-${at % 60_000}`);
   for (let from = 0; from < 130_000; from += 1_000) {

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../helpers/browser.ts';
 import { pageOf, type Row } from './report.ts';
 
-/** Values that break pages that take them for markup, or that change the text around them. */
+/** Values that break pages which treat them as markup, or that change the display of text around them. */
 const HOSTILE = [
   '<img src=x onerror=alert(1)><script>alert(2)</script>',
   '"><svg onload=alert(3)>',
@@ -12,7 +12,7 @@ const HOSTILE = [
   'x'.repeat(16_000),
 ];
 
-/** Two users that are newly hurt, one that is spared, one that is refused by both, and many that pass. */
+/** Two newly refused users, one newly admitted, one refused by both, and many admitted by both. */
 const ROWS: readonly Row[] = Array.from({ length: 900 }, (_, at): Row => {
   const user = `user-${at % 45}`;
   const isOver = at > 400 && at % 45 < 2;
@@ -38,7 +38,7 @@ const open = async (page: string, options: Parameters<TestBrowser['open']>[0] = 
   return opened;
 };
 
-test('the report answers in its first sentence how much a change refuses, and lists the keys that it newly hurts', async () => {
+test("the report's first sentence has the share that a change refuses, and the newly refused keys are listed", async () => {
   const page = await open(pageOf(ROWS));
   expect(await page.textContent('h1')).toBe(
     'The change refuses 2.4 % of requests that passed before: 2 keys are newly hurt',
@@ -70,7 +70,7 @@ test.each([
   ['dark', 1_280],
   ['light', 360],
   ['dark', 360],
-] as const)('axe-core finds nothing in a %s report of %i px, and it fits its window', async (colorScheme, width) => {
+] as const)('a %s report of %i px is accessible and fits its window', async (colorScheme, width) => {
   const rows = [...ROWS, ...HOSTILE.map((user): Row => ({ atMs: 4_000_000, user, before: 'OK', after: 'OVER_LIMIT' }))];
   const page = await open(pageOf(rows, HOSTILE), { colorScheme, viewport: { width, height: 900 } });
   for (const details of await page.locator('details').all()) await details.evaluate('(one) => { one.open = true }');
@@ -87,7 +87,7 @@ test('keys, rules, notes and file names that look like markup are text', async (
   expect(await page.textContent('body')).not.toMatch(/[\p{Cf}\p{Co}]/u);
 });
 
-test('the page is one file without script, and the same for the same requests', () => {
+test('the page is one file without scripts, and the same for the same requests', () => {
   const page = pageOf(ROWS);
   expect(page).toBe(pageOf(ROWS));
   expect(page).not.toMatch(/<script|<link|https?:|url\(|@import/);

@@ -13,7 +13,7 @@ const sumsOf = (series: OutcomeSeries) =>
     { passed: 0, spared: 0, newly_refused: 0, refused: 0 },
   );
 
-test('columns get wider with the time that passes, and no request is lost', () => {
+test('columns get wider as time passes, and no request is lost', () => {
   const axis = new TimeAxis();
   const series = new OutcomeSeries(axis);
   const idle = new OutcomeSeries(axis); // has nothing to widen until the end
@@ -42,7 +42,7 @@ const row = (user: string, before: Row['before'], after: Row['before'], atMs = 0
   after,
 });
 
-test('requests and keys are counted by what both rule sets answer', () => {
+test('requests and keys are counted by the answers of both rule sets', () => {
   const { data } = observed([
     row('ann', 'OK', 'OK'),
     row('ann', 'OK', 'OVER_LIMIT'),
@@ -70,7 +70,7 @@ test("the busiest window of a key is the one with the most hits, of the rule's l
   expect(data.rules.get('demo.user')?.keys.rows.get('user=ann')).toMatchObject({ requests: 7, busiest: 4 });
 });
 
-test('requests of keys beyond the bound are counted, and long keys do not keep their whole text', () => {
+test('requests of keys beyond the bound are counted, and long keys are not kept completely', () => {
   const rows = [row('x'.repeat(10_000), 'OK', 'OK'), row('y', 'OK', 'OK'), row('z', 'OK', 'OK'), row('z', 'OK', 'OK')];
   const { data } = observed(rows, 2);
   const names = [...(data.rules.get('demo.user')?.keys.rows.keys() ?? [])];
@@ -79,7 +79,7 @@ test('requests of keys beyond the bound are counted, and long keys do not keep t
   expect(data.untracked).toBe(2);
 });
 
-test('rules beyond the bound are counted as one, without keys', () => {
+test('rules beyond the bound are counted together, without keys', () => {
   const rows = ['a', 'b', 'c', 'b'].map((rule) => ({ ...row('ann', 'OK', 'OVER_LIMIT'), rule }));
   const { data } = observed(rows, undefined, 1);
   expect([...data.rules.keys()]).toEqual(['a', '(other)']);

@@ -4,7 +4,7 @@ import type { Http2Limits } from '../../../src/transport/h2/limits.ts';
 import { call, callHead, data, framed, message, openRaw, settings } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
 
-/** The status of a call on a connection that sends these octets before it, or in its place. */
+/** The status of a call on a connection that sends these octets before or instead of it. */
 async function statusAfter(octets: Buffer, limits: Partial<Http2Limits> = {}): Promise<unknown> {
   const server = await startH2({}, limits);
   const client = await openRaw(server.port, {});
@@ -18,7 +18,7 @@ async function statusAfter(octets: Buffer, limits: Partial<Http2Limits> = {}): P
 }
 
 test.each([DEFAULT_MAX_FRAME_SIZE, LARGEST_MAX_FRAME_SIZE])(
-  'a client may take frames of at most %d octets',
+  'a client may accept frames of at most %d octets',
   async (size) => {
     expect(await statusAfter(Buffer.concat([settings([Setting.MAX_FRAME_SIZE, size]), call(1)]))).toBe('0');
   },

@@ -25,11 +25,11 @@ import { heapBytes } from '../../helpers/heap.ts';
 import fc from '../../helpers/property.ts';
 import { record } from '../../helpers/recorder.ts';
 
-/** More than a connection may ever take. */
+/** More than one connection may ever use. */
 const MAX_GROWTH_BYTES = 16_777_216;
 
 let server: H2Server;
-/** What clients in the field have sent: each a whole connection. */
+/** The bytes of real clients, each of a whole connection. */
 let captures: readonly Buffer[];
 let bytesBefore: number;
 
@@ -63,7 +63,7 @@ async function speakAsGrpcJs(port: number): Promise<void> {
   client.close();
 }
 
-/** With padding, trailers, a message in pieces and a compressed one. */
+/** Sends calls with padding, trailers, a message in pieces and a compressed one. */
 async function speakAsNode(port: number): Promise<void> {
   const session = connectHttp2(`http://127.0.0.1:${port}`, { paddingStrategy: constants.PADDING_STRATEGY_MAX });
   const head = { ':method': 'POST', ':path': shouldRateLimit.path, 'content-type': 'application/grpc', te: 'trailers' };
@@ -82,7 +82,7 @@ async function speakAsNode(port: number): Promise<void> {
   session.destroy();
 }
 
-/** Sends the parts, a turn of the event loop between them, and gives the answers on all streams of the capture. */
+/** Sends the parts, with a turn of the event loop between them. @returns the answers on all streams of the capture */
 async function play(parts: readonly Uint8Array[], streamIds: readonly number[]): Promise<readonly Reply[]> {
   const client = await openRaw(server.port, { greeting: [] });
   try {
@@ -104,7 +104,7 @@ const streamsIn = (capture: Buffer): readonly number[] => [
   ),
 ];
 
-/** Cuts it before each of these octets. */
+/** Splits the bytes before each of these octets. */
 function split(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
   const places = [...new Set([0, ...cuts.map((cut) => cut % bytes.length)])].sort((one, other) => one - other);
   return places.map((from, at) => bytes.subarray(from, places[at + 1]));
@@ -124,7 +124,7 @@ describe('a connection is answered in the same way', () => {
     }
   });
 
-  test('wherever its input is split', async () => {
+  test('no matter where its input is split', async () => {
     const expected = await Promise.all(captures.map((capture) => play([capture], streamsIn(capture))));
     const anyCuts = fc.array(fc.nat(), { maxLength: 20 });
     await fc.assert(
@@ -137,7 +137,7 @@ describe('a connection is answered in the same way', () => {
   });
 });
 
-/** Sends all of it and then no more; resolves when the server has closed the connection. */
+/** Sends these bytes only; resolves when the server has closed the connection. */
 async function throwAt(...bytes: readonly Uint8Array[]): Promise<void> {
   const client = await openRaw(server.port, { greeting: bytes });
   client.socket.end();

@@ -3,7 +3,7 @@ import { openRaw } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
 import { until } from '../../helpers/until.ts';
 
-test('free output buffers are kept for open connections, and go with them', async () => {
+test('free output buffers are kept while there are open connections', async () => {
   const server = await startH2();
   const clients = await Promise.all(Array.from({ length: 50 }, () => openRaw(server.port)));
   await Promise.all(clients.map((client) => client.settled()));
