@@ -1,18 +1,18 @@
 --[[
   Fixed window. Twin of fixed-window.ts: change both or neither.
-  limit    { capacity (hits), window (ms), alignment: 0 epoch, 1 first hit, 2 calendar, then of the epoch what windows
-             begin before it (ms, or nothing), of a calendar its four boundaries around the caller's clock (ms since
-             the epoch) }
+  limit    { capacity (hits), window (ms), alignment: 0 epoch, 1 first hit, 2 calendar, then for the epoch the time by
+             which windows begin earlier (ms; may be absent), for a calendar its four boundaries around the caller's
+             clock (ms since the epoch) }
   state    { window start (ms since the epoch), count } or nil for a new counter
-  now_ms   may run backwards; the later window stays in force
+  now_ms   may run backwards; the later window remains current
   hits     0 peeks, a negative number gives hits back
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
 local fixed_window, fixed_window_refund
 do
-  -- Beyond the boundaries that were sent, windows go on at the length of the nearest one.
+  -- Beyond the boundaries that were sent, windows have the length of the nearest one.
   local function calendar_window(limit, at_ms)
     if at_ms < limit[4] then
       local length_ms = limit[5] - limit[4]
@@ -42,7 +42,7 @@ do
   end
 
   fixed_window = function(limit, state, now_ms, hits, charge)
-    local known = state and state[2] > 0 and state[1] or 0 -- a count of 0 is as good as no counter
+    local known = state and state[2] > 0 and state[1] or 0 -- a count of 0 is equivalent to no counter
     local start_ms, end_ms = window_at(limit, known, math.max(now_ms, known))
     start_ms = math.max(start_ms, known)
     local before = state and known == start_ms and state[2] or 0
@@ -52,7 +52,7 @@ do
     return accepted, { start_ms, count }, count == 0 and 0 or end_ms - now_ms
   end
 
-  -- Only hits of the window that is in force come back.
+  -- Only hits of the current window come back.
   fixed_window_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local _, current = fixed_window(limit, state, now_ms, 0, false)
     local _, next_state, ttl_ms = fixed_window(limit, state, now_ms, charged_at_ms >= current[1] and -hits or 0, true)

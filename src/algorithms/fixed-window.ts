@@ -23,10 +23,10 @@ import {
   writeAnchor,
 } from './window.ts';
 
-/** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
+/** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or on a date. */
 export type Alignment = 'epoch' | 'first_hit' | Calendar;
 
-/** As rules say them. */
+/** As written in rules. */
 export const alignments = ['epoch', 'first_hit', 'calendar'] as const;
 
 export interface FixedWindowLimit extends AnyLimit, MayBeAnchored {
@@ -41,14 +41,14 @@ export interface FixedWindowLimit extends AnyLimit, MayBeAnchored {
  * Refused hits are counted too, as envoyproxy/ratelimit does: 7 hits at 15 of 20 are refused whole and leave 22.
  * Up to twice the limit passes within one window's length that straddles a boundary.
  *
- * @param nowMs   may run backwards (clock skew); the later window stays in force and nothing is forgotten
- * @param hits    0 peeks: refused only when the count is already above the limit; a negative number gives hits back, at
+ * @param nowMs   may run backwards (clock skew); the later window remains current and nothing is forgotten
+ * @param hits    0 peeks: refused only if the count is already above the limit; a negative number gives hits back, at
  * most those spent
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const [knownStartMs = 0, knownCount = 0] = state ?? [];
-  const known = knownCount > 0 ? knownStartMs : 0; // a count of 0 is as good as no counter
+  const known = knownCount > 0 ? knownStartMs : 0; // a count of 0 is equivalent to no counter
   const [startsMs, endMs] = windowAt(limit, known, Math.max(nowMs, known));
   const startMs = Math.max(startsMs, known);
   const before = known === startMs ? knownCount : 0;
@@ -59,9 +59,9 @@ function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, 
 }
 
 /**
- * Start and end of the window that a moment lies in. One that began with its first hit goes on until it is over.
+ * Start and end of the window that contains a moment. A window that began with its first hit continues until its end.
  *
- * @param knownStartMs  of the window that the counter is in; 0 for a new counter
+ * @param knownStartMs  start of the counter's window; 0: a new counter
  */
 function windowAt(
   { alignment, windowMs, phaseMs }: FixedWindowLimit,
@@ -125,7 +125,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: (one, other) =>
-    // it names the windows
+    // its name includes the windows
     one.counter === other.counter && one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft,
   leaseMs: (untilResetMs) => untilResetMs,
   step,
@@ -147,13 +147,14 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs(limit, { decision, hits, charged }) {
-    if (charged) return decision.durationUntilResetMs; // the refused hits are counted, too
+    if (charged) return decision.durationUntilResetMs; // refused hits are counted, too
     return hits <= 1 && windowSize(limit) > 0 ? decision.durationUntilResetMs : 0;
   },
   waitForMoreMs: () => 0,
   canOwe: true,
-  canReplay: ({ alignment }) => typeof alignment === 'string', // the script knows a few of a calendar's boundaries
+  canReplay: ({ alignment }) => typeof alignment === 'string', // the script only knows a few of a calendar's boundaries
   stateVersion: 1,
+  stateLength: 2,
   expiresWithWindow: true,
   endsTogether: ({ alignment }) => alignment !== 'first_hit',
   script: new URL('./fixed-window.lua', import.meta.url),

@@ -1,15 +1,15 @@
 --[[
   Requests in flight. Twin of in-flight.ts: change both or neither.
   limit    { slots, ttl (ms), holder (0: anonymous) }
-  state    { holder, slots that it has, when they expire (ms since the epoch), holder … }, the first to expire first, or nil for
-           a new counter
+  state    { holder, its slots, when they expire (ms since the epoch), holder … }, sorted by expiry, or nil for a new
+           counter
   now_ms   may run backwards: nothing expires then
   hits     slots; 0 peeks, a negative number releases
-  charge   false: says what would become of the request, but leaves the counter as it is
-           'regardless': takes slots whatever the limit says
+  charge   false: returns the outcome, but leaves the counter unchanged
+           'regardless': takes slots even beyond the limit
   Returns  accepted, state, ttl (ms), report: { slots held before and after, when the last of them expires, when the requested
-             slots could be taken at the latest or 0, slots that have expired since the last step that took or released some, when the first
-             of them expires or 0 }
+             slots will be free at the latest or 0, slots that have expired since the last step that took or released
+             some, when the first of them expires or 0 }
 ]]
 local in_flight, in_flight_refund
 do
@@ -38,7 +38,7 @@ do
     return nil
   end
 
-  -- Takes one hold out.
+  -- Removes one hold.
   local function remove(holds, place)
     local size = #holds
     for i = place, size - SIZE do
@@ -127,7 +127,7 @@ do
     return 0
   end
 
-  -- A ttl beyond the last hold, so that those that have expired are reported.
+  -- One ttl beyond the last hold, so that expired holds are reported.
   local function ttl_of(limit, holds, now_ms)
     return #holds == 0 and 0 or holds[#holds] + limit[2] - now_ms
   end
@@ -141,7 +141,7 @@ do
   in_flight = function(limit, state, now_ms, hits, charge)
     local size, holder = limit[1], limit[3]
     if not state or (state[#state] or 0) + limit[2] <= now_ms then
-      state = {} -- its time to live is over
+      state = {} -- the counter has expired
     end
     local holds, held, expired = unexpired(state, now_ms)
     local own = 0
@@ -166,7 +166,7 @@ do
     return accepted, state, ttl_of(limit, state, now_ms), report
   end
 
-  -- Only slots that were taken at that very moment, and not since, come back.
+  -- Only slots that were taken at exactly that time, and not renewed since, come back.
   in_flight_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local holds, held = unexpired(state or {}, now_ms)
     local until_ms = expires_at_ms(limit, charged_at_ms)

@@ -4,7 +4,7 @@
   state    { backlog (hit-ms), drained at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that drains nothing and forgets nothing
   hits     0 peeks, a negative number gives hits back
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
@@ -36,7 +36,7 @@ do
     return accepted, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)
   end
 
-  -- What has leaked out since does not come back: the bucket may have been empty in between.
+  -- Hits that have leaked out since do not come back: the bucket may have been empty in between.
   leaky_bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local backlog, drained_at_ms = drain(limit, state, now_ms)
     local leaked = math.max(drained_at_ms - charged_at_ms, 0) * limit[1]

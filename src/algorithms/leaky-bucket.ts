@@ -13,22 +13,22 @@ import {
 
 export interface LeakyBucketLimit extends AnyLimit {
   readonly algorithm: 'leaky_bucket';
-  /** Hits that pass at once before those after them have to wait for the leak, at least 1. */
+  /** Hits that pass at once before later ones have to wait for the leak, at least 1. */
   readonly burst: number;
   /** The longest that a request is held until its turn; 0: it is refused instead. */
   readonly maxDelayMs: number;
 }
 
 /**
- * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`,
- * waits its turn. Twin of leaky-bucket.lua. State: backlog (hit-ms), drained at (ms since the epoch).
+ * Leaky bucket: hits fill it, it leaks at the limit's rate, and hits that would overflow are refused or, with a
+ * `maxDelayMs`, wait their turn. Twin of leaky-bucket.lua. State: backlog (hit-ms), drained at (ms since the epoch).
  *
  * The backlog is kept in hit-milliseconds, hits times the window's length, so that leaking multiplies and never
  * divides: exact integers in both twins.
  *
  * @param nowMs   may run backwards (clock skew); that drains nothing and forgets nothing
- * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, never below empty
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never below empty
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
 function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
@@ -45,11 +45,11 @@ function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, 
 
 function drain(limit: LeakyBucketLimit, state: State | undefined, nowMs: number): readonly [number, number] {
   const [backlog = 0, drainedAtMs = nowMs] = state ?? [];
-  const leaked = Math.max(nowMs - drainedAtMs, 0) * limit.requestsPerUnit; // inexact only where far above the backlog
+  const leaked = Math.max(nowMs - drainedAtMs, 0) * limit.requestsPerUnit; // inexact only if far above the backlog
   return [Math.max(backlog - leaked, 0), Math.max(nowMs, drainedAtMs)];
 }
 
-/** Until so much of the backlog has leaked out. */
+/** The time until the excess has leaked out. */
 function waitMs(limit: LeakyBucketLimit, excess: number, drainedAtMs: number, nowMs: number): number {
   return excess <= 0 ? 0 : drainedAtMs + Math.ceil(excess / limit.requestsPerUnit) - nowMs;
 }
@@ -84,6 +84,7 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
   canOwe: true,
   stateVersion: 1,
+  stateLength: 2,
   script: new URL('./leaky-bucket.lua', import.meta.url),
   scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), limit.maxDelayMs],
 };

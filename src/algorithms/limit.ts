@@ -21,18 +21,18 @@ export const MAX_WINDOW_MS = 100 * unitMs.YEAR;
 /** Counts stop here instead of losing precision: the largest integer that a double, and so Lua too, holds exactly. */
 export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 
-/** `retryAfterMs` of a request that no waiting makes acceptable, such as 5 hits on a limit of 3. */
+/** `retryAfterMs` of a request that can never pass, such as 5 hits on a limit of 3. */
 export const NEVER_MS = Number.POSITIVE_INFINITY;
 
-/** The numbers that every limit has, whatever its algorithm. */
+/** The numbers that limits of all algorithms have. */
 export interface LimitNumbers {
-  /** Distinguishes its counters from those of other limits on the same descriptor: `fixed_window|60000`. */
+  /** Distinguishes the limit's counters from those of other limits on the same descriptor: `fixed_window|60000`. */
   readonly counter: string;
   /** Hits that pass in one window, 0 to 4,294,967,295. */
   readonly requestsPerUnit: number;
   /** Further hits that pass in a window, but flagged. 0: the limit is hard. */
   readonly soft: number;
-  /** The window's length, at most `MAX_WINDOW_MS`; of a calendar window the usual one. */
+  /** The window's length, at most `MAX_WINDOW_MS`; for calendar windows the usual length. */
   readonly windowMs: number;
 }
 
@@ -41,36 +41,36 @@ export interface AnyLimit extends LimitNumbers {
   readonly algorithm: string;
 }
 
-/** How callers are shown a limit. */
+/** How a limit is shown to callers. */
 export interface LimitLabel {
-  /** What the operator called it: the handle for `replaces`, too. Empty where it has no name. */
+  /** The operator's name for it, which `replaces` refers to as well. Empty: none. */
   readonly name: string;
-  /** A window that no number of units describes has unit UNKNOWN. */
+  /** UNKNOWN if the window is not a whole number of units. */
   readonly unit: Unit | 'UNKNOWN';
   /** Units in a window: 30 with SECOND is half a minute. */
   readonly unitMultiplier: number;
 }
 
-/** What a rule decides around a limit. */
+/** The policy of a rule for a limit. */
 export interface LimitPolicy {
-  /** What becomes of hits that the store cannot count; absent: their request has no answer. */
+  /** The treatment of hits that the store cannot count; absent: their request has no answer. */
   readonly onStoreFailure?: StoreFailurePolicy;
-  /** How many processes share the limit while each counts by itself: whole, at least 1. Absent: 1. */
+  /** The number of processes that share the limit while each counts separately: an integer, at least 1. Absent: 1. */
   readonly localShare?: number;
-  /** Hits may be answered from a block that a process has debited before; absent: each is counted by itself. */
+  /** Hits may be answered from a block that a process debited before; absent: each is counted in the store. */
   readonly consistency?: 'leased';
-  /** Refused hits are charged, too: they report what has been used already. Absent: as the algorithm does. */
+  /** Refused hits are charged, too: they report past use. Absent: the algorithm decides. */
   readonly charge?: 'always';
   /** Counts, but never refuses; absent: false. */
   readonly shadow?: true;
   /** Refuses a request only together with all its other quotas; absent: false. */
   readonly quota?: true;
-  /** Counters begin anew where the limit's numbers change; absent: they are kept. */
+  /** Counters are reset if the limit's numbers change; absent: they are kept. */
   readonly onChange?: 'reset';
 }
 
 /**
- * What becomes of hits that the store cannot count in time.
+ * The treatment of hits that the store cannot count in time.
  *
  * allow  they pass
  * deny   they are refused
@@ -79,7 +79,7 @@ export interface LimitPolicy {
 export const storeFailurePolicies = ['allow', 'deny', 'local'] as const;
 export type StoreFailurePolicy = (typeof storeFailurePolicies)[number];
 
-/** What a rule says of a limit in keys that only some algorithms have. */
+/** The values of a limit's keys that only some algorithms have. */
 export interface AlgorithmValues {
   readonly alignment?: string;
   readonly timezone?: string;
@@ -92,50 +92,50 @@ export interface AlgorithmValues {
   readonly ttl?: string;
 }
 
-/** Keys of a rule that an algorithm may find wrong. */
+/** Keys of a rule that an algorithm may reject. */
 export type LimitKey = keyof AlgorithmValues | 'requests_per_unit' | 'soft';
 
-/** A rule's limit, for the algorithm that it names. What is wrong is reported, and answered by undefined. */
+/** A rule's limit, as its algorithm reads it. Errors are reported; the methods return undefined then. */
 export interface LimitSource {
   readonly values: AlgorithmValues;
   wrong(key: LimitKey, message: string): undefined;
-  /** One of the choices; the first where the rule does not say. */
+  /** One of the choices; the first if the key is absent. */
   choice<const C extends string>(key: LimitKey, choices: readonly [C, ...C[]]): C | undefined;
-  /** The longest that a request may be held, in milliseconds; 0 where the rule does not say. */
+  /** The longest that a request may be held, in milliseconds; 0 if the key is absent. */
   maxDelayMs(): number | undefined;
   /** The counter's entries leave out an id: the rule's path has `not_counted: hold`. */
   readonly hasId: boolean;
   /** The windows of the limit's unit in the rule's time zone. */
   calendar(): { readonly calendar: Calendar; readonly timeZone: string } | undefined;
-  /** Those that begin with a date; undefined: the rule does not say so. */
+  /** Windows that begin on a date; undefined: the rule has no anchor. */
   anchored(): AnchoredWindows | undefined;
 }
 
-/** Where windows begin that do not begin on multiples of their length since the epoch. */
+/** Where windows begin if not on multiples of their length since the epoch. */
 export interface Anchored {
-  /** As the rule says it: `2026-11-27T00:00`. */
+  /** As written in the rule: `2026-11-27T00:00`. */
   readonly anchor: string;
-  /** Whose clock shows that. */
+  /** The time zone of `anchor`. */
   readonly timezone: string;
-  /** By so much windows that all have one length begin before those multiples. */
+  /** The time by which windows of constant length begin before those multiples. */
   readonly phaseMs: number;
 }
 
 export interface AnchoredWindows {
   readonly anchored: Anchored;
-  /** As long as the calendar makes them, and what names them; absent: that is one length. */
+  /** Windows with lengths from the calendar, and their name in counters; absent: their length is constant. */
   readonly byCalendar?: () => { readonly calendar: Calendar; readonly name: string };
 }
 
-/** The boundaries of calendar windows: midnights, Mondays, firsts of months in some time zone. */
+/** The boundaries of calendar windows: midnights, Mondays, first days of months in a time zone. */
 export interface Calendar {
   /** A name of the IANA database. */
   readonly timeZone: string;
-  /** Four boundaries in a row, the second at or before `nowMs`, the third after it. Milliseconds since the epoch. */
+  /** Four consecutive boundaries, the second at or before `nowMs`, the third after it. Milliseconds since the epoch. */
   around(nowMs: number): readonly [number, number, number, number];
 }
 
-/** What an algorithm remembers of a counter between two steps: a list of integers, each below 2^53. */
+/** The state of a counter between two steps of an algorithm: a list of integers, each below 2^53. */
 export type State = readonly number[];
 
 /** One run of an algorithm: the part that must be atomic. */
@@ -143,20 +143,19 @@ export interface Step {
   /** False: the limit is exceeded. An ordinary outcome, not an error. */
   readonly accepted: boolean;
   readonly state: State;
-  /** Until `state` no longer matters and the counter may be forgotten; 0: it is as good as new already. */
+  /** The time until `state` no longer matters and the counter may be forgotten; 0: it is equivalent to a new one. */
   readonly ttlMs: number;
-  /** What `describe` needs to know; absent: the state itself. */
+  /** The input of `describe`; absent: the state itself. */
   readonly report?: State;
 }
 
 /**
- * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and
- * `regardless` whatever the limit says, for hits that have passed already. Only `MAX_COUNT` bounds the debt of a
- * counter.
+ * Whether a step counts its hits: `true` if they are accepted (or the algorithm counts refusals), `false` never, and
+ * `regardless` even beyond the limit, for hits that have passed already. Only `MAX_COUNT` bounds the debt of a counter.
  */
 export type Charge = boolean | 'regardless';
 
-/** What became of a hit. */
+/** The outcome of an operation. */
 export interface Outcome {
   /** Whole hits of the operation: 0 peeks, a negative number gives hits back. */
   readonly hits: number;
@@ -167,69 +166,69 @@ export interface Outcome {
   readonly charged: Charge;
 }
 
-/** Hits that the counter took, where refusals are not counted; below 0 it gave them back. */
+/** Hits that the counter took, if it does not count refusals; negative: hits given back. */
 export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
   charged === 'regardless' || (charged && accepted) ? hits : 0;
 
-/** What is in flight on a counter. */
+/** The requests in flight on a counter. */
 export interface HoldsReport {
   /** Slots that are taken now. */
   readonly held: number;
-  /** How long ago the first of them to expire was taken; 0: none is. */
+  /** The time since the first of them to expire was taken; 0: there is none. */
   readonly oldestMs: number;
-  /** Slots that were found expired, and are free again: nothing had released them. */
+  /** Slots that had expired before they were released, and are free again. */
   readonly expired: number;
 }
 
-/** What a step of a reservation did, in the order of its report. */
+/** The outcomes of a step of a reservation, in the order of their numbers in its report. */
 export const reservationEvents = [
   'peeked',
-  'refused', // for what is on hold
-  'refused_alone', // with nothing on hold it would be, too
+  'refused', // because of hits on hold
+  'refused_alone', // even with no hits on hold
   'reserved',
   'committed',
   'late', // committed after its reservation had expired
   'unknown', // used, but not reserved here
-  'repeated', // committed before: nothing was done
+  'repeated', // committed before: no effect
   'given_back',
-  'full', // refused, as the counter knows as many requests as it can
+  'full', // the counter holds the most requests that it can
 ] as const;
 export type ReservationEvent = (typeof reservationEvents)[number];
 
-/** Those of a commit. */
+/** The events of a commit. */
 export const commitEvents: ReadonlySet<ReservationEvent> = new Set(['committed', 'late', 'unknown', 'repeated']);
 
-/** What became of a reservation, and what is on hold beside it. Whole hits. */
+/** The outcome for a reservation, and the other hits on hold. Whole hits. */
 export interface ReservationReport {
   readonly event: ReservationEvent;
-  /** By this request, now or before. */
+  /** Hits that this request reserved, now or before. */
   readonly reserved: number;
-  /** By this commit. */
+  /** Hits that this commit charged. */
   readonly charged: number;
-  /** Used beyond what was reserved, whether that was charged or not. */
+  /** Hits used beyond those reserved, whether charged or not. */
   readonly overrun: number;
-  /** On hold after it, over all requests. */
+  /** Hits on hold after the step, for all requests. */
   readonly held: number;
-  /** Requests whose hits these are. */
+  /** Requests with hits on hold. */
   readonly open: number;
-  /** How long ago the first of them to expire was made; 0: there is none. */
+  /** The time since the first of them to expire was made; 0: there is none. */
   readonly oldestMs: number;
 }
 
-/** What a site has of a limit that sites share, in the epoch of its counter. Whole hits. */
+/** A site's part of a limit that sites share, in the epoch of its counter. Whole hits. */
 export interface SiteReport {
-  /** When the epoch began, on the clock of the site's store, and until when it lasts. */
+  /** When the epoch began, on the clock of the site's store, and how long it still lasts. */
   readonly epochMs: number;
   readonly leftMs: number;
   /** The clock of the site's store. */
   readonly nowMs: number;
-  /** Hits that were requested in half a second of late. */
+  /** Recent demand: hits requested in half a second. */
   readonly demand: number;
-  /** Hits that the site may still admit; below 0 it has admitted hits in advance. */
+  /** Hits that the site may still admit; negative: it has admitted hits in advance. */
   readonly room: number;
-  /** Hits that it has admitted; of a bucket those that have not been refilled, and those that it has lent. */
+  /** Hits that it has admitted; for a bucket, those that have not been refilled, and those that it has lent. */
   readonly used: number;
-  /** Lent to each site, and taken from each, in the order of the sites. */
+  /** Hits lent to and taken from each site, in the order of the sites. */
   readonly given: readonly number[];
   readonly taken: readonly number[];
 }
@@ -237,165 +236,165 @@ export interface SiteReport {
 /** The decision about one limit, as reported to the caller. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
-  /** What the counter stood at before these hits were spent. Of a give-back, and beyond `MAX_COUNT`, only a guess. */
+  /** The count before these hits were spent. Only a guess for hits given back, and beyond `MAX_COUNT`. */
   readonly hitsBefore: number;
-  /** Hits still acceptable without a flag. 10 a second, 6 spent this second: 4. Never below 0. */
+  /** Hits still acceptable without a flag. 10 per second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;
-  /** Until the whole limit is available; 0: it is. */
+  /** The time until the whole limit is available; 0: it is. */
   readonly durationUntilResetMs: number;
-  /** Until this same request could pass: 0 when it passed, `NEVER_MS` when it cannot. */
+  /** The time until this same request could pass: 0 if it passed, `NEVER_MS` if it never can. */
   readonly retryAfterMs: number;
-  /** How long to hold the request before it passes; 0 where it passes now or not at all. */
+  /** How long to hold the request before it passes; 0: it passes now or not at all. */
   readonly delayMs: number;
-  /** It passed, but on the part of the limit that is soft. */
+  /** It passed, but used the limit's soft part. */
   readonly soft: boolean;
-  /** Of limits on what is in flight. */
+  /** For limits on requests in flight. */
   readonly holds?: HoldsReport;
-  /** Of limits whose hits are reserved first. */
+  /** For limits whose hits are reserved first. */
   readonly reservation?: ReservationReport;
-  /** Of exchanges between sites. */
+  /** For exchanges between sites. */
   readonly site?: SiteReport;
-  /** Refused from memory of an earlier refusal; the counter was not touched. */
+  /** Refused because of an earlier refusal; the counter was not used. */
   readonly fromCache?: true;
   /** Answered from a block that this process had debited before. */
   readonly fromLease?: true;
-  /** The store could not count the hits: this is what the limit's own policy makes of it. */
+  /** The store could not count the hits: the limit's policy decided. */
   readonly degraded?: StoreFailurePolicy;
-  /** The store's time of the charge, in milliseconds since the epoch; only where receipts were asked for. */
+  /** The store's time of the charge, in milliseconds since the epoch; only if receipts were requested. */
   readonly chargedAtMs?: number;
 }
 
-/** Whether it is about hits whose request has been decided before. */
+/** Whether the hits belong to a request that was decided before. */
 export const isCommit = ({ reservation }: Decision): boolean =>
   reservation !== undefined && commitEvents.has(reservation.event);
 
 /**
- * What a request spends when one of its blocking limits refuses.
+ * The hits that a request spends if one of its blocking limits refuses.
  *
- * each            every limit counts for itself, as envoyproxy/ratelimit does
- * all_or_nothing  nothing anywhere
- * spare_others    what the refusing limits count of their own refusals; the others are not charged. What
- *                 STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT means there
+ * each            every limit counts independently, as in envoyproxy/ratelimit
+ * all_or_nothing  none at all
+ * spare_others    the refusing limits count their own refusals; the others are not charged. Corresponds to
+ *                 STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT there
  */
 export const spends = ['each', 'all_or_nothing', 'spare_others'] as const;
 export type Spend = (typeof spends)[number];
 
 /**
- * A rate-limiting algorithm, with all that others need to know of it: its `step` exists twice, here for this process
- * and in `script` for Redis; `describe` once.
+ * A rate-limiting algorithm and its properties. Its `step` exists twice, here for this process and in `script` for
+ * Redis; `describe` exists once.
  */
 export interface Algorithm<L extends AnyLimit = AnyLimit> {
-  /** Keys of a rule that only some algorithms have, this one among them. */
+  /** The keys of a rule that this algorithm has, and others may not have. */
   readonly keys: readonly (keyof AlgorithmValues)[];
-  /** Reads these keys, and checks that every product of the algorithm stays an exact integer. */
+  /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
   parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
-  /** The limit's own keys as a rule says them, but for what goes without saying. */
+  /** The limit's own keys as in a rule, without defaults. */
   write(limit: L): readonly string[];
-  /** The same for programs, all of them. */
+  /** The limit's own keys as JSON, including defaults. */
   list(limit: L): object;
-  /** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
+  /** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
   capacity(limit: L): number;
-  /** The longest that a counter of the limit remembers a hit. */
+  /** The longest that a counter of the limit keeps a hit. */
   longestMemoryMs(limit: L): number;
   /**
-   * Whether two limits of one counter decide alike, so that what is known of it under the first holds under the second.
+   * Whether two limits of one counter make equal decisions, so that knowledge gained under one is valid under the
+   * other.
    */
   isSame(one: L, other: L): boolean;
-  /** The same limit, but no request is held for longer; absent: none is held. */
+  /** The same limit with a shorter maximum delay; absent: the algorithm holds no requests. */
   capDelay?(limit: L, maxHoldMs: number): L;
-  /** The same limit for the request that a number below 2^53 names; absent: what a limit counts has no names. */
+  /** The same limit for the request that a number below 2^53 identifies; absent: the algorithm has no ids. */
   holdFor?(limit: L, holder: number): L;
   /**
-   * The hits that a request takes at least.
+   * The minimum of hits that a request takes.
    *
-   * @param usualHits  what the requests of the counter have used of late, at most; undefined: not known
+   * @param usualHits  the most that recent requests of the counter have used; undefined: unknown
    */
   atLeast?(limit: L, usualHits: () => number | undefined): number;
-  /** Whether that depends on what the requests of the counter have used. */
+  /** Whether `atLeast` depends on the use by the counter's requests. */
   learns?(limit: L): boolean;
-  /**
-   * Whether hits are counted whatever the other limits of the request say, and whatever it spends; absent: they never
-   * are.
-   */
+  /** Whether hits are counted independently of the request's other limits and of its `spend`; absent: never. */
   standsAlone?(limit: L, hits: number): boolean;
   /**
-   * For how long the store knows a step of the limit that it has counted, in milliseconds: the same one again changes
-   * nothing. 0, absent: each is counted.
+   * How long the store remembers a counted step of the limit, in milliseconds: repeating it has no effect. 0, absent:
+   * each is counted.
    */
   repeatableForMs?(limit: L): number;
-  /** How long a debited block stays valid, by when its counter resets; absent: nothing can be leased. */
+  /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
   /**
-   * Counts `hits` on a counter. Pure: the store runs it atomically and keeps what it returns.
+   * Counts `hits` on a counter. A pure function: the store runs it atomically and stores the returned state.
    *
-   * @param state  what the previous step returned; undefined for a new counter
+   * @param state   returned by the previous step; undefined for a new counter
    * @param nowMs   the store's clock; it may run backwards
-   * @param hits    whole; 0 peeks, a negative number gives hits back
-   * @param charge  false: says what would become of the hits, but leaves the counter as it is
+   * @param hits    an integer; 0 peeks, a negative number gives hits back
+   * @param charge  false: returns the outcome, but leaves the counter unchanged
    */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
   /**
-   * Takes back hits that were charged at a known time, as far as the counter still remembers them: never more than if
-   * they had not been charged at all. Its twin stands in `script`, with `_refund` after the algorithm's name.
+   * Takes back hits that were charged at a known time, as far as the counter still has them: never more than if they
+   * had not been charged at all. Its twin is in `script`, named after the algorithm with the suffix `_refund`.
    *
-   * @param hits         whole, at least 0
+   * @param hits         an integer, at least 0
    * @param chargedAtMs  the store's time of the charge
    */
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
   /** Whether a counter can go into debt by any number of hits: `charge: always`. */
   readonly canOwe: boolean;
-  /** The part of the limit that one of `by` processes may count by itself; it may be 0. */
+  /** The part of the limit that one of `by` processes may count separately; it may be 0. */
   divide(limit: L, by: number): L;
-  /** For how long a single hit is refused after this refusal; 0: unknown. */
+  /** How long a single hit is refused after this refusal; 0: unknown. */
   refusalHoldsMs(limit: L, refusal: Refusal): number;
   /**
-   * How long after a single hit could pass so many more could, at most; undefined: not before the counter is as good as
-   * new.
+   * After a single hit could pass, the longest until this many more could; undefined: until the counter is equivalent
+   * to a new one.
    */
   waitForMoreMs?(limit: L, hits: number): number;
   /** The decision for the caller, from the report of either twin. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
-  /** Whether the TypeScript twin finds what the Lua twin does, however far apart their clocks are; absent: it does. */
+  /** Whether the TypeScript twin gets the same result as the Lua twin despite any clock difference; absent: it does. */
   canReplay?(limit: L): boolean;
-  /** Of what a state holds, 1 at first: another one has counters of its own. */
+  /** The version of the state format, from 1: each version has its own counters. */
   readonly stateVersion: number;
-  /** The first number of a state names its window, at whose end it expires, whatever is counted meanwhile. */
+  /** The number of integers in each state; absent: it varies. */
+  readonly stateLength?: number;
+  /** The first number of a state identifies its window, at whose end it expires regardless of later hits. */
   readonly expiresWithWindow?: true;
-  /** Whether reservations of all requests end together with a window, whose start is the first number of a state. */
+  /** Whether the reservations of all requests end with a window, whose start is the first number of a state. */
   endsTogether?(limit: L): boolean;
-  /** Its script calls those of the algorithms before it in the table. */
+  /** Its script calls those of algorithms before it in the table. */
   readonly callsOthers?: true;
-  /** No rule names it: another key of the rule asks for it. */
+  /** Rules do not name it: another key of the rule selects it. */
   readonly isUnnamed?: true;
-  /** A state may be long: not every store holds it. */
+  /** A state may be long: not every store can hold it. */
   readonly hasLongState?: true;
-  /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */
+  /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
   readonly script: URL;
-  /** The limit's numbers, in the order that the script documents them. `nowMs` is this process's clock. */
+  /** The limit's numbers, in the order that the script documents. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];
 }
 
-/** What is known of a refusal. */
+/** The details of a refusal. */
 export interface Refusal {
   readonly decision: Decision;
-  /** Whole hits that were refused together. */
+  /** The number of hits that were refused together. */
   readonly hits: number;
-  /** Whether the refused hits were offered to the counter, which may have counted them. */
+  /** Whether the refused hits were passed to the counter, which may have counted them. */
   readonly charged: boolean;
 }
 
-/** For algorithms that refuse a single hit until the promised time, and count no refusals. */
+/** For algorithms that refuse a single hit until the promised time, and do not count refusals. */
 export const singleHitRefusalMs = (_: AnyLimit, { decision, hits }: Refusal): number =>
   hits <= 1 && decision.retryAfterMs !== NEVER_MS ? decision.retryAfterMs : 0;
 
-/** Whether all numbers are the same. */
+/** Whether all numbers are equal. */
 export function sameNumbers(one: AnyLimit, other: AnyLimit): boolean {
   const others = new Map(Object.entries(other));
   const numbers = Object.entries(one);
   return numbers.length === others.size && numbers.every(([name, value]) => others.get(name) === value);
 }
 
-/** Reports a product that is no exact integer. */
+/** Reports a product that is not an exact integer. */
 export function checkProduct(product: number, key: LimitKey, { wrong }: Pick<LimitSource, 'wrong'>): void {
   if (product <= MAX_COUNT) return;
   wrong(
@@ -404,5 +403,5 @@ export function checkProduct(product: number, key: LimitKey, { wrong }: Pick<Lim
   );
 }
 
-/** The hits that must fit for an operation to be accepted: a peek asks whether one hit would pass. */
+/** The hits that must fit for an operation to be accepted: a peek tests for one hit. */
 export const hitsToFit = (hits: number): number => (hits === 0 ? 1 : hits);

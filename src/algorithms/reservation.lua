@@ -1,23 +1,23 @@
 --[[
   Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.ts, with
   reservation-list.ts: change both or neither.
-  limit    { algorithm of the counter (its place in other_steps), 1 where reservations end with a window, ttl (ms), 1 where
-           hits beyond those reserved are not charged, holder (0: none), 1 where it commits, the counter's own limit … }
-  state    { how many numbers the counter's state has, that state …, holder, hits (0: settled), when it expires, when it
-           was made (ms since the epoch), holder … }, the first to expire first, or nil for a new counter
+  limit    { algorithm of the counter (its place in `algorithms`), 1 if reservations end with a window, ttl (ms), 1 if
+           hits beyond those reserved are not charged, holder (0: none), 1 if it commits, the counter's own limit … }
+  state    { length of the counter's state, that state …, holder, hits (0: settled), when it expires, when it was made
+           (ms since the epoch), holder … }, sorted by expiry, or nil for a new counter
   now_ms   may run backwards: nothing expires then
   hits     reserve: hits to hold, 0 to peek; commit: hits used; negative: charged hits to return
-  charge   false: says what would become of the request, but leaves the counter as it is
-           'regardless': charges the hits whatever the limit says
+  charge   false: returns the outcome, but leaves the counter unchanged
+           'regardless': charges the hits even beyond the limit
   Returns  accepted, state, ttl (ms), report: { the event's place, hits reserved, charged and overrun, hits on hold after the
-           step, how many reservations, when the first of them was made, when the last expires, when the requested hits
-           could be reserved at the latest or 0, the counter's own report … }
+           step, the number of reservations, when the first of them was made, when the last expires, when the requested
+           hits can be reserved at the latest or 0, the counter's own report … }
 ]]
 local reservation, reservation_refund
 do
   local SIZE, MAX_RESERVATIONS = 4, 1000 -- as in the twin
   local PEEKED, REFUSED, REFUSED_ALONE, RESERVED, COMMITTED, LATE, UNKNOWN, REPEATED, GIVEN_BACK, FULL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-  local CHUNK = 128 -- numbers at a time: Lua returns only so many values in one call
+  local CHUNK = 128 -- numbers at a time: Lua limits the values that one call returns
 
   local function slice(numbers, first, last)
     if last - first < CHUNK then
@@ -50,7 +50,7 @@ do
     return is_open(entries, i, now_ms) and entries[i + 3] >= start_ms
   end
 
-  -- own: where an entry is that is left out
+  -- own: the place of an entry to leave out
   local function on_hold(entries, now_ms, start_ms, own)
     local hits, count, first_made_ms, last_ms = 0, 0, 0, 0
     for i = 1, #entries, SIZE do
@@ -81,7 +81,7 @@ do
     return left
   end
 
-  -- Changes the list, or makes one with an entry less.
+  -- Modifies the list, or returns a copy without its first entry if it is full.
   local function insert(entries, holder, hits, until_ms, made_ms, now_ms)
     if #entries >= MAX_RESERVATIONS * SIZE then
       if is_open(entries, 1, now_ms) then
@@ -144,7 +144,7 @@ do
       entries = slice(state, first, #state)
     end
     local numbers = slice(limit, 7, #limit)
-    return other_steps[limit[1]], numbers, inner, entries
+    return algorithms[limit[1]].step, numbers, inner, entries
   end
 
   local function start_of(limit, inner)
@@ -243,7 +243,7 @@ do
   reservation_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local step, numbers, inner, entries = read(limit, state, now_ms)
     if limit[6] == 1 then
-      local _, next_state, ttl_ms, report = other_refunds[limit[1]](numbers, inner, now_ms, hits, charged_at_ms)
+      local _, next_state, ttl_ms, report = algorithms[limit[1]].refund(numbers, inner, now_ms, hits, charged_at_ms)
       return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK })
     end
     local own = place_of(entries, limit[5])

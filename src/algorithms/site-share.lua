@@ -1,14 +1,15 @@
 --[[
   A site's share of a limit. Twin of site-share.ts, with site-share-state.ts: change both or neither.
-  limit    { 0 window or 1 bucket, base (hits), rate (token-ms refilled in a ms), window (ms; of a bucket one token in token-ms), sites,
-             hits in advance, 0 counts, 1 lends or 2 takes; then the place of the other site (from 0), the epoch (ms), and where it lends:
-             what the other has taken, sites that ask; where it takes: given, sent at, replied at (ms) }
-  state    { epoch (ms since the epoch), used (hits, of a bucket token-ms), refilled at, slot (ms), offered (hits) in it and
-             in the one before, held over (tokens), then for each site given, confirmed, taken; or none of these }
-             or nil for a new counter
-  now_ms   may run backwards; the later epoch stays in force
-  hits     0 peeks, a negative number gives hits back; where it lends, the most that is lent
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  limit    { 0 window or 1 bucket, base (hits), rate (token-ms refilled per ms), window (ms; for a bucket one token in
+             token-ms), sites, hits in advance, 0 counts, 1 lends or 2 takes; then the index of the other site (from 0),
+             the epoch (ms), and if it lends: hits that the other has taken, sites that request hits; if it takes:
+             given, sent at, replied at (ms) }
+  state    { epoch (ms since the epoch), used (hits, for a bucket token-ms), refilled at, slot (ms), offered (hits) in
+             it and in the one before, held over (tokens), then for each site given, confirmed, taken; or none of
+             these } or nil for a new counter
+  now_ms   may run backwards; the later epoch remains current
+  hits     0 peeks, a negative number gives hits back; if it lends, the most to lend
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
@@ -59,7 +60,8 @@ do
     share.at_ms = until_ms
   end
 
-  -- Tokens in transit are not refilled: of an earlier epoch until no site, however its clock goes, can take them.
+  -- Refills all but tokens in transit. Those of an earlier epoch remain until no site can take them, whatever its
+  -- clock.
   local function refill(limit, share, now_ms, start_ms)
     refill_to(limit, share, math.min(now_ms, share.epoch_ms + MAX_SKEW_MS), in_transit(share) + share.held_over)
     if start_ms > share.epoch_ms then
@@ -142,7 +144,7 @@ do
       return false
     end
     local row, rows = row_at(limit, share), share.table
-    -- it was lent by a counter that is lost
+    -- lent before this counter was lost
     give(limit, share, row, math.max(math.min(limit[10] - rows[row], room_of(limit, share)), 0))
     rows[row + 1] = math.min(math.max(rows[row + 1], limit[10]), rows[row])
     local spare = math.floor((room_of(limit, share) - reserve_of(limit, share, now_ms)) / limit[11])
@@ -201,7 +203,7 @@ do
         is_made = take(limit, share, now_ms)
       end
       local accepted, after, ttl_ms = finish(limit, share, now_ms, is_made)
-      return accepted, is_made and after or state or after, ttl_ms -- of another epoch: nothing changes
+      return accepted, is_made and after or state or after, ttl_ms -- another epoch: no change
     end
     local required = hits == 0 and 1 or hits
     local accepted = required < 0 or required <= room_of(limit, share) + limit[6]

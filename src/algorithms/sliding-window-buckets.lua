@@ -1,17 +1,17 @@
 --[[
   Sliding window in equal parts. Twin of sliding-window-buckets.ts: change both or neither.
-  limit    { capacity (hits), part (ms), parts, what windows begin before the epoch's (ms, or nothing) }
+  limit    { capacity (hits), part (ms), parts, the time by which windows begin before the epoch's (ms; may be absent) }
   state    { start of the current part (ms since the epoch), counts, newest first, without the zeros at the end }
              or nil for a new counter
-  now_ms   may run backwards; the later part stays in force
+  now_ms   may run backwards; the later part remains current
   hits     0 peeks, a negative number gives hits back
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
 local sliding_window_buckets, sliding_window_buckets_refund
 do
-  -- The state is the start, then the counts: the part that is `age` parts old stands at age + 2.
+  -- The state is the start, then the counts: the count of the part that is `age` parts old is at age + 2.
   local function shift(limit, state, now_ms)
     local part_ms, buckets = limit[2], limit[3]
     local start_ms = now_ms - (now_ms + (limit[4] or 0)) % part_ms
@@ -63,7 +63,7 @@ do
     return result_of(limit, next_state, now_ms, accepted)
   end
 
-  -- Hits come back to the part that they were counted in.
+  -- Returns hits to the part in which they were counted.
   sliding_window_buckets_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local part_ms = limit[2]
     local next_state = shift(limit, state, now_ms)

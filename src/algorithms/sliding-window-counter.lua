@@ -1,10 +1,11 @@
 --[[
   Sliding window counter. Twin of sliding-window-counter.ts: change both or neither.
-  limit    { capacity (hits), window (ms), rounding: 0 down, 1 up, what windows begin before the epoch's (ms, or nothing) }
+  limit    { capacity (hits), window (ms), rounding: 0 down, 1 up, the time by which windows begin before the
+             epoch's (ms; may be absent) }
   state    { window start (ms since the epoch), count, previous window's count } or nil for a new counter
-  now_ms   may run backwards; the later window stays in force, at its beginning
+  now_ms   may run backwards; the later window remains current, at its beginning
   hits     0 peeks, a negative number gives hits back
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
@@ -42,7 +43,7 @@ do
     return accepted, { start_ms, count, previous }, end_ms - now_ms
   end
 
-  -- Hits come back to the window that they were counted in.
+  -- Returns hits to the window in which they were counted.
   sliding_window_counter_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local window_ms = limit[2]
     local start_ms, count, previous = roll(limit, state, now_ms)

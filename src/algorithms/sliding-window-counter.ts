@@ -24,26 +24,26 @@ import {
   writeAnchor,
 } from './window.ts';
 
-/** What becomes of a fraction of a hit, as rules say it. */
+/** How rules treat a fraction of a hit. */
 export const roundings = ['down', 'up'] as const;
 
 export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_counter';
-  /** What becomes of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
+  /** The treatment of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
   readonly rounding: (typeof roundings)[number];
 }
 
 /**
- * Sliding window counter: this window's hits, and as much of the previous window's as the sliding window still covers,
- * taken as if those had come evenly. Twin of sliding-window-counter.lua.
+ * Sliding window counter: the sum of this window's hits and of the part of the previous window's hits that the sliding
+ * window still covers, assuming that those were evenly distributed. Twin of sliding-window-counter.lua.
  * State: window start (ms since the epoch), count, previous window's count.
  *
- * Refused hits are not counted. Hits that came unevenly make the estimate err: at worst near twice the limit passes
- * within one window's length.
+ * Refused hits are not counted. If hits were not evenly distributed, the estimate errs: at worst nearly twice the limit
+ * passes within one window's length.
  *
- * @param nowMs   may run backwards (clock skew); the later window stays in force, at its beginning
- * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, this window's first
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param nowMs   may run backwards (clock skew); the later window remains current, at its beginning
+ * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, this window's first
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function step(
   limit: SlidingWindowCounterLimit,
@@ -75,12 +75,10 @@ function roll(
   return [startMs, 0, knownStartMs + windowMs === startMs ? count : 0];
 }
 
-/**
- * A count stops where its product with the window would no longer be exact. Every limit of the counter is below that.
- */
+/** A count stops before its product with the window would be inexact. All limits of the counter are below that. */
 const mostHits = ({ windowMs }: SlidingWindowCounterLimit): number => Math.floor(MAX_COUNT / windowMs);
 
-/** The previous window's part in the sliding one, in whole hits. */
+/** The previous window's part in the sliding window, in whole hits. */
 function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, elapsedMs: number): number {
   const weighted = previous * Math.max(windowMs - elapsedMs, 0);
   const rest = weighted % windowMs;
@@ -88,24 +86,24 @@ function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: nu
   return rounding === 'up' && rest > 0 ? whole + 1 : whole;
 }
 
-/** When the state is as good as new. */
+/** When the state becomes equivalent to a new one. */
 function endOfEffect({ windowMs }: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
   return startMs + (count > 0 ? 2 * windowMs : previous > 0 ? windowMs : 0);
 }
 
-/** When nothing of the hits is covered any more, so that the whole limit is available. */
+/** When no hits are covered any more, so that the whole limit is available. */
 function resetAtMs(limit: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
   if (count > 0) return startMs + limit.windowMs + elapsedUntil(limit, count, 0);
   return startMs + elapsedUntil(limit, previous, 0);
 }
 
 /**
- * The first moment of a window at which no more than `room` of the previous one is covered; the window's length at
- * most.
+ * The first time in a window at which at most `room` of the previous window's hits are covered; at most the window's
+ * length.
  */
 function elapsedUntil({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, room: number): number {
   if (previous === 0 || room < 0) return room < 0 ? windowMs : 0;
-  const mayCover = rounding === 'up' ? room * windowMs : (room + 1) * windowMs - 1; // at most so much, in hit-ms
+  const mayCover = rounding === 'up' ? room * windowMs : (room + 1) * windowMs - 1; // upper bound, in hit-ms
   return Math.max(windowMs - Math.floor(mayCover / previous), 0);
 }
 
@@ -167,6 +165,7 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   refusalHoldsMs: singleHitRefusalMs,
   canOwe: true,
   stateVersion: 1,
+  stateLength: 3,
   script: new URL('./sliding-window-counter.lua', import.meta.url),
   scriptArgs(limit) {
     const { windowMs, rounding, phaseMs = 0 } = limit;

@@ -1,13 +1,13 @@
 --[[
   Sliding window log. Twin of sliding-window-log.ts: change both or neither.
-  limit    { capacity (hits), window (ms), refused hits are remembered: 1 or 0 }
-  state    { time (ms since the epoch), hits that came then, time, hits … }, oldest first, or nil for a new counter
-  now_ms   may run backwards; hits are then taken to come with the last one
+  limit    { capacity (hits), window (ms), refused hits are kept: 1 or 0 }
+  state    { time (ms since the epoch), hits at that time, time, hits … }, oldest first, or nil for a new counter
+  now_ms   may run backwards; hits then get the time of the last one
   hits     0 peeks, a negative number gives hits back
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms), report: { hits in the window before and after, when the last of them leaves it,
-             when the requested hits could pass or 0 }
+             when the requested hits will fit or 0 }
 ]]
 local sliding_window_log, sliding_window_log_refund
 do
@@ -108,7 +108,7 @@ do
     return result_of(limit, log, now_ms, before, used, accepted, asked)
   end
 
-  -- Only hits that came at that very moment come back.
+  -- Only hits of exactly that time come back.
   sliding_window_log_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local log, used = within_window(limit[2], state or {}, now_ms)
     local before = used

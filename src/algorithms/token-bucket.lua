@@ -1,11 +1,11 @@
 --[[
   Token bucket. Twin of token-bucket.ts: change both or neither.
-  limit    { requests per unit, window (ms), size (tokens), tick (ms): what time advances by, longest delay (ms), what
-             ticks begin before the epoch's (ms, or nothing) }
+  limit    { requests per unit, window (ms), size (tokens), tick (ms): the unit in which time advances, longest delay
+             (ms), the time by which ticks begin before the epoch's (ms; may be absent) }
   state    { spent (token-ms), refilled at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that refills nothing and forgets nothing
   hits     0 peeks, a negative number gives hits back
-  charge   false: says what would become of the hits, but leaves the counter as it is
+  charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
@@ -41,7 +41,7 @@ do
     return accepted, { left, refilled_at_ms }, wait_ms(limit, left, refilled_at_ms, now_ms)
   end
 
-  -- What has been refilled since does not come back: the bucket may have been full in between.
+  -- Tokens that have been refilled since do not come back: the bucket may have been full in between.
   token_bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local window_ms, tick_ms = limit[2], limit[4]
     local spent, refilled_at_ms = refill(limit, state, now_ms)

@@ -12,35 +12,38 @@ import {
 } from './limit.ts';
 import { listAnchor, type MayBeAnchored, readPhase, windowStart, writeAnchor } from './window.ts';
 
-/** How tokens come back, as rules say it. */
+/** How rules refill a bucket. */
 export const refills = ['continuous', 'interval'] as const;
 
-/** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
+/**
+ * The longest that tokens are leased, since a bucket has no window's end. Tokens refilled meanwhile may pass in
+ * addition.
+ */
 export const LONGEST_LEASE_MS = 1_000;
 
 export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'token_bucket';
-  /** Tokens that a full bucket holds, at least 1. */
+  /** The capacity of a full bucket, at least 1. */
   readonly burst: number;
-  /** Refilled evenly, or `requestsPerUnit` tokens in one go on the window's boundaries. */
+  /** Refilled continuously, or by `requestsPerUnit` tokens at each window boundary. */
   readonly refill: (typeof refills)[number];
-  /** The longest that a request is held until its tokens are there; 0: it is refused instead. */
+  /** The longest that a request is held until its tokens are available; 0: it is refused instead. */
   readonly maxDelayMs: number;
 }
 
 /**
- * Token bucket: starts full, is refilled evenly or in one go at each boundary of the clock, spends one token a hit.
- * Twin of token-bucket.lua. State: spent (token-ms), refilled at (ms since the epoch).
+ * Token bucket: starts full, is refilled continuously or at each window boundary, spends one token per hit. Twin of
+ * token-bucket.lua. State: spent (token-ms), refilled at (ms since the epoch).
  *
- * What is kept is what was spent and has not been refilled, so that a bucket of another size finds the same debt. It is
- * kept in token-milliseconds, tokens times the window's length, so that refilling multiplies and never divides: exact
+ * The state has the amount spent that has not been refilled, so that a bucket of another size has the same debt. It is
+ * in token-milliseconds, tokens times the window's length, so that refilling multiplies and never divides: exact
  * integers in both twins. With a `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were
- * promised their tokens in the order in which they came.
+ * promised tokens in their order of arrival.
  *
  * @param nowMs  may run backwards (clock skew); that refills nothing and forgets nothing
- * @param hits    tokens to take; 0 peeks: refused when a single one would be; a negative number gives hits back, never
+ * @param hits    tokens to take; 0 peeks: refused if a single hit would be; a negative number gives hits back, never
  * beyond full
- * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @param charge  false: returns the outcome, but leaves the counter unchanged
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
 function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
@@ -59,12 +62,15 @@ function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, 
 function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number): readonly [number, number] {
   const tickedAtMs = windowStart(nowMs, tickOf(limit), limit.phaseMs);
   const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
-  // inexact only where far above what is spent
+  // inexact only if far above the amount spent
   const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit;
   return [Math.max(spent - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
 }
 
-/** Until so much has been refilled. Another limit of the counter may have refilled it between two boundaries. */
+/**
+ * The time until the amount has been refilled. Another limit of the counter may have refilled it between two
+ * boundaries.
+ */
 function waitMs(limit: TokenBucketLimit, tokenMs: number, refilledAtMs: number, nowMs: number): number {
   if (tokenMs <= 0) return 0;
   const { requestsPerUnit, phaseMs = 0 } = limit;
@@ -72,7 +78,7 @@ function waitMs(limit: TokenBucketLimit, tokenMs: number, refilledAtMs: number, 
   return Math.ceil((refilledAtMs + phaseMs + Math.ceil(tokenMs / requestsPerUnit)) / tickMs) * tickMs - phaseMs - nowMs;
 }
 
-/** What time advances by: a millisecond, or a window where the refill comes in one go. */
+/** The unit in which time advances: a millisecond, or a window if the refill is by interval. */
 const tickOf = ({ refill: how, windowMs }: TokenBucketLimit): number => (how === 'interval' ? windowMs : 1);
 
 /** The token bucket's row in the table of algorithms. */
@@ -123,6 +129,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   },
   canOwe: true,
   stateVersion: 2,
+  stateLength: 2,
   script: new URL('./token-bucket.lua', import.meta.url),
   scriptArgs(limit) {
     const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;

@@ -3,37 +3,37 @@ import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import type { Eventual } from '../later.ts';
 import type { Counter, CounterKey } from './key.ts';
 
-/** What is done to one counter. */
+/** An operation on one counter. */
 interface AnyOperation extends Counter {
   readonly limit: Limit;
-  /** Whole hits, at least 0. */
+  /** An integer, at least 0. */
   readonly hits: number;
   /** False for limits in shadow or quota mode: their refusal does not refuse the request. */
   readonly blocks: boolean;
 }
 
 /**
- * spend      takes hits as far as the limit lets them pass
- * peek       says what would become of so many hits; 0: whether the counter has room
+ * spend      takes hits as far as the limit admits them
+ * peek       returns the outcome of spending the hits; 0: whether the counter has room
  * give_back  returns hits without a receipt: Envoy's negative hits
- * charge     takes hits that have passed already, whatever the limit says
- * refund     takes back hits of one charge, as far as the counter still remembers it
- * forget     makes the counter new, and earlier receipts worthless
+ * charge     takes hits that have passed already, even beyond the limit
+ * refund     takes back hits of one charge, as far as the counter still has them
+ * forget     resets the counter, and voids earlier receipts
  */
 export type Operation =
   | (AnyOperation & { readonly kind: 'spend' | 'peek' | 'give_back' | 'charge' | 'forget' })
   | (AnyOperation & { readonly kind: 'refund'; readonly chargedAtMs: number });
 
-/** An operation that a request may ask for. */
+/** An operation that a request may cause. */
 export interface RequestOperation extends AnyOperation {
   readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
 }
 
 /**
- * What a request asks of a counter.
+ * The operation of a request on a counter.
  *
- * @param hits     whole, as Envoy writes them: 0 peeks, a negative number gives hits back
- * @param charges  whatever the limit says, the hits are charged: they have been used already
+ * @param hits     an integer, as Envoy sends it: 0 peeks, a negative number gives hits back
+ * @param charges  the hits are charged, even beyond the limit: they have been used already
  */
 export function operationOf(
   { key, shared }: Counter,
@@ -45,13 +45,13 @@ export function operationOf(
   return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
 }
 
-/** What so many hits ask for. */
+/** The operation for a number of hits. */
 export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
   if (hits > 0) return charges ? 'charge' : 'spend';
   return hits === 0 ? 'peek' : 'give_back';
 }
 
-/** Hits as the algorithms take them: below 0 they are given back. */
+/** Hits as the algorithms take them: negative if they are given back. */
 export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give_back' ? -hits : hits);
 
 /** Whether an operation of a request that spends as a set is counted even if the request is refused. */
@@ -60,8 +60,8 @@ export const standsAlone = (operation: Operation): boolean =>
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation)) ?? false);
 
 /**
- * For each operation, what its request has asked of the same counter so far, itself included: what would have to fit
- * for the same request to pass.
+ * For each operation, the hits that its request has requested from the same counter so far, including its own: these
+ * must fit for the same request to pass.
  */
 export function askedTogether(operations: readonly Operation[]): readonly number[] {
   const asked = new Map<CounterKey, number>();
@@ -75,9 +75,9 @@ export function askedTogether(operations: readonly Operation[]): readonly number
 /** An operation that the backend could not run in time. */
 export interface Unavailable {
   readonly code: 'UNAVAILABLE';
-  /** What was in the way, for logs; it names no credentials. */
+  /** The cause, for logs; it contains no credentials. */
   readonly reason: string;
-  /** The time was over because this process was late, not because the engine did not answer. */
+  /** The call timed out because this process was late, not because the engine did not answer. */
   readonly isProcessLate?: true;
 }
 
@@ -95,24 +95,24 @@ export interface RunOptions {
 /** Whether the backend can be used, and if not, why: for health checks. */
 export type BackendHealth = { readonly ready: true } | { readonly ready: false; readonly reason: string };
 
-/** Charges of an instance that are to be counted once, however often they are sent. */
+/** An instance's charges that are counted once, however often they are sent. */
 export interface Settlement {
-  /** Names the process; another one after each start. */
+  /** Identifies the process; differs after each start. */
   readonly instance: string;
-  /** Counts up from 1 with each settlement of the instance on one shard. */
+  /** Increases from 1 with each settlement of the instance on one shard. */
   readonly number: number;
   readonly operations: readonly Operation[];
 }
 
-/** Changes to counters that other instances have to know of. */
+/** Changes to counters that other instances must learn of. */
 export interface Invalidations {
-  /** Counters may have room again (`changed`), or are new (`forgotten`). */
+  /** Counters may have room again (`changed`), or were reset (`forgotten`). */
   publish(what: 'changed' | 'forgotten', key: CounterKey): void;
-  /** Whether changes of other instances arrive. */
+  /** Whether changes by other instances arrive. */
   isLive(): boolean;
 }
 
-/** Is called with changes that other instances publish. */
+/** Receives changes that other instances publish. */
 export interface InvalidationListener {
   changed(key: CounterKey): void;
   forgotten(key: CounterKey): void;
@@ -120,51 +120,54 @@ export interface InvalidationListener {
   missed(): void;
 }
 
-/** Some counters of a backend. */
+/** A page of a backend's counters. */
 export interface CounterPage {
   readonly keys: readonly CounterKey[];
   /** Where the next page begins; absent: this is the last. */
   readonly next?: string;
 }
 
-/** A copy of some counters, which goes on by itself on a clock that stands still. */
+/** A copy of some counters, which is independent of them and has a stopped clock. */
 export interface Fork {
   readonly backend: Backend;
-  /** The clock that decides on the counter. */
+  /** The clock used to decide on the counter. */
   nowMs(key: CounterKey): number;
-  /** What the copy holds now; undefined for a new counter. */
+  /** The current state in the copy; undefined: the counter is new, or could not be read. */
   stateOf(key: CounterKey): State | undefined;
+  /** Why the counter could not be read; undefined: it was. */
+  failureOf(key: CounterKey): string | undefined;
 }
 
-/** Keeps counters; knows no policy. Every backend passes test/backends/conformance.ts. */
+/** Stores counters; knows no policy. Every backend passes test/backends/conformance.ts. */
 export interface Backend {
-  /** What one `run` is atomic over: the whole request, or each counter by itself. */
+  /** The scope in which a `run` is atomic: the whole request, or each counter. */
   readonly atomic: 'request' | 'counter';
   /**
-   * Runs one request's operations, in order, in one step as far as `atomic` says; replies come back in the same order,
-   * and a key that appears twice sees its own first operation. `Unavailable`, per operation, when the engine cannot
-   * answer within `timeoutMs`; never because a limit is exceeded. Never rejects, never takes noticeably longer than
-   * `timeoutMs`. What needs no waiting is replied without a promise.
+   * Runs one request's operations, in order, as atomically as `atomic` says. Replies are in the same order; if a key
+   * appears twice, its second operation sees the first. An operation gets `Unavailable` if the engine cannot answer
+   * within `timeoutMs`, and never because a limit is exceeded. Never rejects, and never takes noticeably longer than
+   * `timeoutMs`. Replies that need no waiting come without a promise.
    */
   run(operations: readonly Operation[], how: RunOptions): Eventual<Replies>;
   /** Operations of the same shard can be settled together. */
   shardOf(operation: Operation): string;
   /**
-   * Counts a settlement once: one that is sent again does nothing.
+   * Counts a settlement once: repeating it has no effect.
    *
-   * @returns false  it is unknown whether it has been counted: send the same number again
+   * @returns false  it is unknown whether it was counted: send the same number again
    */
   settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
   /**
-   * Copies counters as they are now; what is run on the copy changes nothing here. Counters that cannot be read within
+   * Copies counters as they are now; operations on the copy change nothing here. Counters that cannot be read within
    * `timeoutMs` are unavailable in the copy. Never rejects.
    */
   fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Fork | Promise<Fork>;
   /**
-   * Lists about so many counters, in no order, and each at least once while nothing is added or removed; other keys may
-   * be among them. Absent where the engine cannot list.
+   * Lists about `count` counters, in no order, and each at least once if none is added or removed meanwhile; there may
+   * be other keys. Absent: the engine cannot list.
    *
-   * @param after  what the last page gave as `next`; undefined: from the beginning
+   * @param after  `next` of the previous page; undefined: from the beginning
+   * @throws StoreUnavailable
    */
   list?(after: string | undefined, count: number): CounterPage | Promise<CounterPage>;
   /** Undefined if other instances cannot be notified. Subscribes on the first call. */

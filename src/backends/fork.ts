@@ -1,10 +1,10 @@
 import type { State } from '../algorithms/limit.ts';
 import type { Backend, Fork, Operation, RunOptions, Unavailable } from './backend.ts';
 import type { CounterKey } from './key.ts';
-import { createMemoryBackend } from './memory/backend.ts';
+import { createMemoryBackend, type MemoryBackend } from './memory/backend.ts';
 import { scatter } from './scatter.ts';
 
-/** Counters as they were at one moment. */
+/** Counters at one point in time. */
 export interface Snapshot {
   /** The backend's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
@@ -16,13 +16,11 @@ export interface Snapshot {
 /** How the copied backend runs operations. */
 export interface ForkOptions {
   readonly original: Pick<Backend, 'atomic' | 'shardOf'>;
-  /** The part of the backend that an operation is run in, where one step cannot take all of them. */
+  /** The part of the backend that runs an operation, if one step cannot run all. */
   readonly partOf: (operation: Pick<Operation, 'key'>) => number;
-  /** Set where the backend runs each operation by itself. */
+  /** Set if the backend runs each operation separately. */
   readonly spend?: 'each';
 }
-
-const FAILED = -1;
 
 /** @param snapshots  by part */
 export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, partOf, spend }: ForkOptions): Fork {
@@ -32,14 +30,19 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
       createMemoryBackend(() => nowMs, boundsOf(states), states),
     ]),
   );
-  const failureOf = ({ key }: Pick<Operation, 'key'>): string | undefined =>
-    copies.get(partOf({ key })) ? snapshots.get(partOf({ key }))?.failures.get(key) : 'the counter was not read';
+  const failureOf = (key: CounterKey): string | undefined => {
+    const snapshot = snapshots.get(partOf({ key }));
+    return snapshot ? snapshot.failures.get(key) : 'the counter was not read';
+  };
+  /** Undefined: no copy for the operation. */
+  const copyOf = ({ key }: Pick<Operation, 'key'>): MemoryBackend | undefined =>
+    failureOf(key) === undefined ? copies.get(partOf({ key })) : undefined;
   const run = (operations: readonly Operation[], how: RunOptions) =>
     scatter(
       operations,
-      (operation) => (failureOf(operation) === undefined ? partOf(operation) : FAILED),
-      (part, own) =>
-        copies.get(part)?.run(own, spend ? { ...how, spend } : how) ?? own.map((one) => unavailable(failureOf(one))),
+      copyOf,
+      (copy, own) =>
+        copy?.run(own, spend ? { ...how, spend } : how) ?? own.map(({ key }) => unavailable(failureOf(key))),
     );
   return {
     backend: {
@@ -54,19 +57,20 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
       close: async () => {},
     },
     nowMs: (key) => snapshots.get(partOf({ key }))?.nowMs ?? 0,
-    stateOf: (key) => copies.get(partOf({ key }))?.stateOf(key),
+    stateOf: (key) => copyOf({ key })?.stateOf(key),
+    failureOf,
   };
 }
 
 const unavailable = (reason = ''): Unavailable => ({ code: 'UNAVAILABLE', reason });
 
-/** Where there is nothing to be copied. */
+/** The snapshot if nothing can be copied. */
 export const failedSnapshot = (nowMs: number, keys: readonly CounterKey[], reason: string): Snapshot => ({
   nowMs,
   states: new Map(),
   failures: new Map(keys.map((key) => [key, reason])),
 });
 
-/** As many counters as a request may have. */
+/** The most counters that a request may have. */
 const boundsOf = (states: ReadonlyMap<CounterKey, State>) => ({ maxCounters: states.size + MORE_COUNTERS });
 const MORE_COUNTERS = 256 * 16;

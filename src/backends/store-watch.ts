@@ -69,7 +69,9 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
     state() {
       const unready = backends.map((backend) => backend.health()).find(({ ready }) => !ready);
       const reason =
-        unready && !unready.ready ? unready.reason : lastSuccessAtMs === undefined ? 'not checked yet' : failure;
+        unready && !unready.ready
+          ? unready.reason
+          : (failure ?? (lastSuccessAtMs === undefined ? 'not checked yet' : undefined));
       return { isUp: reason === undefined, reason, lastSuccessAtMs, latencyMs };
     },
     close: () => clearInterval(timer),

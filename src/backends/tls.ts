@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
+import { firstUsable, keepUsable, onPass } from '../usable-files.ts';
 
 /** How a server of counters is known, and this client to it: paths of files in PEM, empty where there are none. */
 export interface ClientTls {
@@ -18,22 +19,33 @@ export interface ClientTls {
  * @throws Error  of the file system or of OpenSSL, when the files cannot be used to begin with
  */
 export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void = () => {}): ConnectionOptions {
-  let files = read(tls);
-  let context = createSecureContext(files);
   let problem = '';
+  const report = (error: unknown): void => {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (reason !== problem) onProblem(`TLS files cannot be used, the last usable ones stay in force: ${reason}`);
+    problem = reason;
+  };
+  let { files, context } = firstUsable(
+    { ...tls },
+    (texts: SecureContextOptions = read(tls)) => ({ files: texts, context: createSecureContext(texts) }),
+    report,
+  );
+  keepUsable({ ...tls }, { ...files });
   const refresh = (): SecureContext => {
     try {
       const found = read(tls);
-      if (!isSame(found, files)) context = createSecureContext(found);
+      if (!isSame(found, files)) {
+        context = createSecureContext(found);
+        keepUsable({ ...tls }, { ...found });
+      }
       files = found;
       problem = '';
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== problem) onProblem(`TLS files cannot be used, the last usable ones stay in force: ${reason}`);
-      problem = reason;
+      report(error);
     }
     return context;
   };
+  onPass(refresh);
   return {
     get secureContext() {
       return refresh();

@@ -26,45 +26,47 @@ import { Refusals } from './refusals.ts';
 
 export interface Backends {
   readonly main: Backend;
-  /** Has the counters of limits by the second. */
+  /** Holds the counters of limits per second. */
   readonly perSecond?: Backend | undefined;
 }
 
 export interface LedgerOptions {
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
-  /** Names this process to the backends; another one after each start. */
+  /** Identifies this process to the backends; differs after each start. */
   readonly instance: string;
-  /** About what remembered refusals may take; 0: none are remembered. */
+  /** Approximate memory for remembered refusals; 0: none are remembered. */
   readonly denyCacheBytes: number;
   /** Absent: nothing is leased. */
   readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
-  /** Absent: what the backends cannot answer has no answer. */
+  /** Absent: hits that the backends cannot count get no answer. */
   readonly local?: { readonly maxCounters: number; readonly maxBytes: number; readonly timeoutMs: number } | undefined;
-  /** Calls the function now and then, until the returned one is called. */
+  /** Calls the function repeatedly, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
 /** Runs a backend call under observation. */
 export type Trace = (run: () => Eventual<Replies>) => Eventual<Replies>;
 
-/** What a copy begins with instead of what its options say. */
+/** The initial parts of a copy, in place of those that the options describe. */
 interface Copied {
   readonly refusals: Refusals | undefined;
   leases(run: LeasesOptions['run']): Leases | undefined;
   debts(backendOf: DebtsOptions['backendOf']): Debts | undefined;
 }
 
-/** A ledger that goes on from copies of some counters. */
+/** A ledger that continues from copies of some counters. */
 export interface LedgerFork {
   readonly ledger: Ledger;
-  /** The clock that decides on the debit. */
+  /** The clock used to decide the debit. */
   nowMs(debit: Pick<Debit, 'key' | 'limit'>): number;
-  /** What the backend's counter holds in the copy; undefined for a new one. */
+  /** The state of the backend's counter in the copy; undefined: it is new, or could not be read. */
   stateOf(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
+  /** Why the backend's counter could not be read; undefined: it was. */
+  failureOf(debit: Pick<Debit, 'key' | 'limit'>): string | undefined;
 }
 
-/** A request whose replies are awaited. */
+/** The context of a request in flight. */
 interface Asking {
   readonly ledger: Ledger;
   readonly request: readonly Debit[];
@@ -72,19 +74,19 @@ interface Asking {
   readonly askedMs: number;
 }
 
-/** How often debts are settled while there are any. */
+/** The interval at which debts are settled while there are any. */
 const SETTLE_INTERVAL_MS = 100;
-/** How long giving back by receipt, forgetting and peeking may take. */
+/** How long a refund or a `forget` may take. */
 const OPERATION_TIMEOUT_MS = 1_000;
 
 /**
  * Decides where each hit is answered: from a lease, from a remembered refusal, by a backend, or by the limit's failure
- * policy. Owns every lease, remembered refusal and local debt. What needs no waiting is answered without a promise.
+ * policy. Owns all leases, remembered refusals and local debts. Answers that need no waiting come without a promise.
  */
 export class Ledger {
   readonly refusals: Refusals | undefined;
   readonly leases: Leases | undefined;
-  /** Undefined: the backend is always there. */
+  /** Undefined: the backend is always available. */
   readonly pendingCommits: PendingCommits | undefined;
   readonly #backends: Backends;
   readonly #debts: Debts | undefined;
@@ -125,12 +127,12 @@ export class Ledger {
     }
   }
 
-  /** What one debit is atomic over. */
+  /** The scope of an atomic step. */
   get atomic(): Backend['atomic'] {
     return this.#backends.perSecond ? 'counter' : this.#backends.main.atomic;
   }
 
-  /** From now on, what asks a backend runs in it. */
+  /** Runs all later backend calls inside `trace`. */
   traceWith(trace: Trace): void {
     this.#trace = trace;
   }
@@ -148,12 +150,6 @@ export class Ledger {
     return ledger.#conclude(request, replies, how, askedMs);
   }
 
-  /** What would become of the debits; nothing is charged. */
-  peek(request: readonly Debit[]): Eventual<Replies> {
-    const peeks = request.map((debit): Debit => ({ ...debit, kind: 'peek' }));
-    return this.#ask(peeks, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
-  }
-
   /** Takes the hits of a receipt back, once. */
   async refund(receipt: Receipt): Promise<void> {
     if (!receipt.redeem()) return;
@@ -162,9 +158,9 @@ export class Ledger {
   }
 
   /**
-   * Makes a counter new, with every lease, remembered refusal and debt of it, on every instance.
+   * Resets a counter, with its leases, remembered refusals and debts, on every instance.
    *
-   * @returns the reason why the backend could not; then nothing is changed there
+   * @returns the reason if the backend could not; its counter is unchanged then
    */
   async forget(counter: Counter, limit: Limit, policy: LimitPolicy = {}): Promise<Unavailable | undefined> {
     const debit = debitOf(counter, { limit, policy }, 0, false);
@@ -179,8 +175,8 @@ export class Ledger {
   }
 
   /**
-   * Copies what decides on these debits: counters, leases, remembered refusals and local counts. What the copy answers
-   * is what this ledger would answer now; nothing here is changed.
+   * Copies everything that determines these debits: counters, leases, remembered refusals and local counts. The copy
+   * answers as this ledger would now; nothing here is changed.
    */
   async fork(request: readonly Debit[], timeoutMs: number): Promise<LedgerFork> {
     const { main, perSecond } = this.#backends;
@@ -203,11 +199,12 @@ export class Ledger {
       ledger,
       nowMs: (debit) => forkFor(debit).nowMs(debit.key),
       stateOf: (debit) => forkFor(debit).stateOf(debit.key),
+      failureOf: (debit) => forkFor(debit).failureOf(debit.key),
     };
   }
 
   /**
-   * Lists counters, of each backend in turn: see `Backend.list`.
+   * Lists the counters of each backend in turn: see `Backend.list`.
    *
    * @returns undefined  the backend cannot list
    */
@@ -221,7 +218,7 @@ export class Ledger {
     return { keys: page.keys, ...(next !== undefined && { next }) };
   }
 
-  /** Drops what this process remembers of a counter that is new: for stores that do not publish it. */
+  /** Drops this process's state of a counter that was reset, for stores that do not publish resets. */
   forgetLocally(key: CounterKey): void {
     this.leases?.drop(key);
     this.refusals?.changed(key);
@@ -270,19 +267,21 @@ export class Ledger {
     }
   }
 
-  /** What is answered from memory; undefined where nothing of the request is. */
+  /** The answers from memory; undefined: there are none. */
   #knownOf(request: readonly Debit[], { spend }: RunOptions): readonly (Decision | undefined)[] | undefined {
-    let isAny = false;
-    const known = request.map((debit) => {
+    let known: (Decision | undefined)[] | undefined;
+    for (let at = 0; at < request.length; at++) {
+      const debit = request[at] as Debit; // in range
       const mayLease = spend === 'each' && isLeased(debit) && this.leases !== undefined;
       const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.refusals?.find(debit);
-      isAny ||= mayLease || decision !== undefined;
-      return decision;
-    });
-    return isAny ? known : undefined;
+      if (!mayLease && decision === undefined) continue;
+      known ??= new Array<Decision | undefined>(request.length).fill(undefined);
+      known[at] = decision;
+    }
+    return known;
   }
 
-  /** Asks for what is not known. A set that is known to be refused is only peeked at. */
+  /** Requests the remaining answers. If a set is known to be refused, its counters are only peeked at. */
   #gather(request: readonly Debit[], known: readonly (Decision | undefined)[], how: RunOptions): Eventual<Replies> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
     const asked = isRefused ? request.map(peekOf) : request;
@@ -300,13 +299,14 @@ export class Ledger {
   }
 
   /**
-   * Runs operations on the backends that have their counters; holders of cached refusals are notified of changes that
-   * may have made room.
+   * Runs operations on the backends of their counters. Holders of cached refusals are notified of changes that may have
+   * made room.
    */
   #ask(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
-    if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
+    const isNoted = (this.#invalidations.size > 0 || this.refusals !== undefined) && operations.some(mayMakeRoom);
+    if (isNoted) this.#noteChanges(operations, false);
     const replies = this.#trace ? this.#trace(() => this.#run(operations, how)) : this.#run(operations, how);
-    if (this.#invalidations.size === 0 && !this.refusals) return replies;
+    if (!isNoted) return replies;
     return after(replies, (all) => {
       this.#noteChanges(operations, true);
       return all;
@@ -324,8 +324,7 @@ export class Ledger {
 
   #noteChanges(operations: readonly Operation[], isDone: boolean): void {
     for (const operation of operations) {
-      if (operation.kind !== 'give_back' && operation.kind !== 'refund') continue;
-      if (algorithmFor(operation.limit).holdFor) continue; // its refusals are not remembered
+      if (!mayMakeRoom(operation)) continue;
       this.refusals?.changed(operation.key);
       if (isDone) this.#invalidations.get(this.#backendOf(operation))?.publish('changed', operation.key);
     }
@@ -339,7 +338,7 @@ export class Ledger {
     return how.receipts ? decided.map((reply, at) => withReceipt(reply, request[at])) : decided;
   }
 
-  /** A counter that a request has more than once may be refused for the request's own hits: that is not remembered. */
+  /** If a request uses a counter more than once, its own hits may cause the refusal, which is then not remembered. */
   #remember(request: readonly Debit[], replies: Replies, { spend }: RunOptions, askedMs: number): void {
     const isPeeked = spend !== 'each' && replies.some((reply, at) => isKnown(reply) && request[at]?.blocks);
     for (const [at, reply] of replies.entries()) {
@@ -347,12 +346,12 @@ export class Ledger {
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
       const asked: Debit = isPeeked ? { ...debit, kind: 'peek', hits: 0 } : debit;
-      // a refusal is charged where it is spared, too
+      // a refusal is charged with spare_others, too
       this.refusals?.remember(asked, reply, !isPeeked && spend !== 'all_or_nothing', askedMs);
     }
   }
 
-  /** By the policy of each limit; where one that failed has none, the request has no answer. */
+  /** Answers by the policy of each limit; if a limit that failed has none, the request has no answer. */
   #byPolicy(request: readonly Debit[], replies: Replies, { spend }: RunOptions): Replies {
     const failed = request.filter((_, at) => isUnavailable(replies[at]));
     if (failed.some(({ policy }) => policy.onStoreFailure === undefined)) return replies;
@@ -372,18 +371,22 @@ export class Ledger {
       if (policy === 'local') return this.#debts?.count(debits, spend, isRefused) ?? [];
       return debits.map((debit) => this.#answerBy(policy, debit, isRefused));
     });
-    return 'then' in answered ? replies : answered; // nothing here waits
+    return 'then' in answered ? replies : answered; // nothing here is asynchronous
   }
 
   #answerBy(policy: 'allow' | 'deny', debit: Debit, isRefused: boolean): Decision {
     if (debit.kind !== 'give_back') return answerOf[policy](debit);
-    const isKept = !algorithmFor(debit.limit).holdFor; // what is not released in time expires by itself
+    const isKept = !algorithmFor(debit.limit).holdFor; // slots that are not released in time expire
     if (!isRefused && isKept) this.#debts?.giveBack(debit, false);
     return { ...answerOf.allow(debit), degraded: policy };
   }
 }
 
-/** What is asked of a request that is known to be refused. */
+/** Whether a remembered refusal may be outdated afterwards. */
+const mayMakeRoom = ({ kind, limit }: Operation): boolean =>
+  (kind === 'give_back' || kind === 'refund') && algorithmFor(limit).holdFor === undefined; // else none is remembered
+
+/** The operation on a counter of a request that is known to be refused. */
 const peekOf = (debit: Debit): Debit => (standsAlone(debit) ? debit : { ...debit, kind: 'peek', hits: 0 });
 
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
@@ -405,7 +408,7 @@ function withReceipt(reply: Reply, debit: Debit | undefined): LedgerEntry | Unav
 
 const unknown = { hitsBefore: 0, retryAfterMs: 0, durationUntilResetMs: 0, delayMs: 0, soft: false } as const;
 
-/** What policies say that count nothing. */
+/** The answers of policies that do not count. */
 const answerOf = {
   allow: ({ limit }: Debit): Decision => ({
     ...unknown,

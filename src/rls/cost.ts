@@ -30,20 +30,33 @@ export function costOf({ descriptors }: WireRequest, octets: number): Cost {
 }
 
 /**
- * How much more work such a call is: each descriptor is matched several times, and each step of a limit with
- * reservations reads all of them, a thousand at most.
+ * The extra work of such a call: each descriptor is matched several times, and each step of a limit with reservations
+ * reads all of them, a thousand at most.
  */
 const HOSTED_FACTOR = 8;
 
+/** The number of text comparisons that take as long as a unit. */
+const COMPARISONS_PER_UNIT = 8;
+
 /**
- * The work of a call that is decoded by a library, and handled with promises: of `weir.v1.Rules`, `weir.v1.Holds` and
- * Kuadrant's service.
+ * The cost of a call that is decoded by a library and handled with promises: calls of `weir.v1.Rules`, `weir.v1.Holds`
+ * and Kuadrant's service.
  *
- * @param message  that of the call, or what has it as its `request`
+ * @param message  the call's message: a request, or a message with a `request`
  * @param octets   size of the encoded message
  */
-export function unitsOfHosted(message: unknown, octets: number): number {
+export function costOfHosted(message: unknown, octets: number): Cost {
   const asked = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
   const { descriptors = [] } = asked.request ?? asked;
-  return HOSTED_FACTOR * costOf({ ...{ domain: '', hits_addend: 0 }, descriptors }, octets).units;
+  const { bytes, units } = costOf({ ...{ domain: '', hits_addend: 0 }, descriptors }, octets);
+  return { bytes, units: HOSTED_FACTOR * units };
+}
+
+/** The most texts that a call of `weir.v1.Rules` compares, since any client that may request decisions may call it. */
+export const FIND_COMPARISONS = 2_000;
+
+/** The cost of such a call if none of its descriptors matches a rule. */
+export function costOfFind(message: unknown, octets: number): Cost {
+  const { bytes, units } = costOfHosted(message, octets);
+  return { bytes, units: units + FIND_COMPARISONS / COMPARISONS_PER_UNIT };
 }

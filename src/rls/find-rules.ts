@@ -1,14 +1,17 @@
 import { explain } from '../rules/explain.ts';
+import { NearestTexts } from '../rules/nearest-of.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { decodeRequest } from './codec.ts';
+import { FIND_COMPARISONS } from './cost.ts';
 import type { FindResponse, FoundRule } from './proto.ts';
 import type { WireRequest } from './wire.ts';
 
-/** Finds the rule that each descriptor of a request meets, for `weir.v1.Rules/Find`. */
+/** Finds the rule that each descriptor of a request matches, for `weir.v1.Rules/Find`. */
 export function findRules(rules: RuleTree, wire: WireRequest): FindResponse {
   const { domain, descriptors } = decodeRequest(wire);
+  const nearest = new NearestTexts(FIND_COMPARISONS);
   const found = descriptors.map((descriptor): FoundRule => {
-    const { rule, text } = explain(rules, domain, descriptor);
+    const { rule, text } = explain(rules, domain, descriptor, nearest);
     return {
       rule: rule?.path ?? '',
       file: rule?.place?.file ?? '',

@@ -1,18 +1,14 @@
-import type { MethodDefinition, PackageDefinition, ServiceDefinition } from '@grpc/proto-loader';
-import { linkDescriptors } from '../protobuf/link-descriptors.ts';
+import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { loadProtos } from '../protobuf/load.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch-messages.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from './wire.ts';
 
 const rlsFile = 'envoy/service/ratelimit/v3/rls.proto';
 const weirFiles = ['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'];
-const healthFile = 'grpc/health/v1/health.proto';
 const packageDefinition = loadProtos([rlsFile], 'numbers');
-/** In one go: reflection has a file for each package. */
 const kuadrantFile = 'kuadrant/service/ratelimit/v1/ratelimit.proto';
 const kuadrantDefinition = loadProtos([kuadrantFile], 'numbers');
 const weirDefinition = loadProtos(weirFiles, 'numbers');
-const healthDefinition = loadProtos([healthFile], 'numbers');
 
 // a service in the file
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition;
@@ -78,7 +74,7 @@ export const kuadrantService = kuadrantDefinition[
   'kuadrant.service.ratelimit.v1.RateLimitService'
 ] as ServiceDefinition; // a service in the file
 
-/** The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`. Optional: what Weir does not read. */
+/** The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`. Optional: fields that Weir does not read. */
 export interface KuadrantReserveRequest {
   readonly domain: string;
   readonly descriptors: readonly WireDescriptor[];
@@ -98,13 +94,3 @@ export interface KuadrantCommitRequest {
 export interface KuadrantCommitResponse {
   readonly reservation_released: boolean;
 }
-
-const quotasFile = 'envoy/service/rate_limit_quota/v3/rlqs.proto';
-
-/** All services of the gRPC server, for the reflection service. */
-export const describedServices = (hasQuotas: boolean): PackageDefinition =>
-  linkDescriptors(
-    hasQuotas
-      ? loadProtos([rlsFile, quotasFile, kuadrantFile, ...weirFiles, healthFile], 'numbers') // they share packages
-      : { ...packageDefinition, ...kuadrantDefinition, ...weirDefinition, ...healthDefinition },
-  );

@@ -9,14 +9,14 @@ const run = promisify(execFile);
 const project = resolve(__dirname, '../..');
 const patch = join(__dirname, 'gcra.patch');
 
-/** A copy of the tree beside the packages and programs of the project. */
+/** A copy of the source tree, with links to the project's packages and programs. */
 const copy = mkdtempSync(join(tmpdir(), 'new-algorithm-'));
 afterAll(() => rmSync(copy, { recursive: true }));
 
 const inCopy = (file: string, ...args: readonly string[]) =>
   run(file, args, { cwd: copy, env: { ...process.env, NO_COLOR: '1' }, maxBuffer: 64 * 1024 * 1024 });
 
-/** The files below a folder of a tree, by their paths in it. */
+/** The paths of the files in a folder of a tree, relative to the tree. */
 const filesOf = (root: string, folder: string): readonly string[] =>
   readdirSync(join(root, folder), { recursive: true })
     .map((name) => join(folder, String(name)))
@@ -25,7 +25,7 @@ const filesOf = (root: string, folder: string): readonly string[] =>
 const readIn = (root: string, path: string): string | undefined =>
   statSync(join(root, path), { throwIfNoEntry: false }) ? readFileSync(join(root, path), 'utf8') : undefined;
 
-test('a new algorithm is one row and one pair of files, and passes the compiler, the twins test and the conformance suite', async () => {
+test('a new algorithm needs one row and one pair of files to pass the compiler, the twins test and the conformance suite', async () => {
   for (const name of [
     'src',
     'test',
@@ -70,10 +70,10 @@ test('a new algorithm is one row and one pair of files, and passes the compiler,
     'gcra',
   );
   const [, passed = 0] = /Tests: .*?(\d+) passed/.exec(stderr) ?? [];
-  expect(Number(passed)).toBeGreaterThan(5); // the twins, and each store
-}, 300_000); // the compiler, then jest from its start, on a busy machine
+  expect(Number(passed)).toBeGreaterThan(5); // the twins test, and each store
+}); // for the compiler and a cold start of jest on a busy machine
 
-test('nothing but the table names an algorithm: neither the dispatcher in Redis, nor the ledger, nor what decides', () => {
+test('only the table names algorithms, not the dispatcher in Redis, the ledger, or the code that decides', () => {
   const files = [...filesOf(project, 'src/ledger'), 'src/decide.ts', 'src/backends/redis/dispatcher.lua'];
   const named = files.filter((path) => algorithmNames.some((name) => readIn(project, path)?.includes(name)));
   expect(named).toEqual([]);

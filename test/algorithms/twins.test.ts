@@ -11,7 +11,8 @@ import {
 } from '../../src/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { decodeBatch, encodeBatch } from '../../src/backends/redis/batch.ts';
+import { encodeBatch } from '../../src/backends/redis/batch.ts';
+import { decodeBatch } from '../../src/backends/redis/batch-reply.ts';
 import { script } from '../../src/backends/redis/script.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
@@ -20,24 +21,25 @@ import fc from '../helpers/property.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
-const NO_KEY = -2; // what PTTL says of it
-/** What PTTL says of a counter that keeps its time to live: the call before has taken that off. */
+const NO_KEY = -2; // a reply of PTTL
+/** PTTL's reply for a counter whose time to live did not change: the previous call has removed it. */
 const TAKEN_OFF = -1;
 const FOREVER_MS = 1e15;
-const PTTL_LATE_MS = 1_000; // it goes by a clock that runs on
+const PTTL_LATE_MS = 1_000; // PTTL uses the server's clock, which keeps running
 
 let server: Redis;
 let connection: Connection;
 beforeAll(async () => {
   server = await startRedis();
   connection = await openReady(server);
+  await connection.script('LOAD', script.text);
 });
 afterAll(async () => {
   connection.disconnect();
   await server.stop();
 });
 
-/** One request: where the clock goes first, which counters are lost early, and who is hit. Counters are named by place. */
+/** One request: a move of the clock, the counters that are lost before, and the hits. Counters are named by index. */
 interface Call {
   readonly move: Move;
   readonly lost: readonly number[];
@@ -49,17 +51,17 @@ interface CallHit {
   readonly counter: number;
   readonly hits: number;
   readonly blocks: boolean;
-  /** The hits are charged whatever the limit says. Only where each limit counts for itself. */
+  /** The hits are charged regardless of the limit. Only if each limit counts separately. */
   readonly charges: boolean;
-  /** Who holds slots, where the algorithm knows of that. */
+  /** The holder of slots, if the algorithm has holders. */
   readonly holder: number;
-  /** The limit has been made lower; later it may be itself again. */
+  /** The limit has been lowered; it may be restored later. */
   readonly lowered: boolean;
-  /** The hits are what the holder has used, where they are reserved first. */
+  /** The hits commit the holder's usage, if the algorithm has reservations. */
   readonly commits: boolean;
 }
 
-/** By so much, or to a boundary of a counter's window or of a part of it, and a little beside it. */
+/** A move by some ms, or to a boundary of a counter's window or of a part of it, or close to it. */
 type Move =
   | { readonly byMs: number }
   | { readonly counter: number; readonly parts: number; readonly windows: number; readonly besideMs: number };
@@ -99,11 +101,11 @@ const anyHits = (limits: readonly Limit[]): fc.Arbitrary<number> =>
 const mostly = (usual: boolean): fc.Arbitrary<boolean> =>
   fc.oneof({ weight: 5, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constant(!usual) });
 
-/** The same counter's limit after a reload that asked for less. */
+/** The same counter's limit after a reload that lowered it. */
 function lowered(limit: Limit): Limit {
   const requestsPerUnit = Math.ceil(limit.requestsPerUnit / 2);
   if (limit.algorithm === 'reservation')
-    return { ...limit, requestsPerUnit, soft: 0, inner: lowered(limit.inner as Limit) }; // it counts by one of the others
+    return { ...limit, requestsPerUnit, soft: 0, inner: lowered(limit.inner as Limit) }; // it counts with another algorithm
   if ('burst' in limit) {
     const lower = { ...limit, requestsPerUnit, burst: Math.ceil(limit.burst / 2) };
     return 'maxDelayMs' in lower ? { ...lower, maxDelayMs: 0 } : lower;
@@ -149,10 +151,10 @@ function moved(nowMs: number, move: Move, limits: readonly Limit[]): number {
   return nowMs - ((nowMs + phaseMs) % partMs) + move.windows * partMs + move.besideMs;
 }
 
-/** What counts the hits in the end. */
+/** The limit that counts the hits. */
 const counted = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? (limit.inner as Limit) : limit);
 
-/** The script knows only the calendar windows around the caller's clock: so far back the others' clocks may be. */
+/** How far back other clocks may be: the script only knows the calendar windows around the caller's clock. */
 const mostBackMs = (limits: readonly Limit[]): number =>
   Math.min(
     ...limits
@@ -162,13 +164,15 @@ const mostBackMs = (limits: readonly Limit[]): number =>
       ),
   );
 
-/** What is answered, and when each counter expires: so many ms after now, or not there; of those that are not written undefined. */
+/**
+ * The answers, and the time to live of each counter in ms, or that there is no key; undefined if it was not written.
+ */
 interface Outcome {
   readonly decisions: readonly (Decision | Unavailable)[];
   readonly ttlsMs: readonly (number | undefined)[];
 }
 
-/** What the TypeScript twins say of a request; they remember in `counters`. */
+/** The TypeScript twins' answer to a request; they keep states in `counters`. */
 function inTypeScript(
   counters: Map<CounterKey, Step>,
   hits: readonly RequestOperation[],
@@ -212,7 +216,7 @@ function inTypeScript(
     for (const { key } of hits) touched.add(key);
     for (const [key, step] of tried) counters.set(key, step);
   } else {
-    const asked = new Map<CounterKey, number>(); // of each counter by the whole request so far
+    const asked = new Map<CounterKey, number>(); // by the request so far, for each counter
     decisions = hits.map((hit, at) => {
       const count = signedHits(hit);
       asked.set(hit.key, (asked.get(hit.key) ?? 0) + count);
@@ -237,32 +241,32 @@ function inTypeScript(
   return { decisions, ttlsMs };
 }
 
+/** The contents of a request. */
+interface Request {
+  readonly operations: readonly RequestOperation[];
+  readonly spend: Spend;
+}
+
 /**
- * What the Lua twins say. The schedule's clock is not the server's, so nothing may expire by the server's: time stands
- * still within a transaction, and its end takes the expiry off again.
+ * The Lua twins' answers to the requests of one batch. The schedule's clock is not the server's, so nothing may expire
+ * by the server's: time stands still within a transaction, whose end removes expiry times.
  */
-async function inLua(
-  hits: readonly RequestOperation[],
-  spend: Spend,
-  lost: readonly CounterKey[],
-  nowMs: number,
-): Promise<Outcome> {
-  const batch = encodeBatch([{ operations: hits, spend }], nowMs);
+async function inLua(requests: readonly Request[], lost: readonly CounterKey[], nowMs: number) {
+  const batch = encodeBatch(requests, nowMs);
   const { keys, packed } = batch;
   const transaction = connection.multi();
   for (const key of lost) transaction.del(key);
-  transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, nowMs);
+  transaction.callBuffer('EVALSHA', script.sha1, keys.length, ...keys, packed, nowMs);
   for (const key of keys) transaction.pttl(key);
   for (const key of keys) transaction.persist(key);
   const replies = (await transaction.exec()) ?? [];
   const [error, reply] = replies[lost.length] ?? [];
   if (error) throw error;
-  const ttlsMs = keys.map((_, at) => Number(replies[lost.length + 1 + at]?.[1]));
-  const [decisions = []] = decodeBatch(reply as Buffer, batch);
-  return { decisions, ttlsMs }; // the script's reply is bytes
+  const ttlsMs = new Map(keys.map((key, at) => [key as CounterKey, Number(replies[lost.length + 1 + at]?.[1])]));
+  return { decisions: decodeBatch(reply as Buffer, batch), ttlsMs }; // the script replies with bytes
 }
 
-/** The hits of a call, and the counters that are lost before it. */
+/** Functions that return the hits of a call, and the counters lost before it. */
 function prepare(limits: readonly Limit[]) {
   const counterKeys = createCounterKeys(`${randomUUID()}:`);
   const counters = limits.map((limit, at) => ({ limit, key: counterKeys(limit, String(at), []) }));
@@ -275,7 +279,7 @@ function prepare(limits: readonly Limit[]) {
           const known = heldLimit(low ? lowered(limit) : limit, holder);
           const own = known.algorithm === 'reservation' ? { ...known, commits } : known;
           const asked = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
-          return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // to use nothing is no peek
+          return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // a commit of 0 hits is no peek
         }),
       ),
   };
@@ -285,7 +289,7 @@ async function compare(limits: readonly Limit[], calls: readonly Call[]): Promis
   const { lostBy, hitsOf } = prepare(limits);
   const states = new Map<CounterKey, Step>();
   const expected: Outcome[] = [];
-  const got: Promise<Outcome>[] = []; // answered in the order asked, so none has to be waited for
+  const got: ReturnType<typeof inLua>[] = []; // answered in the order of the requests, so no call needs to wait
   const backMs = mostBackMs(limits);
   let nowMs = START_MS;
   let latestMs = START_MS;
@@ -295,21 +299,39 @@ async function compare(limits: readonly Limit[], calls: readonly Call[]): Promis
     const [hits, lost] = [hitsOf(call), lostBy(call)];
     for (const key of lost) states.delete(key);
     expected.push(inTypeScript(states, hits, call.spend, nowMs));
-    got.push(inLua(hits, call.spend, lost, nowMs));
+    got.push(inLua([{ operations: hits, spend: call.spend }], lost, nowMs));
   }
   const answers = await Promise.all(got);
-  expect(answers.map(({ decisions }) => decisions)).toEqual(expected.map(({ decisions }) => decisions));
-  for (const [call, { ttlsMs }] of answers.entries()) {
-    for (const [at, ttlMs = NO_KEY] of ttlsMs.entries()) {
-      const wantedMs = expected[call]?.ttlsMs[at];
-      if (wantedMs === undefined || wantedMs > FOREVER_MS) continue; // not written; or no exact integer on the way here
-      if (wantedMs === TAKEN_OFF) {
-        expect(ttlMs).toBe(TAKEN_OFF);
-        continue;
-      }
-      expect(ttlMs).toBeLessThanOrEqual(wantedMs);
-      expect(ttlMs).toBeGreaterThanOrEqual(wantedMs === NO_KEY ? NO_KEY : Math.max(wantedMs - PTTL_LATE_MS, 0));
-    }
+  expect(answers.map(({ decisions }) => decisions[0])).toEqual(expected.map(({ decisions }) => decisions));
+  const times = answers.flatMap(({ ttlsMs }, call) =>
+    Array.from(ttlsMs.values(), (ttlMs, at) => ({ call, at, ttlMs, wantedMs: expected[call]?.ttlsMs[at] })),
+  );
+  expect(times.filter(({ ttlMs, wantedMs }) => !isWanted(ttlMs, wantedMs))).toEqual([]);
+}
+
+/** Whether PTTL says of a counter what is wanted. */
+function isWanted(ttlMs: number, wantedMs: number | undefined): boolean {
+  if (wantedMs === undefined || wantedMs > FOREVER_MS) return true; // not written; or no exact integer on the way here
+  if (wantedMs === TAKEN_OFF) return ttlMs === TAKEN_OFF;
+  return ttlMs <= wantedMs && ttlMs >= (wantedMs === NO_KEY ? NO_KEY : Math.max(wantedMs - PTTL_LATE_MS, 0));
+}
+
+/** Compares calls that are sent together in groups of `size`; the clock moves with the first of each group. */
+async function compareTogether(limits: readonly Limit[], calls: readonly Call[], size: number): Promise<void> {
+  const { lostBy, hitsOf } = prepare(limits);
+  const states = new Map<CounterKey, Step>();
+  let nowMs = START_MS;
+  for (let first = 0; first < calls.length; first += size) {
+    const together = calls.slice(first, first + size);
+    const [begin] = together;
+    if (begin) nowMs = Math.max(moved(nowMs, begin.move, limits), nowMs);
+    const requests = together.map((call) => ({ operations: hitsOf(call), spend: call.spend }));
+    const lost = begin ? lostBy(begin) : [];
+    for (const key of lost) states.delete(key);
+    const expected = requests.map(({ operations, spend }) => inTypeScript(states, operations, spend, nowMs).decisions);
+    const { decisions, ttlsMs } = await inLua(requests, lost, nowMs);
+    expect(decisions).toEqual(expected);
+    expect([...ttlsMs].filter(([key, ttlMs]) => (ttlMs !== NO_KEY) !== states.has(key))).toEqual([]);
   }
 }
 
@@ -329,6 +351,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     );
   });
 
+  test('about requests that are sent together', async () => {
+    const batches = fc.tuple(anySchedule(anyLimit), fc.integer({ min: 2, max: 12 }));
+    await fc.assert(
+      fc.asyncProperty(batches, ([{ limits, calls }, size]) => compareTogether(limits, calls, size)),
+      { numRuns: 500 },
+    );
+  });
+
   test('about limits of several algorithms in one request', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyLimit), ({ limits, calls }) => compare(limits, calls)),
@@ -337,20 +367,22 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
   });
 });
 
-test('the twins agree about a log of as many entries as there may be', async () => {
+test('the twins agree about a log with the maximum number of entries', async () => {
   const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, holder: 0, lowered: false, commits: false }];
   const call: Call = { move: { byMs: 9 }, lost: [], spend: 'each', hits };
   const calls = Array.from({ length: 1_200 }, () => call);
   await compare([slidingWindowLogOf(1_000, 10_000)], calls);
 });
 
-/** Not windows that begin with their first hit: which one that is after a give-back within one request, conformance.ts asks. */
+/**
+ * No windows that begin with their first hit: conformance.ts tests which hit that is after a refund within a request.
+ */
 const anySteadyLimit = anyLimit.filter((limit) => {
   const own = counted(limit);
   return !('alignment' in own && own.alignment === 'first_hit');
 });
 
-test('the store in memory agrees with them, where its clock goes forward', async () => {
+test('the store in memory agrees with the twins if its clock moves forward', async () => {
   await fc.assert(
     fc.asyncProperty(anySchedule(anySteadyLimit), async ({ limits, calls }) => {
       const { hitsOf } = prepare(limits);

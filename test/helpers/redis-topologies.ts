@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis as Client } from 'ioredis';
+import { Redis as Client, type RedisOptions } from 'ioredis';
 import { freePort, type Running, start } from './process.ts';
 import { type Redis, startRedis } from './redis.ts';
 import { redisServer } from './tools.ts';
@@ -10,12 +10,12 @@ import { redisServer } from './tools.ts';
 const SLOTS = 16_384;
 const POLL_MS = 25;
 
-/** A Redis Cluster of a test's own: masters, each with a third of the slots or so. */
+/** A Redis Cluster for a test; its masters share the slots evenly. */
 export interface TestCluster {
   readonly nodes: readonly Redis[];
-  /** Commands to one node. */
+  /** A client for each node. */
   readonly clients: readonly Client[];
-  /** One for each master, in their order; none by default. */
+  /** One for each master, in the same order; none by default. */
   readonly replicas: readonly Redis[];
   stop(): Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface ClusterOptions {
   readonly masters?: number;
   /** A replica for each master. */
   readonly withReplicas?: boolean;
-  /** After so long a node that is silent has failed. */
+  /** The time after which a silent node counts as failed. */
   readonly nodeTimeoutMs?: number;
   /** Directory with the data and identity of each node; absent: a restarted node is a new one. */
   readonly folder?: string;
@@ -44,7 +44,7 @@ export async function startCluster({
   for (const [at, client] of clients.entries()) {
     const from = Math.ceil((SLOTS / masters) * at);
     const to = Math.ceil((SLOTS / masters) * (at + 1)) - 1;
-    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // else they sort it out later, and slots that move meanwhile jump back
+    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // otherwise nodes resolve epoch collisions later, and slots that move meanwhile jump back
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
     await meetFirst(client);
   }
@@ -63,7 +63,7 @@ export async function startCluster({
   };
 }
 
-/** Servers that may become a Cluster, each with a port for the others that is reserved, unlike the default one. */
+/** Servers that can form a Cluster, each with a reserved bus port; the default one might be in use. */
 function startNodes(count: number, nodeTimeoutMs: number, folder: string | undefined) {
   const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)];
   const args = ['--cluster-enabled', 'yes', ...timeout, '--cluster-replica-validity-factor', '0'];
@@ -81,15 +81,17 @@ function subfolder(folder: string, name: string): string {
   return path;
 }
 
-/** A slot on its way from one master to the next. */
+/** A slot that is being moved from one master to the next. */
 export interface Move {
-  /** Takes one of its keys there. */
+  /** The keys of the slot that have not moved yet. */
+  keys(): Promise<readonly string[]>;
+  /** Moves one key. */
   take(key: string): Promise<void>;
-  /** Announces it to both masters. */
+  /** Assigns the slot to its new master, on both masters. */
   finish(): Promise<void>;
 }
 
-/** @param fromAt  which of the nodes has the slot */
+/** @param fromAt  the index of the node that has the slot */
 export async function beginMove({ nodes, clients }: TestCluster, slot: number, fromAt: number): Promise<Move> {
   const toAt = (fromAt + 1) % nodes.length;
   const [from, to] = [clients[fromAt], clients[toAt]];
@@ -98,6 +100,10 @@ export async function beginMove({ nodes, clients }: TestCluster, slot: number, f
   await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId ?? '');
   await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId ?? '');
   return {
+    async keys() {
+      const keys = await from.call('CLUSTER', 'GETKEYSINSLOT', slot, MAX_KEYS_OF_SLOT);
+      return Array.isArray(keys) ? keys.map(String) : [];
+    },
     async take(key) {
       await from.call('MIGRATE', '127.0.0.1', nodes[toAt]?.port ?? 0, key, 0, MIGRATE_TIMEOUT_MS);
     },
@@ -107,8 +113,9 @@ export async function beginMove({ nodes, clients }: TestCluster, slot: number, f
   };
 }
 const MIGRATE_TIMEOUT_MS = 5_000;
+const MAX_KEYS_OF_SLOT = 1_000;
 
-/** Has a server, alone so far, become a replica of a master of a Cluster. */
+/** Makes a standalone server a replica of a Cluster's master. */
 async function replicate(replica: Redis, master: Client | undefined, meet: (client: Client) => Promise<unknown>) {
   const client = clientOf(replica);
   const masterId = String(await master?.call('CLUSTER', 'MYID'));
@@ -121,15 +128,15 @@ async function replicate(replica: Redis, master: Client | undefined, meet: (clie
 
 const nodesKnownTo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'NODES'));
 
-/** A client as an operator has one: it comes back by itself. */
-export function clientOf({ port }: Pick<Redis, 'port'>, password?: string): Client {
-  const client = new Client(port, '127.0.0.1', { replyMapping: 'legacy', ...(password && { password }) });
-  return client.on('error', () => {}); // of a server that is gone for a while
+/** An operator's client, which reconnects by itself. */
+export function clientOf({ port }: Pick<Redis, 'port'>, password?: string, more: RedisOptions = {}): Client {
+  const client = new Client(port, '127.0.0.1', { ...more, replyMapping: 'legacy', ...(password && { password }) });
+  return client.on('error', () => {}); // while a server is down
 }
 
 export const clusterInfo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'INFO'));
 
-/** Waits until servers have agreed on something, which takes them seconds; rejects after thirty. */
+/** Waits until servers have agreed, which takes seconds; rejects after thirty seconds. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   const endMs = performance.now() + AGREE_TIMEOUT_MS;
   while (!(await holds())) {
@@ -139,7 +146,7 @@ export async function until(holds: () => Promise<boolean>): Promise<void> {
 }
 const AGREE_TIMEOUT_MS = 30_000;
 
-/** A master, a replica of it, and a sentinel that watches them. */
+/** A master, its replica, and a sentinel that monitors them. */
 export interface Watched {
   readonly name: string;
   readonly master: Redis;
@@ -150,7 +157,7 @@ export interface Watched {
 
 /**
  * @param password  of the sentinel; empty: none
- * @param others    arguments of further replicas
+ * @param others    command-line arguments of each further replica
  */
 export async function startWatched(password = '', others: readonly (readonly string[])[] = []): Promise<Watched> {
   const name = 'mymaster';
@@ -188,7 +195,7 @@ export async function startWatched(password = '', others: readonly (readonly str
   };
 }
 
-/** Before, a failover would find no replica. */
+/** Whether the sentinel knows the replicas; until then, a failover finds none. */
 async function knowsReplicas(client: Client, name: string, count: number): Promise<boolean> {
   const replicas = (await client.call('SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
   const isLinked = (fields: readonly string[]) => fields[fields.indexOf('master-link-status') + 1] === 'ok';

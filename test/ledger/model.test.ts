@@ -9,7 +9,7 @@ import { ledgerOf } from '../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit } from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 
-/** The seed of every run, so that a failure can be repeated; `LEDGER_RUNS` makes a longer search. */
+/** The number of runs; `LEDGER_RUNS` makes a longer search. */
 const RUNS = Number(process.env.LEDGER_RUNS ?? 300);
 
 const INSTANCES = 3;
@@ -17,7 +17,7 @@ const LIMIT = 100;
 const SHARE = 4;
 const WINDOW_MS = 10_000;
 const START_MS = 1_700_000_000_000;
-/** What is lost with a process or an answer is lost until its window ends. */
+/** Hits that are lost with a process or an answer stay lost until their window ends. */
 const STRANDED_MS = WINDOW_MS;
 
 type Command =
@@ -57,9 +57,9 @@ const anyCommand: fc.Arbitrary<Command> = fc.oneof(
   },
 );
 
-const key = 'counter' as CounterKey; // as good as any
+const key = 'counter' as CounterKey; // any key will do
 
-/** Several instances on one backend, with a network between them that can be parted, and every hit that was admitted. */
+/** Several instances with one backend, a network that can be partitioned, and all admitted hits. */
 class World {
   readonly storeClock = fakeClock(START_MS);
   readonly wallClock = fakeClock(START_MS);
@@ -72,12 +72,12 @@ class World {
   readonly #sweeps: (() => void)[][] = [];
   #limits: Limit[] = [];
   #starts = 0;
-  /** The latest window that each instance has counted in by itself: it stays in force when the clock steps back. */
+  /** The latest window in which each instance counted locally; it stays current when the clock steps back. */
   readonly #localWindows = new Map<string, number>();
   readonly names: string[] = [];
   isOut = false;
   losesReplies = false;
-  /** Admitted, less what was refunded, by the window of the clock that counted it. */
+  /** Admitted hits minus refunds, by the window of the clock that counted them. */
   readonly counted = new Map<number, number>();
   readonly local = new Map<string, number>();
   receipts: { readonly receipt: Receipt; readonly by: number; readonly window: string | number; redeemed: number }[] =
@@ -111,7 +111,7 @@ class World {
     return ledger;
   }
 
-  /** Names the window that an instance counts in by itself; one that was started again is another. */
+  /** Names the window in which an instance counts locally; a restarted instance has a new one. */
   localWindowOf(one: number): string {
     const name = this.names[one] ?? '';
     const window = Math.max(this.#localWindows.get(name) ?? 0, windowOf(this.wallClock()));
@@ -150,7 +150,7 @@ class World {
     for (let turn = 0; turn < 6; turn++) await new Promise(setImmediate);
   }
 
-  /** What the counter stands at. */
+  /** The current count. */
   stands(): number {
     const replies = this.#engine.run([operationOf({ key }, this.base, 0, true)], { spend: 'each', timeoutMs: 1 });
     const [reply] = 'then' in replies ? [] : replies;
@@ -219,7 +219,8 @@ async function play(world: World, command: Command): Promise<void> {
     }
     case 'peek': {
       const before = world.stands();
-      await world.ledger(command.at).peek([world.debitOf(command.at, 3)]);
+      const peek: Debit = { ...world.debitOf(command.at, 3), kind: 'peek' };
+      await world.ledger(command.at).debit([peek], { spend: 'each', timeoutMs: 15 });
       expect(world.stands()).toBe(before);
       return;
     }
@@ -264,12 +265,12 @@ async function run(commands: readonly Command[], isLeased: boolean): Promise<Wor
   return world;
 }
 
-describe.each([true, false])('where hits are leased: %s', (isLeased) => {
-  test('no window admits more than the limit, and each process no more than its share besides', async () => {
+describe.each([true, false])('with leased hits: %s', (isLeased) => {
+  test('no window admits more than the limit, plus the share of each process', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyCommand, { minLength: 20, maxLength: 150 }), async (commands) => {
         const world = await run(
-          commands.filter((command) => !isRefund(command)), // what comes back may be admitted again
+          commands.filter((command) => !isRefund(command)), // refunded hits may be admitted again
           isLeased,
         );
         for (const hits of world.counted.values()) expect(hits).toBeLessThanOrEqual(LIMIT);
@@ -288,7 +289,7 @@ describe.each([true, false])('where hits are leased: %s', (isLeased) => {
     );
   });
 
-  test('nothing stays stranded: the whole limit can be spent in the next window', async () => {
+  test('no hits stay stranded, so the whole limit can be spent in the next window', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyCommand, { maxLength: 40 }), async (commands) => {
         const world = await run(commands, isLeased);

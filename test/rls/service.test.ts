@@ -50,9 +50,9 @@ let server: GrpcServer;
 let health: Health;
 let client: Client;
 let readiness: Readiness;
-/** What the observer was notified of: `answered OK`, or the status and its cause. */
+/** The observer's notifications: `answered OK`, or the status and its cause. */
 let observed: unknown[];
-/** Is called right after an answer was given. */
+/** Called right after an answer. */
 let onAnswer: () => void;
 
 const observer: Observer = {
@@ -95,7 +95,7 @@ type Reply<R> = { readonly response: R } | { readonly code: status; readonly det
 function unary<Q, R>(method: MethodDefinition<Q, R>, request: Q, options: CallOptions = {}): Promise<Reply<R>> {
   return new Promise((resolve) => {
     const done = (error: ServiceError | null, response?: R) =>
-      resolve(error ? { code: error.code, details: error.details } : { response: response as R }); // one of them is there
+      resolve(error ? { code: error.code, details: error.details } : { response: response as R }); // one of them is set
     client.makeUnaryRequest(method.path, method.requestSerialize, method.responseDeserialize, request, options, done);
   });
 }
@@ -118,7 +118,7 @@ const sendBytes = (bytes: Buffer): Promise<Reply<WireResponse>> =>
   unary({ ...shouldRateLimit, requestSerialize: (): Buffer => bytes } as typeof shouldRateLimit, {} as WireRequest);
 
 describe('ShouldRateLimit', () => {
-  test('answers a call, then the next one after what the first spent', async () => {
+  test('answers a call, then the next one with the hits left by the first', async () => {
     await start();
     const descriptors = [
       descriptorOf('user', 'alice'),
@@ -181,7 +181,7 @@ descriptors:
     });
   });
 
-  test('counts any different keys and values apart', async () => {
+  test('counts different keys and values separately', async () => {
     await start();
     for (const value of ['', '__proto__', 'é', '\u0000', '😀'.repeat(1_000)])
       expect(await ask({ descriptors: [descriptorOf('user', value)] })).toMatchObject({
@@ -282,7 +282,7 @@ test('a decision completes even if the observer throws', async () => {
   const outcomes: CallOutcome[] = [];
   for (const domain of ['demo', '']) {
     const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
-    await service.shouldRateLimit(request, callerWith(1_000), (outcome) => outcomes.push(outcome)); // as promised: never rejects
+    await service.shouldRateLimit(request, callerWith(1_000), (outcome) => outcomes.push(outcome)); // never rejects, as promised
   }
   expect(outcomes).toEqual([{ response: expect.anything() }, { error: expect.anything() }]);
 });
@@ -362,7 +362,7 @@ test('listening on an address in use fails', async () => {
 
 /** A service by its name in a .proto file. */
 const serviceIn = (definition: PackageDefinition, name: string): ServiceDefinition =>
-  definition[name] as ServiceDefinition; // it is one
+  definition[name] as ServiceDefinition; // the name is that of a service
 
 const options = { keepCase: true, defaults: true, enums: String, oneofs: true };
 const healthService = serviceIn(
@@ -422,6 +422,7 @@ describe('reflection', () => {
     stream.write(question);
     const [answer] = await once(stream, 'data');
     stream.end();
+    await once(stream.resume(), 'end'); // otherwise closing the server ends it with an error
     return answer;
   }
 
@@ -431,7 +432,7 @@ describe('reflection', () => {
     return files.map((bytes) => descriptor.FileDescriptorProto.decode(bytes) as IFileDescriptorProto); // by its own type
   }
 
-  /** Every name of a type that a file's fields and methods use. */
+  /** The names of all types that a file's fields and methods use. */
   const typesUsed = ({ messageType = [], service = [] }: IFileDescriptorProto): readonly string[] => [
     ...messageType.flatMap(typesUsedIn),
     ...service.flatMap(({ method = [] }) =>

@@ -10,46 +10,47 @@ export interface ConnectionSettings {
   /** Undefined: plain text. */
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;
-  /** Called when a connection is ready, and when one fails or ends. */
+  /** Called when a server has answered on a new connection, and when a connection fails or ends, respectively. */
   onReady(): void;
   onError(error: Error): void;
 }
 
 /**
- * A server that says nothing for so long while calls wait is given up, with all that waits on it, and connected to
- * anew.
+ * If a server is silent for this long while calls wait, the connection is closed, its calls fail, and it is reopened.
  */
 const SILENCE_MS = 1_000;
-/** The longest wait between two attempts to connect. With the time of an attempt it comes to less than a second. */
+/** The longest wait between two attempts to connect. Together with the attempt it is less than a second. */
 const MAX_RETRY_MS = 250;
-/** How long the first connection may take to open: after that it is known how long they take. */
+/** How long the first connection may take to open: after that, the usual time is known. */
 const FIRST_CONNECT_MS = 5_000;
-/**
- * The shortest time that an attempt is given: packets that were lost with the network are not sent again for a second.
- */
+/** The shortest time allowed for an attempt: packets lost with the network are only resent after a second. */
 const MIN_CONNECT_MS = 500;
-/** An attempt is given so many times what the slowest connection so far took. */
+/** An attempt may take this multiple of the slowest connection so far. */
 const CONNECT_MARGIN = 4;
+
+/**
+ * The first command on a connection, alternating between attempts: some proxies do not support the one, and pass the
+ * other on to a server that may be down.
+ */
+const GREETINGS = ['version\r\n', 'gets weir_probe\r\n'] as const;
+const isGreeted = (reply: MemcachedReply): boolean => typeof reply !== 'string' || reply.startsWith('VERSION ');
 
 interface Pending {
   resolve(reply: MemcachedReply): void;
   reject(error: Error): void;
 }
 
-/**
- * A connection that opens itself again for ever. Calls are sent as they come and answered in their order; no call is
- * sent twice.
- */
+/** A connection that is always reopened. Calls are sent immediately and answered in order; no call is sent twice. */
 export class Connection {
   private readonly settings: ConnectionSettings;
   private socket: Socket | undefined;
   private isReady = false;
-  private wasReady = false;
+  private wasConnected = false;
   private isClosed = false;
   private lastError = 'not connected yet';
   private attempt = 0;
   private retry: NodeJS.Timeout | undefined;
-  /** Fires when the server has been silent, or an attempt to connect has taken, too long. Writes do not put it off. */
+  /** Fires when the server has been silent, or an attempt to connect has taken, too long. Writes do not postpone it. */
   private replyTimeout: NodeJS.Timeout | undefined;
   private slowestConnectMs = FIRST_CONNECT_MS / CONNECT_MARGIN;
   private readonly pending: Pending[] = [];
@@ -59,7 +60,7 @@ export class Connection {
     this.open();
   }
 
-  /** Rejects at once while there is no connection, and with what the server refuses. */
+  /** Rejects at once while there is no connection, and with the server's error replies. */
   call(...parts: readonly (string | Buffer)[]): Promise<MemcachedReply> {
     return new Promise((resolve, reject) => {
       if (!this.isReady || !this.socket) {
@@ -79,7 +80,7 @@ export class Connection {
   close(): void {
     this.isClosed = true;
     clearTimeout(this.retry);
-    clearTimeout(this.replyTimeout);
+    this.expectNothing();
     this.socket?.destroy();
   }
 
@@ -97,12 +98,9 @@ export class Connection {
     this.expect(socket, Math.max(CONNECT_MARGIN * this.slowestConnectMs, MIN_CONNECT_MS));
     socket.once(tls ? 'secureConnect' : 'connect', () => {
       const tookMs = monotonicMs() - startedMs;
-      this.slowestConnectMs = this.wasReady ? Math.max(this.slowestConnectMs, tookMs) : tookMs;
-      clearTimeout(this.replyTimeout);
-      this.isReady = true;
-      this.wasReady = true;
-      this.attempt = 0;
-      this.settings.onReady();
+      this.slowestConnectMs = this.wasConnected ? Math.max(this.slowestConnectMs, tookMs) : tookMs;
+      this.wasConnected = true;
+      this.greet(socket);
     });
     socket.on('data', (piece: Buffer) => this.receive(socket, reader, piece));
     socket.on('error', (error: Error) => {
@@ -111,20 +109,46 @@ export class Connection {
     socket.once('close', () => this.lost());
   }
 
+  /** Any program may listen on a port: the server is ready once it has answered like memcached. */
+  private greet(socket: Socket): void {
+    const reject = (error: Error): void => {
+      socket.destroy(error);
+    };
+    const resolve = (reply: MemcachedReply): void => {
+      if (!isGreeted(reply)) return reject(new BrokenProtocol(`'${reply}' is not a reply of memcached`));
+      this.isReady = true;
+      this.attempt = 0;
+      this.settings.onReady();
+    };
+    this.pending.push({ resolve, reject });
+    this.expect(socket, SILENCE_MS);
+    socket.write(GREETINGS[this.attempt % GREETINGS.length] ?? GREETINGS[0]);
+  }
+
+  /**
+   * Timers fire before input is read, so a process that was late itself reads input that has arrived before it gives
+   * up.
+   */
   private expect(socket: Socket, withinMs: number): void {
+    this.expectNothing();
+    const timeout = setTimeout(() => {
+      setImmediate(() => {
+        if (this.replyTimeout === timeout) socket.destroy(new Error(`no reply within ${Math.ceil(withinMs)} ms`));
+      });
+    }, withinMs);
+    this.replyTimeout = timeout.unref();
+  }
+
+  private expectNothing(): void {
     clearTimeout(this.replyTimeout);
-    this.replyTimeout = setTimeout(
-      () => socket.destroy(new Error(`no reply within ${Math.ceil(withinMs)} ms`)),
-      withinMs,
-    );
-    this.replyTimeout.unref();
+    this.replyTimeout = undefined;
   }
 
   private receive(socket: Socket, reader: ReplyReader, piece: Buffer): void {
     try {
       for (const reply of reader.read(piece)) this.answer(reply);
       if (this.pending.length > 0) this.expect(socket, SILENCE_MS);
-      else clearTimeout(this.replyTimeout);
+      else this.expectNothing();
     } catch (error) {
       if (!(error instanceof BrokenProtocol)) throw error;
       socket.destroy(error);
@@ -140,7 +164,7 @@ export class Connection {
 
   private lost(): void {
     this.isReady = false;
-    clearTimeout(this.replyTimeout);
+    this.expectNothing();
     const error = new Error(`connection to ${this.address} lost: ${this.lastError}`);
     for (const { reject } of this.pending.splice(0)) reject(error);
     if (this.isClosed) return;

@@ -1,3 +1,4 @@
+import { createOutageLog, createSeldomLog } from '../../observe/seldom-log.ts';
 import type { StoreSettings } from '../../settings/stores.ts';
 import type { Settings } from '../../settings.ts';
 import { start } from '../../start-up.ts';
@@ -13,11 +14,16 @@ export async function openMemcachedBackend(
   { keys }: Settings['counters'],
   { clock, monotonicMs, lateness, log }: BackendContext,
 ): Promise<OpenBackends> {
+  const outages = createOutageLog(createSeldomLog(monotonicMs));
   const opened = await start('MEMCACHE_HOST_PORT', 'cannot be used', () =>
     openServers({
       ...{ servers, monotonicMs },
-      onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; retrying`),
-      onUp: (server: string) => log.warn(`memcached ${server} answers again`),
+      onDown(server: string, { message }: Error) {
+        outages.failed(server, message, () => log.error(`memcached ${server}: ${message}; retrying`));
+      },
+      onUp(server: string) {
+        if (outages.recovered(server)) log.warn(`memcached ${server} answers again`);
+      },
       tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)),
     }),
   );

@@ -5,30 +5,33 @@ import type { Monotonic } from '../../clock.ts';
 import type { BackendHealth } from '../backend.ts';
 import { createMemcachedClient, type MemcachedClient } from './client.ts';
 
-/** Servers that share the keys between them. */
+/** Servers among which keys are distributed. */
 export interface MemcachedServers {
-  /** The one that has the key; undefined while none is known. */
+  /** The server of a key; undefined while no servers are known. */
   of(key: string): MemcachedClient | undefined;
   health(): BackendHealth;
   close(): void;
 }
 
 export interface ServersOptions {
-  /** `host:port` each, or the DNS record that names them and how often it is resolved; 0: only until it is found. */
+  /**
+   * `host:port` each, or the DNS record that names them and its refresh interval; 0: it is only resolved until it is
+   * found.
+   */
   readonly servers: readonly string[] | { readonly srv: string; readonly refreshMs: number };
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;
-  /** Called once per outage, and once when it ends. */
+  /** Called with each failure, and when a server or the record becomes usable, respectively. */
   onDown(server: string, error: Error): void;
   onUp(server: string): void;
   /** Only for tests. */
   readonly resolveSrvRecord?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
 }
 
-/** How soon a record that has never been found is resolved again. */
+/** The wait before a record that was never found is resolved again. */
 const RESOLVE_RETRY_MS = 1_000;
 
-/** @throws Error  an address that is none */
+/** @throws Error  invalid address */
 export function openServers(options: ServersOptions): MemcachedServers {
   const { servers, resolveSrvRecord = resolveSrv } = options;
   let clients = new Map<string, MemcachedClient>();
@@ -49,12 +52,12 @@ export function openServers(options: ServersOptions): MemcachedServers {
     try {
       const found = await resolveSrvRecord(srv);
       if (isClosed) return;
-      if (found.length === 0) throw new Error('it names no server');
+      if (found.length === 0) throw new Error('it lists no servers');
       use(found.map(({ name, port }) => `${name}:${port}`).sort()); // the same order for every instance
       options.onUp(srv);
     } catch (error) {
       resolveError = error instanceof Error ? error.message : String(error);
-      options.onDown(srv, new Error(resolveError)); // those known so far stay
+      options.onDown(srv, new Error(resolveError)); // keeps the known servers
       if (names.length === 0) waitMs = RESOLVE_RETRY_MS;
     }
     if (waitMs > 0 && !isClosed) timer = setTimeout(() => refresh(srv, refreshMs), waitMs).unref();
@@ -81,19 +84,12 @@ export function openServers(options: ServersOptions): MemcachedServers {
 function openClient(address: string, { tls, monotonicMs, onDown, onUp }: ServersOptions): MemcachedClient {
   const [, host = '', port = ''] = /^\[?(.+?)\]?:(\d+)$/.exec(address) ?? [];
   if (host === '' || Number(port) > 65_535) throw new Error(`a memcached server must be host:port, got '${address}'`);
-  let isDown = false;
   return createMemcachedClient({
     host,
     port: Number(port),
     tls,
     monotonicMs,
-    onReady() {
-      if (isDown) onUp(address);
-      isDown = false;
-    },
-    onError(error) {
-      if (!isDown) onDown(address, error);
-      isDown = true;
-    },
+    onReady: () => onUp(address),
+    onError: (error) => onDown(address, error),
   });
 }

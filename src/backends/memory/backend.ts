@@ -20,15 +20,15 @@ import {
 import type { CounterKey } from '../key.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
-/** When counters were forgotten, for as long as a receipt of before could matter. */
+/** When counters were reset, kept for as long as an earlier receipt could matter. */
 type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number }>;
 
-/** Counters in this process, and what they come to. */
+/** Counters in this process, and their totals. */
 export interface MemoryBackend extends Backend {
   held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
-  /** The time at which it has run a request last. */
+  /** The time of the last request. */
   ranAtMs(): number;
-  /** What the counter holds now; undefined for a new one. */
+  /** The counter's current state; undefined: it is new. */
   stateOf(key: CounterKey): State | undefined;
   fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
 }
@@ -37,10 +37,10 @@ export interface MemoryBackend extends Backend {
 const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
 
 /**
- * Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a
+ * Counters in this process: lost on restart. Atomic because nothing awaits between read and write; replies without a
  * promise.
  *
- * @param states  what counters hold at first
+ * @param states  initial states of counters
  */
 export function createMemoryBackend(
   clock: Clock,
@@ -111,7 +111,7 @@ function forkAt(
     return state ? [[key, state] as const] : [];
   });
   const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
-  return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf };
+  return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf, failureOf: () => undefined };
 }
 
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {
@@ -146,13 +146,13 @@ function runOther(counters: BoundedCounters, resets: Resets, operation: Operatio
       return spend(counters, operation, nowMs, 'regardless');
     default: {
       const step = stepOf(operation, hits, state, nowMs, false);
-      if (hits === 0) counters.set(key, found, step, nowMs); // seen: it is in use
+      if (hits === 0) counters.set(key, found, step, nowMs); // a peek counts as use
       return decisionOf(limit, step, nowMs, { hits, accepted: step.accepted, charged: false });
     }
   }
 }
 
-/** Which of the operations would be accepted, if all were run in this order. */
+/** For each operation, whether it would be accepted if all were run in this order. */
 function tryAll(counters: BoundedCounters, operations: readonly Operation[], nowMs: number): readonly boolean[] {
   const states = new Map<CounterKey, State>();
   return operations.map((operation) => {
@@ -165,7 +165,7 @@ function tryAll(counters: BoundedCounters, operations: readonly Operation[], now
 }
 
 /**
- * An operation of a request that is refused: at most its own refusal is counted, but for one that stands alone.
+ * Runs an operation of a refused request: at most its own refusal is counted, unless it stands alone.
  *
  * @param asked  the request's hits on this counter so far: see `askedTogether`
  */

@@ -1,26 +1,29 @@
 import { Cluster } from 'ioredis';
 import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../clock.ts';
 import type { Eventual } from '../../later.ts';
-import type {
-  Backend,
-  BackendHealth,
-  CounterPage,
-  Fork,
-  InvalidationListener,
-  Invalidations,
-  Operation,
-  Replies,
-  RunOptions,
-  Settlement,
-  Unavailable,
+import {
+  type Backend,
+  type BackendHealth,
+  type CounterPage,
+  type Fork,
+  type InvalidationListener,
+  type Invalidations,
+  type Operation,
+  type Replies,
+  type RunOptions,
+  type Settlement,
+  StoreUnavailable,
+  type Unavailable,
 } from '../backend.ts';
-import { Breakers } from '../breaker.ts';
+import { type Breaker, Breakers } from '../breaker.ts';
 import { failedSnapshot, forkFrom, type Snapshot } from '../fork.ts';
 import type { CounterKey } from '../key.ts';
 import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
+import { answered } from './answered.ts';
+import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
+import { decodeBatch } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
@@ -32,32 +35,32 @@ import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 import { WriteTurn } from './write-turn.ts';
 
 export interface RedisBackendOptions {
-  /** Of a Cluster whose keys do not have their domain as hash tag, the counter. */
+  /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
   readonly atomic?: Backend['atomic'];
-  /** Only for tests: Redis decides on the clock that is given, too, instead of its own. */
+  /** Only for tests: Redis decides on the given clock as well, instead of its own. */
   readonly replay?: boolean;
-  /** What operators call it; the nodes of a Cluster have their own names. */
+  /** The name for operators; nodes of a Cluster have their own names. */
   readonly name?: string;
-  /** A call that takes longer counts as failed: `Breaker`. */
+  /** A call that takes longer counts as failed: see `Breaker`. */
   readonly slowMs?: number;
   readonly breakers?: Breakers;
-  /** Put before every key, as before those of the counters. */
+  /** Precedes every key, including those of counters. */
   readonly prefix?: string;
   readonly monotonicMs?: Monotonic;
-  /** Counters of other programs beside our own. */
+  /** Counters of other programs in addition to the service's own. */
   readonly foreign?: ForeignCounters;
-  /** How late this process has lately been, in milliseconds. */
+  /** The recent timer lag of this process. */
   readonly lateness?: Lateness;
-  /** Takes the reason of each call that has no answer. */
+  /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
 }
 
-/** For how long the number of an instance's last settlement is kept: one that is sent again later is counted again. */
+/** How long the number of an instance's last settlement is kept: one that is resent later is counted again. */
 export const SETTLED_TTL_MS = 24 * 3_600_000;
 
 /**
- * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all that is
- * asked at a time; on a Cluster one for each slot, side by side, and one write for all calls to a node.
+ * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all requests of
+ * a time; on a Cluster one for each slot, concurrently, and one write for all calls to a node.
  */
 export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
@@ -66,13 +69,15 @@ export class RedisBackend implements Backend {
   readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
+  /** Used without a Cluster. */
+  #onlyBatcher: Batcher | undefined;
   readonly #inNextTurn: (send: () => void) => void;
   #lastError = 'not connected yet';
   #invalidations: RedisInvalidations | undefined;
 
   /**
    * @param redis   a connection of `connect`; closed with the backend
-   * @param clock   this process's: calendar windows are searched around it, since Redis has no time zones
+   * @param clock   this process's: calendar windows are computed around it, since Redis has no time zones
    */
   constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
     const monotonicMs = options.monotonicMs ?? processMonotonicMs;
@@ -97,17 +102,19 @@ export class RedisBackend implements Backend {
       this.#lastError = reasonOf(error);
     });
     redis.on('ready', () => {
-      this.#lastError = 'the connection was lost'; // the next one that is missing
+      this.#lastError = 'the connection was lost'; // for the next disconnect
     });
   }
 
   run(operations: readonly Operation[], { spend, timeoutMs, receipts }: RunOptions): Eventual<Replies> {
     if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
-    if (!(this.#redis instanceof Cluster))
-      return this.#batcherOf(ONE_NODE).run({ operations, spend, receipts }, timeoutMs);
+    if (!(this.#redis instanceof Cluster)) {
+      this.#onlyBatcher ??= this.#batcherOf(ONE_NODE);
+      return this.#onlyBatcher.run({ operations, spend, receipts }, timeoutMs);
+    }
     return scatter(
       operations,
-      ({ key }) => this.#slotKeys.slotOf(key), // a call may touch keys of one slot
+      ({ key }) => this.#slotKeys.slotOf(key), // a call may only use keys of one slot
       (slot, own) => this.#batcherOf(slot).run({ operations: own, spend, receipts }, timeoutMs),
     );
   }
@@ -131,17 +138,22 @@ export class RedisBackend implements Backend {
     const parts = new Map<number, Pick<Operation, 'key' | 'shared'>[]>();
     const partOf = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
     for (const counter of counters) parts.set(partOf(counter), [...(parts.get(partOf(counter)) ?? []), counter]);
-    const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, timeoutMs)] as const);
+    const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, part, timeoutMs)] as const);
     return forkFrom(new Map(await Promise.all(read)), { original: this, partOf });
   }
 
-  async #snapshot(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Snapshot> {
+  async #snapshot(
+    counters: readonly Pick<Operation, 'key' | 'shared'>[],
+    slot: number,
+    timeoutMs: number,
+  ): Promise<Snapshot> {
     const keys = [...new Set(counters.map(({ key }) => key))];
     const ownNowMs = this.#clock();
     const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
-    if (!this.#isUsable()) return failed(this.#lastError);
+    const refusal = this.#isUsable() ? this.#breakerOf(slot).refusal : this.#lastError;
+    if (refusal !== undefined) return failed(refusal);
     const reply = await within(timeoutMs, this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys));
-    if ('reason' in reply) return failed(reply.reason);
+    if ('reason' in reply) return failed(reasonOf(reply.reason));
     const shared = new Map(counters.flatMap((one) => (one.shared ? [[one.key, one.shared] as const] : [])));
     const { nowMs, ...snapshot } = snapshotFrom(reply.value, keys, shared);
     return { ...snapshot, nowMs: this.#options.replay || shared.size > 0 ? ownNowMs : nowMs };
@@ -149,14 +161,15 @@ export class RedisBackend implements Backend {
 
   async list(after: string | undefined, count: number): Promise<CounterPage> {
     const [node = '0', cursor = '0'] = after?.split(':') ?? [];
+    if (!this.#isUsable()) throw new StoreUnavailable(`redis: ${this.#lastError}`);
     const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
     const server = nodes[Number(node)];
     if (!server) return { keys: [] };
     const pattern = `${this.#options.prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
-    const [next, keys] = await server.scan(cursor, 'MATCH', pattern, 'COUNT', count);
+    const [next, keys] = await answered(server.scan(cursor, 'MATCH', pattern, 'COUNT', count));
     const following =
       next !== '0' ? `${node}:${next}` : Number(node) + 1 < nodes.length ? `${Number(node) + 1}:0` : undefined;
-    // readers leave out others
+    // there may be other keys, which readers skip
     return { keys: keys as CounterKey[], ...(following !== undefined && { next: following }) };
   }
 
@@ -194,20 +207,23 @@ export class RedisBackend implements Backend {
     return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
   }
 
-  #nodeOf(slot: number): string {
-    return (this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined) ?? this.#options.name;
+  /** The breaker of the node that has the slot. */
+  #breakerOf(slot: number): Breaker {
+    const node = this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined;
+    return this.#options.breakers.of(node ?? this.#options.name);
   }
 
   #batcherOf(slot: number): Batcher {
     const known = this.#batchers.get(slot);
     if (known) return known;
-    const { breakers, slowMs, monotonicMs, lateness } = this.#options;
+    const { slowMs, monotonicMs, lateness } = this.#options;
+    const only = this.#redis instanceof Cluster ? undefined : this.#breakerOf(slot);
     const batcher = new Batcher({
       ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, lateness },
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,
-      breaker: () => breakers.of(this.#nodeOf(slot)),
+      breaker: () => only ?? this.#breakerOf(slot),
       isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
     });
     this.#batchers.set(slot, batcher);
@@ -219,7 +235,7 @@ export class RedisBackend implements Backend {
       return await this.#count(requests, slot);
     } catch (error) {
       if (requests.length === 1 || !isHalfMoved(error)) throw error;
-      // a counter by itself can always be found
+      // a single counter can always be found
       return Promise.all(requests.map((request) => this.#countAlone(request, slot)));
     }
   }
@@ -247,8 +263,8 @@ export class RedisBackend implements Backend {
   }
 
   /**
-   * @param slot  of its keys; without a Cluster it has no effect
-   * @param more  what the script takes after the clock
+   * @param slot  of its keys; has no effect without a Cluster
+   * @param more  the script's arguments after the clock
    */
   async #call(
     { keys, packed, nowMs }: Batch,
@@ -262,14 +278,14 @@ export class RedisBackend implements Backend {
       return bytes(await this.#redis.sendCommand(new ScriptCommand(args, slot)));
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return bytes(await this.#redis.callBuffer('EVAL', text, ...args.slice(1))); // refused before it ran: safe to ask again
+      return bytes(await this.#redis.callBuffer('EVAL', text, ...args.slice(1))); // it did not run: safe to retry
     }
   }
 }
 
-/** Stands for all slots where one node has them all. */
+/** Represents all slots if one node has them all. */
 const ONE_NODE = -1;
-/** Calls to a node at a time: while one is counted, the next is gathered. */
+/** The most concurrent calls to a node: while one is counted, the next is collected. */
 const MAX_IN_FLIGHT = 2;
 
 function bytes(reply: unknown): Buffer {
@@ -277,7 +293,7 @@ function bytes(reply: unknown): Buffer {
   throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
 }
 
-/** No node would count for a call, each naming another: its counters are in a slot of which a part has moved. */
+/** No node accepted a call, each redirecting to another: its counters are in a slot that is being moved. */
 const isHalfMoved = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('Too many Cluster redirections');
 

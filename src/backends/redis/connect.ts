@@ -2,48 +2,45 @@ import type { ConnectionOptions } from 'node:tls';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { type ClientTls, tlsOptions } from '../tls.ts';
 import type { Credentials, RedisAddress } from './address.ts';
+import { mendCluster } from './cluster.ts';
 import { isReadOnly } from './reason.ts';
+import { endWhenSilent, SILENCE_MS } from './silence.ts';
 
 /** A connection to one server, or to all nodes of a Cluster. */
 export type RedisConnection = Redis | Cluster;
 
-/** What a connection is besides an address. */
+/** The options of a connection. */
 export interface RedisConnectOptions {
   readonly address: RedisAddress;
-  /** Undefined: plain text, unless the address itself says otherwise. */
+  /** Undefined: plain text, unless the address requires TLS. */
   readonly tls: ClientTls | undefined;
   /** Credentials for the sentinels. */
   readonly sentinelCredentials: Credentials;
-  /** The longest that connecting may take. */
+  /** The connect timeout. */
   readonly connectTimeoutMs: number;
-  /** Until the first connection: the first wait, and the longest; each is twice the one before. */
+  /** Until the first connection: the first wait, and the longest; each is twice the previous one. */
   readonly startup: { readonly initialMs: number; readonly maxMs: number };
-  /** Takes each new reason why changed files of `tls` cannot be used. */
+  /** Called with each new reason why changed files of `tls` cannot be used. */
   readonly onTlsProblem?: (problem: string) => void;
 }
 
-/**
- * The longest wait between two attempts to connect anew. With the time of an attempt it comes to less than a second.
- */
+/** The longest wait between two attempts to reconnect. Together with the attempt it is less than a second. */
 const MAX_RETRY_MS = 300;
 /**
- * The shortest time that an attempt to connect anew is given: packets that were lost with the network are not sent
- * again for a second.
+ * The shortest time allowed for an attempt to reconnect: packets lost with the network are only resent after a second.
  */
 const MIN_CONNECT_MS = 500;
-/** An attempt is given so many times what the slowest connection so far took, as far as `connectTimeoutMs` lets it. */
+/** An attempt may take this multiple of the slowest connection so far, up to `connectTimeoutMs`. */
 const CONNECT_MARGIN = 4;
 
-/** A connection that leaves a call unanswered for so long is given up, with all that waits on it, and opened anew. */
-const SILENCE_MS = 1_000;
-
 /**
- * Opens a connection that reconnects by itself, for ever, and says at once when it cannot be used.
+ * Opens a connection that reconnects by itself, indefinitely, and fails calls at once while it cannot be used.
  *
- * A counting call must not run twice: ioredis neither queues commands while there is no connection nor sends again what
- * was in flight when one broke. On a Cluster, what a node refused before it ran (MOVED, ASK, TRYAGAIN) is sent again.
+ * A counting call must not run twice: ioredis neither queues commands while there is no connection, nor resends those
+ * in flight when a connection breaks. On a Cluster, commands that a node refused before running them (MOVED, ASK,
+ * TRYAGAIN) are resent.
  *
- * @throws Error  of the file system, when a file of `tls` cannot be read
+ * @throws Error  of the file system, if a file of `tls` cannot be read
  */
 export function connect(options: RedisConnectOptions): RedisConnection {
   let wasReady = false;
@@ -58,12 +55,19 @@ export function connect(options: RedisConnectOptions): RedisConnection {
     wasReady = true;
   });
   hurryReconnects(redis, options.connectTimeoutMs);
+  forEachClient(redis, endWhenSilent);
   return redis;
 }
 
+/** Calls `use` with the client of one server, or with that of each node of a Cluster as it is added. */
+function forEachClient(connection: RedisConnection, use: (client: Redis) => void): void {
+  if (connection instanceof Redis) use(connection);
+  else connection.on('+node', use);
+}
+
 /**
- * After the first connection, attempts that take much longer than connecting took before are given up and made anew. On
- * a Cluster the first one to any node counts: a node that is lost gets a client of its own for each attempt.
+ * After the first connection, attempts that take much longer than earlier ones are aborted and retried. On a Cluster
+ * the first connection to any node counts: a lost node gets a new client for each attempt.
  */
 export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
@@ -82,11 +86,10 @@ export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: n
       hurry(redis);
     });
   };
-  if (connection instanceof Redis) watch(connection);
-  else connection.on('+node', watch);
+  forEachClient(connection, watch);
 }
 
-/** Up to a tenth more, so that a fleet does not come at once. */
+/** Up to a tenth more, so that a fleet does not connect at once. */
 const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 0.1);
 
 type RetryStrategy = (attempt: number) => number;
@@ -97,10 +100,10 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
   const own = { ...common, enableOfflineQueue: false, retryStrategy };
   switch (address.kind) {
     case 'unix':
-      return new Redis(address.path, { ...own, db: address.database });
+      return withDatabase(new Redis(address.path, { ...own, db: address.database }));
     case 'tcp': {
       const { host, port, database: db } = address;
-      return new Redis(port, host, { ...own, db });
+      return withDatabase(new Redis(port, host, { ...own, db }));
     }
     case 'sentinel': {
       const sentinels = { sentinels: [...address.sentinels], name: address.master, failoverDetector: true };
@@ -115,38 +118,42 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
       const cluster = new Cluster([...address.nodes], {
         enableOfflineQueue: false,
         clusterRetryStrategy: retryStrategy,
-        retryDelayOnFailover: 0, // else it would send again what may have run
+        retryDelayOnFailover: 0, // otherwise it would resend calls that may have run
         ...{ maxRedirections: MAX_REDIRECTIONS, retryDelayOnTryAgain: 1 },
-        retryDelayOnClusterDown: 0, // reported at once, instead of after the caller has given up
+        retryDelayOnClusterDown: 0, // reported at once, instead of after the caller has timed out
         redisOptions: common,
         dnsLookup: (host, done) => done(null, host), // each connection resolves it, and certificates name hosts
       });
-      connectEachNode(cluster);
+      mendCluster(cluster);
       return cluster;
     }
   }
 }
 
 /**
- * To where a slot is now, and to the other node of one that is moving. What no node can answer then (TRYAGAIN: half the
- * counters of a call have moved) fails within a few milliseconds, while its caller is there.
+ * Fails an attempt to connect if the database cannot be selected: ioredis would only report that, and continue in
+ * database 0. An exception in a listener ends the attempt, and is reported once more.
  */
-const MAX_REDIRECTIONS = 4;
-
-/** Else a node is connected to for its first command, and those that come meanwhile are refused. */
-function connectEachNode(cluster: Cluster): void {
-  const connectTo = (node: Redis): void => {
-    if (node.status === 'wait') node.connect().catch(() => {}); // reported as an error of the Cluster
-  };
-  cluster.on('ready', () => cluster.nodes().forEach(connectTo));
-  cluster.on('+node', (node: Redis) => {
-    if (cluster.status === 'ready') connectTo(node); // earlier, the Cluster itself asks one of them how it is
+function withDatabase(redis: Redis): Redis {
+  const thrown = new WeakSet<Error>();
+  redis.on('error', (error: Error & { readonly command?: { readonly name: string } }) => {
+    if (error.command?.name !== 'select' || redis.status !== 'connect' || thrown.has(error)) return;
+    thrown.add(error);
+    throw error;
   });
+  return redis;
 }
 
 /**
- * Works around three defects of ioredis behind sentinels: it writes errors of sentinels to stderr, it leaves a master
- * that it has just found, and it never reconnects after a failover that is announced during a connection attempt.
+ * Redirections to a slot's new node, and to the other node of a slot that is moving. A call that no node can run then
+ * (TRYAGAIN: a part of its counters has moved) fails within a few milliseconds, before its caller times out.
+ */
+const MAX_REDIRECTIONS = 4;
+
+/**
+ * Works around three defects of ioredis behind sentinels: it writes errors of sentinels to stderr, it disconnects from
+ * a master that it has just found, and it never reconnects after a failover that is announced during a connection
+ * attempt.
  */
 export function mendSentinelClient(redis: Redis): void {
   mendListeners(redis);
@@ -154,12 +161,13 @@ export function mendSentinelClient(redis: Redis): void {
 }
 
 /**
- * It listens to every sentinel for failovers, and disconnects at each. One that is away needs no line on stderr: the
- * next one is asked. A failover of another master, or to the master that it is connected to, is no reason to
- * disconnect: sentinels name a new master before they announce it, when its other replicas have followed.
+ * ioredis listens to every sentinel for failovers, and disconnects at each. A sentinel that is down needs no line on
+ * stderr, since the next one is queried. A failover of another master, or to the master that it is connected to, is no
+ * reason to disconnect: sentinels name a new master before they announce it, which they do when its other replicas have
+ * followed.
  */
 function mendListeners(redis: Redis): void {
-  // private in the types; one of sentinels, as asked for
+  // private in the types; a connector of sentinels, by the options
   const { connector } = redis as unknown as { connector: SentinelConnections };
   const connect = connector.connectToSentinel.bind(connector);
   connector.connectToSentinel = (...args) => {
@@ -210,14 +218,27 @@ function commonOptions({ address, tls: files, connectTimeoutMs, onTlsProblem }: 
     maxRetriesPerRequest: 0,
     connectTimeout: connectTimeoutMs,
     socketTimeout: SILENCE_MS,
-    // it takes INFO, which may be renamed or forbidden; a server that is loading says so itself
+    // it uses INFO, which may be renamed or forbidden; a server that is loading reports it in its replies
     enableReadyCheck: false,
-    reconnectOnError: isReadOnly,
+    reconnectOnError: leavesReplica(),
     connectionName: 'weir',
     ...(address.username !== undefined && { username: address.username }),
     ...(address.password !== undefined && { password: address.password }),
     ...(tls && { tls: tlsOptions(tls, onTlsProblem) }),
   } as const satisfies RedisOptions;
+}
+
+/**
+ * Reconnects when the server has become a replica; if the new one is a replica as well, at most once per
+ * `MAX_RETRY_MS`.
+ */
+function leavesReplica(): (error: Error) => boolean {
+  let leftAtMs = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (!isReadOnly(error) || performance.now() - leftAtMs < MAX_RETRY_MS) return false;
+    leftAtMs = performance.now();
+    return true;
+  };
 }
 
 function sentinelOptions(

@@ -1,18 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { Cluster, type Redis } from 'ioredis';
 import type { Monotonic } from '../../clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { hurryReconnects, mendSentinelClient, type RedisConnection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
+import { type MessageSubscriber, openSubscriber } from './subscriber.ts';
 
-/** How often an instance publishes to itself, to see that changes arrive. */
+/** The interval at which an instance publishes to itself, to verify that changes arrive. */
 const BEAT_MS = 250;
-/** Without a beat of its own for so long, an instance takes it that it misses changes. */
+/** An instance that does not receive its own beat for this long assumes that it misses changes. */
 export const BEAT_LOST_MS = 1_000;
-/** A subscription that no beat comes on for so long is made anew: its connection may be dead. */
+/** A subscription that receives no beat for this long is renewed: its connection may be dead. */
 const RENEW_MS = 2_000;
-/** How long such a connection may take to say goodbye. */
-const DISCONNECT_MS = 100;
 /** Keys in a message. */
 const MAX_KEYS = 256;
 
@@ -22,7 +20,7 @@ interface Options {
   readonly monotonicMs: Monotonic;
 }
 
-/** A message on the wire. Keys are those of counters, as Redis has them. */
+/** A message on the wire. Keys are those of counters in Redis. */
 interface Message {
   readonly from: string;
   readonly changed?: readonly string[];
@@ -30,9 +28,9 @@ interface Message {
 }
 
 /**
- * Publishes changes to counters on a channel of Redis, and listens to those of other instances on a connection of its
- * own. What is published in one turn of the event loop goes in one message. Subscribed again, for ever, where that
- * fails: without a connection, or where the user may not use the channel.
+ * Publishes changes to counters on a Redis channel, and subscribes to those of other instances on a separate
+ * connection. All changes of one turn of the event loop are sent in one message. A failed subscription is retried
+ * indefinitely: there may be no connection, or the user may not use the channel.
  */
 export class RedisInvalidations implements Invalidations {
   readonly #redis: RedisConnection;
@@ -40,10 +38,11 @@ export class RedisInvalidations implements Invalidations {
   readonly #instance = randomUUID();
   readonly #channel: string;
   readonly #beatChannel: string;
-  readonly #subscriber: Redis | Cluster;
+  readonly #subscriber: MessageSubscriber;
   readonly #beat: NodeJS.Timeout;
   #beatAtMs = Number.NEGATIVE_INFINITY;
   #isSubscribing = false;
+  #askedAtMs = 0;
   #isSubscribed = false;
   #subscribedAtMs = 0;
   #queued = { changed: new Set<string>(), forgotten: new Set<string>() };
@@ -53,15 +52,16 @@ export class RedisInvalidations implements Invalidations {
     this.#monotonicMs = monotonicMs;
     this.#channel = `${prefix}weir|changes`;
     this.#beatChannel = `${this.#channel}|${this.#instance}`;
-    this.#subscriber = subscriberOf(redis);
-    this.#subscriber.on('error', () => {}); // the main connection reports them
-    this.#subscriber.on('ready', () => this.#subscribe());
-    this.#subscriber.on('close', () => {
-      this.#isSubscribed = false;
-    });
-    this.#subscriber.on('message', (to: string, text: string) => {
-      if (to === this.#beatChannel) this.#noteBeat(listener);
-      else receive(text, this.#instance, listener);
+    this.#subscriber = openSubscriber(redis, {
+      onReady: () => this.#subscribe(),
+      onClose: () => {
+        this.#isSubscribed = false;
+        this.#beatAtMs = Number.NEGATIVE_INFINITY; // what is published until the next beat is missed
+      },
+      onMessage: (to, text) => {
+        if (to === this.#beatChannel) this.#noteBeat(listener);
+        else receive(text, this.#instance, listener);
+      },
     });
     this.#beat = setInterval(() => {
       if (this.#isSubscribed) this.#renew();
@@ -82,7 +82,7 @@ export class RedisInvalidations implements Invalidations {
   close(): void {
     clearInterval(this.#beat);
     if (!this.#isEmpty) this.#flush();
-    this.#subscriber.disconnect();
+    this.#subscriber.close();
   }
 
   get #isEmpty(): boolean {
@@ -90,7 +90,7 @@ export class RedisInvalidations implements Invalidations {
   }
 
   #send(to: string, text: string): void {
-    if (this.#redis.status === 'ready') this.#redis.publish(to, text).catch(() => {}); // then beats are missing, too
+    if (this.#redis.status === 'ready') this.#redis.publish(to, text).catch(() => {}); // beats are missing then, too
   }
 
   #flush(): void {
@@ -102,8 +102,10 @@ export class RedisInvalidations implements Invalidations {
   }
 
   #subscribe(): void {
-    if (this.#isSubscribing || this.#isSubscribed || this.#subscriber.status !== 'ready') return;
+    if (this.#isSubscribing && this.#monotonicMs() - this.#askedAtMs >= RENEW_MS) this.#subscriber.renew();
+    if (this.#isSubscribing || this.#isSubscribed || !this.#subscriber.isReady()) return;
     this.#isSubscribing = true;
+    this.#askedAtMs = this.#monotonicMs();
     this.#subscriber
       .subscribe(this.#channel, this.#beatChannel)
       .then(
@@ -112,7 +114,7 @@ export class RedisInvalidations implements Invalidations {
           this.#subscribedAtMs = this.#monotonicMs();
           this.#send(this.#beatChannel, '');
         },
-        () => {}, // tried again with the next beat
+        () => {}, // retried with the next beat
       )
       .finally(() => {
         this.#isSubscribing = false;
@@ -128,24 +130,8 @@ export class RedisInvalidations implements Invalidations {
   #renew(): void {
     if (this.isLive() || this.#monotonicMs() - this.#subscribedAtMs < RENEW_MS) return;
     this.#isSubscribed = false;
-    this.#subscriber.disconnect(true);
+    this.#subscriber.renew();
   }
-}
-
-function subscriberOf(redis: RedisConnection): Redis | Cluster {
-  if (redis instanceof Cluster) {
-    const subscriber = redis.duplicate();
-    hurryReconnects(subscriber, redis.options.redisOptions?.connectTimeout ?? Number.POSITIVE_INFINITY);
-    return subscriber;
-  }
-  const own = {
-    ...{ connectionName: 'weir-changes', socketTimeout: undefined, disconnectTimeout: DISCONNECT_MS },
-    autoResubscribe: false, // `subscribe` does; ioredis does not handle a refusal, which would end the process
-  };
-  const subscriber = redis.duplicate(own);
-  if (subscriber.options.sentinels) mendSentinelClient(subscriber);
-  hurryReconnects(subscriber, redis.options.connectTimeout ?? Number.POSITIVE_INFINITY);
-  return subscriber;
 }
 
 function receive(text: string, instance: string, listener: InvalidationListener): void {
@@ -155,7 +141,7 @@ function receive(text: string, instance: string, listener: InvalidationListener)
   for (const key of keysIn(forgotten)) listener.forgotten(key);
 }
 
-/** What other programs publish on the channel is no message. */
+/** Messages of other programs on the channel are ignored. */
 function parse(text: string): { readonly [N in keyof Message]?: unknown } {
   try {
     const message: unknown = JSON.parse(text);

@@ -1,4 +1,4 @@
-import { createSeldomLog } from '../../observe/seldom-log.ts';
+import { createOutageLog, createSeldomLog, type OutageLog } from '../../observe/seldom-log.ts';
 import { atomicOfRedis } from '../../settings/store-traits.ts';
 import type { RedisSettings, StoreSettings } from '../../settings/stores.ts';
 import type { Settings } from '../../settings.ts';
@@ -8,8 +8,9 @@ import { createCounterKeys } from '../key.ts';
 import type { BackendContext, OpenBackends } from '../open-backends.ts';
 import { describeAddress } from './address.ts';
 import { RedisBackend } from './backend.ts';
-import { connect } from './connect.ts';
-import { createProbe, isRefusal } from './probe.ts';
+import { connect, type RedisConnection } from './connect.ts';
+import { createProbe, isLate, isRefusal } from './probe.ts';
+import { reasonOf } from './reason.ts';
 import { RedisRecords } from './records.ts';
 import { referenceCounters } from './reference/counters.ts';
 
@@ -42,26 +43,23 @@ async function openRedis(
   const description = describeAddress(settings.address);
   const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
   const redis = await start(variable, 'cannot be used', () => connect({ ...settings, startup, onTlsProblem }));
-  let wasDown = false;
-  redis.on('ready', () => {
-    if (wasDown) log.warn(`connected to ${description} again`);
-    else log.info(`connected to ${description}`);
-    wasDown = false;
-  });
-  redis.on('error', (error: Error) => {
-    if (!wasDown) log.error(`no connection to ${description}: ${error.message}; retrying`);
-    wasDown = true;
-  });
   const logSeldom = createSeldomLog(monotonicMs);
+  logConnection(redis, { description, log, outages: createOutageLog(logSeldom) });
+  let isRefusalLogged = false;
+  const logRefusal = (reason: string, what: string): void =>
+    logSeldom(reason, () => {
+      isRefusalLogged = true;
+      log.error(`${description} ${what}: ${reason}; not logged again for a minute`);
+    });
   const onUnavailable = (reason: string): void => {
-    if (reason.endsWith(' ms late'))
+    if (isLate(reason))
       return logSeldom('late', () =>
         log.warn(
           `this process is ${Math.round(lateness.latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
         ),
       );
-    if (!isRefusal(reason)) return;
-    logSeldom(reason, () => log.error(`${description} refuses calls: ${reason}; not logged again for a minute`));
+    if (!isRefusal(reason) || redis.status !== 'ready') return; // else why there is no connection is logged
+    logRefusal(reason, 'refuses calls');
     probe.refused();
   };
   const backend = new RedisBackend(redis, clock, {
@@ -70,11 +68,39 @@ async function openRedis(
     slowMs: Math.max(timeoutMs, 1),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
   });
-  const onUsable = () => log.warn(`${description} accepts calls again`);
-  const probe = createProbe({ backend, redis, keys: createCounterKeys(keys.prefix, keys), onUsable });
+  const probe = createProbe({
+    ...{ backend, redis, keys: createCounterKeys(keys.prefix, keys) },
+    onProblem(reason) {
+      const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own line
+      if (!isKnown) logRefusal(reason, 'cannot be counted in');
+    },
+    onUsable() {
+      if (isRefusalLogged) log.warn(`${description} accepts calls again`);
+      isRefusalLogged = false;
+    },
+  });
   const openShares: OpenBackends['openShares'] = async (terms) => {
     const { RedisShares } = await import('./shares.ts');
     return new RedisShares(redis, { terms, timeoutMs: Math.max(timeoutMs, MIN_SHARES_TIMEOUT_MS) });
   };
   return { backend: probe.backend, description, openShares, records: new RedisRecords(redis, keys.prefix) };
+}
+
+interface ConnectionLog {
+  readonly description: string;
+  readonly log: BackendContext['log'];
+  readonly outages: OutageLog;
+}
+
+function logConnection(redis: RedisConnection, { description, log, outages }: ConnectionLog): void {
+  let wasReady = false;
+  redis.on('ready', () => {
+    if (outages.recovered('connection')) log.warn(`connected to ${description} again`);
+    else if (!wasReady) log.info(`connected to ${description}`);
+    wasReady = true;
+  });
+  redis.on('error', (error: Error) => {
+    const reason = reasonOf(error);
+    outages.failed('connection', reason, () => log.error(`no connection to ${description}: ${reason}; retrying`));
+  });
 }

@@ -8,60 +8,68 @@ export interface ProbeOptions {
   readonly redis: RedisConnection;
   /** Keys like those of counters: a user may be restricted to them. */
   readonly keys: CounterKeys;
-  /** The script has run, after Redis had refused it. */
+  /** Called with each reason why the script did not run. */
+  readonly onProblem: (reason: string) => void;
+  /** The script runs again after a failure. */
   readonly onUsable: () => void;
 }
 
-/** Finds out whether Redis runs the script. */
+/** Tests whether Redis can count. */
 export interface Probe {
-  /** The backend, which is ready only while Redis runs the script. */
+  /** The backend, which is ready only while Redis can count. */
   readonly backend: Backend;
-  /** A call was refused: finds out whether all are. */
+  /** A call was refused: tests whether all are. */
   refused(): void;
 }
 
 const TIMEOUT_MS = 1_000;
-/** How soon the script is run again that was refused, or had no answer. */
+/** The wait before the next probe after one that failed. */
 const RETRY_MS = 500;
 /** Keys that a Cluster is probed with: enough to reach most of its nodes. */
 const CLUSTER_KEYS = 16;
 
-/** Its counter has a name that none of a rule has: those begin with their algorithm. */
+/**
+ * No counter of a rule has this name: theirs begin with their algorithm. The probe's counter expires within a
+ * millisecond.
+ */
 const limit: FixedWindowLimit = {
   ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'weir_probe' },
-  ...{ requestsPerUnit: 1, soft: 0, windowMs: 1_000 },
+  ...{ requestsPerUnit: 1, soft: 0, windowMs: 1 },
 };
 
 /**
- * Runs the script on counters of no request, with a peek of 0 hits, which writes nothing: on each new connection, and
- * while Redis refuses it. A server that can be reached but forbids the script, or is still loading, is not ready.
+ * Counts on counters of its own: on each new connection, after a refused call, and until it succeeds. A server that can
+ * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
+ * is not ready. A probe that only reads would miss the latter.
  */
-export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): Probe {
+export function createProbe({ backend, redis, keys, onProblem, onUsable }: ProbeOptions): Probe {
   const count = redis.isCluster ? CLUSTER_KEYS : 1;
-  const peeks = Array.from({ length: count }, (_, at): RequestOperation => {
+  const charges = Array.from({ length: count }, (_, at): RequestOperation => {
     const key = keys(limit, String(at), []);
-    return { kind: 'peek', key, limit, hits: 0, blocks: false };
+    return { kind: 'charge', key, limit, hits: 1, blocks: false };
   });
-  let refusal: string | undefined = NOT_YET;
+  let problem: string | undefined = NOT_YET;
   let isProbing = false;
+  /** Since the probe began, a call was refused, or the connection was replaced. */
+  let isOutdated = false;
   let retry: NodeJS.Timeout | undefined;
   let isClosed = false;
 
   const run = async (): Promise<void> => {
-    if (isProbing || isClosed) return;
-    isProbing = true;
     clearTimeout(retry);
     retry = undefined;
-    const replies = await backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS });
+    if (isClosed) return;
+    isOutdated = isProbing;
+    if (isProbing) return;
+    isProbing = true;
+    const replies = await backend.run(charges, { spend: 'each', timeoutMs: TIMEOUT_MS });
     isProbing = false;
     const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
-    const refused = reasons.find((reason) => isRefusal(reason.replace(BACKEND_NAME, '')));
-    if (refused !== undefined) refusal = refused;
-    else if (reasons.length === 0) {
-      if (refusal !== undefined && refusal !== NOT_YET) onUsable();
-      refusal = undefined;
-    }
-    if (reasons.length > 0) runSoon();
+    const reason = reasons.map(withoutPrefixes).find(isRefusal) ?? reasons.find(isOfServer);
+    if (reason !== undefined) onProblem(withoutPrefixes(reason));
+    else if (reasons.length === 0 && problem !== NOT_YET && problem !== undefined) onUsable();
+    if (reason !== undefined || reasons.length === 0) problem = reason && withoutPrefixes(reason);
+    if (reasons.length > 0 || isOutdated) runSoon();
   };
   const runSoon = (): void => {
     if (!isClosed) retry ??= setTimeout(run, RETRY_MS).unref();
@@ -81,7 +89,7 @@ export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): P
       ...(invalidations && { invalidations: (listener) => invalidations(listener) }),
       health() {
         const health = backend.health();
-        return health.ready && refusal !== undefined ? { ready: false, reason: refusal } : health;
+        return health.ready && problem !== undefined ? { ready: false, reason: problem } : health;
       },
       close() {
         isClosed = true;
@@ -94,7 +102,13 @@ export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): P
 }
 
 const NOT_YET = 'the script has not run yet';
-const BACKEND_NAME = /^redis: /;
+const withoutPrefixes = (reason: string): string => reason.replace(/^redis: (?:the circuit is open: )?/, '');
+/** Whether the server answered or could not be reached, as opposed to a call that this process gave up by itself. */
+const isOfServer = (reason: string): boolean =>
+  !/^redis: (?:the circuit is open|too many requests wait)/.test(reason) && !isLate(reason);
+
+/** Whether a call failed because this process was late. */
+export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
 export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);

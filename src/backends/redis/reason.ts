@@ -5,6 +5,7 @@ const meanings = {
   'Connection is closed': 'not connected',
   "Cluster isn't ready": 'not connected',
   'Too many Cluster redirections': 'the slot is moving to another node',
+  'Offset is outside the bounds of the DataView': 'the reply is shorter than the script’s',
 } as const;
 
 /** Appended by Redis 7 to errors of commands in a script: the position in the script. */
@@ -13,12 +14,21 @@ const PLACE_IN_SCRIPT = / script: [0-9a-f]{40}, on @\S+$/;
 /** Prepended by Redis 6: `ERR Error running script (call to f_…): @user_script:260: @user_script: 260: -READONLY …`. */
 const SCRIPT_FAILED = /^ERR Error running script \(call to f_[0-9a-f]{40}\): (?:@\S+?: ?(?:\d+: ?)?)*-?/;
 
-/** Why a call failed, in terms of Redis, without ioredis or our script. */
+/** Why a call failed, in terms of Redis, without ioredis or the script. */
 export function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
+  if (message === NO_SLOTS) return slotsReason(error);
   for (const [beginning, meaning] of Object.entries(meanings)) if (message.startsWith(beginning)) return meaning;
   return message.replace(PLACE_IN_SCRIPT, '').replace(SCRIPT_FAILED, '').trim();
 }
 
-/** Whether the server is a replica, since another one has become the master. */
+/** The error of a Cluster if no node could be queried for the slots. */
+const NO_SLOTS = 'Failed to refresh slots cache.';
+
+function slotsReason(error: unknown): string {
+  const { lastNodeError } = error as { readonly lastNodeError?: unknown }; // of ioredis, together with this message
+  return `no node reports its slots${lastNodeError ? `: ${reasonOf(lastNodeError)}` : ''}`;
+}
+
+/** Whether the server is a replica, for example after a failover. */
 export const isReadOnly = (error: unknown): boolean => reasonOf(error).startsWith('READONLY');

@@ -1,35 +1,36 @@
+import { answered } from './answered.ts';
 import type { RedisConnection } from './connect.ts';
 
-/** Keeps operators' records in a Redis, under keys of their own. */
+/** Stores operators' records in Redis, under separate keys. */
 export class RedisRecords {
   readonly #redis: RedisConnection;
   readonly #prefix: string;
 
-  /** @param prefix  put before every key, as before those of the counters */
+  /** @param prefix  precedes every key, including those of counters */
   constructor(redis: RedisConnection, prefix: string) {
     this.#redis = redis;
     this.#prefix = prefix;
   }
 
   async append(list: string, text: string, max: number): Promise<void> {
-    await this.#redis.lpush(this.#key(list), text);
-    await this.#redis.ltrim(this.#key(list), 0, max - 1);
+    await answered(this.#redis.lpush(this.#key(list), text));
+    await answered(this.#redis.ltrim(this.#key(list), 0, max - 1));
   }
 
   latest(list: string, count: number): Promise<readonly string[]> {
-    return this.#redis.lrange(this.#key(list), 0, count - 1);
+    return answered(this.#redis.lrange(this.#key(list), 0, count - 1));
   }
 
   async put(map: string, field: string, text: string): Promise<void> {
-    await this.#redis.hset(this.#key(map), field, text);
+    await answered(this.#redis.hset(this.#key(map), field, text));
   }
 
   async remove(map: string, field: string): Promise<void> {
-    await this.#redis.hdel(this.#key(map), field);
+    await answered(this.#redis.hdel(this.#key(map), field));
   }
 
   async all(map: string): Promise<ReadonlyMap<string, string>> {
-    return new Map(Object.entries(await this.#redis.hgetall(this.#key(map))));
+    return new Map(Object.entries(await answered(this.#redis.hgetall(this.#key(map)))));
   }
 
   #key(name: string): string {

@@ -1,16 +1,15 @@
 import { Command } from 'ioredis';
 
-const MAX_DIGITS = 10;
-const CR = 0x0d;
-const LF = 0x0a;
-const DOLLAR = 0x24;
+/** Longer arguments are rare; the header before each shorter one is cached. */
+const MAX_KNOWN_LENGTH = 256;
+const knownHeads: string[] = [];
 
-/** Octets of an argument besides its own: `$`, its length, and two line ends. */
-const FRAME_OCTETS = 1 + MAX_DIGITS + 4;
+/** The bytes between the previous argument and one of this length. */
+const makeHead = (length: number): string => `\r\n$${length}\r\n`;
 
 /**
- * EVALSHA whose reply is a `Buffer`. It is written into one buffer in one pass: ioredis measures and copies every
- * argument several times as soon as one of them is a `Buffer`, and a batch has hundreds.
+ * EVALSHA whose reply is a `Buffer`. Its texts are joined and written at once: ioredis measures and copies every
+ * argument several times if one of them is a `Buffer`, and a batch has hundreds.
  *
  * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
@@ -19,11 +18,11 @@ export class ScriptCommand extends Command {
 
   /**
    * @param args  those of EVALSHA: the script's digest, the number of keys, and so on
-   * @param slot  of its keys on a Cluster, where it is known
+   * @param slot  of its keys on a Cluster, if it is known
    */
   constructor(args: (string | Buffer)[], slot?: number) {
     super('EVALSHA', [], { replyEncoding: null });
-    this.args = args; // set here: the constructor of ioredis would copy and convert each one
+    this.args = args; // set here, since the constructor of ioredis would copy and convert each one
     this.#slot = slot;
   }
 
@@ -32,52 +31,45 @@ export class ScriptCommand extends Command {
   }
 
   override toWritable(socket: object): string | Buffer {
-    const args = this.args as (string | Buffer)[]; // as the constructor was given them
-    let room = 2 * FRAME_OCTETS + this.name.length;
-    for (const arg of args) room += FRAME_OCTETS + arg.length;
-    const bytes = Buffer.allocUnsafe(room);
-    bytes[0] = 0x2a; // *
-    let at = writeEnd(bytes, writeNumber(bytes, 1, args.length + 1));
-    at = writeText(bytes, at, this.name);
+    const args = this.args as (string | Buffer)[]; // those of the constructor
+    const parts: (string | Buffer)[] = [];
+    let text = `*${args.length + 1}\r\n$${this.name.length}\r\n${this.name}`;
+    let octets = 2;
     for (const arg of args) {
-      const end = typeof arg === 'string' ? writeText(bytes, at, arg) : writeBytes(bytes, at, arg);
-      if (end < 0) return new Command(this.name, args).toWritable(socket);
-      at = end;
+      text += headOf(arg.length);
+      if (typeof arg === 'string') text += arg;
+      else {
+        octets += text.length + arg.length;
+        parts.push(text, arg);
+        text = '';
+      }
     }
-    return bytes.subarray(0, at);
+    parts.push(`${text}\r\n`);
+    return joined(parts, octets + text.length) ?? new Command(this.name, args).toWritable(socket);
   }
 }
 
-/** @returns where it ends; -1: the text has characters of several octets */
-function writeText(bytes: Buffer, start: number, text: string): number {
-  const at = writeHead(bytes, start, text.length);
-  return bytes.write(text, at, 'utf8') === text.length ? writeEnd(bytes, at + text.length) : -1;
+function headOf(length: number): string {
+  if (length > MAX_KNOWN_LENGTH) return makeHead(length);
+  knownHeads[length] ??= makeHead(length);
+  return knownHeads[length];
 }
 
-function writeBytes(bytes: Buffer, start: number, part: Buffer): number {
-  const at = writeHead(bytes, start, part.length);
-  bytes.set(part, at);
-  return writeEnd(bytes, at + part.length);
-}
+/**
+ * The most octets of one character. With this spare room, text that is not ASCII is written with more octets than its
+ * length.
+ */
+const SPARE_OCTETS = 4;
 
-function writeHead(bytes: Buffer, at: number, length: number): number {
-  bytes[at] = DOLLAR;
-  return writeEnd(bytes, writeNumber(bytes, at + 1, length));
-}
-
-function writeNumber(bytes: Buffer, start: number, number: number): number {
-  let end = start + 1;
-  for (let left = number; left >= 10; left = Math.floor(left / 10)) end++;
-  let left = number;
-  for (let at = end - 1; at >= start; at--) {
-    bytes[at] = 0x30 + (left % 10);
-    left = Math.floor(left / 10);
+/** @returns undefined if a text has characters of several octets */
+function joined(parts: readonly (string | Buffer)[], octets: number): Buffer | undefined {
+  const bytes = Buffer.allocUnsafe(octets + SPARE_OCTETS);
+  let at = 0;
+  for (const part of parts) {
+    if (typeof part === 'string') {
+      if (bytes.write(part, at, 'utf8') !== part.length) return undefined;
+    } else bytes.set(part, at);
+    at += part.length;
   }
-  return end;
-}
-
-function writeEnd(bytes: Buffer, at: number): number {
-  bytes[at] = CR;
-  bytes[at + 1] = LF;
-  return at + 2;
+  return bytes.subarray(0, octets);
 }

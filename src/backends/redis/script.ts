@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs';
 import { algorithmNames, rowOf } from '../../algorithms/index.ts';
 import { MAX_COUNT } from '../../algorithms/limit.ts';
 
-/** A script, and the name that Redis knows it by once it has run. */
+/** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
   readonly text: string;
   readonly sha1: string;
 }
 
 /**
- * A step on counters that hold no state: a Lua file with functions of its name, and with `_refund` and `_load` after
- * it.
+ * A step on counters in another format: a Lua file with functions of its name, and of its name with `_refund` and
+ * `_load`.
  */
 export interface ForeignStep {
   readonly name: string;
@@ -20,31 +20,35 @@ export interface ForeignStep {
 
 const read = (url: URL): string => readFileSync(url, 'utf8');
 
-/** The algorithms before this place, for one that calls them. */
-const others = (at: number): readonly string[] => [
-  `local other_steps = { ${algorithmNames.slice(0, at).join(', ')} }`,
-  `local other_refunds = { ${algorithmNames
-    .slice(0, at)
-    .map((name) => `${name}_refund`)
-    .join(', ')} }`,
-];
-
-/** The one script that decides in Redis: every algorithm's Lua twin, then the dispatcher that calls them. */
+/** The script that decides in Redis: every algorithm's Lua twin, and the dispatcher that calls them. */
 export const script: Script = assembleScript([]);
 
-/** The same, with steps on other counters besides. */
+/**
+ * Assembles the script, with additional steps on other counters. An algorithm's functions are created when a limit of
+ * the batch first needs them: Redis runs the whole text in each call, and the limits of a call use few algorithms.
+ */
 export function assembleScript(foreign: readonly ForeignStep[]): Script {
-  const names = [...algorithmNames, ...foreign.map(({ name }) => name)];
-  const windowed = algorithmNames.filter((name) => rowOf(name).expiresWithWindow);
-  const loaders = foreign.map(({ name }, at) => `[${algorithmNames.length + 1 + at}] = ${name}_load`);
+  const algorithms = [
+    ...algorithmNames.map((name) => {
+      const { script: url, expiresWithWindow = false, stateLength } = rowOf(name);
+      const length = stateLength === undefined ? '' : `, state_length = ${stateLength}`;
+      return { name, url, more: `is_windowed = ${expiresWithWindow}${length}` };
+    }),
+    ...foreign.map(({ name, url }) => ({ name, url, more: `load = ${name}_load` })),
+  ];
   const text = [
     `local MAX_COUNT = ${MAX_COUNT}`,
-    ...algorithmNames.flatMap((name, at) => [...(rowOf(name).callsOthers ? others(at) : []), read(rowOf(name).script)]),
-    ...foreign.map(({ url }) => read(url)),
-    `local windowed = { ${windowed.map((name) => `[${name}] = true`).join(', ')} }`,
-    `local steps = { ${names.join(', ')} }`,
-    `local refunds = { ${names.map((name) => `${name}_refund`).join(', ')} }`,
-    `local loaders = { ${loaders.join(', ')} }`,
+    'local algorithms = {}',
+    'setmetatable(algorithms, { __index = function(_, place)',
+    ...algorithms.flatMap(({ name, url, more }, at) => [
+      `if place == ${at + 1} then`,
+      read(url),
+      `algorithms[place] = { step = ${name}, refund = ${name}_refund, ${more} }`,
+      'end',
+    ]),
+    'return rawget(algorithms, place)',
+    'end })',
+    read(new URL('./requests.lua', import.meta.url)),
     read(new URL('./dispatcher.lua', import.meta.url)),
   ].join('\n');
   return { text, sha1: createHash('sha1').update(text).digest('hex') };

@@ -1,10 +1,11 @@
 import { MAX_COUNT, type State } from '../../algorithms/limit.ts';
 import type { Snapshot } from '../fork.ts';
 import type { CounterKey, SharedWindow } from '../key.ts';
+import { DOUBLE_BYTES } from './packed-numbers.ts';
 
 /**
- * Reads counters and changes nothing. KEYS: the counters.
- * Returns the server's seconds and microseconds, then per counter its value, or what else is under its key.
+ * Reads counters without changing them. KEYS: the counters. Returns the server's seconds and microseconds, then per
+ * counter its value, or the type of another value under its key.
  */
 export const SNAPSHOT_SCRIPT = `
 local time = redis.call('TIME')
@@ -16,7 +17,7 @@ end
 return found
 `;
 
-/** What the script returned. */
+/** Decodes the script's reply. */
 export function snapshotFrom(
   reply: unknown,
   keys: readonly CounterKey[],
@@ -45,10 +46,8 @@ export function snapshotFrom(
   return { nowMs, states, failures };
 }
 
-const BYTES = 8; // a double
-
-/** Undefined where it is not a state: another program's. */
+/** Undefined: not a state, but another program's value. */
 function stateFrom(packed: Buffer): State | undefined {
-  if (packed.length === 0 || packed.length % BYTES !== 0) return undefined;
-  return Array.from({ length: packed.length / BYTES }, (_, at) => packed.readDoubleLE(at * BYTES));
+  if (packed.length === 0 || packed.length % DOUBLE_BYTES !== 0) return undefined;
+  return Array.from({ length: packed.length / DOUBLE_BYTES }, (_, at) => packed.readDoubleLE(at * DOUBLE_BYTES));
 }

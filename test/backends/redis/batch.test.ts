@@ -1,6 +1,7 @@
 import { operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
-import { decodeBatch, encodeBatch } from '../../../src/backends/redis/batch.ts';
+import { type BatchRequest, encodeBatch } from '../../../src/backends/redis/batch.ts';
+import { decodeBatch } from '../../../src/backends/redis/batch-reply.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../helpers/limits.ts';
 
 const counterKeys = createCounterKeys('');
@@ -9,33 +10,37 @@ const hit = (counter: string, hits: number, requestsPerUnit: number): RequestOpe
   return operationOf({ key: counterKeys(limit, counter, []) }, limit, hits, true);
 };
 
-const pack = (numbers: readonly number[]): Buffer => Buffer.from(Float64Array.from(numbers).buffer); // little-endian, as every machine that runs Node
+const pack = (numbers: readonly number[]): Buffer => Buffer.from(Float64Array.from(numbers).buffer); // little-endian, like every machine that Node supports
 const unpack = (packed: Buffer): number[] =>
   Array.from({ length: packed.length / 8 }, (_, at) => packed.readDoubleLE(at * 8));
+
+const request = (...operations: readonly RequestOperation[]) => ({ operations, spend: 'each' as const });
 
 describe('a batch', () => {
   const [first, second] = [hit('a', 1, 10), hit('b', -2, 4_294_967_295)];
   const hits = [first, second, { ...first, kind: 'peek' as const, hits: 0 }];
 
-  test('is packed as dispatcher.lua reads it, a key that appears twice sent once', () => {
-    const { keys, packed } = encodeBatch([{ operations: hits, spend: 'each' }], 0);
+  test('is packed in the format of dispatcher.lua, with a repeated key sent once', () => {
+    const { keys, packed } = encodeBatch([request(...hits)], 0);
     expect(keys).toEqual([hits[0]?.key, hits[1]?.key]);
     expect(unpack(packed)).toEqual([
       2, // limits
       ...[1, 3, 10, 60_000, 0], // fixed_window, 3 numbers
       ...[1, 3, 4_294_967_295, 60_000, 0],
-      ...[0, 3], // each for itself, 3 hits
-      ...[1, 1, 1, 1], // key 1, limit 1, 1 hit, blocks
-      ...[2, 2, -2, 1],
+      1, // run
+      ...[1, 1, 1, 0], // limit 1, 1 hit, one counter with a single spend, none with several
+      1, // key 1
+      ...[0, 1], // spend: each, 1 operation
+      ...[2, 2, -2, 1], // key 2, limit 2, 2 hits back, blocks
+      ...[0, 1],
       ...[1, 1, 0, 1],
     ]);
   });
 
   test.each([
-    { spend: 'each', packed: 0 },
     { spend: 'all_or_nothing', packed: 1 },
     { spend: 'spare_others', packed: 2 },
-  ] as const)('says $spend as $packed, and of each hit whether it blocks', ({ spend, packed: number }) => {
+  ] as const)('encodes $spend as $packed, and whether each hit blocks', ({ spend, packed: number }) => {
     const mixed = hits.map((one, at) => ({ ...one, blocks: at !== 1 }));
     const numbers = unpack(encodeBatch([{ operations: mixed, spend }], 0).packed);
     expect(numbers.slice(-14, -12)).toEqual([number, 3]);
@@ -45,14 +50,14 @@ describe('a batch', () => {
   test("sends a calendar's boundaries around the caller's clock", () => {
     const limit = calendarWindowOf(10, 'DAY', 'Europe/Berlin');
     const one = operationOf({ key: counterKeys(limit, 'a', []) }, limit, 1, true);
-    const { packed } = encodeBatch([{ operations: [one], spend: 'each' }], Date.UTC(2026, 2, 29, 12));
+    const { packed } = encodeBatch([request(one)], Date.UTC(2026, 2, 29, 12));
     const days = [
       Date.UTC(2026, 2, 27, 23),
       Date.UTC(2026, 2, 28, 23),
       Date.UTC(2026, 2, 29, 22),
       Date.UTC(2026, 2, 30, 22),
     ];
-    expect(unpack(packed)).toEqual([1, 1, 7, 10, 86_400_000, 2, ...days, 0, 1, 1, 1, 1, 1]);
+    expect(unpack(packed)).toEqual([1, 1, 7, 10, 86_400_000, 2, ...days, 1, 1, 1, 1, 0, 1]);
   });
 
   const reply = pack([
@@ -62,59 +67,84 @@ describe('a batch', () => {
     ...[2, 2, 660_000, 11],
   ]);
 
-  test('is answered in the order of its hits, by the clock in the reply', () => {
+  test('is answered in the order of its operations, by the clock in the reply', () => {
     const atOnce = { delayMs: 0, soft: false };
-    expect(decodeBatch(reply, encodeBatch([{ operations: hits, spend: 'each' }], 0))).toEqual([
+    const [spent, givenBack, peeked] = hits as [RequestOperation, RequestOperation, RequestOperation];
+    const ofSpent = {
+      code: 'OK',
+      hitsBefore: 6,
+      limitRemaining: 3,
+      durationUntilResetMs: 59_999,
+      retryAfterMs: 0,
+      ...atOnce,
+    };
+    const ofGivenBack = expect.objectContaining({
+      code: 'OK',
+      limitRemaining: 4_294_967_295,
+      durationUntilResetMs: 59_999,
+    });
+    const ofPeeked = {
+      code: 'OVER_LIMIT',
+      hitsBefore: 11,
+      limitRemaining: 0,
+      durationUntilResetMs: 119_999,
+      retryAfterMs: 119_999,
+      ...atOnce,
+    };
+    expect(decodeBatch(reply, encodeBatch([request(...hits)], 0))).toEqual([[ofSpent, ofGivenBack, ofPeeked]]);
+    const reordered = encodeBatch([request(givenBack), { ...request(spent, peeked), receipts: true }], 0);
+    expect(decodeBatch(reply, reordered)).toEqual([
+      [ofGivenBack],
       [
-        { code: 'OK', hitsBefore: 6, limitRemaining: 3, durationUntilResetMs: 59_999, retryAfterMs: 0, ...atOnce },
-        expect.objectContaining({ code: 'OK', limitRemaining: 4_294_967_295, durationUntilResetMs: 59_999 }),
-        {
-          code: 'OVER_LIMIT',
-          hitsBefore: 11,
-          limitRemaining: 0,
-          durationUntilResetMs: 119_999,
-          retryAfterMs: 119_999,
-          ...atOnce,
-        },
+        { ...ofSpent, chargedAtMs: 600_001 },
+        { ...ofPeeked, chargedAtMs: 600_001 },
       ],
     ]);
   });
 
   test.each([0, 8, reply.length - 8, reply.length - 1])('refuses a reply that ends after %d bytes', (length) => {
-    expect(() => decodeBatch(reply.subarray(0, length), encodeBatch([{ operations: hits, spend: 'each' }], 0))).toThrow(
-      expect.objectContaining({ name: 'RangeError' }), // of Node's own realm, which is not that of jest's tests
+    expect(() => decodeBatch(reply.subarray(0, length), encodeBatch([request(...hits)], 0))).toThrow(
+      expect.objectContaining({ name: 'RangeError' }), // from Node's own realm, which differs from that of jest's tests
     );
   });
 });
 
-describe('requests that spend the same hits of the same counter', () => {
-  const request = (...operations: readonly RequestOperation[]) => ({ operations, spend: 'each' as const });
-  const [one, other] = [hit('a', 2, 10), hit('b', 1, 10)];
-  const lengths = (...requests: readonly ReturnType<typeof request>[]) =>
-    encodeBatch(requests, 0).groups.map(({ places }) => places);
+describe('independent spends', () => {
+  const [one, other] = [hit('a', 2, 10), hit('b', 2, 10)];
+  /** The helper creates new limits, but a run needs the same one. */
+  const [first, second] = [one, { ...other, limit: one.limit }];
+  const runsOf = (...requests: readonly BatchRequest[]) =>
+    encodeBatch(requests, 0).runs.map(({ spends, repeated }) => spends.map((number, at) => repeated[at] ?? [number]));
 
-  test('are packed as one operation with a count', () => {
-    const { packed } = encodeBatch([request(one), request(one), request(one)], 0);
-    expect(unpack(packed)).toEqual([1, ...[1, 3, 10, 60_000, 0], ...[3, 3], ...[1, 1, 2, 1]]);
+  test('form one run, with a count for a counter with several spends', () => {
+    const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);
+    expect(keys).toEqual([first.key, second.key]);
+    expect(unpack(packed)).toEqual([1, ...[1, 3, 10, 60_000, 0], 1, ...[1, 2, 1, 1], 2, ...[1, 3]]);
+    expect(runsOf(request(first), request(second, first), request(first))).toEqual([[[0, 2, 3], [1]]]);
   });
 
-  test('go together though others come in between, but not past one that touches their counter', () => {
-    expect(lengths(request(one), request(other), request(one), request(other))).toEqual([
-      [0, 2],
-      [1, 3],
-    ]);
-    expect(lengths(request(one), request(one, other), request(one), request(one))).toEqual([[0], [1], [2, 3]]);
-    expect(lengths(request(one), request({ ...one, kind: 'give_back' }), request(one))).toEqual([[0], [1], [2]]);
+  test('form a run for each limit', () => {
+    expect(runsOf(request(one, other), request(other), request(one))).toEqual([[[0, 3]], [[1, 2]]]);
   });
 
-  test('differ by hits, by limit, by what they spend as a set, and by receipts', () => {
-    const spends = { operations: [one], spend: 'all_or_nothing' as const };
+  test('are not moved past other operations on their counter', () => {
+    const back: RequestOperation = { ...first, kind: 'give_back' };
+    const set = { operations: [first, second], spend: 'all_or_nothing' as const };
+    expect(runsOf(request(first), request(back), request(first), request(second))).toEqual([[[0], [3]]]);
+    expect(runsOf(request(first), set, request(second))).toEqual([[[0]]]);
+    expect(runsOf(request(back), request(first))).toEqual([]);
+  });
+
+  test('form no run with other hits or another limit of the same counter', () => {
+    const lowered = { ...first, limit: fixedWindowOf(9, 60_000) };
+    expect(runsOf(request(first), request({ ...first, hits: 3 }), request(first))).toEqual([[[0]]]);
+    expect(runsOf(request(first), request(lowered), request(first))).toEqual([[[0]]]);
+  });
+
+  test('join a run only once for calendar windows, since only the script knows the window', () => {
     const calendar = calendarWindowOf(10, 'DAY', 'UTC');
-    const onCalendar = request(operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true));
-    expect(lengths(request(one), request({ ...one, hits: 3 }))).toEqual([[0], [1]]);
-    expect(lengths(request(one), request({ ...one, limit: fixedWindowOf(9, 60_000) }))).toEqual([[0], [1]]);
-    expect(encodeBatch([spends, spends], 0).groups).toHaveLength(2);
-    expect(encodeBatch([request(one), { ...request(one), receipts: true }], 0).groups).toHaveLength(2);
-    expect(lengths(onCalendar, onCalendar)).toEqual([[0], [1]]);
+    const onCalendar = operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true);
+    const { runs, groups } = encodeBatch([request(onCalendar), request(onCalendar)], 0);
+    expect([runs.map(({ spends }) => spends), groups.map((group) => group.first)]).toEqual([[[0]], [1]]);
   });
 });

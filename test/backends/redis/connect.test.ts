@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
 import type { Redis as Connection } from 'ioredis';
 import { connect } from '../../../src/backends/redis/connect.ts';
+import { SILENCE_MS } from '../../../src/backends/redis/silence.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { addressOf, open, openReady, ordinary } from '../../helpers/connection.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
@@ -19,11 +20,11 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test('a connection speaks as the user and to the database of its address', async () => {
+test('a connection uses the user and the database of its address', async () => {
   const operator = await openReady(server);
   await operator.acl('SETUSER', SECRETS.username, 'on', `>${SECRETS.password}`, 'allcommands', 'allkeys');
   const address = { ...addressOf(server, 3), ...SECRETS };
-  const connection = connect({ ...ordinary, address }) as Connection; // to one server
+  const connection = connect({ ...ordinary, address }) as Connection; // an address of one server opens a Connection
   await once(connection, 'ready');
   expect(await connection.acl('WHOAMI')).toBe(SECRETS.username);
   await connection.set('here', '1');
@@ -33,7 +34,7 @@ test('a connection speaks as the user and to the database of its address', async
   operator.disconnect();
 });
 
-test('a connection keeps no command for later', async () => {
+test('a connection queues no commands', async () => {
   const connection = open(server);
   await expect(connection.set('later', '1')).rejects.toThrow("Stream isn't writeable");
   await once(connection, 'ready');
@@ -41,7 +42,23 @@ test('a connection keeps no command for later', async () => {
   connection.disconnect();
 });
 
-test('after a first connection, attempts that get no answer are given up long before REDIS_TIMEOUT, and Redis is used again when they get one', async () => {
+test('a connection survives if this process was busy or stopped, and its replies arrive late', async () => {
+  const connection = open(server);
+  try {
+    await once(connection, 'ready');
+    const client = await connection.client('ID');
+    for (const busyMs of [SILENCE_MS, 3 * SILENCE_MS]) {
+      const reply = connection.client('ID');
+      const endMs = performance.now() + busyMs;
+      while (performance.now() < endMs); // timers are due before input is read
+      expect(await reply).toBe(client);
+    }
+  } finally {
+    connection.disconnect();
+  }
+});
+
+test('after a first connection, unanswered attempts end long before REDIS_TIMEOUT, and Redis is used again when one is answered', async () => {
   let isSilent = false;
   let attempts = 0;
   const authority = createAuthority();

@@ -5,7 +5,8 @@ import type { Limit } from '../../../src/algorithms/index.ts';
 import type { Decision, Spend } from '../../../src/algorithms/limit.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
-import { decodeBatch, encodeBatch } from '../../../src/backends/redis/batch.ts';
+import { encodeBatch } from '../../../src/backends/redis/batch.ts';
+import { decodeBatch } from '../../../src/backends/redis/batch-reply.ts';
 import { referenceCounters } from '../../../src/backends/redis/reference/counters.ts';
 import { script } from '../../../src/backends/redis/script.ts';
 import { sharedCounters } from '../../../src/backends/shared-counters.ts';
@@ -88,7 +89,7 @@ const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit
 const hit = (limit: PolicedLimit, hits = 1, counter = counterOf(limit)): Debit =>
   debitOf(counter, { limit, policy: limit }, hits, true);
 
-/** Each of the instances asks so many times, all at once. */
+/** Each instance sends the debit `times` times, all at once. */
 async function ask(instances: readonly Instance[], debit: Debit, times: number): Promise<readonly Decision[]> {
   const asked = instances.flatMap((one) => Array.from({ length: times }, () => one.debit([debit], PATIENT_MS)));
   return (await Promise.all(asked)).flat().map((reply) => {
@@ -97,20 +98,20 @@ async function ask(instances: readonly Instance[], debit: Debit, times: number):
   });
 }
 
-/** How many hits pass. */
+/** The number of admitted hits. */
 const admitted = async (...args: Parameters<typeof ask>): Promise<number> =>
   (await ask(...args)).filter(({ code }) => code === 'OK').length;
 
-/** Counts in both builds under the same key; else each of them admits the limit by itself, once. */
+/** Whether both builds use the same key; otherwise each admits the limit once. */
 const isShared = (limit: Limit): boolean => counterOf(limit).key === previousKeyOf(limit, 'demo', entry);
 
 test.each(limitsOfEach(20, HOUR_MS))(
-  'instances of this and the previous build admit together what $counter admits, once more where its key has changed',
+  'instances of this and the previous build together admit the limit of $counter, or twice that if its key has changed',
   async (limit) => {
     const options = { clock: fakeClock(START_MS), replay: true };
     const [old, now] = await both(options);
     const [otherOld, otherNow] = await both(options);
-    const before = { key: previousKeyOf(limit, 'demo', entry) as CounterKey }; // as this build would have it
+    const before = { key: previousKeyOf(limit, 'demo', entry) as CounterKey }; // the key under which this build would find it
     const passed = await Promise.all([
       admitted([old, otherOld], hit(previousLimit(limit), 1, before), 15),
       admitted([now, otherNow], hit(limit), 15),
@@ -122,7 +123,7 @@ test.each(limitsOfEach(20, HOUR_MS))(
 const both = (options: PreviousOptions): Promise<readonly [Instance, Instance]> =>
   Promise.all([previous(options), present(options)]);
 
-test('both count on the same keys that envoyproxy/ratelimit has', async () => {
+test('both builds use the same keys as envoyproxy/ratelimit', async () => {
   const clock = fakeClock(START_MS);
   const limit = fixedWindowOf(20, HOUR_MS);
   const options = { prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 };
@@ -131,7 +132,7 @@ test('both count on the same keys that envoyproxy/ratelimit has', async () => {
   expect(await admitted(await both({ clock, replay: true }), hit(limit, 1, counter), 15)).toBe(20);
 });
 
-/** One request on one counter, by one of the builds. */
+/** One request on one counter, by one build. */
 interface Call {
   readonly byMs: number;
   readonly hits: number;
@@ -157,7 +158,7 @@ const scripts = {
   },
 };
 
-/** One call, and what the counter holds then. Nothing expires: the clock of the schedule is not the server's. */
+/** One call, and the counter's contents afterwards. Nothing expires, since the schedule's clock is not the server's. */
 async function run(build: Call['build'], key: CounterKey, limit: Limit, hits: number, nowMs: number) {
   const { text, encode, decode } = scripts[build];
   const request = [hit(limit, hits, { key })];
@@ -165,7 +166,7 @@ async function run(build: Call['build'], key: CounterKey, limit: Limit, hits: nu
   const calls = connection.multi().callBuffer('EVAL', text, 1, key, packed, nowMs).persist(key).getBuffer(key);
   const [[error, reply] = [], , [, state] = []] = (await calls.exec()) ?? [];
   if (error) throw error;
-  const [decision] = decode(reply as Buffer, request, 'each', nowMs); // the script's reply is bytes
+  const [decision] = decode(reply as Buffer, request, 'each', nowMs); // the script replies with bytes
   return { code: decision?.code, state };
 }
 
@@ -174,7 +175,7 @@ const namesWithSharedCounters = limitsOfEach(1)
   .map(({ algorithm }) => algorithm);
 
 test.each([...new Set(namesWithSharedCounters)])(
-  'a counter of %s that both builds change, in any order, holds and admits what it does where only this one changes it',
+  'a counter of %s changed by both builds, in any order, has the same state and decisions as if changed by this one only',
   async (name) => {
     await fc.assert(
       fc.asyncProperty(anyLimitOf[name], anyCalls, async (limit, calls) => {
@@ -196,7 +197,7 @@ test.each([...new Set(namesWithSharedCounters)])(
 );
 
 const LEASED = 20_000;
-test('leases of both builds pass together no more than the limit, and strand nothing', async () => {
+test('leases of both builds together admit no more than the limit, and strand no hits', async () => {
   const clock = fakeClock(START_MS);
   const limit: PolicedLimit = { ...fixedWindowOf(LEASED, HOUR_MS), consistency: 'leased' };
   const options = { clock, replay: true, leases: true };
@@ -225,7 +226,7 @@ const charged = [
   { limit: fixedWindowOf(10, HOUR_MS), name: 'a window that was settled to above its limit' },
 ];
 test.each(charged.filter(({ limit }) => isShared(limit)))(
-  'the previous build refuses $name for as long as this one does',
+  'the previous build refuses $name for as long as this build does',
   async ({ limit }) => {
     const clock = fakeClock(START_MS);
     const [old, now] = await both({ clock, replay: true });
@@ -245,7 +246,7 @@ test.each(charged.filter(({ limit }) => isShared(limit)))(
 
 const SHARE = 4;
 const OUTAGES = 4;
-test('outages admit no more than the limit, a share for each process of this build, and one for each of the previous and each outage', async () => {
+test('outages admit at most the limit, a share for each process of this build, and one for each process of the previous build and outage', async () => {
   const limit: PolicedLimit = { ...fixedWindowOf(40, 24 * 365 * HOUR_MS), onStoreFailure: 'local', localShare: SHARE };
   const options = { clock: Date.now, local: true };
   const old = await Promise.all([previous(options), previous(options)]);

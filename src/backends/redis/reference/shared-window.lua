@@ -1,6 +1,8 @@
 --[[
-  Fixed window under a key that names it, as envoyproxy/ratelimit keeps it: a decimal count, which other programs change
-  with INCRBY. limit    { capacity (hits), time to keep it (ms) }
+  Fixed window under a key that names it, in envoyproxy/ratelimit's format: a decimal count, which other programs change
+  with INCRBY.
+
+  limit    { capacity (hits), time to keep the count (ms) }
   state    { count }
   Otherwise as fixed-window.lua.
 ]]
@@ -11,16 +13,16 @@ local function shared_window(limit, state, _, hits, charge)
   return accepted, { charge and after or before }, limit[2]
 end
 
--- The key names the window, so that hits can only come back to their own.
+-- Hits only come back to their own window, since the key names it.
 local function shared_window_refund(limit, state, now_ms, hits)
   local _, next_state, ttl_ms = shared_window(limit, state, now_ms, -hits, true)
   return true, next_state, ttl_ms
 end
 
--- Outcomes of a counter that cannot be counted on: it holds something else, or no whole number.
+-- Outcomes of a counter that cannot be used: its value has another type, or is not an integer.
 local WRONG_TYPE, NO_INTEGER = 4, 5
 
--- A counter as the dispatcher keeps it that does not hold a state. A peek also shows others that it is in use.
+-- Adapts a counter that does not hold a state for the dispatcher. A peek renews its time to live.
 local function shared_window_load(key, text, limit)
   local count = math.min(tonumber(text) or 0, MAX_COUNT)
   local counter = { state = { math.max(count, 0) }, ttl_ms = limit[2] }

@@ -1,0 +1,103 @@
+import { algorithmFor } from '../../algorithms/index.ts';
+import type { State } from '../../algorithms/limit.ts';
+import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
+import type { Batch, BatchRequest, Group } from './batch.ts';
+import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
+import type { Run } from './runs.ts';
+
+const ACCEPTED = 1;
+const CHARGED = 2;
+/** The outcome of a counter with several spends: its state before them follows, instead of a reply for each. */
+const STATE_BEFORE = 8;
+
+/**
+ * Reads the script's reply: for each request one reply per operation, in the order of the requests.
+ *
+ * @throws RangeError  if the reply is too short for the operations: it is not this script's
+ */
+export function decodeBatch(
+  reply: Buffer,
+  { requests, operationCount, runs, groups, nowMs: ownNowMs, foreign }: Batch,
+): readonly Replies[] {
+  const view = viewOf(reply);
+  let at = 0;
+  const next = (): number => {
+    const number = view.getFloat64(at, true);
+    at += DOUBLE_BYTES;
+    return number;
+  };
+  const nextNumbers = (): readonly number[] => {
+    const count = next();
+    if (count === 2) return [next(), next()]; // a window and its count
+    const numbers = new Array<number>(count); // with `push`, an empty array would reserve room for 17
+    for (let at = 0; at < count; at++) numbers[at] = next();
+    return numbers;
+  };
+  const nowMs = next();
+  const replies = new Array<Reply>(operationCount); // by the operations' numbers
+  const decodeSpend = ({ limit, hits }: Run, outcome: number): Reply =>
+    algorithmFor(limit).describe(limit, nextNumbers(), nowMs, {
+      hits,
+      accepted: (outcome & ACCEPTED) !== 0,
+      charged: true,
+    });
+  const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
+    const outcome = next();
+    const replay = outcome === STATE_BEFORE ? stepsFrom(run, nextNumbers(), nowMs) : undefined;
+    for (let at = 0; at < numbers.length; at++)
+      replies[numbers[at] as number] = replay ? replay() : decodeSpend(run, at === 0 ? outcome : next());
+  };
+  const decode = (outcome: number, operation: Operation, index: number, { request, operations }: Group): Reply => {
+    const { limit } = operation;
+    const report = nextNumbers();
+    const reason = foreign?.unusable(outcome);
+    if (reason) return { code: 'UNAVAILABLE', reason };
+    const accepted = (outcome & ACCEPTED) !== 0;
+    const charged = (outcome & CHARGED) !== 0;
+    // as the script does
+    const hits = charged || request.spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0);
+    const how = operation.kind === 'charge' ? 'regardless' : charged;
+    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
+    if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);
+    return algorithmFor(limit).describe(limit, report, nowMs, decided);
+  };
+  for (const run of runs) {
+    const { spends, repeated, repeatedCount } = run;
+    for (let at = 0; at < spends.length; at++)
+      if (repeatedCount === 0 || !repeated[at]) replies[spends[at] as number] = decodeSpend(run, next());
+    if (repeatedCount > 0) for (const numbers of repeated) if (numbers) decodeRepeated(run, numbers);
+  }
+  for (const group of groups)
+    for (const [index, operation] of group.operations.entries())
+      replies[group.first + index] = decode(next(), operation, index, group);
+  return byRequest(requests, replies, nowMs);
+}
+
+/** @param replies  to the operations of all requests, in order */
+function byRequest(requests: readonly BatchRequest[], replies: readonly Reply[], nowMs: number): readonly Replies[] {
+  const answers = new Array<Replies>(requests.length);
+  let first = 0;
+  for (let at = 0; at < requests.length; at++) {
+    const { operations, receipts } = requests[at] as BatchRequest; // in range
+    const own = operations.length === 1 ? [replies[first] as Reply] : replies.slice(first, first + operations.length);
+    answers[at] = receipts ? own.map((reply) => withTime(reply, nowMs)) : own;
+    first += operations.length;
+  }
+  return answers;
+}
+
+const withTime = (reply: Reply, nowMs: number): Reply =>
+  reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
+
+/** Repeats the script's steps, from the same state at the same time, to learn the reply to each. */
+function stepsFrom({ limit, hits }: Run, before: State, nowMs: number): () => Reply {
+  const { step, describe } = algorithmFor(limit);
+  let state = before.length > 0 ? before : undefined;
+  return () => {
+    const next = step(limit, state, nowMs, hits, true);
+    state = next.state;
+    return describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true });
+  };
+}
+
+const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';

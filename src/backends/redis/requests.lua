@@ -1,0 +1,196 @@
+--[[
+  The requests of a batch that runs cannot hold, in their order: sets of operations of which all or none are counted, and
+  operations other than spends. Every changed counter is written once.
+
+  Each request: how it spends (0 each, 1 all or nothing, 2 spare others), its number of operations, and per operation:
+  key (its place in KEYS), limit (its place among the limits), hits, mode. The mode is 1 if the operation blocks + 2 *
+  its kind, see KINDS. Kinds after PEEK only appear if each operation spends independently; + ALONE, for an operation
+  that is counted even if its request is refused, only if they do not. REFUND and FORGET have two more numbers: the
+  place in KEYS of the time when the counter was reset; the time of the charge (REFUND), or how long the former is
+  kept (FORGET, ms)
+
+  The counters of an algorithm with a loader are stored in another format: the loader returns their state, how
+  long a peek keeps them (ms), how to store them, and an outcome if they cannot be used.
+
+  batch    the dispatcher's input, and its functions that read and store states
+  Returns  numbers: for each operation the outcome, the length of the report, the report
+]]
+local function decide_requests(batch)
+  local EACH, SPARE_OTHERS = 0, 2
+  -- COUNT: positive hits are spent, negative hits are given back, 0 peeks
+  local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
+  local ALONE = 16
+
+  local input, at, limits, stored, now_ms = batch.input, batch.at, batch.limits, batch.stored, batch.now_ms
+  local output = {}
+  local states, ttls_ms, last_algorithms = {}, {}, {} -- states of all counters, the others of those stepped
+  for key = 1, #KEYS do
+    states[key] = batch.state_of(key)
+  end
+
+  local foreign = {} -- what the loader returned, by counter
+
+  local function load(key, limit)
+    if not foreign[key] then
+      foreign[key] = limit.algorithm.load(KEYS[key], stored[key], limit.numbers)
+      states[key] = foreign[key].state
+    end
+  end
+
+  local function problem_of(key)
+    return foreign[key] and foreign[key].outcome
+  end
+
+  local function read_hit()
+    local key, limit = input[at], limits[input[at + 1]]
+    local alone = input[at + 3] >= ALONE
+    local mode = alone and input[at + 3] - ALONE or input[at + 3]
+    local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2, alone = alone }
+    at = at + 4
+    if limit.algorithm.load then
+      load(key, limit)
+    end
+    return hit
+  end
+
+  local function run(hit, hits, charge)
+    local accepted, state, ttl_ms, report =
+      hit.limit.algorithm.step(hit.limit.numbers, states[hit.key], now_ms, hits, charge)
+    return { accepted = accepted, state = state, ttl_ms = ttl_ms, report = report or state }
+  end
+
+  local function keep(hit, result)
+    states[hit.key], ttls_ms[hit.key], last_algorithms[hit.key] = result.state, result.ttl_ms, hit.limit.algorithm
+  end
+
+  local function reply(hit, accepted, charged, report)
+    output[#output + 1] = problem_of(hit.key) or (accepted and 1 or 0) + (charged and 2 or 0)
+    output[#output + 1] = #report
+    for i = 1, #report do
+      output[#output + 1] = report[i]
+    end
+  end
+
+  local function spend_all(hits)
+    for i = 1, #hits do
+      local result = run(hits[i], hits[i].hits, hits[i].charge)
+      if hits[i].charge then
+        keep(hits[i], result)
+      end
+      reply(hits[i], result.accepted, hits[i].charge, result.report)
+    end
+  end
+
+  local forgotten = {} -- by counter to be reset: the key for the time of the reset, and how long that is kept
+
+  -- A charge from before a reset is not part of the current state: none of its hits come back.
+  local function refund(key, limit, hits)
+    local reset_at_ms = tonumber(stored[input[at + 4]] or nil)
+    if reset_at_ms and input[at + 5] <= reset_at_ms then
+      hits = 0
+    end
+    return limit.algorithm.refund(limit.numbers, states[key], now_ms, hits, input[at + 5])
+  end
+
+  -- Returns whether the counter must be written, and the result of the step.
+  local function run_kind(kind, key, limit, hits)
+    local step = limit.algorithm.step
+    if kind == KINDS.COUNT then
+      return true, step(limit.numbers, states[key], now_ms, hits, true)
+    elseif kind == KINDS.CHARGE then
+      return true, step(limit.numbers, states[key], now_ms, hits, 'regardless')
+    elseif kind == KINDS.REFUND then
+      return states[key] ~= nil, refund(key, limit, hits)
+    elseif kind == KINDS.FORGET then
+      forgotten[key] = { key = input[at + 4], ttl_ms = input[at + 5] }
+      return false, step(limit.numbers, nil, now_ms, 0, false)
+    end
+    return false, step(limit.numbers, states[key], now_ms, hits, false)
+  end
+
+  local function run_each(count)
+    for _ = 1, count do
+      local key, limit, kind = input[at], limits[input[at + 1]], math.floor(input[at + 3] / 2)
+      if limit.algorithm.load then
+        load(key, limit)
+      end
+      local is_written, accepted, state, ttl_ms, report = run_kind(kind, key, limit, input[at + 2])
+      at = at + (kind >= KINDS.REFUND and 6 or 4)
+      if is_written then
+        states[key], ttls_ms[key], last_algorithms[key] = state, ttl_ms, limit.algorithm
+      end
+      reply({ key = key }, accepted, is_written, report or state)
+    end
+  end
+
+  -- Returns which hits would be accepted if all were spent in this order, and whether the request would be refused.
+  local function try_all(hits)
+    local before, accepted, refused = {}, {}, false
+    for i = 1, #hits do
+      local hit = hits[i]
+      before[i] = states[hit.key]
+      local result = run(hit, hit.hits, hit.charge)
+      states[hit.key] = result.state
+      accepted[i] = result.accepted
+      refused = refused or problem_of(hit.key) or (hit.blocks and not result.accepted)
+    end
+    for i = #hits, 1, -1 do
+      states[hits[i].key] = before[i]
+    end
+    return accepted, refused
+  end
+
+  -- Runs a refused request: at most the refusals themselves are counted, and operations that stand alone. Others are
+  -- decided for all hits of the request on the counter so far, since these must fit for the same request to pass.
+  local function spare(hits, accepted, may_charge)
+    local asked = {}
+    for i = 1, #hits do
+      local hit = hits[i]
+      asked[hit.key] = (asked[hit.key] or 0) + hit.hits
+      local refusal = run(hit, hit.hits, hit.charge)
+      local charged = hit.alone or (may_charge and hit.charge and not accepted[i] and not refusal.accepted)
+      if charged then
+        keep(hit, refusal)
+      elseif foreign[hit.key] then
+        ttls_ms[hit.key] = foreign[hit.key].ttl_ms
+      end
+      reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
+    end
+  end
+
+  local function spend_together(spend, count)
+    local hits = {}
+    for i = 1, count do
+      hits[i] = read_hit()
+    end
+    local accepted, refused = try_all(hits)
+    if refused then
+      spare(hits, accepted, spend == SPARE_OTHERS)
+    else
+      spend_all(hits)
+    end
+  end
+
+  while at <= #input do
+    local spend, count = input[at], input[at + 1]
+    at = at + 2
+    if spend == EACH then
+      run_each(count)
+    else
+      spend_together(spend, count)
+    end
+  end
+
+  for key, ttl_ms in pairs(ttls_ms) do
+    if foreign[key] then
+      foreign[key].keep(states[key], ttl_ms)
+    else
+      batch.keep(key, batch.state_of(key), states[key], ttl_ms, last_algorithms[key])
+    end
+  end
+  for key, reset in pairs(forgotten) do
+    redis.call('DEL', KEYS[key])
+    redis.call('SET', KEYS[reset.key], string.format('%.0f', now_ms), 'PX', reset.ttl_ms)
+  end
+  return output
+end

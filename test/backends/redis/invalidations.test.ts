@@ -1,0 +1,65 @@
+import type { Redis as Connection } from 'ioredis';
+import type { CounterKey } from '../../../src/backends/key.ts';
+import { RedisInvalidations } from '../../../src/backends/redis/invalidations.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { until } from '../../helpers/until.ts';
+
+/** What instances tell each other on a real Redis; time stands still, so that no beat ever comes too late. */
+
+let server: Redis;
+let operator: Connection;
+let connections: Connection[];
+let opened: RedisInvalidations[];
+beforeAll(async () => {
+  server = await startRedis();
+  operator = await openReady(server);
+});
+beforeEach(() => {
+  connections = [];
+  opened = [];
+});
+afterEach(() => {
+  for (const one of opened) one.close();
+  for (const connection of connections) connection.disconnect();
+});
+afterAll(async () => {
+  operator.disconnect();
+  await server.stop();
+});
+
+/** An instance that hears its changes, and what it has heard. */
+async function instance() {
+  const heard: string[] = [];
+  const connection = await openReady(server);
+  const listener = {
+    changed: (key: CounterKey) => heard.push(`changed ${key}`),
+    forgotten: (key: CounterKey) => heard.push(`forgotten ${key}`),
+    missed: () => heard.push('missed'),
+  };
+  const invalidations = new RedisInvalidations(connection, { prefix: 'p:', listener, monotonicMs: fakeClock() });
+  connections.push(connection);
+  opened.push(invalidations);
+  await until('its own beat', () => invalidations.isLive());
+  return { heard, invalidations };
+}
+
+const key = 'k' as CounterKey; // as good as any
+
+test('changes of another instance arrive, and none of its own', async () => {
+  const [one, other] = [await instance(), await instance()];
+  one.invalidations.publish('changed', key);
+  one.invalidations.publish('forgotten', key);
+  await until('both changes', () => other.heard.length === 3);
+  expect(other.heard).toEqual(['missed', 'changed k', 'forgotten k']);
+  expect(one.heard).toEqual(['missed']);
+});
+
+test('an instance whose subscription was lost has missed changes, however soon it is back', async () => {
+  const { heard } = await instance();
+  const change = JSON.stringify({ from: 'another', changed: [key] });
+  await operator.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').publish('p:weir|changes', change).exec(); // at once
+  await until('changes to arrive again', () => heard.length > 1);
+  expect(heard).toEqual(['missed', 'missed']);
+});

@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto';
+import type { ForeignCounters } from '../../src/backends/redis/batch.ts';
+import { referenceCounters } from '../../src/backends/redis/reference/counters.ts';
+import { script } from '../../src/backends/redis/script.ts';
+
+/** Much longer than a test takes. */
+const LONGER_MS = 3_600_000;
+
+const text = script.text.replaceAll("'PX', ", `'PX', ${LONGER_MS} + `);
+
+/**
+ * Makes a `RedisBackend` keep counters longer than they are needed: Redis expires keys by its own clock, and where a
+ * test's stands still, a counter that is good for a millisecond would be gone or not, by chance.
+ */
+export const lastingCounters: ForeignCounters = {
+  ...referenceCounters,
+  script: { text, sha1: createHash('sha1').update(text).digest('hex') },
+  has: () => false,
+};
