@@ -1,46 +1,66 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Items that are worked on in one turn of the event loop, lines of a page for example: about a millisecond. */
+/** The items that are processed in one turn of the event loop, for example lines of a page: about a millisecond. */
 export const SLICE_ITEMS = 1_000;
+
+/** A slice ends earlier if its items take longer, such as rules that are created when they are first listed. */
+const SLICE_MS = 1;
+/** The number of items between readings of the clock. */
+const TIMED_ITEMS = 8;
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 
-/** The next turn of the event loop that no other work has asked for: work that is done at the same time takes turns. */
+/** The next turn of the event loop that is not taken by other work: concurrent work gets its turns in sequence. */
 function ownTurn(): Promise<unknown> {
   lastTurn = lastTurn.then(() => nextTurn());
   return lastTurn;
 }
 
+/** The client that waits for the work. */
+export interface Asker {
+  readonly isGone: boolean;
+}
+
 /**
- * The items, so many in a turn of the event loop at most, so that requests are answered in between.
+ * The items in slices, at most `count` per turn of the event loop, so that requests are answered in between.
  *
- * @param count  less than `SLICE_ITEMS` where an item is more work than a line of a page
+ * @param count  less than `SLICE_ITEMS` if an item is more work than a line of a page
+ * @param asker  once it is gone, no more items follow, since nothing would read the result
  */
-export async function* inSlices<T>(items: Iterable<T>, count = SLICE_ITEMS): AsyncGenerator<readonly T[]> {
+export async function* inSlices<T>(
+  items: Iterable<T>,
+  count = SLICE_ITEMS,
+  asker?: Asker,
+): AsyncGenerator<readonly T[]> {
   let slice: T[] = [];
+  if (count < SLICE_ITEMS) await ownTurn(); // else the first items of many requests would run in one turn
+  let sinceMs = performance.now();
   for (const item of items) {
+    if (asker?.isGone) return;
     slice.push(item);
-    if (slice.length < count) continue;
+    const isLate = slice.length % TIMED_ITEMS === 0 && performance.now() - sinceMs > SLICE_MS;
+    if (slice.length < count && !isLate) continue;
     yield slice;
     slice = [];
     await ownTurn();
+    sinceMs = performance.now();
   }
   if (slice.length > 0) yield slice;
 }
 
-/** The texts one after the other, a Buffer for each slice, made when it is asked for. */
+/** The concatenated texts, one Buffer per slice, each created on demand. */
 export async function* encodedSlices(texts: Iterable<string>): AsyncGenerator<Buffer> {
   for await (const slice of inSlices(texts)) yield Buffer.from(slice.join(''));
 }
 
-/** The same, as a whole. */
+/** All of these buffers. */
 export async function encodeInSlices(texts: Iterable<string>): Promise<readonly Buffer[]> {
   const pieces: Buffer[] = [];
   for await (const piece of encodedSlices(texts)) pieces.push(piece);
   return pieces;
 }
 
-/** The texts in the order of `sort`, made in slices. */
+/** The texts in the order of `sort`, sorted in slices. */
 export async function sortInSlices(texts: Iterable<string>): Promise<readonly string[]> {
   let runs: (readonly string[])[] = [];
   for await (const slice of inSlices(texts)) runs.push(slice.toSorted());
@@ -58,7 +78,7 @@ async function mergeInSlices(one: readonly string[], other: readonly string[]): 
   return all;
 }
 
-/** Two sorted lists as one. */
+/** Merges two sorted lists. */
 function* merge(one: readonly string[], other: readonly string[]): Iterable<string> {
   let at = 0;
   for (const text of one) {
@@ -71,4 +91,14 @@ function* merge(one: readonly string[], other: readonly string[]): Iterable<stri
 export function* joined<T>(one: Iterable<T>, other: Iterable<T>): Iterable<T> {
   yield* one;
   yield* other;
+}
+
+/** The first `count` items. No further items are created. */
+export function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
+  let left = count;
+  if (left === 0) return;
+  for (const item of items) {
+    yield item;
+    if (--left === 0) return;
+  }
 }

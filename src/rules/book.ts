@@ -15,23 +15,23 @@ import { checkOverlaid, type Overlay } from './overlay-files.ts';
 import type { PackedRules } from './packed.ts';
 import { formatProblem, type Problem } from './problem.ts';
 import type { CompareRules } from './reload.ts';
-import { openRulesThread } from './rules-thread.ts';
+import { openRulesProcess } from './rules-process.ts';
 import type { RuleTree } from './tree.ts';
 
 /** The rules in force. */
 export interface RuleBook {
   /** Undefined until valid files have been loaded for the first time. */
   rules(): RuleTree | undefined;
-  /** The same, for other processes. */
+  /** The rules in a form to send to other processes. */
   packed(): PackedRules | undefined;
   /** Calls the listener after each change. */
   onChange(listener: () => void): void;
   close(): void;
 }
 
-/** Checks rule files away from the event loop. */
+/** Checks rule files off the event loop. */
 export interface FileChecker {
-  /** @param isServing  there are rules in force: requests come first */
+  /** @param isServing  rules are in force: the check yields to requests */
   do(files: readonly RuleFileState[], overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
   close(): void;
 }
@@ -43,7 +43,7 @@ export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   readonly pollIntervalMs: number;
   /** Called with the result of every load, including the first. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** Default: a thread. */
+  /** Default: a separate process. */
   readonly checker?: FileChecker;
   /** Lets requests be handled between two slices of compilation; default: one turn of the event loop. */
   readonly pause?: () => Promise<unknown>;
@@ -58,11 +58,11 @@ const MOST_RETRY_POLLS = 30;
 
 /**
  * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do
- * not replace those in force. After the first load, files are parsed in a thread and compiled in slices, so that
- * requests do not wait. Resolves after the first load.
+ * not replace those in force. After the first load, files are parsed in a separate process and compiled in slices, so
+ * that requests do not wait. Resolves after the first load.
  *
- * The files are polled, not watched: the set of files and their modification times are compared, so that a
- * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
+ * The files are polled, not watched: the set of files and their modification times are compared, so that a write in
+ * place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, pause, overlay } = options;
@@ -166,17 +166,20 @@ class LoadHistory {
 const digestOf = (problems: readonly Problem[]): string =>
   createHash('sha256').update(problems.map(formatProblem).join('\n')).digest('base64url');
 
-/** Checks rule files in a thread, which it starts with the first of them, and compares what came of it. */
+/** Checks and compares rule files in a separate process, which starts with the first check. */
 export function openFileChecker(options: LoadOptions): FileChecker & { readonly compare: CompareRules } {
-  const { check, ...thread } = openRulesThread<FileCheck>(new URL('./file-check-thread.js', import.meta.url), options);
-  return { ...thread, do: (files, overlay, isServing) => check({ files, overlay }, isServing) };
+  const { check, ...others } = openRulesProcess<FileCheck>(
+    new URL('./file-check-process.js', import.meta.url),
+    options,
+  );
+  return { ...others, do: (files, overlay, isServing) => check({ files, overlay }, isServing) };
 }
 
 async function checkFiles(source: RuleSource, check: () => Promise<CheckedRules>): Promise<CheckedRules> {
   try {
     return await check();
   } catch (error) {
-    // the thread failed, e.g. out of memory
+    // the process failed, e.g. out of memory
     return unreadable(source, error instanceof Error ? error.message : String(error));
   }
 }

@@ -1,7 +1,7 @@
 import { DateTime, type DateTimeUnit, IANAZone } from 'luxon';
 import type { Calendar } from '../algorithms/limit.ts';
 
-/** The units that calendar windows may have. Shorter ones begin with the epoch's in every time zone there is. */
+/** The units that calendar windows may have. Boundaries of shorter units are those of UTC in every time zone. */
 export const calendarUnits = {
   HOUR: 'hour',
   DAY: 'day',
@@ -12,12 +12,19 @@ export const calendarUnits = {
 
 export type CalendarUnit = keyof typeof calendarUnits;
 
+const timeZones = new Set<string>();
+
 /** Whether this machine's time zone data has the name: `Europe/Berlin`, `UTC`. */
-export const isTimeZone = (name: string): boolean => IANAZone.isValidZone(name);
+export function isTimeZone(name: string): boolean {
+  if (timeZones.has(name)) return true;
+  const isValid = IANAZone.isValidZone(name); // takes far longer than compiling a rule without a calendar
+  if (isValid) timeZones.add(name);
+  return isValid;
+}
 
 /**
- * The boundaries of hours, days, weeks (from Monday), months or years in a time zone, through its changes of the clock:
- * a day may have 23 or 25 hours.
+ * The boundaries of hours, days, weeks (from Monday), months or years in a time zone. Clock changes are taken into
+ * account: a day may have 23 or 25 hours.
  */
 export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Calendar {
   const unit = calendarUnits[calendarUnit];
@@ -25,7 +32,7 @@ export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Ca
   const startOf = (moment: DateTime): DateTime => {
     const start = moment.startOf(unit);
     const before = at(start.toMillis() - 1);
-    // Where the clock goes back over a midnight, the date begins before it: with the first of two midnights.
+    // If the clock goes back over midnight, the date begins earlier: at the first of two midnights.
     return unit !== 'hour' && before.toFormat(dateOf[unit]) === start.toFormat(dateOf[unit]) ? startOf(before) : start;
   };
   const boundariesAround = (nowMs: number): readonly [number, number, number, number] => {
@@ -44,10 +51,10 @@ export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Ca
   };
 }
 
-/** What two moments of the same day, week, month or year have in common. */
+/** A format that is equal for two moments of the same day, week, month or year. */
 const dateOf = { day: 'yyyy-MM-dd', week: 'kkkk-WW', month: 'yyyy-MM', year: 'yyyy' } as const;
 
-/** The next boundary. Adding a unit may land beside it where the clock changes. */
+/** The next boundary. Adding a unit may miss it if the clock changes. */
 function startAfter(boundary: DateTime, unit: DateTimeUnit, startOf: (moment: DateTime) => DateTime): DateTime {
   const next = startOf(boundary.plus({ [unit]: 1 }));
   return next > boundary ? next : startOf(boundary.plus({ [unit]: 2 }));

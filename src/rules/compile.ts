@@ -1,21 +1,22 @@
 import type { SiteSplit } from '../algorithms/site-share.ts';
+import { checkpoint } from './checkpoint.ts';
 import { format, idKinds, notCounted } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { allLimits, buildLimitOverTime, scheduleOf, withOwnCounters } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
-import { type NodeSource, nodesOf, type SourcedNode } from './node-source.ts';
+import { type NodeHead, type NodeSource, nodesOf, type SourcedNode } from './node-source.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Problems, shown } from './problem.ts';
 import type { Block } from './read.ts';
-import { finish, type Steps } from './steps.ts';
+import { listedRules } from './rule-list.ts';
+import { finish } from './steps.ts';
 import type { Domain, IdEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
- * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good
- * for nothing then.
+ * Compiles the parsed files, one block each. All errors go to `problems`; the tree is unusable then.
  *
- * @param mergeDomains  blocks of the same domain are put together, in the order given, instead of refused
+ * @param mergeDomains  merge blocks of the same domain, in the order given, instead of refusing them
  */
 export function compile(
   blocks: readonly Block<'file'>[],
@@ -24,58 +25,45 @@ export function compile(
   split?: SiteSplit,
 ): RuleTree {
   const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
-    finish(compileDomain(name, { ...parts, nodes: nodesOf(parts.nodes) }, problems, split)),
+    compileDomain(name, parts, problems, split),
   );
-  const rules = domains.flatMap((compiled) => compiled.rules);
+  const rules = domains.flatMap(({ root }) => [...listedRules(root)]);
   const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
   const [first] = blocks;
   if (first && characters > MAX_PATH_CHARACTERS) {
-    const message = `the paths of all rules, each the domain and the keys and values down to the rule, may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
+    const message = `the paths of all rules together (domains, keys and values down to each rule) may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
     problems.error(first.place('domain'), message);
   }
-  return { domains: new Map(domains.map(({ domain }) => [domain.name, domain])), rules };
+  return { domains: new Map(domains.map((domain) => [domain.name, domain])), rules };
 }
 
 /** A few long keys above many rules would make `/rlconfig` larger than the memory. */
 const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
 
-/** A domain, and all its rules for listing. */
-export interface CompiledDomain {
-  readonly domain: Domain;
-  readonly rules: readonly Rule[];
-}
-
-/** Makes the tree of one domain, a node a step. */
-export function* compileDomain(
-  name: string,
-  parts: DomainNodes,
-  problems: Problems,
-  split?: SiteSplit,
-): Steps<CompiledDomain> {
+function compileDomain(name: string, parts: DomainParts, problems: Problems, split: SiteSplit | undefined): Domain {
   const above = topOf(name, split);
-  const { idsOfDomain } = above;
-  const root = yield* buildLevel(parts.nodes, above, problems);
-  const domain = {
-    name,
-    spend: parts.spend,
-    root,
-    ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
-    ...(parts.overlaid && { overlaid: parts.overlaid }),
-  };
-  const rules: Rule[] = [];
-  yield* listRules(domain.root, rules);
-  return { domain, rules };
+  const root = buildLevel(nodesOf(parts.nodes), above, problems);
+  return domainOf(above, parts, root, Array.from(listedRules(root)).length);
 }
 
-/** Lists the rules of a level and of all below it. */
-function* listRules(level: Level, rules: Rule[]): Steps<void> {
-  for (const { byValue, anyValue } of level.byKey.values()) {
-    for (const { rule, children } of [...byValue.values(), ...(anyValue ? [anyValue] : [])]) {
-      if (rule && rule.commitAt === undefined) rules.push(rule);
-      if (children) yield* listRules(children, rules);
-      yield 0.1; // far less work than compiling a node
-    }
-  }
+/**
+ * @param above  of the domain's first level
+ * @param root  complete: all ids are known
+ */
+export function domainOf(
+  { domain: name, idsOfDomain }: Above,
+  { spend, overlaid }: Pick<DomainParts, 'spend' | 'overlaid'>,
+  root: Level,
+  ruleCount: number,
+): Domain {
+  return {
+    name,
+    spend,
+    root,
+    ruleCount,
+    ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
+    ...(overlaid && { overlaid }),
+  };
 }
 
 export interface DomainParts extends MayBeOverlaid {
@@ -84,13 +72,7 @@ export interface DomainParts extends MayBeOverlaid {
   overlaid?: readonly Overlaid[] | undefined;
 }
 
-/** A domain whose nodes are read while they are compiled. */
-export interface DomainNodes extends MayBeOverlaid {
-  readonly nodes: NodeSource;
-  readonly spend: Domain['spend'];
-}
-
-/** The blocks of each domain together. */
+/** Groups the blocks by domain. */
 export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problems) {
   const byDomain = new Map<string, DomainParts>();
   for (const block of blocks) {
@@ -126,98 +108,123 @@ function readSpend({ values: { spend: written }, place }: Block<'file'>, problem
   return spend;
 }
 
-/** What lies above a level. */
+/** The context of a level: the nodes above it. */
 export interface Above {
   readonly domain: string;
-  /** The composites of the nodes on the way down. */
+  /** The composites of the nodes above, from the top. */
   readonly levels: readonly string[];
-  /** The domain and these, with dots between. */
+  /** The domain and `levels`, joined by dots. */
   readonly path: string;
-  /** Some level's name in statistics depends on the request. */
+  /** The name of some level in statistics depends on the request. */
   readonly isNamedByRequest: boolean;
-  /** The ids so far. */
+  /** The ids of the nodes above. */
   readonly ids: readonly IdEntry[];
-  /** Those of each way down of the domain, by places and keys. */
+  /** The lists of ids on all paths of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
-  /** Of the node right above. */
-  readonly rule: Rule | undefined;
-  /** Whether limits of the node right above have `reserve`, right or wrong. */
+  /** The parent node. */
+  readonly node: Pick<Node, 'rule'> | undefined;
+  /** Whether limits of the parent have `reserve`, valid or not. */
   readonly reserves: boolean;
   readonly split: SiteSplit | undefined;
 }
 
-/** Above the first level of a domain. */
+/** The context of a domain's first level. */
 export const topOf = (domain: string, split: SiteSplit | undefined): Above => ({
   ...{ domain, levels: [], path: domain, isNamedByRequest: false },
-  ...{ ids: [], idsOfDomain: new Map(), rule: undefined, reserves: false, split },
+  ...{ ids: [], idsOfDomain: new Map(), node: undefined, reserves: false, split },
 });
 
-/** Compiles the nodes of one level, and all below them. */
-function* buildLevel(nodes: NodeSource, above: Above, problems: Problems): Steps<Level> {
+/** Compiles the nodes of one level and everything below them. */
+function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level {
   const level = new LevelBuilder();
   let first: Block<'node'> | undefined;
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-    const { block } = sourced;
+    checkpoint();
+    const { block } = sourced.written;
     first ??= block;
     const { key = '', value = '' } = block.values;
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
       problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
     } else if (isRight && level.has(key, value)) {
-      const composite = `${shown(above.path)}.${shown(compositeOf(block))}`;
-      const message = `duplicate descriptor composite key '${composite}'; what was given before has it too`;
+      const composite = `${shown(above.path)}.${shown(compositeOf(block.values))}`;
+      const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
-    const node = yield* buildNode(sourced, above, problems);
+    const node = buildNode(sourced, above, problems);
     if (value !== '' || isRight) level.add(key, value, node);
   }
   const { wildcardKeys } = level;
   if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
     const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
     problems.error(first.place(), message);
-    return yield* new LevelBuilder().build();
+    return finish(new LevelBuilder().build());
   }
-  return yield* level.build();
+  return finish(level.build());
 }
 
-const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
-  value === '' ? key : `${key}_${value}`;
+const compositeOf = ({ key = '', value = '' }: NodeHead): string => (value === '' ? key : `${key}_${value}`);
 
-function* buildNode({ block, below }: SourcedNode, above: Above, problems: Problems): Steps<Node> {
-  const { node, here } = buildOwn(block, above, problems);
-  yield 1;
-  return { ...node, children: below && (yield* buildLevel(below, here, problems)) };
+/** The part of a node without its rule and its children. */
+export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue'> {
+  const { key = '', value = '', share_threshold: shares = false } = head;
+  const composite = compositeOf(head);
+  return {
+    ...{ composite, naming: namingOf(head) },
+    sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
+  };
 }
 
-/** A node, and what lies above those below it. */
+function buildNode({ written, below }: SourcedNode, above: Above, problems: Problems): Node {
+  const { node, here } = buildOwn(written.block, above, problems);
+  return { ...node, children: below && buildLevel(below, here, problems) };
+}
+
+/** Compiles a node without its children, and returns the context for them. */
 export function buildOwn(
   block: Block<'node'>,
   above: Above,
   problems: Problems,
 ): { readonly node: Omit<Node, 'children'>; readonly here: Above } {
-  const { key = '', value = '', share_threshold: shares = false } = block.values;
-  const composite = compositeOf(block);
-  const naming = namingOf(block);
-  const here = {
+  const traits = nodeTraits(block.values);
+  const here = hereOf(block, above, problems);
+  const rule = ruleOf(block, { above, here }, problems);
+  const node = { ...traits, hasRule: rule !== undefined, rule };
+  if (
+    block.values.share_threshold &&
+    !hasWildcard(traits.composite) &&
+    !block.wrong.has('key') &&
+    !block.wrong.has('value')
+  ) {
+    const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${traits.composite}'`;
+    problems.error(block.place('share_threshold'), message);
+  }
+  return { node, here: { ...here, node } };
+}
+
+/** The context for the children of a node that is not built yet. */
+export function hereOf(block: Block<'node'>, above: Above, problems: Problems): Above {
+  const composite = compositeOf(block.values);
+  return {
     domain: above.domain,
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
-    isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
+    isNamedByRequest: above.isNamedByRequest || namingOf(block.values) !== 'rule',
     ids: readIds(block, above, problems),
     idsOfDomain: above.idsOfDomain,
-    ...{ rule: undefined, reserves: false, split: above.split },
+    ...{ node: undefined, reserves: hasReserve(block), split: above.split },
   };
-  const isCommit = block.values.not_counted === 'commit';
-  const rule = isCommit ? buildCommit(block, above, problems) : buildRule(block, here, problems);
-  if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
-    const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
-    problems.error(block.place('share_threshold'), message);
-  }
-  const sharedValue = shares ? (hasWildcard(key) ? composite : value) : undefined;
-  return { node: { composite, naming, rule, sharedValue }, here: { ...here, rule, reserves: hasReserve(block) } };
 }
 
-/** The ids down to the node: those above, and its own. */
+/** @param here  the context of the node's children */
+export const ruleOf = (
+  block: Block<'node'>,
+  { above, here }: { readonly above: Above; readonly here: Above },
+  problems: Problems,
+): Rule | undefined =>
+  block.values.not_counted === 'commit' ? buildCommit(block, above, problems) : buildRule(block, here, problems);
+
+/** The ids on the path down to the node, including its own. */
 function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
   const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
   if (written === undefined || written === 'commit') return above.ids;
@@ -230,22 +237,27 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
   if (hasWildcard(key)) return wrong(`not_counted: ${as} requires a key without '*', got '${key}'`);
   if (value !== '' && !hasWildcard(value))
     return wrong(
-      `not_counted: ${as} requires a node for any value, since each request has an id of its own, got '${value}'`,
+      `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
     );
-  if (shares) return wrong(`not_counted: ${as} and share_threshold exclude one another: leave one of them out`);
-  if (above.ids.some((one) => one.as === as))
-    return wrong(`not_counted: ${as} stands on a node above this one already`);
+  if (shares) return wrong(`not_counted: ${as} and share_threshold are mutually exclusive: remove one of them`);
+  if (above.ids.some((one) => one.as === as)) return wrong(`not_counted: ${as} is already set on a node above`);
   const ids = [...above.ids, { at: above.levels.length, key, as }];
   above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
   return ids;
 }
 
-/** The rule of a node whose hits are what a request has used: the limits of the node above that reserve. */
-function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, problems: Problems): Rule | undefined {
+/**
+ * The rule of a node whose hits are the amount that a request has used. Its limits are those of the parent that
+ * reserve.
+ */
+function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, problems: Problems): Rule | undefined {
+  const rule = node?.rule;
   const { rate_limit: only, rate_limits: several, descriptors, key = '' } = block.values;
   const wrong = (message: string): undefined => problems.error(block.place('not_counted'), message);
   if (only || several || descriptors)
-    return wrong('not_counted: commit takes the limits of the node above: leave its own limits and descriptors out');
+    return wrong(
+      'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
+    );
   if (hasWildcard(key)) return wrong(`not_counted: commit requires a key without '*', got '${key}'`);
   const commits = new Map(
     (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
@@ -264,16 +276,16 @@ function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, pr
     };
   }
   if (reserves) return undefined; // `reserve` itself is invalid, and already reported
-  return wrong('not_counted: commit requires a limit with reserve on the node right above');
+  return wrong('not_counted: commit requires a limit with reserve on the node directly above');
 }
 
 const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>
   [...(only ? [only] : several)].some(({ values }) => values.reserve !== undefined);
 
-/** An exact value always shows itself; a shared counter always shows its pattern; an id is never shown. */
-function namingOf({ values }: Block<'node'>): Naming {
-  const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = values;
-  if (values.not_counted !== undefined) return 'rule';
+/** An exact value is always part of the name; a shared counter has its pattern instead; an id is never shown. */
+function namingOf(head: NodeHead): Naming {
+  const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = head;
+  if (head.not_counted !== undefined) return 'rule';
   if (showsValue && !shares && (value === '' || hasWildcard(value) || hasWildcard(key))) return 'value';
   return hasWildcard(key) ? 'key' : 'rule';
 }
@@ -288,7 +300,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     metadata,
   } = block.values;
   if (only && several) {
-    problems.error(block.place('rate_limits'), 'rate_limit and rate_limits exclude one another: leave one of them out');
+    problems.error(block.place('rate_limits'), 'rate_limit and rate_limits are mutually exclusive: remove one of them');
   }
   const { minimum, maximum } = format.node.rate_limits;
   if (several && (several.length < minimum || several.length > maximum)) {
@@ -299,7 +311,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   if (limitBlocks.length === 0) return undefined;
   const { split } = here;
   const hasId = here.ids.some(({ as }) => as === 'hold');
-  /** envoyproxy/ratelimit, which has `rate_limit` alone, ignores modes in it. */
+  /** envoyproxy/ratelimit, which only has `rate_limit`, ignores modes in it. */
   const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
     limitBlock === only
       ? { shadow, quota, hasId, split }
@@ -314,7 +326,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   const schedule = scheduleOf(overTime);
   const unlimited = limitBlocks.find(({ values }) => values.unlimited);
   if (unlimited && limitBlocks.length > 1) {
-    problems.error(unlimited.place('unlimited'), 'unlimited means nothing beside other limits: leave one of them out');
+    problems.error(unlimited.place('unlimited'), 'unlimited cannot be used beside other limits: remove one of them');
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
   const { file, line } = block.place();
@@ -344,7 +356,7 @@ const ownModes = ({ values }: Block<'rate_limit'>, { shadow, quota }: NodeModes)
 function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: Problems): void {
   for (const key of ['shadow_mode', 'quota_mode'] as const) {
     if (values[key] === undefined) continue;
-    const message = `'${key}' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits`;
+    const message = `'${key}' has no effect in rate_limit and is ignored; put it on the node, or use rate_limits`;
     problems.warn(place(key), message);
   }
 }

@@ -1,25 +1,25 @@
 import { atCheckpoints } from './checkpoint.ts';
 
-/** Work between two sleeps, about: a step is finished first. */
-export const MAX_WORK_MS = 0.5;
-/** Sleep for each millisecond of work. */
+/** Approximate work between two sleeps: the current step is finished first. */
+export const MAX_WORK_MS = 0.25;
+/** Milliseconds of sleep per millisecond of work. */
 export const SLEEP_RATIO = 2;
-/** A single sleep, after work that could not be interrupted, as a collection of garbage. */
+/** The longest single sleep, for example after work that could not be interrupted, such as garbage collection. */
 export const MAX_SLEEP_MS = 10;
-/** All sleeps of a check or of a comparison: the largest files take so much longer at most. */
+/** The longest total sleep of a check or a comparison, which bounds the delay for the largest files. */
 export const MAX_TOTAL_SLEEP_MS = 10_000;
 
 export interface DutyCycleParts {
   /** Monotonic. */
   readonly nowMs: () => number;
-  /** Blocks this thread. */
+  /** Blocks this process. */
   readonly sleep: (ms: number) => void;
 }
 
 /**
- * Limits the share of a processor that a job takes: a thread that never stops for long is given a processor for
- * milliseconds on end, while those that answer requests wait for one. Threads have no priorities of their own here:
- * containers and systemd may forbid `setpriority`.
+ * Limits a job's share of the processor. Without sleeps, a busy process may keep a processor for milliseconds at a time
+ * while the processes that answer requests wait. Priorities do not help: containers and systemd may forbid
+ * `setpriority`.
  */
 export class DutyCycle {
   readonly #parts: DutyCycleParts;
@@ -32,7 +32,7 @@ export class DutyCycle {
     this.#workSinceMs = parts.nowMs();
   }
 
-  /** Sleeps if it is time to. */
+  /** Sleeps if enough work has been done. */
   checkpoint(): void {
     const { nowMs, sleep } = this.#parts;
     const workedMs = nowMs() - this.#workSinceMs;
@@ -44,14 +44,17 @@ export class DutyCycle {
   }
 }
 
-/** Does a job with sleeps in it, so that requests that this process answers meanwhile get processors. */
+/** Runs a job with sleeps in between, so that requests get processor time. */
 export function besideRequests<R>(job: () => R, parts?: DutyCycleParts): R {
   const cycle = new DutyCycle(parts);
-  atCheckpoints(() => cycle.checkpoint());
+  const before = atCheckpoints(() => {
+    before?.();
+    cycle.checkpoint();
+  });
   try {
     return job();
   } finally {
-    atCheckpoints(undefined);
+    atCheckpoints(before);
   }
 }
 

@@ -1,22 +1,28 @@
 import type { Descriptor } from './match.ts';
+import type { NearestTexts } from './nearest-of.ts';
 import { describeRulePlace } from './rule-place.ts';
 import { type StopReason, search, stopOf } from './stop.ts';
 import type { Rule, RuleTree } from './tree.ts';
 
-/** Why a descriptor meets the rule that it meets, or none. */
+/** Why a descriptor matches its rule, or none. */
 export interface Explanation {
-  /** Absent: none, or the limit came with the request. */
+  /** Absent: no rule matches, or the limit came with the request. */
   readonly rule?: Rule;
-  /** Why it meets none. */
+  /** Why no rule matches. */
   readonly reason?: StopReason;
-  /** One line for people, in the words of a trace; it has texts of callers. */
+  /** One line of text in the terms of a trace; it contains text from callers. */
   readonly text: string;
 }
 
-/** Explains which rule a descriptor meets, or where its search ends without one. */
-export function explain(rules: RuleTree, domain: string, descriptor: Descriptor): Explanation {
+/**
+ * Explains which rule a descriptor matches, or where its search ends without one.
+ *
+ * @param nearest  absent: the work is bounded for this descriptor alone
+ */
+export function explain(rules: RuleTree, domain: string, descriptor: Descriptor, nearest?: NearestTexts): Explanation {
+  const { entries } = descriptor;
   const found = search(rules, domain, descriptor);
-  const stopped = stopOf(rules, domain, descriptor.entries, found);
+  const stopped = stopOf(rules, { domain, entries }, found, nearest);
   if (stopped) return { reason: stopped.reason, text: stopped.why };
   if (descriptor.requestLimit || !('rule' in found.found)) return { text: 'the limit of the request itself' };
   const { rule } = found.found;

@@ -1,11 +1,12 @@
 import type { SiteSplit } from '../algorithms/site-share.ts';
-import { type CompiledDomain, compileDomain } from './compile.ts';
-import { type PackedDomain, type PackedRules, unpack } from './packed.ts';
-import { Problems } from './problem.ts';
+import { buildChecked } from './checked-domain.ts';
+import type { PackedDomain, PackedRules } from './packed.ts';
+import { listRules } from './rule-list.ts';
 import { finish, inSlices, type Steps } from './steps.ts';
-import type { RuleTree } from './tree.ts';
+import type { Domain, RuleTree } from './tree.ts';
 
-interface Known extends CompiledDomain {
+interface Known {
+  readonly domain: Domain;
   readonly packed: PackedDomain;
 }
 
@@ -17,12 +18,12 @@ export class RulesInForce {
   #packed: PackedRules | undefined;
   readonly #split: SiteSplit | undefined;
 
-  /** @param split  of limits that sites share; undefined: this is the only site */
+  /** @param split  the division of limits that sites share; undefined: this is the only site */
   constructor(split?: SiteSplit) {
     this.#split = split;
   }
 
-  /** Undefined: there have been none so far. */
+  /** Undefined: no rules have been loaded yet. */
   get tree(): RuleTree | undefined {
     return this.#tree;
   }
@@ -31,50 +32,44 @@ export class RulesInForce {
   }
 
   /**
-   * Compiles the domains that have changed, a few nodes in a turn of the event loop, then puts all in force in one
-   * step.
+   * Builds the trees of changed domains in slices, a few nodes per turn of the event loop, then replaces the rules in
+   * one step.
    */
   async replace(packed: PackedRules, pause?: () => Promise<unknown>): Promise<RuleTree> {
-    return this.#put(packed, await inSlices(this.#compile(packed), { pause }));
+    return this.#put(packed, await inSlices(this.#build(packed), { pause }));
   }
 
-  /** The same in one turn: for the start, before there are requests. */
+  /** Like `replace`, in one turn: for the start, before there are requests. */
   replaceAtOnce(packed: PackedRules): RuleTree {
-    return this.#put(packed, finish(this.#compile(packed)));
+    return this.#put(packed, finish(this.#build(packed)));
   }
 
-  /** Whether these are the rules in force already. */
+  /** Whether these rules are already in force. */
   has(packed: PackedRules): boolean {
     const inForce = this.#packed;
     return inForce?.length === packed.length && packed.every((domain, at) => isSame(domain, inForce[at]));
   }
 
-  /** Calls back after each change. */
+  /** Calls the listener after each change. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
   }
 
-  *#compile(packed: PackedRules): Steps<readonly Known[]> {
-    const compiled: Known[] = [];
+  *#build(packed: PackedRules): Steps<readonly Known[]> {
+    const built: Known[] = [];
     for (const domain of packed) {
       const known = this.#byDomain.get(domain.name);
-      if (known && isSame(known.packed, domain)) compiled.push(known);
-      else
-        compiled.push({
-          ...(yield* compileDomain(domain.name, unpack(domain), new Problems(), this.#split)),
-          packed: domain,
-        });
+      if (known && isSame(known.packed, domain)) built.push(known);
+      else built.push({ domain: yield* buildChecked(domain, this.#split), packed: domain });
       yield 1;
     }
-    return compiled;
+    return built;
   }
 
-  #put(packed: PackedRules, compiled: readonly Known[]): RuleTree {
-    const tree = {
-      domains: new Map(compiled.map(({ domain }) => [domain.name, domain])),
-      rules: compiled.flatMap(({ rules }) => rules),
-    };
-    this.#byDomain = new Map(compiled.map((known) => [known.domain.name, known]));
+  #put(packed: PackedRules, built: readonly Known[]): RuleTree {
+    const domains = new Map(built.map(({ domain }) => [domain.name, domain]));
+    const tree = { domains, rules: listRules(domains) };
+    this.#byDomain = new Map(built.map((known) => [known.domain.name, known]));
     this.#tree = tree;
     this.#packed = packed;
     for (const listener of this.#listeners) listener();

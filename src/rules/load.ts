@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { NotAFile, readBoundedSync, TooManyBytes } from './bounded-file.ts';
 import { compile } from './compile.ts';
 import { checkFit, type StoreTraits } from './fit.ts';
 import { lint } from './lint.ts';
@@ -9,51 +9,48 @@ import { type Block, readText } from './read.ts';
 import type { RuleTree } from './tree.ts';
 import { YamlError } from './yaml.ts';
 
-/** A rule file to be read: where it lies, and what messages call it. */
+/** A rule file to be read, and its name in messages. */
 export interface RuleFile {
   readonly path: string;
   readonly name: string;
-  /** Its content, where it has been read already. */
+  /** Its content, if it has been read already. */
   readonly text?: string;
 }
 
 /**
- * Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once
- * all files are right.
+ * The rules, or all problems that prevent loading them, in the order of the files. Warnings are included either way;
+ * those of `lint` only if all files are valid.
  */
 export type LoadedRules =
   | {
       readonly ok: true;
       readonly rules: RuleTree;
-      /** The same for other processes; absent where the rules are only checked. */
+      /** The rules in a form to send to other processes; absent: they are only checked. */
       readonly packed?: PackedRules;
       readonly warnings: readonly Problem[];
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 export interface LoadOptions {
-  /** Files of the same domain are put together, in the order given, instead of refused. */
+  /** Merge files of the same domain, in the order given, instead of refusing them. */
   readonly mergeDomains: boolean;
-  /** Where the counters will be: rules that ask more of it than it can do are wrong. Absent: wherever. */
+  /** The capabilities of the counters' store: rules that require more are invalid. Absent: not checked. */
   readonly store?: StoreTraits;
-  /** What is laid over the rules. */
+  /** The overlays of the rules. */
   readonly overlay?: readonly OverlayFile[];
 }
 
 /**
- * Reads rule files, one domain each, and compiles them. All problems of all files are found in one go; one error
- * anywhere and nothing is loaded.
+ * Reads rule files, one domain each, and compiles them. Finds all problems of all files at once; a single error
+ * prevents loading. Pipes are read, too: a shell may pass one to a command.
  */
 export function loadRules(files: readonly RuleFile[], options: LoadOptions): LoadedRules {
   const problems = new Problems();
-  const blocks = files.flatMap((file) => readBlocks(file, problems));
+  const blocks = files.flatMap((file) => readBlocks(file, problems, { isAnyKindRead: true }));
   return loadBlocks(blocks, problems.all, options);
 }
 
-/**
- * Rules that are right, ready to be compiled elsewhere; or every reason why there are none. It can be sent to other
- * threads.
- */
+/** Valid rules, ready to be compiled elsewhere; or all problems that prevent it. Can be sent to other processes. */
 export type CheckedRules =
   | {
       readonly ok: true;
@@ -64,20 +61,19 @@ export type CheckedRules =
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** A rule file, and a text that differs whenever its content may. */
+/** A rule file, and a text that changes whenever its content may have changed. */
 export interface RuleFileState extends RuleFile {
   readonly state: string;
 }
 
-/** What the thread that checks rule files is given. */
+/** A job of the process that checks rule files. */
 export interface FileCheck {
   readonly files: readonly RuleFileState[];
   readonly overlay: readonly OverlayFile[];
 }
 
 /**
- * Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that
- * could not be read.
+ * Checks rule files. It keeps the parsed files, and only reads those whose state has changed or that could not be read.
  */
 export function createFileChecker(
   options: LoadOptions,
@@ -85,7 +81,7 @@ export function createFileChecker(
   const known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
   return (files, overlay = []) => {
     const states = new Map(files.map(({ path, state }) => [path, state]));
-    // before any is read: the rules of a file take many times its size
+    // before any is read: parsed rules take many times the size of their file
     for (const [path, { state, read }] of known)
       if (states.get(path) !== state || !read.wasReadable) known.delete(path);
     const read = files.map(({ state, ...file }) => {
@@ -102,9 +98,9 @@ export function createFileChecker(
 }
 
 /**
- * The same as `loadBlocks`, but for what comes of it: rules that travel, and the first of their problems.
+ * Like `loadBlocks`, but returns rules that can be sent to other processes, and only the first problems.
  *
- * @param inOrder  sorts problems: the first ones are kept
+ * @param inOrder  sorts problems, of which the first ones are kept
  */
 export function checkBlocks(
   blocks: readonly Block<'file'>[],
@@ -125,23 +121,24 @@ export function checkBlocks(
 interface ReadFile {
   readonly blocks: readonly Block<'file'>[];
   readonly problems: readonly Problem[];
-  /** The file system gave its content. */
+  /** The file system returned its content. */
   readonly wasReadable: boolean;
 }
 
 function readRuleFile(file: RuleFile): ReadFile {
   const problems = new Problems();
   let wasReadable = true;
-  const blocks = readBlocks(file, problems, () => {
+  const onUnreadable = (): void => {
     wasReadable = false;
-  });
+  };
+  const blocks = readBlocks(file, problems, { onUnreadable });
   return { blocks, problems: problems.all, wasReadable };
 }
 
 /**
- * Compiles what was read, of files or of what says the same, one domain each.
+ * Compiles parsed rules, from files or another source, one domain each.
  *
- * @param found  what reading it came to
+ * @param found  problems found by reading them
  */
 export function loadBlocks(
   plain: readonly Block<'file'>[],
@@ -156,37 +153,38 @@ export function loadBlocks(
   return { ok: true, rules, warnings: inFileOrder([...problems.all, ...lint(blocks, store?.spend ?? 'each')]) };
 }
 
+interface ReadOptions {
+  /** Called if the file system does not return the content. */
+  readonly onUnreadable?: () => void;
+  /** Also read pipes and devices. */
+  readonly isAnyKindRead?: boolean;
+}
+
 function readBlocks(
   { path, name: file, text }: RuleFile,
   problems: Problems,
-  onUnreadable: () => void = () => {},
+  { onUnreadable = () => {}, isAnyKindRead = false }: ReadOptions = {},
 ): Block<'file'>[] {
   const error = (line: number, message: string, column?: number): [] => {
     problems.error({ file, line, column, path: '' }, message);
     return [];
   };
   try {
-    return readText(file, text ?? utf8.decode(readBounded(path)), problems);
+    return readText(file, text ?? utf8.decode(readBoundedSync(path, MAX_FILE_BYTES, isAnyKindRead)), problems);
   } catch (thrown) {
     if (thrown instanceof YamlError)
       return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
-    if (!isSystemError(thrown)) throw thrown;
+    if (thrown instanceof TooManyBytes) return error(1, `error loading config file: ${thrown.message}`);
+    if (!(isSystemError(thrown) || thrown instanceof NotAFile)) throw thrown;
     onUnreadable();
     return error(1, `cannot be read: ${thrown.message}`);
   }
 }
 
-/** The largest rule file: some 100,000 rules. */
+/** The largest rule file: about 100,000 rules. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
-/** @throws YamlError  it is too large */
-function readBounded(path: string): Buffer {
-  const { size } = statSync(path, { throwIfNoEntry: false }) ?? { size: 0 }; // what is not there, reading says
-  if (size > MAX_FILE_BYTES) throw new YamlError(`a file may have at most ${MAX_FILE_BYTES} bytes, got ${size}`, 1);
-  return readFileSync(path);
-}
-
-/** Throws where bytes are no UTF-8; takes a byte order mark away. */
+/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;

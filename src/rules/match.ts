@@ -1,24 +1,25 @@
 import type { Clock } from '../clock.ts';
 import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
-/** One part of what a request is counted by, as the caller sent it. Either text may be anything. */
+/** One part of a descriptor, as the caller sent it. Either text may be anything. */
 export interface Entry {
   readonly key: string;
   readonly value: string;
 }
 
-/** What one request is to be counted by: a path down the rule tree of its domain. */
+/** A list of entries that a request is counted by: a path down the rule tree of its domain. */
 export interface Descriptor {
   readonly entries: readonly Entry[];
   readonly requestLimit: RequestLimit | undefined;
 }
 
 /**
- * A limit that the caller brings along: it stands in for the rule tree's. Or why it is none, once its domain is known.
+ * A limit sent by the caller, which overrides the rule tree's. Or the reason why it is invalid, which is reported once
+ * the domain is known.
  */
 export type RequestLimit = { readonly limit: RuleLimit } | { readonly problem: string };
 
-/** What the rules say of a descriptor. */
+/** The result of matching a descriptor against the rules. */
 export type Match =
   | Miss
   | { readonly kind: 'invalid_request_limit'; readonly problem: string }
@@ -26,27 +27,27 @@ export type Match =
   | {
       readonly kind: 'limited';
       readonly rule: Rule;
-      /** Those of the rule that apply: all, unless another match replaced some. At least one. */
+      /** The rule's limits that apply: all, unless another match replaced some. At least one. */
       readonly limits: readonly RuleLimit[];
       /**
-       * What the counter is named by: the descriptor's own entries, but for values that share one counter, and without
+       * The entries in the counter's name: the descriptor's own, except for values that share one counter, and without
        * ids of the request.
        */
       readonly entries: readonly Entry[];
-      /** The id of the request in flight; absent: the rule knows of none. */
+      /** The id of the request in flight; absent: the rule has none. */
       readonly id?: string;
-      /** The hits are what the request has used of what it reserved. */
+      /** The hits are the amount that the request has used of its reservation. */
       readonly commits?: true;
-      /** What its statistics are kept under, a level each: the rule's own levels, or named after what was asked for. */
+      /** The levels of its name in statistics: the rule's own, or the descriptor's entries. */
       readonly levels: readonly string[];
     };
 
-/** A descriptor that no rule is for. `reason` is absent where another match replaces all limits of its rule. */
+/** A descriptor that no rule matches. `reason` is absent if another match replaces all limits of its rule. */
 export type Miss =
   | { readonly kind: 'no_domain'; readonly reason?: MissReason }
   | { readonly kind: 'no_rule'; readonly reason?: MissReason };
 
-/** Where a search ended without a rule: see `stopReasons`. */
+/** Why a search ended without a rule: see `stopReasons`. */
 export type MissReason =
   | 'no_domain'
   | 'no_such_key'
@@ -68,9 +69,10 @@ const PATH_TOO_LONG = missedBy('path_too_long');
 const REPLACED: Miss = { kind: 'no_rule' };
 
 /**
- * Finds what limits each descriptor of a request now, and drops the limits that another one's rule replaces.
+ * Finds the limits that apply to each descriptor of a request now, without those that another descriptor's rule
+ * replaces.
  *
- * @param clock  read only where limits depend on the time
+ * @param clock  only read if limits depend on the time
  */
 export function matchAll(
   rules: RuleTree,
@@ -78,7 +80,9 @@ export function matchAll(
   descriptors: readonly Descriptor[],
   clock: Clock,
 ): readonly Match[] {
-  const matches = descriptors.map((descriptor) => atTime(match(rules, domain, descriptor), clock));
+  const found = rules.domains.get(domain);
+  if (!found) return descriptors.map(() => NO_DOMAIN);
+  const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor), clock));
   if (!matches.some((found) => 'rule' in found && found.rule.replaces.length > 0)) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
   return matches.map((found) => withoutReplaced(found, replaced));
@@ -90,38 +94,42 @@ function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
   return limits.length === 0 ? REPLACED : { ...found, limits };
 }
 
-/** A match with the limits that apply now. Where none does, nothing is counted. */
+/** A match with the limits that apply now. If there are none, nothing is counted. */
 export function atTime(found: Match, clock: Clock): Match {
   if (found.kind !== 'limited' || found.rule.schedule === undefined) return found;
   const limits = found.rule.schedule.at(clock());
   return limits.length === 0 ? { kind: 'unlimited', rule: found.rule } : { ...found, limits };
 }
 
-/** Watches the search for one descriptor. */
+/** Observes the search for one descriptor. */
 export interface MatchObserver {
-  /** A level was searched for an entry; undefined where the rules end above it. */
+  /** A level was searched for an entry; undefined: the tree has no such level. */
   onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
 }
 
 /**
- * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the node
- * where they end applies. A level prefers the exact value, then the first `*` that matches, then the key alone; the
- * choice is final, even where the chosen node leads nowhere. Its limits are those of all times: see `atTime`.
+ * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the last
+ * node applies. On each level, the exact value takes precedence, then the first `*` that matches, then the key alone.
+ * There is no backtracking, even if the chosen node leads nowhere. The result has the limits of all times: see
+ * `atTime`.
  */
-export function match(
+export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, observer?: MatchObserver): Match {
+  const domain = rules.domains.get(domainName);
+  return domain ? matchIn(domain, rules, descriptor, observer) : NO_DOMAIN;
+}
+
+function matchIn(
+  domain: Domain,
   rules: RuleTree,
-  domainName: string,
   { entries, requestLimit }: Descriptor,
   observer?: MatchObserver,
 ): Match {
-  const domain = rules.domains.get(domainName);
-  if (!domain) return NO_DOMAIN;
   if (requestLimit && 'problem' in requestLimit)
     return { kind: 'invalid_request_limit', problem: requestLimit.problem };
   if (requestLimit) return limited(ruleOf(domain, namedEntries(entries, rules), requestLimit.limit), entries, entries);
 
   let level: Level | undefined = domain.root;
-  let rule: Rule | undefined;
+  let last: Node | undefined;
   let shared: Entry[] | undefined;
   for (const [depth, entry] of entries.entries()) {
     const node: Node | undefined = level && findNode(level, entry);
@@ -131,9 +139,10 @@ export function match(
       shared ??= [...entries];
       shared[depth] = { key: entry.key, value: node.sharedValue };
     }
-    rule = node.rule;
+    last = node;
     level = node.children;
   }
+  const rule = last?.rule; // the rules of the nodes above are not needed, and may not have been built
   return rule ? limited(rule, shared ?? entries, entries, rules) : PATH_TOO_SHORT;
 }
 
@@ -177,11 +186,11 @@ function withoutIds(
   };
 }
 
-/** The entries of a descriptor that its counter is named by: all but ids of the request. */
+/** The entries in the name of a descriptor's counter: all but ids of the request. */
 export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Entry[]): readonly Entry[] =>
   ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
 
-/** The names of the levels that entries go down to reach a rule, for statistics. */
+/** The names of the levels that the entries follow to a rule, for statistics. */
 function levelsOf({ domain, named, ids }: Rule, asked: readonly Entry[], rules: RuleTree): readonly string[] {
   const nodes = nodesOf(asked, rules.domains.get(domain)?.root);
   const entries = namedEntries(asked, rules, nodes);
@@ -195,7 +204,7 @@ function levelsOf({ domain, named, ids }: Rule, asked: readonly Entry[], rules: 
   });
 }
 
-/** The entries as statistics name them: a value that a rule names itself stays as it is. */
+/** The entries as statistics show them: values that a rule names are unchanged. */
 function namedEntries(
   entries: readonly Entry[],
   { shownValue }: RuleTree,
@@ -211,11 +220,11 @@ function namedEntries(
 function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
   if (sharedValue !== undefined) return `${key}_${sharedValue}`;
   const asked = joined(key, value);
-  if (naming === 'rule' || asked === composite) return composite; // the `*` itself may be asked for
+  if (naming === 'rule' || asked === composite) return composite; // a caller may send the pattern itself
   return naming === 'key' ? `${key}_${composite}` : asked;
 }
 
-/** The nodes that entries go down by, one a level. */
+/** The nodes that the entries follow down the tree, one per level. */
 function nodesOf(entries: readonly Entry[], root: Level | undefined): readonly Node[] {
   let level = root;
   return entries.flatMap((entry) => {
@@ -227,15 +236,15 @@ function nodesOf(entries: readonly Entry[], root: Level | undefined): readonly N
 
 const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
-/** The node of a level that an entry goes to. */
+/** The node of a level that matches an entry. */
 export function findNode(level: Level, { key, value }: Entry): Node | undefined {
   const branch = level.byKey.get(key);
-  const exact = branch?.byValue.get(value);
+  const exact = branch && branch.byValue.size > 0 ? branch.byValue.get(value) : undefined; // V8 hashes texts lazily
   if (exact) return exact;
   return (branch?.wildcards ?? level.keyWildcards).find(key, value) ?? branch?.anyValue;
 }
 
-/** The rule that a caller's own limit amounts to: no mode, no name, statistics under every key and value. */
+/** The equivalent rule of a caller's own limit: no mode, no name, statistics under every key and value. */
 function ruleOf(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
   const levels = entries.map(({ key, value }) => joined(key, value));
   return {

@@ -1,25 +1,44 @@
-import { editsBetween } from '../nearest.ts';
+import { MAX_COMPARED_CHARACTERS, TextDistance } from './text-distance.ts';
 
-/** Texts that are compared, and characters of each: what one search may cost. */
-const MAX_COMPARED = 2_000;
-const MAX_CHARACTERS = 48;
+/** The most texts that one search compares. */
+const MAX_OF_A_SEARCH = 2_000;
+/** The most texts that the searches for one descriptor compare in total: a few milliseconds of work. */
+const MAX_OF_A_DESCRIPTOR = 8_000;
 
-/** The items whose text is most like another one, the most alike first; capitals and marks hardly count. */
-export function nearestOf<T>(to: string, items: Iterable<T>, textOf: (item: T) => string, count: number): readonly T[] {
-  const found: { readonly item: T; readonly distance: number }[] = [];
-  let compared = 0;
-  for (const item of items) {
-    if (compared++ >= MAX_COMPARED) break;
-    found.push({ item, distance: distanceBetween(to, textOf(item)) });
+/** Finds likely corrections of misspelt texts. The work of all searches is bounded; beyond it, they find nothing. */
+export class NearestTexts {
+  #left: number;
+
+  /** @param mostCompared  the most texts that all searches compare in total */
+  constructor(mostCompared = MAX_OF_A_DESCRIPTOR) {
+    this.#left = mostCompared;
   }
-  found.sort((one, other) => one.distance - other.distance);
-  return found.slice(0, count).map(({ item }) => item);
-}
 
-/** Edits between the texts, and a half where they differ in capitals and marks only. */
-function distanceBetween(one: string, other: string): number {
-  const [first, second] = [one.slice(0, MAX_CHARACTERS), other.slice(0, MAX_CHARACTERS)];
-  return editsBetween(plain(first), plain(second)) + (first === second ? 0 : 0.5);
+  /** Uses up one comparison, for work that costs as much. @returns whether one was left */
+  take(): boolean {
+    return this.#left-- > 0;
+  }
+
+  /**
+   * The items whose text is most similar to another text, the most similar first. Case and punctuation hardly count.
+   */
+  find<T>(to: string, items: Iterable<T>, textOf: (item: T) => string, count: number): readonly T[] {
+    const found: { readonly item: T; readonly distance: number }[] = [];
+    const first = to.slice(0, MAX_COMPARED_CHARACTERS);
+    const edits = new TextDistance(plain(first));
+    let compared = 0;
+    for (const item of items) {
+      if (compared++ >= MAX_OF_A_SEARCH || !this.take()) break;
+      const most = found.length < count ? Number.POSITIVE_INFINITY : (found.at(-1)?.distance ?? 0);
+      const second = textOf(item).slice(0, MAX_COMPARED_CHARACTERS);
+      const distance = edits.to(plain(second), most) + (first === second ? 0 : 0.5); // 0.5: case, punctuation
+      if (distance >= most) continue;
+      if (found.length === count) found.pop();
+      const at = found.findIndex((one) => one.distance > distance);
+      found.splice(at < 0 ? found.length : at, 0, { item, distance });
+    }
+    return found.map(({ item }) => item);
+  }
 }
 
 const plain = (text: string): string => text.toLowerCase().replace(/[-_. ]/g, '');

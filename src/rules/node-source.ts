@@ -1,18 +1,35 @@
 import type { Block } from './read.ts';
 
-/** The nodes of one level, in the order of the file. Those below a node must be taken before the next node. */
-export interface NodeSource {
+/** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
+export interface NodeSource<N extends WrittenNode = WrittenNode> {
   /** Undefined: there are no more. */
-  next(): SourcedNode | undefined;
+  next(): SourcedNode<N> | undefined;
 }
 
-export interface SourcedNode {
+export interface SourcedNode<N extends WrittenNode = WrittenNode> {
+  readonly written: N;
+  /** Undefined: the node has no children. */
+  readonly below: NodeSource<N> | undefined;
+}
+
+/** A node as written in its file. */
+export interface WrittenNode {
+  readonly head: NodeHead;
   readonly block: Block<'node'>;
-  /** Undefined: there are none. */
-  readonly below: NodeSource | undefined;
 }
 
-/** The nodes of blocks that are in memory. */
+/** The part of a node that determines its key, its name, and whether it has limits. */
+export interface NodeHead {
+  readonly key?: string;
+  readonly value?: string;
+  readonly share_threshold?: boolean;
+  readonly value_to_metric?: boolean;
+  readonly not_counted?: string;
+  readonly rate_limit?: unknown;
+  readonly rate_limits?: readonly unknown[];
+}
+
+/** The nodes of blocks in memory. */
 export function nodesOf(blocks: readonly Block<'node'>[]): NodeSource {
   let at = 0;
   return {
@@ -20,7 +37,10 @@ export function nodesOf(blocks: readonly Block<'node'>[]): NodeSource {
       const block = blocks[at++];
       if (!block) return undefined;
       const { descriptors = [] } = block.values;
-      return { block, below: descriptors.length > 0 ? nodesOf(descriptors) : undefined };
+      return {
+        written: { head: block.values, block },
+        below: descriptors.length > 0 ? nodesOf(descriptors) : undefined,
+      };
     },
   };
 }

@@ -1,34 +1,30 @@
-import { readFile, stat } from 'node:fs/promises';
+import { readBounded, TooManyBytes } from './bounded-file.ts';
 import { listFiles, type RuleSource } from './files.ts';
 import type { CheckedRules, RuleFileState } from './load.ts';
 import { checkOverlay, type OverlayFile } from './overlay.ts';
 import type { Problem } from './problem.ts';
 
-/** What overlay files say at one time, or why they cannot be read. */
+/** The overlay files at one time, or why they cannot be read. */
 export type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly problems: readonly Problem[] };
 
-/** What came of checking rules with an overlay that may have changed. */
+/** The result of checking rules with an overlay that may have changed. */
 export interface OverlaidCheck {
   /**
-   * To be put in force: with the newest overlay, or with the last one that was right where the newest is not.
-   * Undefined: neither goes with the rules.
+   * Valid rules to put in force: with the newest overlay or, if that is invalid, with the last valid one. Undefined:
+   * both are invalid with these rules.
    */
   readonly right: Extract<CheckedRules, { ok: true }> | undefined;
-  /** What is wrong with the newest. */
+  /** The problems with the newest overlay. */
   readonly wrong: Extract<CheckedRules, { ok: false }> | undefined;
-  /**
-   * Why nothing is right: what is wrong with the rules, and where they do not go with the last overlay that was right.
-   */
+  /** Why no rules are valid: problems of the rules, and conflicts with the last valid overlay. */
   readonly refusal: readonly Problem[];
 }
 
 type Check = (overlay: readonly OverlayFile[]) => Promise<CheckedRules>;
 
 /**
- * An overlay that is read again whenever its files change. A wrong one changes nothing: rules are then checked with the
- * last one that was right.
- *
- * The files are polled, as rule files are.
+ * An overlay that is read again whenever its files change. An invalid version has no effect: rules are then checked
+ * with the last valid one. The files are polled, like rule files.
  */
 export class Overlay {
   readonly description: string;
@@ -48,7 +44,7 @@ export class Overlay {
     this.#timer.unref();
   }
 
-  /** Resolves once the files have been read, right or wrong. */
+  /** Resolves once the files have been read, valid or not. */
   static async open(source: RuleSource, pollIntervalMs: number): Promise<Overlay> {
     const overlay = new Overlay(source, pollIntervalMs);
     await overlay.#poll();
@@ -56,28 +52,28 @@ export class Overlay {
     return overlay;
   }
 
-  /** What is wrong with the newest files, whatever the rules; warnings are left out. */
+  /** Errors in the newest files, independent of the rules; without warnings. */
   get problems(): readonly Problem[] {
     const problems = 'files' in this.#newest ? checkOverlay(this.#newest.files) : this.#newest.problems;
     return problems.filter(({ severity }) => severity === 'error');
   }
 
-  /** The newest files; none where they cannot be read. */
+  /** The newest files; empty: they cannot be read. */
   get files(): readonly OverlayFile[] {
     return 'files' in this.#newest ? this.#newest.files : [];
   }
 
-  /** Another one whenever the newest files may say something else. */
+  /** Changes whenever the content of the newest files may have changed. */
   get revision(): number {
     return this.#revision;
   }
 
-  /** Calls back after each change of the files. */
+  /** Calls the listener after each change of the files. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
   }
 
-  /** Checks rules with the newest overlay, and with the last one that was right where that fails. */
+  /** Checks rules with the newest overlay and, if that fails, with the last valid one. */
   async check(run: Check): Promise<OverlaidCheck> {
     const [newest, lastRight] = [this.#newest, this.#lastRight];
     const checked = await checkWith(newest, run);
@@ -114,7 +110,7 @@ export class Overlay {
   }
 }
 
-/** Checks rules, with an overlay where there is one. */
+/** Checks rules, with an overlay if there is one. */
 export async function checkOverlaid(overlay: Overlay | undefined, run: Check): Promise<OverlaidCheck> {
   if (overlay) return overlay.check(run);
   const checked = await run([]);
@@ -122,9 +118,9 @@ export async function checkOverlaid(overlay: Overlay | undefined, run: Check): P
   return { right: undefined, wrong: checked, refusal: checked.problems };
 }
 
-/** Reads overlay files once. */
+/** Reads overlay files once; pipes, too: a shell may pass one to a command. */
 export async function readOverlayFiles(source: RuleSource): Promise<OverlayVersion> {
-  const { read } = await listOverlay(source);
+  const { read } = await listOverlay(source, true);
   return read();
 }
 
@@ -132,37 +128,42 @@ const checkWith = async (version: OverlayVersion, run: Check): Promise<CheckedRu
   'files' in version ? run(version.files) : { ok: false, problems: version.problems };
 
 interface Listing {
-  /** Differs whenever the files may. */
+  /** Changes whenever the files may have changed. */
   readonly state: string;
   read(): Promise<OverlayVersion>;
 }
 
-async function listOverlay(source: RuleSource): Promise<Listing> {
+async function listOverlay(source: RuleSource, isAnyKindRead = false): Promise<Listing> {
   const { files, state } = await listFiles(source);
-  if (typeof files !== 'string') return { state, read: () => readAll(source.description, files) };
+  if (typeof files !== 'string') return { state, read: () => readAll(source.description, files, isAnyKindRead) };
   return { state, read: async () => wrong(source.description, `cannot be read: ${files}`) };
 }
 
-/** All files together: they go to the thread that checks rules with each of its jobs. */
+/** All files together: each job sends them to the process that checks rules. */
 const MAX_OVERLAY_BYTES = 8 * 1024 * 1024;
 
-async function readAll(description: string, files: readonly RuleFileState[]): Promise<OverlayVersion> {
+async function readAll(
+  description: string,
+  files: readonly RuleFileState[],
+  isAnyKindRead: boolean,
+): Promise<OverlayVersion> {
   const read: OverlayFile[] = [];
   let bytes = 0;
   for (const { path, name } of files) {
     try {
-      bytes += (await stat(path)).size;
-      if (bytes > MAX_OVERLAY_BYTES)
-        return wrong(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
-      read.push({ name, text: utf8.decode(await readFile(path)) });
+      const content = await readBounded(path, MAX_OVERLAY_BYTES - bytes, isAnyKindRead);
+      bytes += content.length;
+      read.push({ name, text: utf8.decode(content) });
     } catch (error) {
+      if (error instanceof TooManyBytes)
+        return wrong(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
       return wrong(name, `cannot be read: ${error instanceof Error ? error.message : error}`);
     }
   }
   return { files: read };
 }
 
-/** Throws where bytes are no UTF-8; takes a byte order mark away. */
+/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const wrong = (file: string, message: string): OverlayVersion => ({

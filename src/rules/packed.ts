@@ -1,43 +1,43 @@
 import { createHash } from 'node:crypto';
 import { checkpoint } from './checkpoint.ts';
-import { type DomainNodes, groupByDomain } from './compile.ts';
+import { groupByDomain } from './compile.ts';
 import { type Field, format, type Shape } from './format.ts';
-import type { NodeSource } from './node-source.ts';
+import type { NodeHead, NodeSource, WrittenNode } from './node-source.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Place, Problems } from './problem.ts';
 import type { Block } from './read.ts';
 import type { Domain } from './tree.ts';
 
 /**
- * Rules that have been checked, as pieces of text: what other threads and processes are sent, since a compiled tree has
- * functions in it. A piece holds a few nodes only, so that it is read in a fraction of a millisecond.
+ * Checked rules as pieces of text, in which they are sent to other processes: a compiled tree contains functions. A
+ * piece holds only a few nodes, so that parsing it takes a fraction of a millisecond.
  */
 export type PackedRules = readonly PackedDomain[];
 
 export interface PackedDomain extends MayBeOverlaid {
   readonly name: string;
   readonly spend: Domain['spend'];
-  /** Of all that decides: the same wherever the rules stand in files. */
+  /** Of all that affects decisions; independent of the places in files. */
   readonly hash: string;
   /** JSON: `PackedPiece`s, parents before their children. */
   readonly pieces: readonly string[];
 }
 
-/** Nodes of a piece. */
+/** The nodes in a piece. */
 const PIECE_NODES = 32;
 
 /** A node: its depth below the domain, its values, and its position, for messages. */
 type PackedNode = readonly [
   depth: number,
   values: Readonly<Record<string, unknown>>,
-  /** Into the piece's list of files. */
+  /** Its index in the piece's list of files. */
   file: number,
   line: number | null,
-  /** What of its values an overlay gave it. */
+  /** The values that an overlay set. */
   overlaid?: readonly Overlaid[] | undefined,
 ];
 
-/** The names of files, and nodes in them. */
+/** The names of files, and nodes from them. */
 type PackedPiece = readonly [files: readonly string[], nodes: readonly PackedNode[]];
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
@@ -66,14 +66,14 @@ function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly Lis
 
 const HASH_CHARACTERS = 12;
 
-/** Equal for equal rules, whatever the names and the layout of their files. */
+/** Equal for equal rules, independent of the names and the layout of their files. */
 export function hashOf(packed: PackedRules): string {
   const hash = createHash('sha256');
   for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);
   return hash.digest('hex').slice(0, HASH_CHARACTERS);
 }
 
-/** The domains of two versions that are not the same in both. */
+/** The domains that differ between two versions. */
 export function differing(before: PackedRules, after: PackedRules) {
   const without = (packed: PackedRules, others: PackedRules): PackedRules => {
     const hashes = new Map(others.map(({ name, hash }) => [name, hash]));
@@ -105,35 +105,80 @@ function packPiece(listed: readonly ListedNode[]): PackedPiece {
   return [files, nodes];
 }
 
-/** The values of a block, and of those in it, without their places. */
+/** The values of a block and of the blocks in it, without places. */
 function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return mapBlocks(shape, values, (inner, block) => plain(inner, (block as Block<Shape>).values)); // as the format says
 }
 
-/** The nodes of a domain. A piece is read when its first node is due, so that few nodes are in memory at a time. */
-export function unpack({ spend, pieces, overlaid }: PackedDomain): DomainNodes {
+/**
+ * The nodes of a domain. Each piece is parsed when its first node is read, so that few nodes are in memory at a time.
+ */
+export function unpack({ pieces }: PackedDomain): NodeSource<UnpackedNode> {
   const nodes = readNodes(pieces);
   let due = nodes.next();
-  const level = (depth: number): NodeSource => ({
+  const level = (depth: number): NodeSource<UnpackedNode> => ({
     next() {
       if (due.done || due.value.depth !== depth) return undefined;
-      const { block } = due.value;
+      const written = due.value;
       due = nodes.next();
-      return { block, below: !due.done && due.value.depth > depth ? level(depth + 1) : undefined };
+      return { written, below: !due.done && due.value.depth > depth ? level(depth + 1) : undefined };
     },
   });
-  return { nodes: level(0), spend, overlaid };
+  return level(0);
 }
 
-function* readNodes(pieces: readonly string[]): Generator<ListedNode, undefined> {
+function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefined> {
   for (const piece of pieces) {
-    const [files, packed] = JSON.parse(piece) as PackedPiece; // as `pack` wrote it
-    for (const [depth, own, file, line, overlaid] of packed) {
-      const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
-      const values = revived('node', own, place);
-      yield { depth, block: { values, wrong: NOTHING, place: () => place, overlaid } };
-    }
+    const [files, packed] = readPiece(piece);
+    for (const [at, node] of packed.entries()) yield new UnpackedNode(node, files, { piece, at });
   }
+}
+
+/** A node of a piece. Its block is built on demand. */
+export class UnpackedNode implements WrittenNode {
+  readonly #node: PackedNode;
+  readonly #files: readonly string[];
+  /** Allows the node to be read again; takes less memory than the node. */
+  readonly from: NodePlace;
+
+  constructor(node: PackedNode, files: readonly string[], from: NodePlace) {
+    this.#node = node;
+    this.#files = files;
+    this.from = from;
+  }
+
+  get depth(): number {
+    return this.#node[0];
+  }
+
+  get head(): NodeHead {
+    return this.#node[1] as NodeHead; // checked against the format
+  }
+
+  get block(): Block<'node'> {
+    return blockOf(this.#node, this.#files);
+  }
+}
+
+/** A piece, and the index of a node in it, from 0. */
+export interface NodePlace {
+  readonly piece: string;
+  readonly at: number;
+}
+
+const readPiece = (piece: string): PackedPiece => JSON.parse(piece); // written by `pack`
+
+/** Reads a node again. */
+export function blockAt({ piece, at }: NodePlace): Block<'node'> {
+  const [files, nodes] = readPiece(piece);
+  const node = nodes[at];
+  if (!node) throw new RangeError(`node ${at} of a piece with ${nodes.length}`);
+  return blockOf(node, files);
+}
+
+function blockOf([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
+  const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
+  return { values: revived('node', own, place), wrong: NOTHING, place: () => place, overlaid };
 }
 
 const NOTHING: ReadonlySet<PropertyKey> = new Set();
@@ -144,12 +189,12 @@ function revived(
   place: Place,
 ): Readonly<Record<string, unknown>> {
   return mapBlocks(shape, values, (inner, block): Block<Shape> => {
-    const own = revived(inner, block as Readonly<Record<string, unknown>>, place); // as `plain` made it
+    const own = revived(inner, block as Readonly<Record<string, unknown>>, place); // made by `plain`
     return { values: own, wrong: NOTHING, place: () => place };
   });
 }
 
-/** A copy in which each block, alone or in a list, has become something else. */
+/** A copy in which each block, single or in a list, is mapped. */
 function mapBlocks(
   shape: Shape,
   values: Readonly<Record<string, unknown>>,
@@ -164,9 +209,9 @@ function mapBlocks(
   return Object.fromEntries(entries);
 }
 
-/** The shape of the blocks that a value is or lists; undefined: it has none. */
+/** The shape of the blocks in a value; undefined: it has none. */
 function innerShape(field: Field | undefined, value: unknown): Shape | undefined {
   const isBlock = field?.type === 'list' || field?.type === 'block';
   const of = isBlock ? field.of : field?.type === 'text' && typeof value === 'object' ? field.orBlock : undefined;
-  return of as Shape | undefined; // the format names only its own blocks
+  return of as Shape | undefined; // the format only names its own blocks
 }

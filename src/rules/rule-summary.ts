@@ -7,25 +7,25 @@ import { type PackedDomain, unpack } from './packed.ts';
 import { Problems } from './problem.ts';
 import type { Rule } from './tree.ts';
 
-/** What a comparison of two versions has to know of a rule. */
+/** The part of a rule that is needed to compare two versions. */
 export interface RuleSummary {
   readonly path: string;
-  /** Equal for rules that say the same, wherever they stand; undefined: it charges what the rule above it reserved. */
+  /** Equal for equal rules, wherever they are written; undefined: the rule charges what its parent's reserved. */
   readonly digest: string | undefined;
-  /** Equal where the same values share a counter. */
+  /** Equal if the same values share a counter. */
   readonly grouping: string;
-  /** Where the entries stand that counters are not named by. */
+  /** The positions of entries that are not part of counter names. */
   readonly ids: string;
   /** The counters of its limits, by algorithm and window. */
   readonly counters: readonly string[];
 }
 
-/** By the keys and values of the nodes down to each rule. */
+/** By the keys and values on the path to each rule. */
 export type RuleSummaries = ReadonlyMap<string, RuleSummary>;
 
 /**
- * Reads the nodes of a domain one after another, since a tree of them all would take several times the memory. Texts
- * that many rules have in common are kept once.
+ * Reads the nodes of a domain one after another, since a tree of all would take several times the memory. Texts that
+ * many rules have in common are stored once.
  */
 export function summarize(domain: PackedDomain, split: SiteSplit | undefined): RuleSummaries {
   const summaries = new Map<string, RuleSummary>();
@@ -34,25 +34,25 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
     for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
       checkpoint();
-      const { node, here } = buildOwn(sourced.block, above, problems);
-      const { key = '', value = '' } = sourced.block.values;
+      const { node, here } = buildOwn(sourced.written.block, above, problems);
+      const { key = '', value = '' } = sourced.written.head;
       const chain = { id: `${parent}${key.length}:${key}=${value}/`, groups: [...groups, node.sharedValue] };
       if (node.rule) summaries.set(chain.id, summaryOf(node.rule, node.composite, chain, texts));
       if (sourced.below) addLevel(sourced.below, here, chain);
     }
   };
-  addLevel(unpack(domain).nodes, topOf(domain.name, split), { id: `${domain.name}/`, groups: [] });
+  addLevel(unpack(domain), topOf(domain.name, split), { id: `${domain.name}/`, groups: [] });
   return summaries;
 }
 
-/** The nodes down to one. */
+/** The path of nodes to one. */
 interface Chain {
   readonly id: string;
-  /** Of each node: the text that stands for values that share a counter. */
+  /** For each node: the text that replaces values that share a counter. */
   readonly groups: readonly (string | undefined)[];
 }
 
-/** Equal texts as one. */
+/** Interns texts. */
 class Texts {
   readonly #all = new Map<string, string>();
 
@@ -73,5 +73,5 @@ const summaryOf = (rule: Rule, composite: string, { groups }: Chain, texts: Text
 
 const digestOf = (rule: Rule): string => createHash('sha256').update(ruleText(rule)).digest('base64url');
 
-/** All that a rule says, but for where it stands. */
+/** A rule as text, without its place. */
 export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);

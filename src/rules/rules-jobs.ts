@@ -5,18 +5,18 @@ import type { PackedDomain } from './packed.ts';
 import { findReload, type Reload } from './reload.ts';
 import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
 
-/** A domain without its pieces: these are sent apart, a few in a message. */
+/** A domain without its pieces, which are sent separately, a few in a message. */
 export interface PackedHead extends Omit<PackedDomain, 'pieces'> {
   readonly pieceCount: number;
 }
 
 /**
- * What a thread that checks rules is sent.
+ * A job of a process that checks rules.
  *
- * check    answered with `CheckAnswer`
- * take     with the next pieces of the rules that were checked last: texts
- * keep     with nothing: pieces that it has asked for
- * compare  with `CompareAnswer`
+ * check    returns `CheckAnswer`
+ * take     returns the next pieces of the rules that were checked last: texts
+ * keep     returns nothing: the job has pieces that the process requested
+ * compare  returns `CompareAnswer`
  */
 export type RulesJob<J> =
   | { readonly kind: 'check'; readonly job: J; readonly isServing: boolean }
@@ -26,7 +26,7 @@ export type RulesJob<J> =
       readonly kind: 'compare';
       readonly before: readonly PackedHead[];
       readonly after: readonly PackedHead[];
-      /** What the pieces are that it was sent, in their order. */
+      /** The domains of the pieces that were sent by `keep`, in their order. */
       readonly kept: readonly PackedHead[];
     };
 
@@ -34,26 +34,26 @@ export type CheckAnswer =
   | (Omit<Extract<CheckedRules, { ok: true }>, 'packed'> & { readonly heads: readonly PackedHead[] })
   | Extract<CheckedRules, { ok: false }>;
 
-/** What a reload did, or the hashes of domains whose pieces are needed to find out. */
+/** The effects of a reload, or the hashes of domains whose pieces are needed for the comparison. */
 export type CompareAnswer = Reload | { readonly missing: readonly string[] };
 
-/** Pieces in a message, which is read in one turn of the event loop: some 200 kB. */
-export const PIECES_A_MESSAGE = 64;
+/** Pieces in a message, about 60 kB, which is parsed in one turn of the event loop. */
+export const PIECES_A_MESSAGE = 16;
 
-/** Does the jobs of a thread that checks rules. Of rules in force it knows what comparisons need. */
+/** Runs the jobs of a process that checks rules. For rules in force, it keeps what comparisons need. */
 export class RulesJobs<J> {
   readonly #check: (job: J) => CheckedRules;
   readonly #split: NonNullable<LoadOptions['store']>['split'];
   readonly #beside: typeof besideRequests;
   /** Domains that may be compared next, by hash. */
   #packed = new Map<string, PackedDomain>();
-  /** Of the rules that were checked last. */
+  /** The pieces of the rules that were checked last. */
   #pieces: readonly string[] = [];
   #kept: string[] = [];
-  /** Of domains in force, by hash. */
+  /** The summaries of domains in force, by hash. */
   readonly #summaries = new Map<string, RuleSummaries>();
 
-  /** @param beside  does what must not keep requests waiting */
+  /** @param beside  runs work that must not delay requests */
   constructor(check: (job: J) => CheckedRules, { store }: LoadOptions, beside = besideRequests) {
     this.#check = check;
     this.#split = store?.split;
@@ -86,7 +86,7 @@ export class RulesJobs<J> {
     return { ...others, heads: packed.map(headOf) };
   }
 
-  /** Takes them only if all of their pieces have come: otherwise they are asked for again. */
+  /** Keeps the domains only if all their pieces have arrived; otherwise they are requested again. */
   #takeKept(heads: readonly PackedHead[]): void {
     const kept = this.#kept;
     this.#kept = [];

@@ -1,11 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { checkpoint } from './checkpoint.ts';
 import { collectYoung } from './young-collection.ts';
 
-/** Work in steps: yields how many nodes the step was about. */
+/** Work in steps; yields the approximate number of nodes in each step. */
 export type Steps<T> = Generator<number, T>;
 
-/** Takes all steps at once, with a checkpoint after each. */
+/** Runs all steps at once, with a checkpoint after each. */
 export function finish<T>(steps: Steps<T>): T {
   for (;;) {
     const step = steps.next();
@@ -14,24 +14,30 @@ export function finish<T>(steps: Steps<T>): T {
   }
 }
 
-/** Nodes that are compiled in one turn of the event loop, about: requests wait for a fraction of a millisecond. */
-export const NODES_A_TURN = 16;
+/**
+ * Approximate number of nodes that are read in one turn of the event loop: requests wait for a fraction of a
+ * millisecond.
+ */
+export const NODES_A_TURN = 32;
 
-/** Nodes after which the young generation is collected, about: it takes as long as a turn. */
-export const NODES_A_COLLECTION = 128;
+/** Approximate number of nodes between collections of the young generation, each of which takes as long as a turn. */
+export const NODES_A_COLLECTION = 64;
 
-/** What takes turns with the slices of work. */
+/** The pause between two turns: several times as long as a turn, so that most requests do not wait. */
+const PAUSE_MS = 1;
+
+/** The work between slices. */
 export interface BetweenSlices {
-  /** Lets requests through; default: one turn of the event loop. */
+  /** Lets requests through; default: pauses for a millisecond. */
   readonly pause?: (() => Promise<unknown>) | undefined;
   /** Default: collects the young generation. */
   readonly collect?: () => void;
 }
 
-/** Takes steps a few at a time, and lets requests through in between. */
+/** Runs a few steps at a time, and lets requests through in between. */
 export async function inSlices<T>(
   steps: Steps<T>,
-  { pause = nextTurn, collect = collectYoung }: BetweenSlices = {},
+  { pause = () => sleep(PAUSE_MS), collect = collectYoung }: BetweenSlices = {},
 ): Promise<T> {
   let [inTurn, uncollected] = [0, 0];
   for (;;) {

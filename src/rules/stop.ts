@@ -1,5 +1,6 @@
+import { descriptorText } from '../descriptor-text.ts';
 import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
-import { nearestOf } from './nearest-of.ts';
+import { NearestTexts } from './nearest-of.ts';
 import { shown } from './problem.ts';
 import { placeFields } from './rule-place.ts';
 import type { Level, Node, Rule, RuleTree } from './tree.ts';
@@ -11,32 +12,32 @@ export const stopReasons = {
   value_differs: 'the level has the key, but only with other values',
   wildcard_fails: 'the level has the key, but no pattern matches the value',
   path_too_short: 'the descriptor ends above the rules',
-  path_too_long: 'the descriptor goes on below the last rule',
+  path_too_long: 'the descriptor continues below the last rule',
   invalid_limit: 'the limit in the request is not valid',
 } as const satisfies Record<MissReason | 'invalid_limit', string>;
 export type StopReason = keyof typeof stopReasons;
 
-/** A rule that a descriptor nearly met. */
+/** A rule that a descriptor nearly matched. */
 export interface NearRule {
   readonly rule: string;
   readonly file?: string;
   readonly line?: number;
-  /** What the descriptor would have to be. */
+  /** A descriptor that matches the rule. */
   readonly descriptor: readonly Entry[];
 }
 
 export interface Stop {
-  /** The level that no node was found at, from 1; 0: the domain. */
+  /** The level on which no node was found, from 1; 0: the domain. */
   readonly level: number;
   readonly reason: StopReason;
-  /** A sentence for people. */
+  /** A sentence for operators. */
   readonly why: string;
   readonly nearest: readonly NearRule[];
 }
 
 const MAX_NEAREST = 3;
 
-/** A search, and the levels that it came to. */
+/** A search, and the levels that it reached. */
 export interface Search {
   readonly found: Match;
   readonly levels: readonly SearchedLevel[];
@@ -45,12 +46,12 @@ export interface Search {
 /** A level that was searched for an entry. */
 export interface SearchedLevel {
   readonly entry: Entry;
-  /** Undefined: the rules end above it. */
+  /** Undefined: the tree has no such level. */
   readonly level: Level | undefined;
   readonly node: Node | undefined;
 }
 
-/** Searches as `match` does, and keeps the levels. */
+/** Searches like `match`, and records the levels. */
 export function search(rules: RuleTree, domain: string, descriptor: Descriptor): Search {
   const levels: SearchedLevel[] = [];
   const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
@@ -58,23 +59,29 @@ export function search(rules: RuleTree, domain: string, descriptor: Descriptor):
   return { found: match(rules, domain, descriptor, { onLevel }), levels };
 }
 
-/** Where a search ended without a rule, in words, and the nearest rules; undefined where it met one. */
+/** The input of a search. */
+export interface Searched {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+}
+
+/** Why a search ended without a rule, in words, and the nearest rules; undefined: a rule matched. */
 export function stopOf(
   rules: RuleTree,
-  domain: string,
-  entries: readonly Entry[],
+  searched: Searched,
   { found, levels }: Search,
+  nearest = new NearestTexts(),
 ): Stop | undefined {
   switch (found.kind) {
     case 'no_domain':
-      return domainStop(rules, domain);
+      return domainStop(rules, searched.domain, nearest);
     case 'invalid_request_limit':
       return { level: 0, reason: 'invalid_limit', why: found.problem, nearest: [] };
     case 'no_rule': {
-      const stop = ruleStop(rules, domain, entries, levels);
-      const reordered = otherOrder(rules, domain, entries);
+      const reordered = otherOrder(rules, searched, nearest);
+      const stop = ruleStop(rules, searched, levels, nearest);
       if (!reordered) return stop;
-      const hint = `in the order ${textOf(reordered.descriptor)} they would meet ${shown(reordered.rule)}`;
+      const hint = `in the order ${textOf(reordered.descriptor)} they would match ${shown(reordered.rule)}`;
       return { ...stop, why: `${stop.why}; ${hint}`, nearest: [reordered, ...stop.nearest].slice(0, MAX_NEAREST) };
     }
     default:
@@ -82,8 +89,8 @@ export function stopOf(
   }
 }
 
-function domainStop(rules: RuleTree, domain: string): Stop {
-  const near = nearestOf(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
+function domainStop(rules: RuleTree, domain: string, nearest: NearestTexts): Stop {
+  const near = nearest.find(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
   const hint = near[0] === undefined ? '' : `; the nearest is '${shown(near[0])}'`;
   return {
     level: 0,
@@ -93,7 +100,12 @@ function domainStop(rules: RuleTree, domain: string): Stop {
   };
 }
 
-function ruleStop(rules: RuleTree, domain: string, entries: readonly Entry[], levels: readonly SearchedLevel[]): Stop {
+function ruleStop(
+  rules: RuleTree,
+  { domain, entries }: Searched,
+  levels: readonly SearchedLevel[],
+  nearest: NearestTexts,
+): Stop {
   const last = levels.at(-1);
   const number = levels.length;
   if (!last || last.node) {
@@ -107,11 +119,11 @@ function ruleStop(rules: RuleTree, domain: string, entries: readonly Entry[], le
   if (!level) {
     const rule = levels.at(-2)?.node?.rule;
     const ended = rule ? `${shown(rule.path)} is the last rule` : 'nothing is below';
-    const why = `the descriptor goes on at level ${number} with '${shown(entry.key)}', where the rules end: ${ended}`;
+    const why = `the descriptor continues at level ${number} with '${shown(entry.key)}', where the rules end: ${ended}`;
     return { level: number, reason: 'path_too_long', why, nearest: rule ? [nearRule(rule, above)] : [] };
   }
   const { reason } = missAt(level, entry);
-  const near = nearAt(level, entry, above);
+  const near = nearAt(level, entry, above, nearest);
   const what =
     reason === 'no_such_key'
       ? `no rule has the key '${shown(entry.key)}'`
@@ -120,17 +132,16 @@ function ruleStop(rules: RuleTree, domain: string, entries: readonly Entry[], le
   return { level: number, reason, why: `level ${number}: ${what}${hint}`, nearest: near };
 }
 
-const textOf = (entries: readonly Entry[]): string =>
-  shown(entries.map(({ key, value }) => `${key}=${value}`).join(','));
+const textOf = (entries: readonly Entry[]): string => shown(descriptorText(entries));
 
-function nearAt(level: Level, entry: Entry, above: readonly Entry[]): readonly NearRule[] {
+function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: NearestTexts): readonly NearRule[] {
   const { key, value } = entry;
   const branch = level.byKey.get(key);
-  const keys = branch ? [key] : nearestOf(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
+  const keys = branch ? [key] : nearest.find(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
   return keys
     .flatMap((one) => {
       const { byValue, anyValue } = level.byKey.get(one) ?? { byValue: new Map<string, Node>(), anyValue: undefined };
-      const values = nearestOf(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
+      const values = nearest.find(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
       const nodes = [
         ...values.map(([text, node]) => [{ key: one, value: text }, node] as const),
         ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
@@ -174,13 +185,14 @@ const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule
   descriptor,
 });
 
-/** Orders of the entries that are tried: all of five. */
+/** The most entries whose orders are tried: all orders of five. */
 const MAX_REORDERED = 5;
 
-/** The same entries in an order that meets a rule. */
-function otherOrder(rules: RuleTree, domain: string, entries: readonly Entry[]): NearRule | undefined {
+/** The same entries in an order that matches a rule. */
+function otherOrder(rules: RuleTree, { domain, entries }: Searched, nearest: NearestTexts): NearRule | undefined {
   if (entries.length < 2 || entries.length > MAX_REORDERED) return undefined;
   for (const ordered of ordersOf(entries)) {
+    if (!nearest.take()) return undefined;
     const found = match(rules, domain, { entries: ordered, requestLimit: undefined });
     if ('rule' in found) return nearRule(found.rule, ordered);
   }

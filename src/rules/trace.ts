@@ -1,20 +1,20 @@
 import type { Descriptor, Entry, Match } from './match.ts';
-import { nearestOf } from './nearest-of.ts';
+import { NearestTexts } from './nearest-of.ts';
 import { type Stop, search, stopOf } from './stop.ts';
 import type { Level, Node, RuleTree, WildcardNode } from './tree.ts';
 import { hasWildcard, mismatchAt, type Wildcard } from './wildcard.ts';
 
 /** Why a node of a level was not chosen for an entry. */
 export const passedOverReasons = {
-  no_such_key: 'its key is another one',
-  value_differs: 'its value is another one',
+  no_such_key: 'its key differs',
+  value_differs: 'its value differs',
   wildcard_fails: 'the pattern stops matching at the offset',
-  earlier_wildcard_won: 'a pattern before it in the file matches, too',
+  earlier_wildcard_won: 'an earlier pattern in the file matches',
   more_specific_won: 'an exact value or a pattern is preferred',
 } as const;
 export type PassedOverReason = keyof typeof passedOverReasons;
 
-/** A node that was considered at a level. */
+/** A node that the search considered on a level. */
 export interface Candidate {
   readonly key: string;
   /** Absent: any value. */
@@ -22,7 +22,7 @@ export interface Candidate {
   readonly kind: 'exact' | 'wildcard' | 'any_value';
   readonly matched: boolean;
   readonly reason?: PassedOverReason;
-  /** Of `wildcard_fails`: where the text stops matching, in the key or in the value. */
+  /** For `wildcard_fails`: the offset in the key or the value at which the text stops matching. */
   readonly offset?: number;
   readonly of?: 'key' | 'value';
 }
@@ -32,9 +32,9 @@ export interface TracedLevel {
   /** From 1. */
   readonly level: number;
   readonly entry: Entry;
-  /** Those that were tried in their order, then a few others, the nearest first. */
+  /** The nodes that were tried, in order, then a few others, the nearest first. */
   readonly tried: readonly Candidate[];
-  /** Nodes of the level that are not listed. */
+  /** The number of nodes of the level that are not listed. */
   readonly more: number;
 }
 
@@ -45,22 +45,29 @@ export interface MatchTrace {
   readonly stopped?: Stop;
 }
 
-/** Others of a level that are listed. */
+/** The most other nodes listed per level. */
 const MAX_OTHERS = 5;
-/** Patterns of a level that are listed. */
+/** The most patterns listed per level. */
 const MAX_WILDCARDS = 20;
 
-/** Searches as `match` does, and says what was tried. */
+/** Searches like `match`, and records the nodes that were tried. */
 export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): MatchTrace {
+  const { entries } = descriptor;
   const found = search(rules, domain, descriptor);
-  const stopped = stopOf(rules, domain, descriptor.entries, found);
+  const nearest = new NearestTexts();
+  const stopped = stopOf(rules, { domain, entries }, found, nearest);
   const path = found.levels.flatMap(({ entry, level, node }, at) =>
-    level ? [tracedLevel(at + 1, entry, level, node)] : [],
+    level ? [tracedLevel({ level: at + 1, entry }, level, node, nearest)] : [],
   );
   return { found: found.found, path, ...(stopped && { stopped }) };
 }
 
-function tracedLevel(number: number, entry: Entry, level: Level, found: Node | undefined): TracedLevel {
+function tracedLevel(
+  { level: number, entry }: Pick<TracedLevel, 'level' | 'entry'>,
+  level: Level,
+  found: Node | undefined,
+  nearest: NearestTexts,
+): TracedLevel {
   const branch = level.byKey.get(entry.key);
   const tried: Candidate[] = [];
   let isWon = false;
@@ -90,7 +97,7 @@ function tracedLevel(number: number, entry: Entry, level: Level, found: Node | u
     const candidate = { key: entry.key, kind: 'any_value', matched: !isWon } as const;
     tried.push(isWon ? { ...candidate, reason: 'more_specific_won' } : candidate);
   }
-  const others = otherCandidates(level, entry);
+  const others = otherCandidates(level, entry, nearest);
   return {
     level: number,
     entry,
@@ -112,11 +119,11 @@ function failureOf(pattern: Wildcard, text: string, of: 'key' | 'value') {
   return offset === undefined ? undefined : { offset, of };
 }
 
-/** Exact values and keys that an entry does not have, the nearest. */
-function otherCandidates(level: Level, entry: Entry): readonly Candidate[] {
+/** The exact values and keys nearest to an entry's. */
+function otherCandidates(level: Level, entry: Entry, nearest: NearestTexts): readonly Candidate[] {
   const values = level.byKey.get(entry.key)?.byValue.keys() ?? [];
-  const others = nearestOf(entry.value, otherThan(values, entry.value), (value) => value, MAX_OTHERS);
-  const keys = nearestOf(entry.key, otherThan(level.byKey.keys(), entry.key), (key) => key, MAX_OTHERS);
+  const others = nearest.find(entry.value, otherThan(values, entry.value), (value) => value, MAX_OTHERS);
+  const keys = nearest.find(entry.key, otherThan(level.byKey.keys(), entry.key), (key) => key, MAX_OTHERS);
   return [
     ...others.map(
       (value) => ({ key: entry.key, value, kind: 'exact', matched: false, reason: 'value_differs' }) as const,
@@ -129,7 +136,7 @@ function* otherThan(texts: Iterable<string>, own: string): Iterable<string> {
   for (const text of texts) if (text !== own && !hasWildcard(text)) yield text;
 }
 
-/** Nodes of a level, of so many keys at most. */
+/** The number of nodes of a level; counts at most `MAX_COUNTED_KEYS` keys. */
 function sizeOf({ byKey }: Level): number {
   let size = 0;
   let keys = 0;

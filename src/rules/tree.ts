@@ -7,52 +7,61 @@ import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
 
-/** The rules in force: immutable, ready to be matched. A reload makes a new one. */
+/** The rules in force, immutable and ready for matching. A reload creates a new tree. */
 export interface RuleTree {
   readonly domains: ReadonlyMap<string, Domain>;
-  /** Every rule of every domain, for listing. */
-  readonly rules: readonly Rule[];
-  /** How statistics name a value that a caller sent; absent: as it is. */
+  readonly rules: RuleList;
+  /** How statistics show a caller's value; absent: unchanged. */
   readonly shownValue?: (value: string) => string;
+}
+
+/**
+ * All rules of all domains, for listing. A rule may be built when it is first listed, so code that lists all of them
+ * while requests are answered does so in slices.
+ */
+export interface RuleList extends Iterable<Rule> {
+  readonly length: number;
 }
 
 export interface Domain extends MayBeOverlaid {
   readonly name: string;
-  /** What a request spends that one of its limits refuses; undefined: as the service does by default. */
+  /** The hits that a refused request spends; undefined: the service's default. */
   readonly spend: Spend | undefined;
   readonly root: Level;
-  /** The entries that are ids of requests, and no part of the counter: those of each way down; absent: none. */
+  /** The number of rules that are listed for it. */
+  readonly ruleCount: number;
+  /** The entries that are ids of requests instead of parts of the counter, for each path; absent: none. */
   readonly ids?: readonly (readonly IdEntry[])[];
 }
 
 /** An entry that is an id of the request: `not_counted`. */
 export interface IdEntry {
-  /** Its place in the descriptor, from 0. */
+  /** Its index in the descriptor. */
   readonly at: number;
   readonly key: string;
   readonly as: IdKind;
 }
 
-/** The nodes that one entry of a descriptor is looked up among, indexed by the entry's key. */
+/** The nodes among which one entry of a descriptor is searched, indexed by the entry's key. */
 export interface Level {
   readonly byKey: ReadonlyMap<string, Branch>;
-  /** Nodes with a `*` in their key: for entries whose key has no branch. */
+  /** Nodes with a `*` in their key, for entries whose key has no branch. */
   readonly keyWildcards: WildcardIndex;
 }
 
 /** The nodes for one key, in the order of precedence. */
 export interface Branch {
   readonly byValue: ReadonlyMap<string, Node>;
-  /** Those with a `*` in key or value that this key can match. */
+  /** The nodes with a `*` in key or value that may match this key. */
   readonly wildcards: WildcardIndex;
   readonly anyValue: Node | undefined;
 }
 
-/** Nodes with a `*`, ready to be searched. */
+/** Nodes with a `*`, indexed for searching. */
 export interface WildcardIndex {
-  /** The first, in the order of the file, that matches key and value. */
+  /** The first match, in the order of the file. */
   find(key: string, value: string): Node | undefined;
-  /** All of them, in the order of the file. */
+  /** All nodes, in the order of the file. */
   readonly all: readonly WildcardNode[];
 }
 
@@ -67,22 +76,27 @@ export interface WildcardNode {
 export interface Node {
   /** `user_alice`, `path_/login*`, `user`: its key and value. */
   readonly composite: string;
-  /** What statistics call the level that it matched. */
+  /** How statistics name the level that it matched. */
   readonly naming: Naming;
+  /** Whether it has a rule; known without building it. */
+  readonly hasRule: boolean;
+  /** May be a getter, which `{ ...node }` leaves out. */
   readonly rule: Rule | undefined;
   readonly children: Level | undefined;
-  /** The text that stands for a value in the counter key where all values that a `*` matches share one counter. */
+  /** The text that replaces a value in the counter key if all values that a `*` matches share one counter. */
   readonly sharedValue: string | undefined;
 }
 
 /**
+ * How a level is named in statistics.
+ *
  * rule   by the node: `user`, `path_/login*`
- * key    by the key that was asked for and the node's pattern, where the key has the `*`: `user_us*`
- * value  by the key and value that were asked for (`value_to_metric`): `user_alice`
+ * key    by the entry's key and the node's pattern, if the `*` is in the key: `user_us*`
+ * value  by the entry's key and value (`value_to_metric`): `user_alice`
  */
 export type Naming = 'rule' | 'key' | 'value';
 
-/** A limit as a rule has it: its numbers, how callers are shown it, and what is decided around it. */
+/** A limit of a rule: its numbers, how it is shown to callers, and its policy. */
 export interface RuleLimit {
   readonly limit: Limit;
   readonly label: LimitLabel;
@@ -90,70 +104,70 @@ export interface RuleLimit {
   /** When it applies; absent: always, or whenever no limit of its schedule does. */
   readonly times?: LimitTimes;
   /**
-   * Of limits as they apply now: when another one, which may admit more, stands in for it. Milliseconds since the
-   * epoch; absent: none does.
+   * For limits that apply now: when another limit, which may admit more, replaces this one. Milliseconds since the
+   * epoch; absent: never.
    */
   readonly endsAtMs?: number;
 }
 
 export interface LimitTimes {
-  /** The limit of the node, from 0, that it is or stands in for. */
+  /** The index of the node's limit that this is, or that it replaces. */
   readonly of: number;
   readonly active: ActiveTimes;
 }
 
-/** A limit of a schedule, or that there is none at these times. */
+/** A limit of a schedule, or the absence of one at these times. */
 export interface ScheduleEntry {
-  /** As a rule says it; absent: always. */
+  /** As written in the rule; absent: always. */
   readonly active?: string;
-  /** Absent: at these times nothing is limited. */
+  /** Absent: unlimited at these times. */
   readonly limit?: RuleLimit;
   readonly unlimited?: true;
 }
 
-/** Which limits of a rule apply when. Times are milliseconds since the epoch. */
+/** When each limit of a rule applies. Times are milliseconds since the epoch. */
 export interface RuleSchedule {
-  /** The limits that apply at a time, each with when it ends. */
+  /** The limits that apply at a time, each with its end. */
   at(nowMs: number): readonly RuleLimit[];
-  /** When other limits apply next; infinity: never. */
+  /** The next time the limits change; infinity: never. */
   changesAtMs(nowMs: number): number;
-  /** The same times, with other limits; what becomes undefined does not apply at all. */
+  /** The same times with mapped limits; a limit that becomes undefined never applies. */
   map(change: (limit: RuleLimit) => RuleLimit | undefined): RuleSchedule;
-  /** All that it says: for each limit of the node, those of its schedule in their order, then itself. */
+  /** The whole schedule: for each limit of the node, the limits of its schedule in order, then itself. */
   toJSON(): readonly (readonly ScheduleEntry[])[];
 }
 
-/** What applies to the descriptors that end at a node. */
+/** The rule for descriptors that end at a node. */
 export interface Rule extends MayBeOverlaid {
   readonly domain: string;
   /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
   readonly path: string;
-  /** Where its node stands; undefined: the request brought the limit along. */
+  /** The place of its node; undefined: the limit came with the request. */
   readonly place: Pick<Place, 'file' | 'line'> | undefined;
-  /** The path's parts below the domain, a level each: what statistics are kept under, unless `named` says otherwise. */
+  /** The levels of the path below the domain: its name in statistics, unless `named` differs. */
   readonly levels: readonly string[];
   /**
    * by_rule     statistics under `levels`
-   * by_levels   some level is named after what was asked for: see `Naming`
+   * by_levels   some level is named by the request: see `Naming`
    * by_request  `detailed_metric`: every level is
    */
   readonly named: 'by_rule' | 'by_levels' | 'by_request';
-  /** Whenever they apply: those of the node in their order, then those of schedules. */
+  /** The limits of all times: those of the node in order, then those of schedules. */
   readonly limits: readonly RuleLimit[];
-  /** Which of them apply when; absent: all of them always. */
+  /** When each limit applies; absent: all always apply. */
   readonly schedule?: RuleSchedule;
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
-  /** The node's `shadow_mode`; what counts is that of each limit. */
+  /** The node's `shadow_mode`; only that of each limit has an effect. */
   readonly shadow: boolean;
-  /** The node's `quota_mode`; what counts is that of each limit. */
+  /** The node's `quota_mode`; only that of each limit has an effect. */
   readonly quota: boolean;
-  /** Names of limits that this rule makes void for the requests it matches. */
+  /** Names of limits that this rule replaces for the requests it matches. */
   readonly replaces: readonly string[];
-  /** The entries that are ids of the request, and no part of the counter, in their order; absent: none. */
+  /** The entries that are ids of the request instead of parts of the counter, in order; absent: none. */
   readonly ids?: readonly IdEntry[];
-  /** Which entry, the last one, says that the hits have been used (`not_counted: commit`); absent: none does. */
+  /** The index of the entry, the last one, that marks the hits as used (`not_counted: commit`); absent: none. */
   readonly commitAt?: number;
-  /** Metadata that the operator wants sent to the proxy with the answer. */
+  /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

@@ -1,105 +1,150 @@
+import { inTurn } from '../in-turn.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import { RulesInForce } from '../rules/in-force.ts';
 import type { CheckedRules, LoadedRules } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { checkOverlaid, type OverlaidCheck, type Overlay } from '../rules/overlay-files.ts';
 import { countProblems, formatLine, type Problem } from '../rules/problem.ts';
+import { type BackOff, waitMs } from './back-off.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 
 export interface AnswersOptions {
-  /** Of limits that sites share; absent: this is the only site. */
+  /** For limits that sites share; absent: this is the only site. */
   readonly split?: StoreTraits['split'];
   readonly overlay: Overlay | undefined;
-  /** Checks an answer with an overlay. Never rejects. */
+  /** Checks an answer with an overlay. Rejects if the checking process fails: the answer may be valid. */
   check(answer: WireDiscoveryResponse, overlay: readonly OverlayFile[]): Promise<CheckedRules>;
-  /** Takes every load: what came of it. */
+  /** Called with the result of every load. */
   onLoad(loaded: LoadedRules): void;
-  /** An answer that was refused is in force after all: the overlay was what was wrong. */
+  /** A refused answer is now in force: the overlay was invalid, or the checking process had failed. */
   onAccepted(answer: WireDiscoveryResponse): void;
 }
 
 /**
- * Puts a control plane's answers in force, one after another, each with the overlay; and again when the overlay
- * changes.
+ * The wait before unchecked answers are checked again: the control plane has received the refusal, but need not resend
+ * them.
+ */
+const CHECK_AGAIN: BackOff = { initialMs: 1_000, maxMs: 30_000, jitter: false };
+
+/** The result of a check, and whether the checking process failed. */
+type Outcome = OverlaidCheck & { readonly isUnchecked: boolean };
+
+/**
+ * Puts a control plane's answers in force, in sequence, each with the overlay. It checks them again when the overlay
+ * changes, or after the checking process failed.
  */
 export class Answers {
   readonly rules: RulesInForce;
   readonly #options: AnswersOptions;
-  /** The answer whose rules are in force; kept only for an overlay that may change. */
+  /** The answer whose rules are in force; kept only if there is an overlay, which may change. */
   #inForce: WireDiscoveryResponse | undefined;
-  /** The newest answer, where it is not in force; likewise. */
+  /** The newest answer, if it is not in force; kept if there is an overlay, or until it can be checked. */
   #refused: WireDiscoveryResponse | undefined;
-  #last: Promise<unknown> = Promise.resolve();
+  /** Schedules the next check after a failure. */
+  #timer: NodeJS.Timeout | undefined;
+  /** Consecutive failures of the checking process. */
+  #failures = 0;
+  readonly #inTurn = inTurn();
   #isClosed = false;
 
   constructor(options: AnswersOptions) {
     this.#options = options;
     this.rules = new RulesInForce(options.split);
-    options.overlay?.onChange(() => void this.#inTurn(() => this.#applyOverlay()));
+    options.overlay?.onChange(() => void this.#inTurn(() => this.#checkAgain()));
   }
 
-  /** Puts an answer in force, or says why not. */
+  /** Puts an answer in force, or returns why it is refused. */
   take(answer: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined> {
     return this.#inTurn(async () => {
+      clearTimeout(this.#timer);
+      this.#timer = undefined;
+      this.#failures = 0;
       const outcome = await this.#check(answer);
       if (this.#isClosed) return undefined;
-      if (this.#options.overlay) this.#keep(answer, outcome);
+      this.#keep(answer, outcome);
       await this.#load(outcome);
+      this.#checked(outcome.isUnchecked);
       return outcome.right ? undefined : { refusal: refusalOf(outcome.refusal) };
     });
   }
 
-  #keep(answer: WireDiscoveryResponse, { right }: OverlaidCheck): void {
-    if (right) this.#inForce = answer;
-    this.#refused = right ? undefined : answer;
+  #keep(answer: WireDiscoveryResponse, { right, isUnchecked }: Outcome): void {
+    const mayChange = this.#options.overlay !== undefined;
+    if (right && mayChange) this.#inForce = answer;
+    this.#refused = !right && (mayChange || isUnchecked) ? answer : undefined;
   }
 
   close(): void {
     this.#isClosed = true;
+    clearTimeout(this.#timer);
     this.#options.overlay?.close();
   }
 
-  /** A new overlay may make the answer right that was refused; otherwise it goes with the answer in force. */
-  async #applyOverlay(): Promise<void> {
+  /** The refused answer may be valid now; otherwise the new overlay applies to the answer in force. */
+  async #checkAgain(): Promise<void> {
     const refused = this.#refused;
     const again = refused && (await this.#check(refused));
     if (this.#isClosed) return;
+    if (refused && again) this.#keep(refused, again);
     if (refused && again?.right) {
-      this.#keep(refused, again);
       await this.#load(again);
       this.#options.onAccepted(refused);
-      return;
+      return this.#checked(again.isUnchecked);
     }
-    if (this.#inForce) {
-      const outcome = await this.#check(this.#inForce);
-      if (this.#isClosed) return;
-      await this.#load(outcome);
-    }
-    if (again?.wrong) this.#options.onLoad(again.wrong); // still what is wrong with the newest
+    const outcome = this.#inForce && (await this.#check(this.#inForce));
+    if (this.#isClosed) return;
+    if (outcome) await this.#load(outcome);
+    if (again) this.#report(again); // the newest answer still has these problems
+    this.#checked(again?.isUnchecked === true || outcome?.isUnchecked === true);
   }
 
-  #check(answer: WireDiscoveryResponse): Promise<OverlaidCheck> {
-    return checkOverlaid(this.#options.overlay, (overlay) => this.#options.check(answer, overlay));
+  /** Schedules another check if the process failed. */
+  #checked(isUnchecked: boolean): void {
+    clearTimeout(this.#timer);
+    this.#failures = isUnchecked ? this.#failures + 1 : 0;
+    if (!isUnchecked || this.#isClosed) return;
+    const timer = setTimeout(
+      () => void this.#inTurn(async () => timer === this.#timer && this.#checkAgain()),
+      waitMs(CHECK_AGAIN, this.#failures, Math.random),
+    ).unref();
+    this.#timer = timer;
   }
 
-  async #load({ right, wrong }: OverlaidCheck): Promise<void> {
-    const { onLoad } = this.#options;
+  async #check(answer: WireDiscoveryResponse): Promise<Outcome> {
+    let isUnchecked = false;
+    const outcome = await checkOverlaid(this.#options.overlay, async (overlay) => {
+      try {
+        return await this.#options.check(answer, overlay);
+      } catch (error) {
+        isUnchecked = true; // out of memory, for example
+        return uncheckable(error);
+      }
+    });
+    return { ...outcome, isUnchecked };
+  }
+
+  async #load(outcome: Outcome): Promise<void> {
+    const { right, wrong } = outcome;
     if (right && !(wrong && this.rules.has(right.packed))) {
       const rules = await this.rules.replace(right.packed);
       if (this.#isClosed) return;
-      onLoad({ ...right, rules });
+      this.#options.onLoad({ ...right, rules });
     }
-    if (wrong) onLoad(wrong);
+    this.#report(outcome);
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => {});
-    return done;
+  /** Consecutive failures of the checking process are reported once. */
+  #report({ wrong, isUnchecked }: Outcome): void {
+    if (wrong && !(isUnchecked && this.#failures > 0)) this.#options.onLoad(wrong);
   }
 }
 
-/** Problems listed in a refusal; further ones are counted. The control plane limits the size of messages. */
+function uncheckable(error: unknown): Extract<CheckedRules, { ok: false }> {
+  const message = `cannot be checked; the check will be retried: ${error instanceof Error ? error.message : error}`;
+  return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
+}
+
+/** The most problems listed in a refusal; further ones are counted. The control plane limits the size of messages. */
 const MAX_LISTED_PROBLEMS = 20;
 
 /** One problem per line, as in envoyproxy/ratelimit: `<resource>: <message>`, then its path. */

@@ -3,7 +3,7 @@ import type { CheckedRules, LoadedRules, LoadOptions } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import type { Overlay } from '../rules/overlay-files.ts';
 import type { CompareRules } from '../rules/reload.ts';
-import { openRulesThread } from '../rules/rules-thread.ts';
+import { openRulesProcess } from '../rules/rules-process.ts';
 import { Answers } from './answers.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
@@ -11,7 +11,7 @@ import type { AnswerCheck, ResourceAnswer } from './resources.ts';
 
 /** Checks a control plane's answers off the event loop. */
 export interface AnswerChecker {
-  /** @param isServing  there are rules in force: requests come first */
+  /** @param isServing  rules are in force, so requests take precedence */
   do(answer: ResourceAnswer, overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
   close(): void;
 }
@@ -25,14 +25,14 @@ export interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
   readonly onUp: () => void;
   /** It became unreachable; called once per reason until it is reachable again. The rules in force are kept. */
   readonly onDown: (reason: string) => void;
-  /** Default: a worker thread. */
+  /** Default: a process of its own. */
   readonly checker?: AnswerChecker;
 }
 
 /**
  * The rules that a control plane serves. Each valid answer replaces them all; an invalid answer changes nothing, and
- * its problems are sent to the control plane. Answers are decoded and checked in a thread and compiled in slices, so
- * that requests do not wait.
+ * its problems are sent to the control plane. Answers are decoded and checked in a process of its own and compiled in
+ * slices, so that requests do not wait.
  *
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
@@ -40,18 +40,8 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
   const { onLoad, onUp, onDown, mergeDomains, store, overlay } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
   const checker = options.checker ?? openAnswerChecker(loadOptions);
-  const check = async (
-    { type_url, resources }: WireDiscoveryResponse,
-    over: readonly OverlayFile[],
-  ): Promise<CheckedRules> => {
-    try {
-      return await checker.do({ type_url, resources }, over, answers.rules.tree !== undefined);
-    } catch (error) {
-      // out of memory, for example
-      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`;
-      return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
-    }
-  };
+  const check = ({ type_url, resources }: WireDiscoveryResponse, over: readonly OverlayFile[]): Promise<CheckedRules> =>
+    checker.do({ type_url, resources }, over, answers.rules.tree !== undefined);
   const answers = new Answers({
     split: store?.split,
     overlay,
@@ -72,9 +62,9 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
   };
 }
 
-/** Checks answers in a thread, and compares what came of them. */
+/** Checks answers in a process of its own, and compares the resulting rules. */
 export function openAnswerChecker(options: LoadOptions): AnswerChecker & { readonly compare: CompareRules } {
-  const entry = new URL('./resource-check-thread.js', import.meta.url);
-  const { check, ...thread } = openRulesThread<AnswerCheck>(entry, options);
-  return { ...thread, do: (answer, overlay, isServing) => check({ answer, overlay }, isServing) };
+  const entry = new URL('./resource-check-process.js', import.meta.url);
+  const { check, ...others } = openRulesProcess<AnswerCheck>(entry, options);
+  return { ...others, do: (answer, overlay, isServing) => check({ answer, overlay }, isServing) };
 }

@@ -1,11 +1,11 @@
 import { describeLimit, describeRule } from '../../src/rules/describe.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
-/** The rules with these limits of a key each, as they are listed. */
+/** The listed rules of these nodes. */
 const listed = (...nodes: readonly string[]): readonly string[] =>
-  rulesFrom(`domain: d\ndescriptors:\n${nodes.map((node, at) => `- {key: k${at}, ${node}}\n`).join('')}`).rules.flatMap(
-    (rule) => describeRule(rule).split('\n'),
-  );
+  [
+    ...rulesFrom(`domain: d\ndescriptors:\n${nodes.map((node, at) => `- {key: k${at}, ${node}}\n`).join('')}`).rules,
+  ].flatMap((rule) => describeRule(rule).split('\n'));
 
 const ORDINARY = 'shadow_mode: false, quota_mode: false';
 
@@ -64,7 +64,7 @@ test.each([
   expect(listed(`rate_limit: {${limit}}`)).toEqual([`d.k0: unit=${unit} requests_per_unit=2, ${ORDINARY}, ${more}`]);
 });
 
-test('several limits of a rule have one line each', () => {
+test('each of several limits of a rule has its own line', () => {
   expect(listed('rate_limits: [{unit: second, requests_per_unit: 1}, {unit: day, requests_per_unit: 9}]')).toEqual([
     `d.k0: unit=SECOND requests_per_unit=1, ${ORDINARY}`,
     `d.k0: unit=DAY requests_per_unit=9, ${ORDINARY}`,

@@ -30,9 +30,9 @@ test.each<[title: string, before: readonly object[], after: readonly object[], r
   ['a new rule that hides the rules below another', [anyPath], [anyPath, ab], [hides('user_ab*', 'user.path')]],
   ['a new rule with rules below that hides none', [anyPath], [anyPath, { ...ab, ...below }], []],
   ['a node two levels down', [anyPath], [deeper()], [hides('user.path_/', 'user.path')]],
-  ['patterns that change places', [a, ab], [ab, a], [precedes('user_ab*', 'user_a*')]],
-  ['patterns that change places and match nothing in common', [a, b()], [b(), a], []],
-  ['exact values that change places', [admin, any], [any, admin], []],
+  ['patterns that change their order', [a, ab], [ab, a], [precedes('user_ab*', 'user_a*')]],
+  ['patterns that change their order and match nothing in common', [a, b()], [b(), a], []],
+  ['exact values that change their order', [admin, any], [any, admin], []],
   ['a node without a limit where nothing matched', [a], [a, { key: 'user', value: 'bob' }], []],
   ['a pattern behind one that hides it, but for its own text', [a], [a, { key: 'user', value: 'ab*' }], [literal()]],
 ])('%s', (_, before, after, rerouted) => {
@@ -60,7 +60,7 @@ function deeper(): object {
   return { ...any, descriptors: [...below.descriptors, { key: 'path', value: '/' }] };
 }
 
-test('two rules whose paths are written alike are two', () => {
+test('two rules with the same path text are different rules', () => {
   const joined = { key: 'user_admin', ...limit(1) };
   const { added, removed } = diffRules(rules(joined), rules({ ...admin, ...limit(1) }));
   expect([added.map(({ rule }) => rule.path), removed.map(({ rule }) => rule.path)]).toEqual([
@@ -69,7 +69,7 @@ test('two rules whose paths are written alike are two', () => {
   ]);
 });
 
-test('a node that charges what was reserved is a rule of its own', () => {
+test('a node that charges reservations is a separate rule', () => {
   const rate_limit = { unit: 'minute', requests_per_unit: 9, reserve: { ttl: '60s' } };
   const hold = (more: object = {}) => ({
     key: 'tenant',
@@ -81,7 +81,7 @@ test('a node that charges what was reserved is a rule of its own', () => {
   expect(changed).toEqual([]);
 });
 
-test('a rule is changed where nothing is limited on other days', () => {
+test('a rule is changed if its unlimited days change', () => {
   const scheduled = (days: string): RuleTree => {
     const schedule = [{ active: { days }, unlimited: true }];
     return rules({ key: 'user', rate_limit: { unit: 'day', requests_per_unit: 1, schedule } });
@@ -99,7 +99,7 @@ test('a rule is changed where nothing is limited on other days', () => {
   expect(countDifferences(diffRules(scheduled('sat'), scheduled('sat')))).toBe(0);
 });
 
-test('domains that are new, gone, or have other ids are listed', () => {
+test('domains that are new, removed, or have other ids are listed', () => {
   const empty = rulesFrom(JSON.stringify({ domain: 'other', descriptors: [{ key: 'user' }] }));
   expect(diffRules(rules(any), empty).domains).toEqual([
     { name: 'other', kind: 'added' },
@@ -162,7 +162,7 @@ function edited(nodes: readonly DrawnNode[], { isBelow, ...edit }: Edit): readon
   }
 }
 
-/** As a rule file has them; of several with the same key and value, the first. */
+/** The nodes in a rule file's form; of several with the same key and value, only the first. */
 function written(nodes: readonly DrawnNode[]): readonly object[] {
   const first = new Map(nodes.toReversed().map((one) => [`${one.key}=${one.value}`, one]));
   const kept = nodes.filter((one) => first.get(`${one.key}=${one.value}`) === one);
@@ -176,7 +176,7 @@ function written(nodes: readonly DrawnNode[]): readonly object[] {
 const entries: readonly Entry[] = keys.flatMap((key) => values.map((value) => ({ key, value })));
 const asked = entries.flatMap((one) => [[one], ...entries.map((other) => [one, other])]);
 
-/** All that decides of what a descriptor meets. */
+/** The part of a descriptor's match that decides. */
 function metBy(tree: RuleTree, descriptor: readonly Entry[]): string {
   const found = match(tree, 'demo', { entries: descriptor, requestLimit: undefined });
   return 'rule' in found ? JSON.stringify({ ...found, rule: ruleText(found.rule) }) : found.kind;
@@ -191,11 +191,11 @@ test('both rule sets answer every request alike if no difference is found', () =
       if (countDifferences(diffRules(before, after)) > 0) different++;
       else {
         alike++;
-        for (const one of asked) expect([one, metBy(after, one)]).toEqual([one, metBy(before, one)]);
+        expect(asked.filter((one) => metBy(after, one) !== metBy(before, one))).toEqual([]);
       }
       expect(countDifferences(diffRules(before, before))).toBe(0);
     }),
     { numRuns: 400 },
   );
   expect(Math.min(alike, different)).toBeGreaterThan(20);
-}, 60_000);
+});

@@ -9,7 +9,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Makes empty files at these paths below the test's folder, with the directories that they need. */
+/** Creates empty files at these paths in the test's folder, with their directories. */
 function files(...paths: readonly string[]): void {
   for (const path of paths) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -27,7 +27,7 @@ const listed = async (source: RuleSource) =>
 const belowApp = async (source: RuleSource) =>
   (await listed(source)).map(({ path }) => path.replace('ratelimit/config/', ''));
 
-/** As a Kubernetes ConfigMap is mounted: the files are links through `..data`, which one rename swaps. */
+/** Files like those of a mounted Kubernetes ConfigMap: links through `..data`, which one rename swaps. */
 function configMap(directory: string): void {
   files(`${directory}/..2026_11_21/rules.yaml`, `${directory}/..2026_11_21/more.yaml`);
   link('..2026_11_21', `${directory}/..data`);
@@ -37,7 +37,7 @@ function configMap(directory: string): void {
 describe('a plain path', () => {
   const names = async (path: string) => (await listed(plainPath(join(folder, path)))).map((file) => file.path);
 
-  test('that is a file is that file, whatever its ending', async () => {
+  test('that is a file is that file, with any extension', async () => {
     files('rules.txt');
     const path = join(folder, 'rules.txt');
     const source = plainPath(path);
@@ -45,7 +45,7 @@ describe('a plain path', () => {
     expect(await source.list()).toMatchObject([{ path, name: path }]);
   });
 
-  test('that is a directory is all its .yaml and .yml files, at any depth, sorted', async () => {
+  test('that is a directory has all its .yaml and .yml files, at any depth, sorted', async () => {
     files('rules/b.yaml', 'rules/a.yml', 'rules/team/z.yaml', 'rules/team/deep/c.yaml', 'rules/team-a.yaml');
     files('rules/README.md', 'rules/a.yaml.bak', 'rules/yaml', 'rules/c.yamlx', 'rules/d.YAML');
     expect(await names('rules')).toEqual([
@@ -57,18 +57,18 @@ describe('a plain path', () => {
     ]);
   });
 
-  test('that is a directory without rule files is nothing to read', async () => {
+  test('that is a directory without rule files has no files', async () => {
     files('rules/README.md', 'rules/.hidden.yaml');
     await expect(names('rules')).rejects.toThrow('the directory holds no .yaml or .yml file');
   });
 
-  test('names files by the path they were found at', async () => {
+  test('names files by the path at which they were found', async () => {
     files('rules/a.yaml');
     const path = join(folder, 'rules/a.yaml');
     expect(await plainPath(join(folder, 'rules')).list()).toMatchObject([{ path, name: path }]);
   });
 
-  test('leaves out names that begin with a dot, but not for the path itself', async () => {
+  test('leaves out names that begin with a dot, except in the path itself', async () => {
     files('.rules/a.yaml', '.rules/.b.yaml', '.rules/.git/c.yaml', '.hidden.yaml');
     expect([await names('.rules'), await names('.hidden.yaml')]).toEqual([['.rules/a.yaml'], ['.hidden.yaml']]);
   });
@@ -111,33 +111,33 @@ describe('a runtime directory', () => {
 
   beforeEach(() => files('ratelimit/config/b.yaml', 'ratelimit/config/a/b.yaml', 'ratelimit/other/c.yaml', 'd.yaml'));
 
-  test('is described by the directory of its rules', async () => {
+  test('is described as the directory of its rules', async () => {
     expect(source().description).toBe(join(folder, 'ratelimit/config'));
   });
 
-  test.each([true, false])('with watchRoot %s calls its files by paths that can be opened', async (watchRoot) => {
+  test.each([true, false])('with watchRoot %s names its files by paths that can be opened', async (watchRoot) => {
     const paths = ['ratelimit/config/a/b.yaml', 'ratelimit/config/b.yaml'];
     expect(await listed(source({ watchRoot }))).toEqual(paths.map((path) => ({ name: join(folder, path), path })));
   });
 
-  test('with watchRoot takes files beside the app directory that are named after it', async () => {
+  test('with watchRoot includes files beside the app directory that are named after it', async () => {
     files('ratelimit/config.yaml');
     const has = async (watchRoot: boolean) =>
       (await listed(source({ watchRoot }))).some(({ path }) => path === 'ratelimit/config.yaml');
     expect([await has(true), await has(false)]).toEqual([true, false]);
   });
 
-  test('without a subdirectory lies right below its root', async () => {
+  test('without a subdirectory is directly below its root', async () => {
     const found = await listed(source({ root: join(folder, 'ratelimit'), subdirectory: '' }));
     expect(found.map(({ path }) => path)).toEqual(['ratelimit/config/a/b.yaml', 'ratelimit/config/b.yaml']);
   });
 
-  test('takes the app directory alone, not one whose name begins alike', async () => {
+  test('includes only the app directory, not one with the same prefix', async () => {
     files('ratelimit/config2/e.yaml', 'ratelimit/my/config/f.yaml');
     expect(await belowApp(source())).toEqual(['a/b.yaml', 'b.yaml']);
   });
 
-  test('takes every file, whatever its ending', async () => {
+  test('includes every file, with any extension', async () => {
     files('ratelimit/config/README.md', 'ratelimit/config/backup~');
     expect(await belowApp(source({ watchRoot: false }))).toEqual(['README.md', 'a/b.yaml', 'b.yaml', 'backup~']);
   });
@@ -160,7 +160,7 @@ describe('a runtime directory', () => {
   );
 
   test.each([true, false])(
-    'that is a ConfigMap sees each file once when dot files are not ignored either, and says so, watchRoot %s',
+    'that is a ConfigMap also sees each file once when dot files are not ignored, and reports this, watchRoot %s',
     async (watchRoot) => {
       configMap('ratelimit/map');
       files('ratelimit/map/..other.yaml');
@@ -170,12 +170,12 @@ describe('a runtime directory', () => {
         'ratelimit/map/rules.yaml',
       ]);
       expect(found.notes?.()).toEqual([
-        expect.stringMatching(/ratelimit\/map is a volume of Kubernetes .*RUNTIME_IGNOREDOTFILES=true/),
+        expect.stringMatching(/ratelimit\/map is a Kubernetes volume .*RUNTIME_IGNOREDOTFILES=true/),
       ]);
     },
   );
 
-  test('may hang on a link, as `current` does', async () => {
+  test('may be a link, such as `current`', async () => {
     link('ratelimit', 'current');
     const found = await listed(source({ subdirectory: 'current' }));
     expect(found[0]?.path).toBe('current/config/a/b.yaml');

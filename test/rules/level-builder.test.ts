@@ -2,7 +2,14 @@ import { LevelBuilder } from '../../src/rules/level-builder.ts';
 import { inSlices, NODES_A_TURN } from '../../src/rules/steps.ts';
 import type { Node } from '../../src/rules/tree.ts';
 
-const node: Node = { composite: 'k', naming: 'rule', rule: undefined, children: undefined, sharedValue: undefined };
+const node: Node = {
+  composite: 'k',
+  naming: 'rule',
+  hasRule: false,
+  rule: undefined,
+  children: undefined,
+  sharedValue: undefined,
+};
 
 test('a level of many keys is built in slices, with patterns and without', async () => {
   const KEYS = 10_000;

@@ -4,25 +4,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
+import type { RuleLimit, RuleTree } from '../../src/rules/tree.ts';
 import { flat } from '../helpers/limits.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const fileWith = (node: string): string => `domain: demo\ndescriptors:\n  - {key: user, ${node}}\n`;
 
-/** The limits that a node's `rate_limits: [{…}, {…}]` come to. */
+/** The limits of a node with `rate_limits: [{…}, {…}]`. */
 const limitsFrom = (...blocks: readonly string[]) =>
-  (rulesFrom(fileWith(`rate_limits: [${blocks.map((block) => `{${block}}`).join(', ')}]`)).rules[0]?.limits ?? []).map(
-    flat,
-  );
+  firstOf(rulesFrom(fileWith(`rate_limits: [${blocks.map((block) => `{${block}}`).join(', ')}]`))).map(flat);
+
+const firstOf = ({ rules: [rule] }: RuleTree): readonly RuleLimit[] => rule?.limits ?? [];
 
 function limitFrom(block: string) {
-  const { rules } = rulesFrom(fileWith(`rate_limit: {${block}}`));
-  const limit = rules[0]?.limits[0];
+  const [limit] = firstOf(rulesFrom(fileWith(`rate_limit: {${block}}`)));
   if (!limit) throw new Error(`no limit in ${block}`);
   return flat(limit);
 }
 
-/** Loads files given by their text, named a.yaml, b.yaml … */
+/** Loads files with these texts, named a.yaml, b.yaml … */
 function load(texts: readonly string[], mergeDomains = false): LoadedRules {
   const folder = mkdtempSync(join(tmpdir(), 'rules-'));
   try {
@@ -72,7 +72,7 @@ describe('while the counters cannot be reached', () => {
       `on_store_failure: local, local_share: ${share}`,
       `local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got ${share}`,
     ]),
-  ])('a limit with %j is wrong', (written, message) => {
+  ])('a limit with %j is invalid', (written, message) => {
     expect(problemsOf(`${FIVE_A_MINUTE}, ${written}`)).toEqual([`a.yaml:3: descriptors[0].rate_limit.${message}`]);
   });
 });
@@ -189,7 +189,7 @@ test.each([
 });
 
 test.each(['30', '-1s', '1.5s', '1e3s', '5M', '1 h', 's', '1h30', '""', '1y', '500us', 'constructor'])(
-  'no length of time: %s',
+  'an invalid duration: %s',
   (text) => {
     const got = text.replaceAll('"', '');
     expect(problemsOf(`window: ${text}, requests_per_unit: 5`)).toEqual([
@@ -226,7 +226,7 @@ describe('extremes', () => {
     },
   );
 
-  test('1,000 by a sliding_window_log, the most that it remembers', () => {
+  test('1,000 by a sliding_window_log, its maximum', () => {
     expect(limitFrom('unit: year, requests_per_unit: 1000, algorithm: sliding_window_log').requestsPerUnit).toBe(1_000);
   });
 
@@ -320,7 +320,7 @@ describe('counters', () => {
 });
 
 describe('several limits of a node', () => {
-  test('come in the order of the file, each with its own numbers', () => {
+  test('are in the order of the file, each with its own numbers', () => {
     expect(
       limitsFrom(
         'name: a, unit: second, requests_per_unit: 1, algorithm: leaky_bucket',
@@ -332,21 +332,21 @@ describe('several limits of a node', () => {
     ]);
   });
 
-  test('replace what each of them says', () => {
+  test('replace the limits that each of them names', () => {
     const { rules } = rulesFrom(
       fileWith('rate_limits: [{unit: day, replaces: [{name: x}]}, {unit: hour, replaces: [{name: y}, {name: z}]}]'),
     );
     expect(rules).toMatchObject([{ replaces: ['x', 'y', 'z'], unlimited: false }]);
   });
 
-  test('may be a single one, unlimited too', () => {
+  test('may be a single one, also unlimited', () => {
     expect(limitsFrom(FIVE_A_MINUTE)).toHaveLength(1);
     expect(rulesFrom(fileWith('rate_limits: [{unlimited: true}]')).rules).toMatchObject([
       { limits: [], unlimited: true },
     ]);
   });
 
-  test('are not there where nothing is written', () => {
+  test('are empty if nothing is written', () => {
     expect(rulesFrom(fileWith('rate_limits: ~')).rules).toEqual([]);
     expect(rulesFrom(fileWith(`rate_limits: ~, rate_limit: {${FIVE_A_MINUTE}}`)).rules).toHaveLength(1);
   });
@@ -365,11 +365,11 @@ describe('spend', () => {
     ['the first', ['all_or_nothing', undefined]],
     ['the second', [undefined, 'all_or_nothing']],
     ['both', ['all_or_nothing', 'all_or_nothing']],
-  ])('of files that are put together is what %s says', (_, [one, other]) => {
+  ])('of merged files is that of %s', (_, [one, other]) => {
     expect(spendOf(load([domain('user', one), domain('path', other)], true))).toBe('all_or_nothing');
   });
 
-  test('must be the same in all merged files, whatever their order', () => {
+  test('must be the same in all merged files, in any order', () => {
     const files = [domain('user', 'each'), domain('path'), domain('host', 'spare_others')];
     expect(told(load(files, true))).toEqual([
       "c.yaml:2: spend: spend must be the same in all files of domain 'demo', got each and spare_others",
@@ -382,7 +382,7 @@ describe('spend', () => {
   });
 });
 
-describe('one mistake brings no message about another', () => {
+describe('one mistake causes no message about another', () => {
   test.each([
     [
       'a wrong algorithm',

@@ -15,14 +15,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** A file for one test, called `name` in messages too. */
+/** A file for one test, with this name in messages, too. */
 function file(name: string, content: string | Uint8Array): RuleFile {
   const path = join(folder, name);
   writeFileSync(path, content);
   return { path, name };
 }
 
-/** Every problem or warning as people read it. */
+/** All problems or warnings in readable form. */
 const told = (loaded: LoadedRules): readonly string[] =>
   (loaded.ok ? loaded.warnings : loaded.problems).map(formatProblem);
 
@@ -32,13 +32,13 @@ function right(loaded: LoadedRules): RuleTree {
 }
 
 /** The paths of all rules: `demo.user_alice`. */
-const pathsOf = (loaded: LoadedRules): readonly string[] => right(loaded).rules.map(({ path }) => path);
+const pathsOf = (loaded: LoadedRules): readonly string[] => [...right(loaded).rules].map(({ path }) => path);
 
-/** The rules of one file, whose descriptors these are. */
+/** Loads one file with these descriptors. */
 const loadDescriptors = (descriptors: string): LoadedRules =>
   loadRules([file('rules.yaml', `domain: demo\ndescriptors:\n${descriptors}`)], apart);
 
-/** What messages list. */
+/** The list of algorithms in messages. */
 const ALGORITHMS =
   'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight';
 const UNITS = 'second, minute, hour, day, week, month, year';
@@ -108,7 +108,7 @@ describe('other ways to the same messages', () => {
     ],
     [
       '- key: user\n- key: user',
-      `4: descriptors[1].key: duplicate descriptor composite key 'demo.user'; what was given before has it too`,
+      `4: descriptors[1].key: duplicate descriptor composite key 'demo.user'; an earlier descriptor has the same one`,
     ],
     [
       '- key: path\n  share_threshold: true',
@@ -135,7 +135,10 @@ describe('other ways to the same messages', () => {
       'domain: 1.5\n',
       '1: domain: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
     ],
-    [`domain: d\n${USER}domain: d\n`, "4: warning: domain: 'domain' was given before, on line 1; the last one counts"],
+    [
+      `domain: d\n${USER}domain: d\n`,
+      "4: warning: domain: duplicate key 'domain', also on line 1; the last one counts",
+    ],
     [
       `domain: d\nunit: day\n${USER}`,
       "2: warning: unit: 'unit' has no effect here and is ignored; this block takes domain, descriptors, spend",
@@ -145,7 +148,7 @@ describe('other ways to the same messages', () => {
   });
 });
 
-describe('one mistake brings no message about another', () => {
+describe('one mistake causes no message about another', () => {
   test.each([
     ['a wrong value beside a node for any value', '- key: a\n  value: 1.5\n- key: a', /value: error checking config/],
     ['a wrong `unlimited`', '- key: a\n  rate_limit: {unlimited: "true"}', /unlimited: error loading/],
@@ -174,7 +177,7 @@ describe('several files', () => {
   const path = 'domain: demo\ndescriptors:\n- key: path\n  rate_limit: {unit: day}\n';
   const other = 'domain: other\ndescriptors:\n- key: user\n  rate_limit: {unit: day}\n';
 
-  test('are a domain each', () => {
+  test('are one domain each', () => {
     expect(pathsOf(loadRules([file('a.yaml', user), file('b.yaml', other)], apart))).toEqual([
       'demo.user',
       'other.user',
@@ -191,7 +194,7 @@ describe('several files', () => {
 
   test('cannot have the same node if they are merged', () => {
     expect(told(loadRules([file('a.yaml', user), file('b.yaml', user)], merged))).toEqual([
-      "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; what was given before has it too",
+      "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; an earlier descriptor has the same one",
     ]);
   });
 
@@ -199,7 +202,7 @@ describe('several files', () => {
     expect(right(loadRules([], apart))).toEqual({ domains: new Map(), rules: [] });
   });
 
-  test('have all problems reported at once, warnings too, by file and line', () => {
+  test('have all problems and warnings reported at once, by file and line', () => {
     const files = [
       file('a.yaml', 'domain: a\ndescriptors:\n- kee: user\n  rate_limit: {unit: moment}\n- key: x\n  unit: day\n'),
       file('b.yaml', 'domain: b\ndescriptors: [&x {key: y}, *z]\n'),
@@ -224,7 +227,7 @@ describe('several files', () => {
     ]);
   });
 
-  test("that cannot be read are reported with the reason, along with the others' problems", () => {
+  test("that are unreadable are reported with the reason, along with the others' problems", () => {
     const missing = { path: join(folder, 'missing.yaml'), name: 'missing.yaml' };
     mkdirSync(join(folder, 'directory.yaml'));
     const directory = { path: join(folder, 'directory.yaml'), name: 'directory.yaml' };
@@ -240,7 +243,7 @@ describe('a file beyond a bound is refused, with its name:', () => {
   const MAX_BYTES = 8 * 1024 * 1024;
   const padded = (content: string, length: number) => content.padEnd(length, '#\n');
 
-  test('one of more than 8 MiB, before it is read', () => {
+  test('more than 8 MiB, before the file is read', () => {
     const content = 'domain: demo\n';
     expect(loadRules([file('a.yaml', padded(content, MAX_BYTES))], apart).ok).toBe(true);
     expect(told(loadRules([file('b.yaml', padded(content, MAX_BYTES + 1))], apart))).toEqual([
@@ -248,7 +251,7 @@ describe('a file beyond a bound is refused, with its name:', () => {
     ]);
   });
 
-  test('one with values nested too deep', () => {
+  test('values nested too deep', () => {
     const nested = (levels: number) =>
       `domain: d\ndescriptors:\n- key: k\n  metadata: ${'{a: '.repeat(levels)}${'}'.repeat(levels)}\n`;
     expect(loadRules([file('a.yaml', nested(90))], apart).ok).toBe(true);
@@ -257,14 +260,14 @@ describe('a file beyond a bound is refused, with its name:', () => {
     ]);
   });
 
-  test('one with too many values', () => {
+  test('too many values', () => {
     const many = `domain: d\ndescriptors: [${'{key: k},'.repeat(400_000)}]\n`;
     expect(told(loadRules([file('a.yaml', many)], apart))).toEqual([
       'a.yaml:2: error loading config file: the file holds more than 1000000 values, aliases written out',
     ]);
   });
 
-  test('one with too many keys with a `*` in one level', () => {
+  test('too many keys with a `*` in one level', () => {
     const level = (count: number) =>
       Array.from(
         { length: count },
@@ -276,7 +279,7 @@ describe('a file beyond a bound is refused, with its name:', () => {
     ]);
   });
 
-  test('one whose rules have long keys above them, when the paths of all come to too much', () => {
+  test('paths that are too long in total, due to long keys above the rules', () => {
     const rules = (count: number) =>
       `- key: ${'x'.repeat(100_000)}\n  descriptors:\n${Array.from({ length: count }, (_, at) => `  - {key: k${at}, rate_limit: {unit: day, requests_per_unit: 1}}\n`).join('')}`;
     expect(loadDescriptors(rules(600)).ok).toBe(true);
@@ -431,7 +434,7 @@ describe('a valid file', () => {
   test.each([
     ['unlimited: true', true, []],
     ['unlimited: yes, requests_per_unit: 5', true, []],
-    ['unlimited: true, unit: foo', true, []], // as in the service this replaces
+    ['unlimited: true, unit: foo', true, []], // as in envoyproxy/ratelimit
     ['unlimited: false, unit: day', false, [{ limit: { requestsPerUnit: 0 } }]],
     ['unit: day, requests_per_unit: 4294967295', false, [{ limit: { requestsPerUnit: 4_294_967_295 } }]],
     ['unit: day, requests_per_unit: 010', false, [{ limit: { requestsPerUnit: 8 } }]],
@@ -455,7 +458,7 @@ describe('a valid file', () => {
     const loaded = loadDescriptors(`- key: user\n  ${nothing}\n${limited}`);
     expect({ told: told(loaded), paths: pathsOf(loaded) }).toEqual({
       told: [
-        `rules.yaml:${place}what ends here is not limited; write rate_limit: { unlimited: true } where that is meant`,
+        `rules.yaml:${place}descriptors that end here are not limited; if this is intended, write rate_limit: { unlimited: true }`,
       ],
       paths: ['demo.other'],
     });
@@ -474,7 +477,7 @@ describe('a valid file', () => {
     },
   );
 
-  test('with no value where the value is nothing', () => {
+  test('has no value if the value is empty', () => {
     const loaded = loadDescriptors(
       '- {key: a, value: ~, rate_limit: {unit: day}}\n- {key: b, value: "", rate_limit: {unit: day}}\n',
     );
@@ -488,7 +491,7 @@ describe('a valid file', () => {
     expect(pathsOf(loaded)).toEqual([`demo.${word}_${word}`, `demo.x.${word}`]);
   });
 
-  test.each(['constructor', '__proto__', 'hasOwnProperty'])('but not %s as a key of the format', (word) => {
+  test.each(['constructor', '__proto__', 'hasOwnProperty'])('does not accept %s as a key of the format', (word) => {
     expect(told(loadDescriptors(`- {key: user, ${word}: {unit: day}}\n`))).toEqual([
       expect.stringContaining(
         `rules.yaml:3: descriptors[0].${word}: config error, unknown key '${word}'; expected one of key, `,
@@ -496,7 +499,7 @@ describe('a valid file', () => {
     ]);
   });
 
-  test('whose nodes differ only in where key and value meet', () => {
+  test('may have nodes that differ only in where key and value meet', () => {
     const loaded = loadDescriptors(`
 - {key: a, value: b_c, rate_limit: {unit: day}}
 - {key: a_b, value: c, rate_limit: {unit: day}}
@@ -511,12 +514,8 @@ describe('a valid file', () => {
       '- {key: user, rate_limit: {unit: day, requests_per_unit: 5, shadow_mode: true}}',
       'shadow_mode',
     ],
-    [
-      'a key given twice',
-      '- {key: nobody, key: user, rate_limit: {unit: day, requests_per_unit: 5}}',
-      'was given before',
-    ],
-  ])('with %s: a warning, and the rule is there', (_, descriptors, warning) => {
+    ['a key given twice', '- {key: nobody, key: user, rate_limit: {unit: day, requests_per_unit: 5}}', 'duplicate key'],
+  ])('with %s is loaded with a warning', (_, descriptors, warning) => {
     const loaded = loadDescriptors(descriptors);
     expect(told(loaded)).toEqual([expect.stringContaining(warning)]);
     expect(right(loaded).rules).toMatchObject([{ path: 'demo.user', shadow: false }]);

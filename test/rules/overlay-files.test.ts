@@ -15,7 +15,7 @@ const POLL_INTERVAL_MS = 20;
 let folder: string;
 let overlay: Overlay | undefined;
 let book: RuleBook | undefined;
-/** What each load came to: the number of rules, or the problems. */
+/** The result of each load: the number of rules, or the problems. */
 let loads: (number | readonly string[])[];
 
 beforeEach(() => {
@@ -29,7 +29,7 @@ afterEach(() => {
 });
 
 const at = (path: string): string => join(folder, path);
-/** In one step, as a test must not be read halfway through it. */
+/** Writes atomically, so that no incomplete file is read. */
 function write(path: string, text: string): void {
   writeFileSync(at('new'), text);
   renameSync(at('new'), at(path));
@@ -48,15 +48,15 @@ async function open(): Promise<void> {
     mergeDomains: false,
     overlay,
     pollIntervalMs: POLL_INTERVAL_MS,
-    checker: { do: async (files, over) => check(files, over), close: () => {} }, // the thread's, without the thread
+    checker: { do: async (files, over) => check(files, over), close: () => {} }, // the rules process's checker, in this process
     onLoad: (loaded: LoadedRules) =>
       void loads.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
   });
 }
 
-/** The rules in force, without what all of them have. */
+/** The current rules, without their common part. */
 const inForce = (): readonly string[] =>
-  (book?.rules()?.rules ?? []).map((rule) =>
+  [...(book?.rules()?.rules ?? [])].map((rule) =>
     describeRule(rule).replaceAll(`${folder}/`, '').replace('unit=MINUTE ', ''),
   );
 const untilInForce = (...texts: readonly string[]): Promise<void> =>
@@ -75,7 +75,7 @@ test('rules are loaded with their overlay from the start', async () => {
   ]);
 });
 
-test('a change of the overlay is taken, with the rules as they are', async () => {
+test('a change of the overlay is applied to the current rules', async () => {
   await open();
   write('overlay/a.yaml', overlayOf('soft: 3'));
   await untilInForce('soft: 3');
@@ -86,7 +86,7 @@ test('a change of the overlay is taken, with the rules as they are', async () =>
   expect(loads).toEqual([1, 1, 1, 1]);
 });
 
-test('a swap of links is taken, as a ConfigMap is changed', async () => {
+test('a swap of links, as by a changed ConfigMap, is loaded', async () => {
   rmSync(at('overlay'), { recursive: true });
   for (const [version, soft] of [
     ['1', 2],
@@ -102,17 +102,17 @@ test('a swap of links is taken, as a ConfigMap is changed', async () => {
   await untilInForce('soft: 3');
 });
 
-test('a change of the rules is taken with the overlay', async () => {
+test('a change of the rules is loaded with the overlay', async () => {
   await open();
   write('rules.yaml', rulesOf('user', 7));
   await untilInForce('requests_per_unit=7', 'soft: 2');
 });
 
-test('a wrong overlay changes nothing, is reported once, and does not keep new rules out', async () => {
+test('an invalid overlay changes nothing, is reported once, and does not prevent new rules', async () => {
   await open();
   write('overlay/a.yaml', overlayOf('burst: 2'));
   await until('it was reported', () => loads.length > 1);
-  const problem = `${at('overlay/a.yaml')}:2: descriptors[0].rate_limit.burst: burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket`;
+  const problem = `${at('overlay/a.yaml')}:2: descriptors[0].rate_limit.burst: burst cannot be used with fixed_window, only with token_bucket or leaky_bucket`;
   expect(loads).toEqual([1, [problem]]);
   expect(inForce().join()).toContain('requests_per_unit=6, shadow_mode: false, quota_mode: false, soft: 2');
 
@@ -125,7 +125,7 @@ test('a wrong overlay changes nothing, is reported once, and does not keep new r
   expect(loads).toEqual([1, [problem], 1, [problem], 1]);
 });
 
-test('an overlay that goes away changes nothing until it is back', async () => {
+test('an overlay that disappears changes nothing until it is back', async () => {
   await open();
   renameSync(at('overlay'), at('elsewhere'));
   await until('it was reported', () => loads.length > 1);
@@ -136,7 +136,7 @@ test('an overlay that goes away changes nothing until it is back', async () => {
   expect([loads[2], inForce().join().includes('soft: 2')]).toEqual([1, true]);
 });
 
-test('rules that no overlay makes right are refused with what is wrong with the newest', async () => {
+test('rules that are invalid with any overlay are refused with the problems of the newest', async () => {
   await open();
   write('overlay/a.yaml', overlayOf('soft: 3'));
   await untilInForce('soft: 3');
@@ -146,7 +146,7 @@ test('rules that no overlay makes right are refused with what is wrong with the 
   expect(inForce().join()).toContain('soft: 3');
 });
 
-test('files that are no text, or too large, are no overlay', async () => {
+test('files that are not text, or too large, are refused as overlays', async () => {
   writeFileSync(at('overlay/a.yaml'), new Uint8Array([0xff, 0xfe]));
   overlay = await Overlay.open(plainPath(at('overlay')), POLL_INTERVAL_MS);
   expect(overlay.problems.map(formatProblem)).toEqual([

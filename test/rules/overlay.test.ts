@@ -37,8 +37,8 @@ function right(loaded: LoadedRules): RuleTree {
   return loaded.rules;
 }
 
-/** The rules, a text each, as /rlconfig lists them. */
-const listed = (loaded: LoadedRules): readonly string[] => right(loaded).rules.map(describeRule);
+/** The rules as /rlconfig lists them, a text each. */
+const listed = (loaded: LoadedRules): readonly string[] => [...right(loaded).rules].map(describeRule);
 
 /** A rule file with one node of these lines. */
 const node = (...lines: readonly string[]): string =>
@@ -49,7 +49,7 @@ const PER_MINUTE = limit('unit: minute, requests_per_unit: 6');
 const MODES = 'shadow_mode: false, quota_mode: false';
 
 describe('an overlay gives a rule', () => {
-  test('an algorithm and its burst, and leaves the rate alone', () => {
+  test('an algorithm and its burst, and keeps the rate', () => {
     expect(listed(load(PER_MINUTE, limit('algorithm: token_bucket, burst: 20')))).toEqual([
       `demo.user: unit=MINUTE requests_per_unit=6, ${MODES}, algorithm: token_bucket, burst: 20, overlaid: algorithm (a.yaml:4), burst (a.yaml:4)`,
     ]);
@@ -71,7 +71,7 @@ describe('an overlay gives a rule', () => {
     ]);
   });
 
-  test('a name and metadata, which are put together with those of the rule', () => {
+  test('a name and metadata, which are merged with those of the rule', () => {
     const rules = node('rate_limit: {unit: day, requests_per_unit: 1, name: old}', 'metadata: {team: a, tier: {a: 1}}');
     const over = node('rate_limit: {name: new}', 'metadata: {tier: {a: 2, b: 3}}');
     expect(right(load(rules, over)).rules).toMatchObject([
@@ -79,27 +79,29 @@ describe('an overlay gives a rule', () => {
     ]);
   });
 
-  test('shadow mode, also taken away', () => {
+  test('shadow mode, or removes it', () => {
     const [on, off] = ['shadow_mode: true', 'shadow_mode: false'];
     const modeIn = (rules: string, over: string): boolean | undefined =>
-      right(load(rules.replace('\n  rate_limit', `\n  ${over === on ? off : on}\n  rate_limit`), node(over))).rules[0]
-        ?.shadow;
+      [
+        ...right(load(rules.replace('\n  rate_limit', `\n  ${over === on ? off : on}\n  rate_limit`), node(over)))
+          .rules,
+      ][0]?.shadow;
     expect([modeIn(PER_MINUTE, on), modeIn(PER_MINUTE, off)]).toEqual([true, false]);
   });
 
-  test('quota mode taken away, so that a tenant of an AI Gateway is refused by its own limit', () => {
+  test('no quota mode, so that a tenant of an AI Gateway is refused by its own limit', () => {
     const rules = node('rate_limit: {unit: day, requests_per_unit: 1}', 'quota_mode: true');
     expect(right(load(rules, node('quota_mode: false'))).rules).toMatchObject([{ quota: false }]);
   });
 
-  test('a rate, where the overlay says requests_per_unit itself', () => {
+  test('a rate, if the overlay itself sets requests_per_unit', () => {
     const over = limit('requests_per_unit: 9, window: 30s');
     expect(listed(load(PER_MINUTE, over))).toEqual([
       `demo.user: unit=SECOND requests_per_unit=9, ${MODES}, unit_multiplier: 30, overlaid: requests_per_unit (a.yaml:4), window (a.yaml:4)`,
     ]);
   });
 
-  test('a further limit, where the overlay says requests_per_unit itself', () => {
+  test('a further limit, if the overlay itself sets requests_per_unit', () => {
     const over = node('rate_limits: [{burst: 9, algorithm: token_bucket}, {unit: day, requests_per_unit: 50}]');
     expect(right(load(PER_MINUTE, over)).rules).toMatchObject([
       {
@@ -111,7 +113,7 @@ describe('an overlay gives a rule', () => {
     ]);
   });
 
-  test('one of several limits something, by its place', () => {
+  test('one of several limits a property, by its index', () => {
     const rules = node('rate_limits: [{unit: second, requests_per_unit: 2}, {unit: day, requests_per_unit: 50}]');
     const loaded = load(rules, node('rate_limits:', '- {}', '- {soft: 5}'));
     expect(listed(loaded)).toEqual([
@@ -130,7 +132,7 @@ test('an overlay gives a domain its spend', () => {
   });
 });
 
-test('spend laid over a domain of several files counts for all of them', () => {
+test('spend in the overlay of a domain with several files applies to all of them', () => {
   const parts = [
     file('1.yaml', `spend: each\n${PER_MINUTE}`),
     file('2.yaml', 'domain: demo\ndescriptors: [{key: a}]\n'),
@@ -140,14 +142,14 @@ test('spend laid over a domain of several files counts for all of them', () => {
   expect(loaded.ok && loaded.rules.domains.get('demo')?.spend).toBe('spare_others');
 });
 
-test('a new algorithm takes what only the old one has along', () => {
+test('a new algorithm removes properties of the old one', () => {
   const rules = limit('unit: day, requests_per_unit: 6, alignment: calendar, timezone: Europe/Berlin');
   expect(listed(load(rules, limit('algorithm: token_bucket')))).toEqual([
     `demo.user: unit=DAY requests_per_unit=6, ${MODES}, algorithm: token_bucket, burst: 6, overlaid: algorithm (a.yaml:4)`,
   ]);
 });
 
-test('nodes are found by keys and values on the way down, wildcards as they are written', () => {
+test('nodes are found by the keys and values of their path, and wildcards as written', () => {
   const rules = `
 domain: demo
 descriptors:
@@ -155,7 +157,7 @@ descriptors:
 - {key: path, value: /log*, rate_limit: {unit: day, requests_per_unit: 2}}
 - {key: path, rate_limit: {unit: day, requests_per_unit: 3}, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 4}}]}
 `;
-  const soft = (loaded: LoadedRules) => right(loaded).rules.map(({ limits }) => limits[0]?.limit.soft);
+  const soft = (loaded: LoadedRules) => [...right(loaded).rules].map(({ limits }) => limits[0]?.limit.soft);
   const over = (nodes: string): string => `domain: demo\ndescriptors: [${nodes}]\n`;
   expect(soft(load(rules, over('{key: path, value: /log*, rate_limit: {soft: 7}}')))).toEqual([0, 7, 0, 0]);
   expect(soft(load(rules, over('{key: path, rate_limit: {soft: 7}}')))).toEqual([0, 0, 7, 0]);
@@ -164,7 +166,7 @@ descriptors:
   ]);
 });
 
-test('several overlay files of one domain go together', () => {
+test('several overlay files of one domain are combined', () => {
   const loaded = load(PER_MINUTE, [limit('algorithm: token_bucket'), limit('burst: 9'), node('shadow_mode: true')]);
   expect(listed(loaded)).toEqual([
     'demo.user: unit=MINUTE requests_per_unit=6, shadow_mode: true, quota_mode: false, algorithm: token_bucket, burst: 9, ' +
@@ -172,11 +174,11 @@ test('several overlay files of one domain go together', () => {
   ]);
 });
 
-test('an overlay file without a word overlays nothing', () => {
+test('an empty overlay file changes nothing', () => {
   expect(listed(load(PER_MINUTE, ['', '# later\n']))).toEqual([`demo.user: unit=MINUTE requests_per_unit=6, ${MODES}`]);
 });
 
-describe('what matches nothing is a warning with the nearest path', () => {
+describe('an overlay node without a match is a warning with the nearest path', () => {
   const rules = `
 domain: demo
 descriptors:
@@ -238,7 +240,7 @@ descriptors:
   });
 });
 
-describe('a wrong overlay is refused, at its own file and line', () => {
+describe('an invalid overlay is refused, with its own file and line', () => {
   const error = (over: string | readonly string[], rules = PER_MINUTE): readonly string[] => {
     const loaded = load(rules, over);
     expect(loaded.ok).toBe(false);
@@ -254,9 +256,9 @@ describe('a wrong overlay is refused, at its own file and line', () => {
       'window: 30s',
       'window is part of the rate, which an overlay changes only as a whole: write requests_per_unit as well',
     ],
-    ['unlimited: true', 'unlimited cannot be overlaid: which limits and counters there are stays with the rules'],
-    ['replaces: [{name: a}]', 'replaces cannot be overlaid: which limits and counters there are stays with the rules'],
-    ['burst: 3', 'burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket'],
+    ['unlimited: true', 'unlimited cannot be overlaid: only the rules define which limits and counters exist'],
+    ['replaces: [{name: a}]', 'replaces cannot be overlaid: only the rules define which limits and counters exist'],
+    ['burst: 3', 'burst cannot be used with fixed_window, only with token_bucket or leaky_bucket'],
     [
       'algorithm: sliding_window_buckets, buckets: 7',
       'buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
@@ -273,18 +275,18 @@ describe('a wrong overlay is refused, at its own file and line', () => {
     else expect(text).toMatch(message);
   });
 
-  test('when it gives a property that another file gives', () => {
+  test('when it sets a property that another file sets', () => {
     expect(error([limit('soft: 3'), limit('soft: 3')])).toEqual([
-      'b.yaml:4: descriptors[0].rate_limit.soft: soft is overlaid before, at a.yaml:4: leave one of them out',
+      'b.yaml:4: descriptors[0].rate_limit.soft: soft is already overlaid at a.yaml:4: remove one of them',
     ]);
     expect(error(['domain: demo\nspend: each\n', 'domain: demo\nspend: each\n'])).toEqual([
-      'b.yaml:2: spend: spend is overlaid before, at a.yaml:2: leave one of them out',
+      'b.yaml:2: spend: spend is already overlaid at a.yaml:2: remove one of them',
     ]);
   });
 
   test('when it sets `share_threshold`, which decides how values of a `*` are counted', () => {
     expect(error(node('share_threshold: true'))).toEqual([
-      'a.yaml:4: descriptors[0].share_threshold: share_threshold cannot be overlaid: which limits and counters there are stays with the rules',
+      'a.yaml:4: descriptors[0].share_threshold: share_threshold cannot be overlaid: only the rules define which limits and counters exist',
     ]);
   });
 
@@ -304,31 +306,31 @@ describe('a wrong overlay is refused, at its own file and line', () => {
     ]);
   });
 
-  test('when it is no YAML, beside what is wrong with the rules', () => {
+  test('when it is not valid YAML, in addition to problems of the rules', () => {
     expect(error('domain: [demo\n', limit('unit: minutes'))).toEqual([
       expect.stringMatching(/^a\.yaml:2: error loading config file: /),
       expect.stringMatching(/^rules\.yaml:4: .*invalid rate limit unit 'minutes'/),
     ]);
   });
 
-  test('when the store cannot do what it asks for', () => {
+  test('when the store does not support it', () => {
     const traits = { name: 'memcached', atomic: 'counter', without: ['sliding_window_log'], leases: false } as const;
     const store = { ...traits, processes: 1, spend: 'each' } as const;
     const over = `spend: spare_others\n${limit('algorithm: sliding_window_log')}`;
     expect(problemsOf(load(PER_MINUTE, over, { store }))).toEqual([
       'a.yaml:1: spend: spend: spare_others requires all limits of a request to be counted in one step, which memcached cannot do',
-      'a.yaml:5: descriptors[0].rate_limit.algorithm: sliding_window_log cannot be counted in memcached; take another algorithm, or Redis',
+      'a.yaml:5: descriptors[0].rate_limit.algorithm: sliding_window_log cannot be counted in memcached; use another algorithm, or Redis',
     ]);
   });
 });
 
-test('packed rules keep what was overlaid, and a moved line makes them different rules', () => {
+test('packed rules include the overlay, and a moved line makes them different', () => {
   const state = { ...file('rules.yaml', PER_MINUTE), state: '1' };
   const check = createFileChecker({ mergeDomains: false });
   const packedWith = (text: string) => {
     const checked = check([state], [{ name: 'a.yaml', text }]);
     if (!checked.ok) throw new Error(checked.problems.map(formatProblem).join('\n'));
-    return structuredClone(checked.packed); // as a thread or a process receives it
+    return structuredClone(checked.packed); // as another process receives it
   };
   const over = `spend: spare_others\n${limit('soft: 2')}`;
   const inForce = new RulesInForce();

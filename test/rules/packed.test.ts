@@ -9,18 +9,21 @@ import type { Level, RuleTree } from '../../src/rules/tree.ts';
 const CONFIG = join(__dirname, '../../config');
 const files = readdirSync(CONFIG, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.yaml'));
 
-/** Keys, values and patterns of a level and of all below it, without the functions. */
+/** Keys, values and patterns of a level and of all levels below, without functions. */
 const shapeOf = ({ byKey }: Level): unknown =>
   Array.from(byKey, ([key, { byValue, anyValue }]) => [
     key,
-    [...byValue.values(), ...(anyValue ? [anyValue] : [])].map(({ children, ...node }) => [
-      JSON.stringify(node),
-      children && shapeOf(children),
-    ]),
+    [...byValue.values(), ...(anyValue ? [anyValue] : [])].map(
+      ({ composite, naming, sharedValue, hasRule, rule, children }) => [
+        JSON.stringify({ composite, naming, sharedValue, hasRule, rule }),
+        children && shapeOf(children),
+      ],
+    ),
   ]);
 const shapesOf = ({ domains, rules }: RuleTree) => [
-  JSON.stringify(rules),
-  Array.from(domains.values(), ({ name, spend, root }) => [name, spend, shapeOf(root)]),
+  rules.length,
+  JSON.stringify([...rules]),
+  Array.from(domains.values(), ({ name, spend, root, ids, ruleCount }) => [name, spend, shapeOf(root), ids, ruleCount]),
 ];
 
 test.each(files)('the rules of %s are the same after packing and unpacking', (name) => {
@@ -28,7 +31,7 @@ test.each(files)('the rules of %s are the same after packing and unpacking', (na
   const direct = loadRules([file], { mergeDomains: true });
   const checked = createFileChecker({ mergeDomains: true })([{ ...file, state: '1' }]);
   if (!direct.ok || !checked.ok) throw new Error('expected rules that are right');
-  const sent = structuredClone(checked.packed); // as a thread or a process receives it
+  const sent = structuredClone(checked.packed); // as another process receives it
   const rules = new RulesInForce().replaceAtOnce(sent);
   expect(shapesOf(rules)).toEqual(shapesOf(direct.rules));
   for (const { path: rulePath } of direct.rules.rules) {
@@ -46,20 +49,20 @@ const packedDomain = (name: string, hash: string, pieces: readonly string[] = []
   ...{ name, hash, pieces, spend: undefined },
 });
 
-test('a piece is read when its first node is due', () => {
+test('a piece is read when its first node is needed', () => {
   const piece = JSON.stringify([['rules.yaml'], [0, 1].map((depth) => [depth, { key: `k${depth}` }, 0, depth + 1])]);
-  const { nodes } = unpack(packedDomain('a', '', [piece, piece, 'not JSON']));
+  const nodes = unpack(packedDomain('a', '', [piece, piece, 'not JSON']));
   const first = nodes.next();
-  expect(first?.block.values).toEqual({ key: 'k0' });
-  expect(first?.block.place()).toEqual({ file: 'rules.yaml', line: 1, path: '' });
-  expect(first?.below?.next()?.block.values).toEqual({ key: 'k1' });
+  expect(first?.written.block.values).toEqual({ key: 'k0' });
+  expect(first?.written.block.place()).toEqual({ file: 'rules.yaml', line: 1, path: '' });
+  expect(first?.below?.next()?.written.block.values).toEqual({ key: 'k1' });
   expect(first?.below?.next()).toBeUndefined();
   const second = nodes.next();
-  expect(second?.block.values).toEqual({ key: 'k0' });
-  expect(() => second?.below?.next()).toThrow(SyntaxError); // what follows its last node says whether it has any below
+  expect(second?.written.block.values).toEqual({ key: 'k0' });
+  expect(() => second?.below?.next()).toThrow(SyntaxError); // the text after its last node shows whether it has children
 });
 
-test('only domains that are not the same in both versions differ', () => {
+test('only domains that are different in both versions are reported', () => {
   const [same, changed, removed, added] = ['same', 'changed', 'removed', 'added'].map((name) =>
     packedDomain(name, '1'),
   );

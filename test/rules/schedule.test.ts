@@ -48,16 +48,16 @@ const inForceAt = (rest: string, time: string): readonly string[] =>
 
 test.each([
   ['2026-11-23T12:00Z', ['100 per minute by token_bucket burst 200 until 2026-11-23T21:00']],
-  ['2026-11-23T21:00Z', ['1000 per minute by token_bucket burst 200']], // less room afterwards: what the counter says holds
+  ['2026-11-23T21:00Z', ['1000 per minute by token_bucket burst 200']], // less capacity afterwards, so no `until`
   ['2026-11-24T04:59Z', ['1000 per minute by token_bucket burst 200']],
-  ['2026-11-26T23:00Z', ['500 per minute by token_bucket burst 900 until 2026-11-30T23:00']], // goes before the night
+  ['2026-11-26T23:00Z', ['500 per minute by token_bucket burst 900 until 2026-11-30T23:00']], // takes precedence over the night
   ['2026-11-22T12:00Z', []], // a Sunday
   ['2026-11-22T22:00Z', ['1000 per minute by token_bucket burst 200']],
-])('at %s the first limit whose time it is applies, otherwise the one without times: %j', (time, expected) => {
+])('at %s the first limit that is active applies, otherwise the one without times: %j', (time, expected) => {
   expect(inForceAt(NIGHTLY, time)).toEqual(expected);
 });
 
-test('limits of a schedule have what the limit says that they do not say themselves', () => {
+test('limits of a schedule inherit properties that they do not set', () => {
   expect(describeRule(ruleFrom(NIGHTLY)).split('\n')).toEqual([
     'demo.user: unit=MINUTE requests_per_unit=100, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 200, unlimited: { days: [sat, sun], timezone: UTC }',
     'demo.user: unit=MINUTE requests_per_unit=500, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 900, active: { from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin }',
@@ -65,7 +65,7 @@ test('limits of a schedule have what the limit says that they do not say themsel
   ]);
 });
 
-test('a rule in JSON has every entry of its schedule, in its order', () => {
+test('a rule in JSON has every entry of its schedule, in order', () => {
   expect(ruleAsJson(ruleFrom(NIGHTLY))).toMatchObject({
     times: [
       [
@@ -79,7 +79,7 @@ test('a rule in JSON has every entry of its schedule, in its order', () => {
   expect(ruleAsJson(ruleFrom('    rate_limit: { unit: minute, requests_per_unit: 5 }\n'))).not.toHaveProperty('times');
 });
 
-test('keys of the limit that do not go with another algorithm or window are left out', () => {
+test('keys of the limit that do not apply to another algorithm or window are left out', () => {
   const rest = `    rate_limit:
       unit: minute
       requests_per_unit: 10
@@ -96,12 +96,12 @@ describe('a limit with active', () => {
       - { unit: minute, requests_per_unit: 5 }
       - { name: office, unit: hour, requests_per_unit: 50, active: { days: mon-fri, hours: [09:00-12:00, 13:00-17:00] } }
 `;
-  test('applies beside the others at its times, and is as if it were not there at others', () => {
+  test('applies beside the others at its times, and has no effect at other times', () => {
     expect(inForceAt(rest, '2026-11-23T09:00Z')).toEqual(['5 per minute', '50 per hour until 2026-11-23T12:00']);
     expect(inForceAt(rest, '2026-11-23T12:30Z')).toEqual(['5 per minute']);
   });
 
-  test('says when to programs, with which limits apply now and when others do', () => {
+  test('has its times in JSON, with the limits that apply now and when others will', () => {
     const rule = ruleFrom(rest);
     expect(ruleAsJson(rule)).toMatchObject({
       limits: [{}, { active: 'days: mon-fri, hours: [09:00-12:00, 13:00-17:00], timezone: UTC', limit: 1 }],
@@ -116,7 +116,7 @@ describe('a limit with active', () => {
 describe('counters', () => {
   const countersOf = (rest: string): readonly string[] => ruleFrom(rest).limits.map(({ limit }) => limit.counter);
 
-  test('limits of one schedule with the same algorithm and window share counters, limits beside each other do not', () => {
+  test('limits of one schedule with the same algorithm and window share counters, but separate limits do not', () => {
     const rest = `    rate_limits:
       - { unit: minute, requests_per_unit: 5, schedule: [{ active: { days: sun }, requests_per_unit: 9 }, { active: { days: sat }, unit: hour }] }
       - { unit: minute, requests_per_unit: 7, schedule: [{ active: { days: sun }, requests_per_unit: 8 }] }
@@ -130,7 +130,7 @@ describe('counters', () => {
     ]);
   });
 
-  test('an entry of a schedule moves no counter of the limits beside it', () => {
+  test('an entry of a schedule changes no counter of the limits beside it', () => {
     const limits = (schedule: string): string => `    rate_limits:
       - { unit: minute, requests_per_unit: 5${schedule} }
       - { unit: hour, requests_per_unit: 70 }
@@ -144,7 +144,7 @@ describe('counters', () => {
     ]);
   });
 
-  test('on_change: reset names counters after the numbers of the limit, the same on every instance', () => {
+  test('on_change: reset names counters after the numbers of the limit, identically on every instance', () => {
     const limit = (numbers: string): readonly string[] => countersOf(`    rate_limit: { unit: minute, ${numbers} }\n`);
     const [kept] = limit('requests_per_unit: 5, on_change: keep');
     const [reset = ''] = limit('requests_per_unit: 5, on_change: reset');
@@ -155,7 +155,7 @@ describe('counters', () => {
       expect(limit(`${other}, on_change: reset`)).not.toEqual([reset]);
   });
 
-  test('on_change: reset gives each entry of a schedule counters of its own', () => {
+  test('on_change: reset gives each entry of a schedule its own counters', () => {
     const counters = countersOf(
       '    rate_limit: { unit: minute, requests_per_unit: 5, on_change: reset, schedule: [{ active: { days: sun }, requests_per_unit: 9 }] }\n',
     );
@@ -174,15 +174,15 @@ test('the same limits apply in other processes', () => {
   if (!checked.ok) throw new Error('expected rules that are right');
   const sent = new RulesInForce().replaceAtOnce(structuredClone(checked.packed));
   const direct = rulesFrom(yaml);
-  expect(sent.rules.map(describeRule)).toEqual(direct.rules.map(describeRule));
+  expect([...sent.rules].map(describeRule)).toEqual([...direct.rules].map(describeRule));
   const nowMs = at('2026-11-23T03:30Z');
-  expect(sent.rules.map((rule) => scheduleAsJson(rule, nowMs))).toEqual(
-    direct.rules.map((rule) => scheduleAsJson(rule, nowMs)),
+  expect([...sent.rules].map((rule) => scheduleAsJson(rule, nowMs))).toEqual(
+    [...direct.rules].map((rule) => scheduleAsJson(rule, nowMs)),
   );
 });
 
 describe('the calendar of a time zone', () => {
-  /** Questions that a limit of a docs' example asks it, one number for each time that other limits apply. */
+  /** The number of lookups that a limit of the docs' example makes in its schedule, for each change of limits. */
   const questionsOf = (timezone: string, changes: number): readonly number[] => {
     const { schedule } = ruleFrom(NIGHTLY.replaceAll('Europe/Berlin', timezone));
     const offset = jest.spyOn(IANAZone.prototype, 'offset');
@@ -196,7 +196,7 @@ describe('the calendar of a time zone', () => {
     return asked;
   };
 
-  test('is asked once a day, and searched where the clock is moved', () => {
+  test('is queried once a day, and searched around changes of the clock', () => {
     const [first = 0, ...more] = questionsOf('Europe/Paris', 12);
     expect(first).toBeLessThanOrEqual(10);
     const SEARCH = Math.ceil(Math.log2(86_400_000)) + 1;
@@ -204,12 +204,12 @@ describe('the calendar of a time zone', () => {
     expect(more.filter((one) => one > 2).length).toBeLessThanOrEqual(1);
   });
 
-  test('is not asked for UTC', () => {
+  test('is not queried for UTC', () => {
     expect(questionsOf('UTC', 12)).toEqual(Array.from({ length: 12 }, () => 0));
   });
 });
 
-test('a clock that steps back finds the limits of that time', () => {
+test('a clock that steps back gets the limits of that time', () => {
   const { schedule } = ruleFrom(NIGHTLY);
   const clock = fakeClock(at('2026-11-23T21:00Z'));
   const requests = (): number | undefined => schedule?.at(clock())[0]?.limit.requestsPerUnit;
@@ -227,15 +227,15 @@ test.each([
   ],
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, schedule: [{ active: { days: sun }, unlimited: true, soft: 1 }] }\n',
-    ['4: unlimited and soft exclude one another: leave one of them out'],
+    ['4: unlimited and soft are mutually exclusive: remove one of them'],
   ],
   [
     '    rate_limit: { unlimited: true, active: { days: sun } }\n',
-    ['4: active means nothing when unlimited: leave one of them out'],
+    ['4: active cannot be used when unlimited: remove one of them'],
   ],
   [
     '    rate_limit: { name: a, unit: minute, requests_per_unit: 5, replaces: [{ name: b }], active: { days: sun } }\n',
-    ['4: active and replaces exclude one another: give the limit that is replaced a schedule instead'],
+    ['4: active and replaces are mutually exclusive: give the replaced limit a schedule instead'],
   ],
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, active: { hours: 25:00-26:00 } }\n',
@@ -243,7 +243,7 @@ test.each([
   ],
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, schedule: [{ active: { days: sun }, buckets: 7 }] }\n',
-    ['4: buckets means nothing with fixed_window; it goes with sliding_window_buckets'],
+    ['4: buckets cannot be used with fixed_window, only with sliding_window_buckets'],
   ],
   [
     '    rate_limit: { algorithm: in_flight, ttl: 9s, requests_per_unit: 5, active: { days: sun } }\n',
@@ -256,7 +256,7 @@ test.each([
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, algorithm: sliding_window_log, alignment: { anchor: 2026-11-27T00:00 } }\n',
     [
-      '4: alignment means nothing with sliding_window_log; it goes with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket',
+      '4: alignment cannot be used with sliding_window_log, only with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket',
     ],
   ],
   [
@@ -265,7 +265,7 @@ test.each([
   ],
   [
     '    rate_limit: { unit: day, requests_per_unit: 5, algorithm: sliding_window_counter, alignment: calendar }\n',
-    ['4: alignment: calendar goes with fixed_window; take epoch, or { anchor, timezone }'],
+    ['4: alignment: calendar requires fixed_window; use epoch, or { anchor, timezone }'],
   ],
   [
     '    rate_limit: { window: 20w, requests_per_unit: 5, timezone: UTC, alignment: { anchor: 2026-11-27T00:00 } }\n',

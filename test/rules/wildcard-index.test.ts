@@ -6,14 +6,21 @@ import fc from '../helpers/property.ts';
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '/'), maxLength: 4 });
 const pattern = fc.string({ unit: fc.constantFrom('a', 'b', '/', '*'), maxLength: 4 });
 
-/** A node of its own for each pattern. */
+/** A separate node for each pattern. */
 const nodeOf = (key: string, value: string | undefined, at: number): WildcardNode => ({
   key: compileWildcard(key),
   value: value === undefined ? undefined : compileWildcard(value),
-  node: { composite: String(at), naming: 'rule', rule: undefined, children: undefined, sharedValue: undefined },
+  node: {
+    composite: String(at),
+    naming: 'rule',
+    hasRule: false,
+    rule: undefined,
+    children: undefined,
+    sharedValue: undefined,
+  },
 });
 
-test.each(['key', 'value'] as const)('by %s, the first node that matches is found, whatever their number', (by) => {
+test.each(['key', 'value'] as const)('by %s, the first matching node is found, for any number of nodes', (by) => {
   const patterns = fc.array(
     fc.tuple(by === 'key' ? pattern : fc.constant('k*'), fc.option(pattern, { nil: undefined })),
     {

@@ -26,7 +26,7 @@ let controlPlane: ControlPlane;
 let book: RuleBook;
 /** Events of the book: the number of loaded rules, or the problems; control plane up, or down with the reason. */
 let events: (number | readonly string[] | string)[];
-/** Of each check: whether there were rules in force. */
+/** Whether there were current rules, for each check. */
 let serving: boolean[];
 
 beforeEach(() => {
@@ -71,19 +71,19 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
   });
 }
 
-/** Opens a control plane, and a book that asks it. */
+/** Opens a control plane, and a book connected to it. */
 async function both(options: OpenOptions = {}): Promise<void> {
   controlPlane = await startControlPlane();
   open(options);
 }
 
-/** Waits until it holds. */
+/** Waits until the condition holds. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(5);
 }
 
-const inForce = (): readonly string[] | undefined =>
-  book.rules()?.rules.map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
+const inForce = (): readonly string[] =>
+  [...(book.rules()?.rules ?? [])].map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
 
 const limitOf = (requestsPerUnit: number, more: Partial<Descriptor> = {}): Descriptor => ({
   key: 'k',
@@ -107,14 +107,15 @@ describe('an answer', () => {
     expect(inForce()).toEqual(['e.k_x: 0 per week', 'e.k_x.c: 2 per year']);
     expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['e', 'f']);
     expect(events).toEqual(['up', 1, 2]);
-    expect(serving).toEqual([false, true]); // processors are left to requests once there are rules in force
+    expect(serving).toEqual([false, true]); // checks yield processor time to requests once there are current rules
   });
 
   test('without resources means no rules', async () => {
     await both();
     expect(book.rules()).toBeUndefined();
     expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
-    expect(book.rules()).toEqual({ domains: new Map(), rules: [] });
+    expect(book.rules()?.domains).toEqual(new Map());
+    expect(inForce()).toEqual([]);
     expect(events).toEqual(['up', 0]);
   });
 
@@ -126,7 +127,7 @@ describe('an answer', () => {
     await controlPlane.serve('v1', [
       resource('r', 'd', { ...a, quota_mode: true, metadata, rate_limit: limit }, { key: 'w' }, limitOf(1)),
     ]);
-    expect(book.rules()?.rules[0]).toMatchObject({
+    expect([...(book.rules()?.rules ?? [])][0]).toMatchObject({
       ...{
         path: 'd.a_x*',
         named: 'by_request',
@@ -143,7 +144,7 @@ describe('an answer', () => {
         },
       ],
     });
-    expect(book.rules()?.rules[1]).toMatchObject({
+    expect([...(book.rules()?.rules ?? [])][1]).toMatchObject({
       ...{ path: 'd.k', named: 'by_rule', shadow: false, quota: false, replaces: [], metadata: undefined },
     });
   });
@@ -152,14 +153,14 @@ describe('an answer', () => {
     await both();
     const rule = { key: 'k', rate_limit: { unit, requests_per_unit: 1 } };
     expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
-    expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ label: { unit } });
+    expect([...(book.rules()?.rules ?? [])][0]?.limits[0]).toMatchObject({ label: { unit } });
   });
 
   test('needs no unit with unlimited', async () => {
     await both();
     const rule = { key: 'k', rate_limit: { unlimited: true } };
     expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
-    expect(book.rules()?.rules[0]).toMatchObject({ unlimited: true, limits: [] });
+    expect([...(book.rules()?.rules ?? [])][0]).toMatchObject({ unlimited: true, limits: [] });
   });
 
   test('may have unknown fields', async () => {
@@ -179,8 +180,8 @@ describe('an answer', () => {
   });
 });
 
-describe('an answer is refused, and the rules in force are kept,', () => {
-  /** The refusal of one more answer, which must have named the version that was taken. */
+describe('an answer is refused, and the current rules are kept,', () => {
+  /** The reason for rejecting a further answer; the rejection must name the accepted version. */
   async function refusalOf(resources: readonly Resource[], typeUrl?: string): Promise<readonly string[]> {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
@@ -197,7 +198,7 @@ describe('an answer is refused, and the rules in force are kept,', () => {
       [{ key: 'a' }, { key: 'k', rate_limit: { requests_per_unit: 1 } }],
       /^r1: invalid rate limit unit 'UNKNOWN'.* \(descriptors\[1\]\.rate_limit\.unit\)$/,
     ],
-    ['with a unit that is not known', [limitOf(1, { rate_limit: { unit: 99 } })], /^r1: invalid rate limit unit '99'/],
+    ['with an unknown unit', [limitOf(1, { rate_limit: { unit: 99 } })], /^r1: invalid rate limit unit '99'/],
     ['with a descriptor without key', [{ value: 'x' }], /^r1: descriptor has empty key/],
     [
       'with a child without key',
@@ -258,7 +259,7 @@ describe('an answer is refused, and the rules in force are kept,', () => {
     expect(refusal.at(-1)).toBe('… and 5 more');
   });
 
-  test('with the number of all further ones, of which the first thousand are kept in the order of the resources', async () => {
+  test('with the number of all further ones, the first thousand of which are kept in the order of the resources', async () => {
     const wrong = new Array<Descriptor>(700).fill({ value: 'x' });
     const refusal = await refusalOf([resource('z', 'd', ...wrong), resource('a', 'e', ...wrong)]);
     expect(refusal.at(-1)).toBe('… and 1380 more');
@@ -357,7 +358,7 @@ describe('a stream', () => {
     await controlPlane.hangUp();
     await until(() => events.at(-1) === 'down: it ended the stream');
     book.close();
-    await sleep(300); // more than the longest wait
+    await sleep(300); // longer than the longest wait
     expect(controlPlane.streamCount()).toBe(1);
   });
 });
@@ -374,7 +375,7 @@ test('a control plane that is down is retried until it is up, and reported once'
   expect(events).toEqual([expect.any(String), 'up', 1]);
 });
 
-test('the rules in force outlive the control plane', async () => {
+test('the current rules outlive the control plane', async () => {
   await both();
   await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
   controlPlane.stop();
@@ -435,7 +436,7 @@ describe('an address of a server that is not a control plane', () => {
     expect(await controlPlane.serve('v2', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v2' });
     expect(inForce()).toEqual(['d.k: 7 per minute']);
     const loads = events.filter((one) => typeof one !== 'string');
-    expect(loads).toEqual([1, 1]); // what was no answer counts as no load
+    expect(loads).toEqual([1, 1]); // a message that is no answer is no load
   });
 });
 
@@ -451,7 +452,7 @@ test('the connected one of two control planes behind one address defines all rul
   });
   address.listen(0, '127.0.0.1');
   await once(address, 'listening');
-  open({ port: (address.address() as AddressInfo).port }); // of TCP
+  open({ port: (address.address() as AddressInfo).port }); // a TCP port
   const [ofOne, ofOther] = [
     [resource('r1', 'd', limitOf(5)), resource('r2', 'e', limitOf(5))],
     [resource('r1', 'd', limitOf(7)), resource('r3', 'f', limitOf(7))],
@@ -485,7 +486,7 @@ describe('a control plane that repeats itself', () => {
   });
   afterEach(() => void jest.useRealTimers());
 
-  /** Lets time pass until it holds; the network is as fast as it is. */
+  /** Advances time until the condition holds; the network is real. */
   async function pass(holds: () => boolean): Promise<void> {
     while (!holds()) {
       await new Promise(setImmediate);
@@ -541,6 +542,6 @@ describe('a control plane that repeats itself', () => {
     expect(await controlPlane.serve('v2', wrong)).toMatchObject({ version: 'v3' });
     jest.advanceTimersByTime(60_000);
     expect(await controlPlane.serve('v4', [])).toEqual({ ack: 'v4' });
-    expect(wasRefusedAgain).toBe(false); // what is past is not spoken of
+    expect(wasRefusedAgain).toBe(false); // resolved problems are not reported
   });
 });

@@ -7,7 +7,7 @@ import { freePort, type Running, start } from '../helpers/process.ts';
 import { answerChecker } from '../helpers/rules.ts';
 import { goControlPlane } from '../helpers/tools.ts';
 
-/** The control plane that most are made of, with the messages that it has for rules. */
+/** Tests with go-control-plane, on which most control planes are based, and its own messages for rules. */
 
 let port: number;
 let controlPlane: Running;
@@ -45,7 +45,7 @@ async function run(): Promise<void> {
   await controlPlane.waitFor('listening');
 }
 
-/** Sets a snapshot with one rule of so many requests an hour for each of the domains. */
+/** Sets a snapshot with one rule of `requestsPerUnit` requests per hour for each domain. */
 function set(version: string, requestsPerUnit: number, ...domains: readonly string[]): void {
   const rate_limit = { unit: 'HOUR', requests_per_unit: requestsPerUnit };
   const resources = domains.map((domain, index) => ({
@@ -54,9 +54,10 @@ function set(version: string, requestsPerUnit: number, ...domains: readonly stri
   controlPlane.write(`${JSON.stringify({ version, resources })}\n`);
 }
 
-/** Waits until these rules are in force; in which order resources come is left to chance. */
+/** Waits until these rules are current; the order of resources is random. */
 async function inForce(...rules: readonly string[]): Promise<void> {
-  const found = () => book.rules()?.rules.map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
+  const found = () =>
+    [...(book.rules()?.rules ?? [])].map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
   while (JSON.stringify(found()?.sort()) !== JSON.stringify(rules)) await sleep(5);
 }
 

@@ -16,13 +16,13 @@ import { answerChecker } from '../helpers/rules.ts';
 import { goControlPlane } from '../helpers/tools.ts';
 import { until } from '../helpers/until.ts';
 
-/** Rules as Envoy Gateway generates them, from the library that it is made of. */
+/** Rules as Envoy Gateway generates them, from the library that it uses. */
 
 let folder: string;
 let port: number;
 let controlPlane: Running;
 let book: RuleBook;
-/** What each load came to: the number of rules, or the problems. */
+/** The result of each load: the number of rules, or the problems. */
 let loads: (number | readonly string[])[];
 let warnings: readonly string[];
 
@@ -40,7 +40,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Writes the overlay in one step. */
+/** Writes the overlay atomically. */
 function overlay(...lines: readonly string[]): void {
   writeFileSync(join(folder, 'new'), `${lines.join('\n')}\n`);
   renameSync(join(folder, 'new'), join(folder, 'overlay.yaml'));
@@ -76,25 +76,27 @@ const here = (text: string): string => text.replaceAll(`${folder}/`, '');
 function push(version: string, ...resources: readonly Resource[]): void {
   controlPlane.write(`${JSON.stringify({ version, resources })}\n`);
 }
-/** Waits for a request that names a version, a nonce, and a problem that begins so. */
+/** Waits for a request with a version, a nonce, and a problem with this prefix. */
 const asked = (version: string, nonce: number, problem = ''): Promise<void> =>
   controlPlane.waitFor(`request "${version}" "${nonce}" "${problem}`);
 
-/** The rules in force, without what all of them have. */
+/** The current rules, without their common part. */
 const inForce = (): string =>
-  (book.rules()?.rules ?? []).map((rule) => here(describeRule(rule)).replace('quota_mode: false, ', '')).join('\n');
+  [...(book.rules()?.rules ?? [])]
+    .map((rule) => here(describeRule(rule)).replace('quota_mode: false, ', ''))
+    .join('\n');
 const untilInForce = (text: string): Promise<void> => until(`${text} in ${inForce()}`, () => inForce().includes(text));
 
 const perSecond = (requests: number) => ({ unit: 'SECOND', requests_per_unit: requests });
 
-/** The nodes of a chain, as an overlay finds them, the last one with this limit. */
+/** The nodes of a chain in an overlay's form, with this limit on the last one. */
 const chain = (nodes: readonly string[], limit: string): string => {
   const [node, ...others] = nodes;
   if (node === undefined) return limit;
   return others.length === 0 ? `{${node}, ${limit}}` : `{${node}, descriptors: [${chain(others, limit)}]}`;
 };
 
-describe('a rule that Envoy Gateway generates becomes a token bucket by five lines, where it selects', () => {
+describe('five lines turn a rule that Envoy Gateway generates into a token bucket, if it selects', () => {
   const nodesOf: Readonly<Record<keyof typeof selected, readonly string[]>> = {
     'each value of a header': ['key: rule-0-match-0'],
     'one value of a header': ['key: rule-0-match-0, value: rule-0-match-0'],
@@ -132,7 +134,7 @@ describe('a rule that Envoy Gateway generates becomes a token bucket by five lin
   });
 });
 
-/** An overlay of the rule for each value of a header. */
+/** An overlay for the rule on each value of a header. */
 const overRoute = (limit: string): readonly string[] => [
   `domain: ${LISTENER}`,
   'descriptors:',
@@ -142,7 +144,7 @@ const overRoute = (limit: string): readonly string[] => [
 ];
 const perUser = (requests: number): Resource => listener(selected['each value of a header'](perSecond(requests)));
 
-test('a push is laid over like the one before', async () => {
+test('the overlay applies to each push', async () => {
   overlay(...overRoute('algorithm: token_bucket, burst: 20'));
   await open();
   push('v1', perUser(5));
@@ -152,7 +154,7 @@ test('a push is laid over like the one before', async () => {
   expect(inForce()).toContain(`${POLICY}.${POLICY}/rule/0_${POLICY}/rule/0.rule-0-match--1`);
 });
 
-test('a change of the overlay is laid over the newest push, which the control plane need not send again', async () => {
+test('a change of the overlay applies to the newest push, which the control plane need not send again', async () => {
   overlay(...overRoute('algorithm: token_bucket, burst: 20'));
   await open();
   push('v1', perUser(5));
@@ -163,7 +165,7 @@ test('a change of the overlay is laid over the newest push, which the control pl
   expect(controlPlane.output().match(/^request /gm)).toHaveLength(2); // the first, and the acknowledgement
 });
 
-test('a change of the overlay counts while the control plane is away', async () => {
+test('a change of the overlay applies while the control plane is down', async () => {
   overlay(...overRoute('soft: 2'));
   await open();
   push('v1', perUser(5));
@@ -173,7 +175,7 @@ test('a change of the overlay counts while the control plane is away', async () 
   await untilInForce('soft: 3');
 });
 
-test('a wrong overlay changes nothing, and pushes are taken with the one before', async () => {
+test('an invalid overlay changes nothing, and pushes are loaded with the previous one', async () => {
   overlay(...overRoute('soft: 2'));
   await open();
   push('v1', perUser(5));
@@ -181,7 +183,7 @@ test('a wrong overlay changes nothing, and pushes are taken with the one before'
   overlay(...overRoute('burst: 2'));
   await until('it was reported', () => loads.length > 1);
   const problem = expect.stringMatching(
-    /^overlay\.yaml:5: descriptors\[0\]\.descriptors\[0\]\.rate_limit\.burst: burst means nothing with fixed_window/,
+    /^overlay\.yaml:5: descriptors\[0\]\.descriptors\[0\]\.rate_limit\.burst: burst cannot be used with fixed_window/,
   );
   expect(loads).toEqual([1, [problem]]);
   push('v2', perUser(6));
@@ -190,7 +192,7 @@ test('a wrong overlay changes nothing, and pushes are taken with the one before'
   expect(loads).toEqual([1, [problem], 1, [problem]]);
 });
 
-test('a push that does not go with the overlay is refused at the line of the overlay, and taken once the overlay goes with it', async () => {
+test('a push that conflicts with the overlay is refused with the line of the overlay, and accepted once they are compatible', async () => {
   overlay(...overRoute('on_store_failure: local, local_share: 4'));
   await open();
   push('v1', perUser(5));
@@ -200,10 +202,10 @@ test('a push that does not go with the overlay is refused at the line of the ove
   expect(inForce()).toContain('requests_per_unit=5, ');
   overlay(...overRoute('on_store_failure: local, local_share: 3'));
   await untilInForce('requests_per_unit=3, shadow_mode: false, on_store_failure: local, local_share: 3');
-  await controlPlane.waitFor((printed) => /request "v2" "\d+" ""/.test(printed)); // which acknowledges it
+  await controlPlane.waitFor((printed) => /request "v2" "\d+" ""/.test(printed)); // the acknowledgement
 });
 
-test('a push that is wrong by itself stays refused when the overlay changes, which goes with the rules in force', async () => {
+test('an invalid push stays refused when the overlay changes, and the overlay applies to the current rules', async () => {
   overlay(...overRoute('soft: 2'));
   await open();
   push('v1', perUser(5));
@@ -213,7 +215,7 @@ test('a push that is wrong by itself stays refused when the overlay changes, whi
   overlay(...overRoute('soft: 3'));
   await untilInForce('soft: 3');
   expect(inForce()).toContain('requests_per_unit=5, ');
-  expect(`${loads.at(-1)}`).toContain('duplicate domain'); // still what is wrong with the newest
+  expect(`${loads.at(-1)}`).toContain('duplicate domain'); // the newest version still has this problem
 });
 
 test('a push without the overlaid rule is accepted with a warning', async () => {
@@ -228,7 +230,7 @@ test('a push without the overlaid rule is accepted with a warning', async () => 
   ]);
 });
 
-test('a tenant of an AI Gateway is refused by its own quota once the overlay takes it out of quota mode', async () => {
+test('a tenant of an AI Gateway is refused by its own quota once the overlay removes quota mode', async () => {
   overlay(
     'domain: ai-gateway-quota',
     'descriptors:',
@@ -241,5 +243,5 @@ test('a tenant of an AI Gateway is refused by its own quota once the overlay tak
   const verdict = await other.serve('v1', [quotaPolicy(perMinute, perMinute)]);
   other.stop();
   expect(verdict).toEqual({ ack: 'v1' });
-  expect(book.rules()?.rules.map(({ quota }) => quota)).toEqual([false, true]);
+  expect([...(book.rules()?.rules ?? [])].map(({ quota }) => quota)).toEqual([false, true]);
 });

@@ -1,8 +1,8 @@
 import { createFileChecker, type FileCheck } from './load.ts';
-import { serveRulesThread } from './rules-thread.ts';
+import { serveRulesProcess } from './rules-process.ts';
 
-/** Entry of the thread that `openFileChecker` runs. */
-serveRulesThread<FileCheck>((options) => {
+/** Entry of the process that `openFileChecker` runs. */
+serveRulesProcess<FileCheck>(process, (options) => {
   const check = createFileChecker(options);
   return ({ files, overlay }) => check(files, overlay);
 });
