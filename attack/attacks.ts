@@ -5,8 +5,10 @@ import { floods } from './attacks/floods.ts';
 import { headers } from './attacks/headers.ts';
 import { json } from './attacks/json.ts';
 import { load } from './attacks/load.ts';
+import { questions } from './attacks/questions.ts';
 import { quotas } from './attacks/quotas.ts';
 import { reservations } from './attacks/reservations.ts';
+import { slots } from './attacks/slots.ts';
 import { state } from './attacks/state.ts';
 import { streams } from './attacks/streams.ts';
 import { windows } from './attacks/windows.ts';
@@ -14,5 +16,5 @@ import { windows } from './attacks/windows.ts';
 /** Every attack, in the order of the table. */
 export const attacks: readonly Attack[] = [
   ...[...compressed, ...windows, ...streams, ...floods, ...headers],
-  ...[...connections, ...state, ...quotas, ...reservations, ...json, ...load],
+  ...[...connections, ...state, ...quotas, ...reservations, ...questions, ...slots, ...json, ...load],
 ];

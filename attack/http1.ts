@@ -14,14 +14,17 @@ const head = (method: string, path: string, headers: Headers): Buffer =>
 
 export const get = (path: string, headers: Headers = {}): Buffer => head('GET', path, headers);
 
-/** A request to `/json`, or as much of its body as is sent. */
+/** A request to `/json`, possibly with an incomplete body. */
 export const post = (body: Buffer, headers: Headers = {}, length = body.length): Buffer =>
+  postTo('/json', body, headers, length);
+
+export const postTo = (path: string, body: Buffer, headers: Headers = {}, length = body.length): Buffer =>
   Buffer.concat([
-    head('POST', '/json', { 'content-type': 'application/json', 'content-length': String(length), ...headers }),
+    head('POST', path, { 'content-type': 'application/json', 'content-length': String(length), ...headers }),
     body,
   ]);
 
-/** Sends a request on a connection of its own, and reads the answer to its end. @returns its status; undefined: none came */
+/** Sends a request on a new connection, and reads the answer to its end. @returns its status; undefined: no answer */
 export async function readPage(attacker: Attacker, port: number, request: Buffer): Promise<number | undefined> {
   let start = '';
   const client = await attacker.tcp(port, (bytes) => {

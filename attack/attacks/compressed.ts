@@ -1,10 +1,11 @@
 import { deflateSync, gzipSync } from 'node:zlib';
 import { framed } from '../../test/helpers/h2-client.ts';
-import { type Attack, type Attacker, FIXED_MS } from '../attack.ts';
+import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { DOMAIN_FIELD, descriptor, field, repeated } from '../messages.ts';
+import { range } from '../range.ts';
 
-/** The longest message that the service takes, a little less. */
+/** Slightly less than the longest message that the service accepts. */
 const LARGE_BYTES = 4_000_000;
 
 const emptyDescriptors = repeated(LARGE_BYTES / 2, field(2, Buffer.alloc(0)));
@@ -14,7 +15,7 @@ const longDomain = field(1, Buffer.alloc(LARGE_BYTES, 'd'));
 
 const gzip = { 'grpc-encoding': 'gzip' } as const;
 
-/** A message as it is sent, and what its call says of it. */
+/** A compressed message, and the header fields of its call. */
 const gzipped = (message: Buffer) => ({ body: framed(gzipSync(message), 1), fields: gzip });
 
 interface Burst {
@@ -39,8 +40,25 @@ const burst =
     };
   };
 
+/** Health checks, as many at a time as a connection's window takes, again and again on so many connections. */
+const healthChecks =
+  (connections: number): Attack['prepare'] =>
+  () => {
+    const shape = {
+      body: framed(gzipSync(field(1, Buffer.from('ratelimit'))), 1),
+      fields: { ...gzip, ':path': '/grpc.health.v1.Health/Check' },
+    };
+    const batches = range(connections).map(() => new CallBatch(shape, 1_000));
+    return (attacker) =>
+      crowd(attacker, connections, async (which) => {
+        const client = await attacker.http2();
+        while (!attacker.isOver && (await batches[which]?.send(client))) await client.untilEnded(client.begun);
+      });
+  };
+
 /** Messages of a few kilobytes that are megabytes when they are unpacked. */
 export const compressed: readonly Attack[] = [
+  { name: 'gzip: health checks on 60 connections, a thousand at a time', prepare: healthChecks(60) },
   {
     name: 'gzip: 10 messages of 2 million empty descriptors',
     timeMs: FIXED_MS,

@@ -1,4 +1,4 @@
-import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../src/transport/h2/frames.ts';
 import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
 import { callFields, data, frame, framed } from '../../test/helpers/h2-client.ts';
 import { HpackEncoder } from '../../test/helpers/hpack-encoder.ts';
@@ -7,13 +7,15 @@ import type { Http2Client } from '../http2-client.ts';
 import { ordinaryMessage } from '../messages.ts';
 import { range } from '../range.ts';
 
-/** The newest entry of the dynamic table. */
+/** The index of the newest entry of the dynamic table. */
 const NEWEST = 0xbe;
+
+const END = Flag.END_HEADERS | Flag.END_STREAM;
 
 const plain = encodeFields(callFields());
 const body = framed(ordinaryMessage('headers'));
 
-/** Puts a field of 4,000 bytes into the dynamic table, by a call that is complete. */
+/** Puts a field of 4,000 bytes into the dynamic table with a complete call. */
 async function plantField(client: Http2Client): Promise<void> {
   const field = new HpackEncoder().field(['planted', 'p'.repeat(4_000)], 'indexing', false);
   const id = client.takeStreams(1);
@@ -26,7 +28,7 @@ async function plantField(client: Http2Client): Promise<void> {
   );
 }
 
-/** Requests whose header blocks are these, again and again. */
+/** Repeats requests with this header block. */
 const blocks =
   (block: Buffer, flags: number, plants: boolean): Attack['prepare'] =>
   () =>
@@ -41,7 +43,7 @@ const blocks =
       }
     });
 
-/** A header block that is continued by these frames for as long as the connection lives. */
+/** A header block that these frames continue until the connection ends. */
 const continued =
   (part: Buffer): Attack['prepare'] =>
   () => {
@@ -59,10 +61,28 @@ const continued =
       });
   };
 
-const END = Flag.END_HEADERS | Flag.END_STREAM;
+/** Calls of an unknown method whose long path is in the dynamic table: 13 bytes each. */
+const longPath = (): ReturnType<Attack['prepare']> => {
+  const fields = callFields({ ':path': `/${'%'.repeat(3_700)}`, ':authority': '', te: '' });
+  const encoder = new HpackEncoder();
+  const planted = Buffer.concat(fields.map((field) => encoder.field(field, 'indexing', false)));
+  const block = Buffer.from(fields.map((_, at) => NEWEST + fields.length - 1 - at));
+  const count = Math.floor(64_000 / (FRAME_HEADER_BYTES + block.length));
+  return (attacker) =>
+    crowd(attacker, 4, async () => {
+      const client = await attacker.http2();
+      let isOpen = await client.send(frame(FrameType.HEADERS, END, client.takeStreams(1), planted));
+      while (isOpen && !attacker.isOver) {
+        const first = client.takeStreams(count);
+        const frames = range(count).map((at) => frame(FrameType.HEADERS, END, first + at * 2, block));
+        isOpen = await client.send(Buffer.concat(frames));
+      }
+    });
+};
 
-/** What header blocks can cost. */
+/** Costly header blocks. */
 export const headers: readonly Attack[] = [
+  { name: 'a path of 3,700 characters by reference, of a method that does not exist', prepare: longPath },
   {
     name: 'HPACK bomb: 16,000 references to a field of 4,000 bytes a request',
     prepare: blocks(Buffer.concat([plain, Buffer.alloc(16_000, NEWEST)]), END, true),

@@ -1,8 +1,8 @@
-import { framed } from '../../test/helpers/h2-client.ts';
+import { framed, rstStream } from '../../test/helpers/h2-client.ts';
 import { type Attack, type Attacker, crowd } from '../attack.ts';
 import { CallBatch, digits } from '../calls.ts';
 import type { Http2Client } from '../http2-client.ts';
-import { DOMAIN_FIELD, entry, repeated, usage } from '../messages.ts';
+import { DOMAIN_FIELD, entry, field, repeated, usage } from '../messages.ts';
 import { range } from '../range.ts';
 import { BUDGETS } from '../verdict.ts';
 
@@ -11,17 +11,20 @@ const env = { RLQS: 'true' };
 /** The longest text of a bucket id. */
 const LONG_TEXT = 1_024;
 const LONG_PAIRS = 16;
-/** Of a usage in a report. */
+const CANCEL = 8;
+/** A field of a report that no code reads. */
+const UNKNOWN_FIELD = 15;
+/** The tag of a usage in a report. */
 const USAGE_TAG = (2 << 3) | 2;
 
-/** A report of a proxy on its buckets, framed as gRPC frames it. */
+/** A proxy's report on its buckets, framed for gRPC. */
 const reportOf = (usages: readonly Buffer[]): Buffer => framed(Buffer.concat([DOMAIN_FIELD, ...usages]));
 
-/** Buckets of the rule for users, from this number on. */
+/** A report on buckets of the rule for users, numbered from `from`. */
 const users = (from: number, count: number): Buffer =>
   reportOf(range(count).map((at) => usage(entry('user', digits(from + at)))));
 
-/** A bucket whose id is as long as may be. */
+/** A bucket with an id of maximum length. */
 const longUsage = (number: number): Buffer =>
   usage(
     ...range(LONG_PAIRS).map((at) => {
@@ -37,7 +40,7 @@ async function openStream(client: Http2Client): Promise<number> {
   return id;
 }
 
-/** How long a report may take to be handled: a stream with more of them waiting is ended. */
+/** Time for the service to handle a report: it ends a stream on which more reports wait. */
 const PAUSE_MS = 50;
 
 /** Sends reports on a stream, one after the other. */
@@ -49,7 +52,7 @@ async function report(attacker: Attacker, client: Http2Client, reports: readonly
   }
 }
 
-/** Reports from some connections with a stream each, which stay open. */
+/** Sends reports on one stream for each connection; the streams stay open. */
 const reports =
   (connections: number, of: (connection: number) => readonly Buffer[], isRead = true): Attack['prepare'] =>
   () => {
@@ -63,7 +66,7 @@ const reports =
       });
   };
 
-/** Proxies that decide by themselves, as the rate limit quota service takes them for. */
+/** Reports of proxies to the rate limit quota service. */
 export const quotas: readonly Attack[] = [
   {
     name: 'quotas: reports of 10,000 buckets from 20 proxies',
@@ -111,6 +114,28 @@ export const quotas: readonly Attack[] = [
           const client = await attacker.http2();
           while (client.begun < 9_900 && !attacker.isOver && (await batches[which]?.send(client)));
           await Promise.race([client.tcp.closed, attacker.over]);
+        });
+    },
+  },
+  {
+    name: 'quotas: 60 reports of 380 KB on streams that are cancelled, behind 90 busy streams, on each of 7 connections',
+    env,
+    leavesBytes: BUDGETS.shares,
+    prepare: () => {
+      const busy = users(0, 500);
+      const long = reportOf([field(UNKNOWN_FIELD, Buffer.alloc(380_000))]);
+      const batches = range(7).map(() => new CallBatch({ body: busy, fields: RLQS, isEnd: false }, 1));
+      return (attacker) =>
+        crowd(attacker, batches.length, async (which) => {
+          const client = await attacker.http2();
+          while (client.begun < 90 && !attacker.isOver && (await batches[which]?.send(client)));
+          for (let stream = 0; stream < 12 && !attacker.isOver && !client.isClosed; stream++) {
+            const id = await openStream(client);
+            for (let at = 0; at < 5; at++) await client.sendBody(id, long, false);
+            await client.send(rstStream(id, CANCEL));
+          }
+          await Promise.race([client.tcp.closed, attacker.sleep(500)]);
+          client.tcp.close();
         });
     },
   },

@@ -1,5 +1,7 @@
 import { gzipSync } from 'node:zlib';
-import { framed, rstStream, uint32 } from '../../test/helpers/h2-client.ts';
+import { encodeRequestHeaders } from '../../bench/generator/request-headers.ts';
+import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
+import { callFields, type Fields, frame, framed, rstStream, uint32 } from '../../test/helpers/h2-client.ts';
 import { type Attack, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, digits, placesIn } from '../calls.ts';
 import { field, ordinaryMessage } from '../messages.ts';
@@ -8,17 +10,28 @@ import { range } from '../range.ts';
 const WATCH = { ':path': '/grpc.health.v1.Health/Watch' };
 const REFLECTION = { ':path': '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo' };
 const CANCEL = 8;
-/** Under the limit for streams of a connection. */
+/** Below the limit of streams on a connection. */
 const MANY_STREAMS = 9_900;
 
-/** Asks for the file that describes the service: about a hundred times as long as the question. */
+/** A reflection request for the file that describes the service. The answer is about a hundred times as long. */
 const whichFile = framed(field(4, Buffer.from('envoy.service.ratelimit.v3.RateLimitService')));
 
-/** What begins a message of `length` bytes, and the first of them. */
+/** The prefix of a message of `length` bytes, and its first `sent` bytes. */
 const begunMessage = (length: number, sent: number): Buffer =>
   Buffer.concat([Buffer.of(0), uint32(length), Buffer.alloc(sent, 1)]);
 
-/** Opens this many connections, each with so many streams whose requests begin so and do not end. */
+/** The id of a connection's stream, counted from 0. */
+const idOf = (stream: number): number => 2 * stream + 1;
+
+/** The HEADERS frames of requests, as the first such requests on a connection. */
+function heads(fields: Fields, from: number, count: number): readonly Buffer[] {
+  const { first, later } = encodeRequestHeaders(callFields(fields).map(([name, value]) => ({ name, value })));
+  return range(count).map((at) =>
+    frame(FrameType.HEADERS, Flag.END_HEADERS, idOf(from + at), at === 0 ? first : later),
+  );
+}
+
+/** Opens connections with streams whose requests begin with these bytes and do not end. */
 const openStreams =
   (connections: number, streams: number, begin: Buffer, fields = {}): Attack['prepare'] =>
   () => {
@@ -31,7 +44,7 @@ const openStreams =
       });
   };
 
-/** Streams that do not end, and answers that are not read. */
+/** Streams that stay open, and answers that are not read. */
 export const streams: readonly Attack[] = [
   {
     name: 'health Watch of 100 names of 4 MB, gzip, each cancelled',
@@ -100,6 +113,28 @@ export const streams: readonly Attack[] = [
   {
     name: 'requests with 1 byte of their message: 9,900 streams of 10 connections',
     prepare: openStreams(10, MANY_STREAMS, begunMessage(100, 1)),
+  },
+  {
+    name: '600 connections with one open stream, after 1,000 that were refused and 4,096 that were cancelled',
+    timeMs: FIXED_MS,
+    prepare: () => {
+      const refused = 1_000;
+      const cancelled = 4_096;
+      const bytes = Buffer.concat([
+        ...heads({ ':path': '/no.such/Method' }, 0, refused),
+        ...heads({}, refused, cancelled),
+        ...heads({}, refused + 2 * cancelled, 1), // in the slot of the first
+        ...range(cancelled).map((at) => rstStream(idOf(refused + at), CANCEL)),
+      ]);
+      return async (attacker) => {
+        for (let made = 0; made < 600 && !attacker.isOver; made++) {
+          const client = await attacker.http2();
+          await client.send(bytes);
+          await attacker.sleep(5); // without it, streams open at the same time fill the callers' memory budget
+        }
+        await attacker.sleep(1_000);
+      };
+    },
   },
   {
     name: 'requests that lack their last byte: 2,000 of 15 KB on each of 10 connections',

@@ -1,10 +1,11 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { intermittent } from '../intermittent.ts';
 import { CallerMemory } from '../overload/caller-memory.ts';
 import { CONNECTION_BYTES, HttpConnection } from './connection.ts';
 import { InputTurns } from './input-turns.ts';
-import { pacedSocket } from './paced-socket.ts';
+import { type PacedSocket, pacedSocket } from './paced-socket.ts';
 import { HttpRequest } from './request.ts';
 
 /** Limits on the connections, memory and time of an HTTP server's clients. */
@@ -47,6 +48,9 @@ const MAX_HEAD_BYTES = 16 * 1024;
 /** Idle time before the first TCP keepalive probe, which detects vanished clients. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
+/** How often connections are checked for requests: those without may be ended for new ones. */
+const IDLE_CHECK_MS = 1_000;
+
 /** Memory held for clients of an operators' server; a page of statistics has a few megabytes at most. */
 const OPERATOR_MEMORY_BYTES = 64 * 1024 * 1024;
 
@@ -81,7 +85,12 @@ export function createBoundedServer(
     keepAlive: true,
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
   } as const;
+  const checks = intermittent(IDLE_CHECK_MS, () => {
+    const inUse = [...connections.values()].filter((connection) => !connection.checkIdle());
+    return inUse.length > 0; // a request wakes it
+  });
   const listener = (request: HttpRequest, response: ServerResponse): void => {
+    checks.wake();
     const connection = connections.get(request.socket);
     if (connection?.open(request, response)) onRequest(connection, request, response);
   };
@@ -96,12 +105,10 @@ export function createBoundedServer(
       'close',
       tls.onChange((changed) => server.setSecureContext(changed)),
     );
-  const turns = new InputTurns();
-  const accept = (socket: Socket): void => {
-    const account =
-      connections.size < bounds.maxConnections
-        ? bounds.memory.open(CONNECTION_BYTES, () => socket.destroy())
-        : undefined;
+  const turns = tls ? undefined : new InputTurns();
+  const accept = (socket: PacedSocket): void => {
+    const holder = { reset: () => socket.destroy(), retire: () => connections.get(socket)?.retire() === true };
+    const account = connections.size < bounds.maxConnections ? bounds.memory.open(CONNECTION_BYTES, holder) : undefined;
     if (!account) return void socket.destroy();
     const connection = new HttpConnection(socket, account, bounds, { turns, onClosed });
     connections.set(socket, connection);
@@ -110,13 +117,13 @@ export function createBoundedServer(
       connection.end();
     });
   };
-  if (tls) server.on('secureConnection', accept);
-  else paceConnections(server, turns, accept);
+  if (turns) paceConnections(server, turns, accept);
+  else server.on('secureConnection', accept); // TLS reads from the kernel by itself
   return server;
 }
 
 /** Hands paced sockets to Node's own listener, which otherwise lets its parser read from the kernel by itself. */
-function paceConnections(server: Server, turns: InputTurns, accept: (socket: Socket) => void): void {
+function paceConnections(server: Server, turns: InputTurns, accept: (socket: PacedSocket) => void): void {
   const serve = server.listeners('connection');
   server.removeAllListeners('connection');
   server.on('connection', (accepted: Socket) => {

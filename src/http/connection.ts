@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { type InputTurns, REQUEST_UNITS } from './input-turns.ts';
+import type { PacedSocket } from './paced-socket.ts';
 import type { HttpRequest } from './request.ts';
 
 /** Memory of a connection without requests: socket, parser, a partial head, a read. Kernel buffers are not counted. */
 export const CONNECTION_BYTES = 20 * 1024;
 
-/** Memory of a body in the making besides its piece: what the page is made of, and the state of the compression. */
+/** Memory of a streamed body besides the current piece: the page's data and the state of the compression. */
 const STREAM_BYTES = 512 * 1024;
 
 export const sizeOf = (pieces: readonly Buffer[]): number => pieces.reduce((bytes, { length }) => bytes + length, 0);
@@ -20,24 +20,27 @@ export interface ConnectionBounds {
   readonly outputTimeoutMs: number;
 }
 
-/** What a connection has of its server. */
+/** A connection's access to its server. */
 export interface ConnectionContext {
-  readonly turns: InputTurns;
+  /** Undefined: input is not paced. */
+  readonly turns: InputTurns | undefined;
   /** Called for each accepted request when its response is closed. */
   readonly onClosed: () => void;
 }
 
 /** A connection of an HTTP server: its requests in flight and its memory. */
 export class HttpConnection {
-  readonly #socket: Socket;
+  readonly #socket: PacedSocket;
   readonly #account: MemoryAccount;
   readonly #bounds: ConnectionBounds;
   readonly #context: ConnectionContext;
   readonly #requests = new Set<HttpRequest>();
   #bytes = CONNECTION_BYTES;
   #outputTimer: NodeJS.Timeout | undefined;
+  /** A request has come since the previous check. */
+  #wasUsed = false;
 
-  constructor(socket: Socket, account: MemoryAccount, bounds: ConnectionBounds, context: ConnectionContext) {
+  constructor(socket: PacedSocket, account: MemoryAccount, bounds: ConnectionBounds, context: ConnectionContext) {
     this.#socket = socket;
     this.#account = account;
     this.#bounds = bounds;
@@ -46,13 +49,15 @@ export class HttpConnection {
 
   /** @returns false if the request must not be answered, since the connection is ending */
   open(request: HttpRequest, response: ServerResponse): boolean {
-    this.#context.turns.spend(REQUEST_UNITS);
+    this.#context.turns?.spend(REQUEST_UNITS);
     if (this.#socket.destroyed) return false; // the parser continues to the end of its input
     if (this.#requests.size >= this.#bounds.maxRequestsInFlight) {
       this.#socket.destroy();
       return false;
     }
     this.#requests.add(request);
+    this.#wasUsed = true;
+    if (this.#requests.size === 1) request.markFirst();
     request.open(this.#charge, this.#context.turns);
     response.once('finish', () => {
       request.close(true);
@@ -73,8 +78,8 @@ export class HttpConnection {
   }
 
   /**
-   * Sends a body whose pieces are made as the client reads them, from when it is this response's turn; one piece is
-   * charged at a time.
+   * Sends a body whose pieces are made as the client reads them, once it is this response's turn; memory is charged for
+   * one piece at a time.
    */
   async stream(request: HttpRequest, response: ServerResponse, pieces: AsyncIterable<Buffer>): Promise<void> {
     request.charge(STREAM_BYTES);
@@ -90,7 +95,7 @@ export class HttpConnection {
         this.#watchOutput();
       }
     } catch (error) {
-      response.destroy(); // its status is on the way: its missing end shows that it is not whole
+      response.destroy(); // its status has been sent already: the missing end marks it as incomplete
       throw error;
     }
     response.end();
@@ -104,7 +109,7 @@ export class HttpConnection {
   follow(response: ServerResponse, start: readonly Buffer[]) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;
-      this.#watchOutput(); // the part before has been read: its time is over
+      this.#watchOutput(); // the previous part has been read: stops its timer
       response.write(part);
       this.#watchOutput();
       return true;
@@ -112,6 +117,27 @@ export class HttpConnection {
     response.on('drain', this.#watchOutput);
     for (const piece of start) response.write(piece);
     return { write, onClosed: (listener: () => void) => void response.once('close', listener) };
+  }
+
+  /** Records whether the connection is idle. To be called about once a second. @returns whether it is */
+  checkIdle(): boolean {
+    const isIdle = this.#isIdle;
+    this.#account.markIdle(isIdle);
+    this.#wasUsed = false;
+    return isIdle;
+  }
+
+  /** Ends the connection if it is idle. @returns false if it is not */
+  retire(): boolean {
+    if (!this.#isIdle) return false;
+    this.#socket.destroy();
+    return true;
+  }
+
+  /** A request may have been read that waits for its turn. */
+  get #isIdle(): boolean {
+    const { writableLength, waitsForTurn } = this.#socket;
+    return this.#requests.size === 0 && !this.#wasUsed && writableLength === 0 && !waitsForTurn?.();
   }
 
   /** The socket has closed. Node closes only the first response of a pipeline; the others are closed here. */
@@ -125,6 +151,8 @@ export class HttpConnection {
     if (!this.#requests.delete(request)) return;
     request.close(false);
     this.#context.onClosed();
+    if (this.#requests.size === 0 || this.#socket.destroyed) return;
+    for (const next of this.#requests) return next.markFirst();
   }
 
   readonly #charge = (bytes: number): void => {

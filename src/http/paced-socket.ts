@@ -3,20 +3,26 @@ import { ownCopy } from '../own-copy.ts';
 import { takeOver } from '../taken-socket.ts';
 import type { InputTurns } from './input-turns.ts';
 
-/** One read. Small, since it is handled whole, and kept if its turn has not come. */
+/** The size of a read. Small, since a read is handled whole, and kept if its turn has not come. */
 const READ_BYTES = 4_096;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
+/** A connection's socket whose input may have to wait. */
+export interface PacedSocket extends Socket {
+  /** Input, read or not, waits for its turn. Absent: it never waits. */
+  readonly waitsForTurn?: () => boolean;
+}
+
 /**
- * Takes over a connection that a server has accepted, so that its input is handled when there is room in a turn. The
- * rest stays in the kernel, except for one read.
+ * Takes over a connection that a server has accepted, so that its input is handled only while a turn has room. Other
+ * input stays in the kernel, except for one read.
  *
  * Node's HTTP server resumes a socket whenever it takes a piece of a body: until its turn, the socket only notes that.
  *
  * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself if this version of Node
  *   keeps its handle elsewhere
  */
-export function pacedSocket(accepted: Socket, turns: InputTurns): Socket {
+export function pacedSocket(accepted: Socket, turns: InputTurns): PacedSocket {
   let kept: Buffer | undefined;
   let isWaiting = false;
   let isPaused = false;
@@ -24,7 +30,7 @@ export function pacedSocket(accepted: Socket, turns: InputTurns): Socket {
   const callback = (length: number): boolean => {
     if (!turns.hasRoom || isWaiting) {
       const read = shared.subarray(0, length);
-      kept = kept ? Buffer.concat([kept, read]) : ownCopy(read);
+      kept = ownCopy(kept ? Buffer.concat([kept, read]) : read);
     } else {
       handle(shared.subarray(0, length));
       if (turns.hasRoom) return true;
@@ -55,6 +61,7 @@ export function pacedSocket(accepted: Socket, turns: InputTurns): Socket {
     else waitForTurn();
   };
   return Object.assign(socket, {
+    waitsForTurn: () => isWaiting,
     pause(): Socket {
       isPaused = true;
       return Socket.prototype.pause.call(socket);

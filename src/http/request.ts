@@ -31,6 +31,8 @@ export class HttpRequest extends IncomingMessage {
   #headBytes = 0;
   #heldBytes = 0;
   #goneListeners: (() => void)[] = [];
+  #isFirst = false;
+  #onFirst: (() => void) | undefined;
   #isGone = false;
   #receivedBytes = 0;
   #body: BodyBuffer | undefined;
@@ -39,9 +41,9 @@ export class HttpRequest extends IncomingMessage {
    * Starts to charge for the request and to consume its body.
    *
    * @param chargeConnection  charges bytes to the connection; negative: releases them
-   * @param turns             charged with the work that the body is
+   * @param turns             charged with the work that the body is; undefined: input is not paced
    */
-  open(chargeConnection: (bytes: number) => void, turns: InputTurns): void {
+  open(chargeConnection: (bytes: number) => void, turns: InputTurns | undefined): void {
     this.#chargeConnection = chargeConnection;
     this.#turns = turns;
     this.#headBytes = headBytes(this);
@@ -61,6 +63,26 @@ export class HttpRequest extends IncomingMessage {
     this.#body?.fail(new CallerDisconnected('the caller has disconnected'));
     this.#body = undefined;
     for (const listener of listeners) listener();
+  }
+
+  /** Called when all earlier requests on the connection have been answered. */
+  markFirst(): void {
+    this.#isFirst = true;
+    this.#onFirst?.();
+  }
+
+  /**
+   * Resolves when all earlier requests on the connection have been answered, so that only one answer is made at a time
+   * for each connection.
+   *
+   * @throws CallerDisconnected if the connection ends first
+   */
+  whenFirst(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#isFirst && !this.#isGone) return resolve();
+      this.#onFirst = resolve;
+      this.onGone(() => reject(new CallerDisconnected('the caller has disconnected')));
+    });
   }
 
   /** Sets the memory held for the request besides its head: first body and decoded request, then the response. */

@@ -8,8 +8,8 @@ export interface Page {
   readonly status: number;
   readonly contentType: string;
   /**
-   * Buffers if it is already encoded, one after the other; they may be shared with other responses. Those of an
-   * asynchronous iterable are asked for as the client reads them.
+   * Buffers if it is already encoded, one after the other; they may be shared with other responses. An asynchronous
+   * iterable is read at the client's pace.
    */
   readonly body: string | readonly Buffer[] | AsyncIterable<Buffer>;
   /** Further headers, in printable ASCII. */
@@ -18,7 +18,7 @@ export interface Page {
   readonly follow?: (output: PageOutput) => void;
 }
 
-/** The end of a page that has no end of its own. */
+/** The output of a page that does not end by itself. */
 export interface PageOutput {
   /** Sends a part, unless the client still reads earlier ones. @returns whether it was sent */
   write(part: Buffer): boolean;
@@ -29,7 +29,7 @@ export interface PageOutput {
 /** A route of an HTTP server, with its help text. */
 export interface Route {
   readonly help: string;
-  /** Methods that it takes; absent: any. */
+  /** The methods accepted; absent: any. */
   readonly methods?: readonly string[];
   answer(request: HttpRequest): Page | Promise<Page>;
 }
@@ -53,8 +53,8 @@ export const json = (status: number, value: object): Page => ({
 });
 
 /**
- * Serves pages by their exact path. Other paths are answered by the route at `/`; without one, and below `/api` and
- * `/console`, with 404.
+ * Serves pages by their exact path. Other paths below `/api/` are answered by the route at `/api/`, and others by the
+ * route at `/`; if there is none, and below `/console`, the status is 404.
  *
  * @param onError  called with errors that pages throw; the client gets a 500 without the reason
  * @param bounds   defaults to those of `operatorBounds`
@@ -117,8 +117,15 @@ export async function startHttpServer(
 
 const notFound = plain(404, '404 page not found\n');
 
-/** Paths of APIs: answering unknown ones with a list of pages and status 200 would mislead programs. */
-const isOfProgram = (path: string): boolean => /^\/(api|console)(\/|$)/.test(path);
+/** The route of all paths below it that have no route of their own. */
+export const API = '/api/';
+const isApi = (path: string): boolean => path === '/api' || path.startsWith(API);
+
+const isConsole = (path: string): boolean => /^\/console(\/|$)/.test(path);
+
+/** Unknown paths get the list of pages, except those that programs read: status 200 would mislead programs. */
+const routeOf = (routes: ReadonlyMap<string, Route>, path: string): Route | undefined =>
+  routes.get(path) ?? (isConsole(path) ? undefined : routes.get(isApi(path) ? API : '/'));
 
 const methodNotAllowed = (methods: readonly string[]): Page => ({
   ...plain(405, '405 method not allowed\n'),
@@ -132,7 +139,7 @@ async function pageOf(
   onError: (error: unknown) => void,
 ): Promise<Page | undefined> {
   const [path = '/'] = (request.url ?? '/').split('?');
-  const route = routes.get(path) ?? (isOfProgram(path) ? undefined : routes.get('/'));
+  const route = routeOf(routes, path);
   if (route?.methods && !route.methods.includes(request.method ?? 'GET')) return methodNotAllowed(route.methods);
   try {
     return route ? await route.answer(request) : notFound;

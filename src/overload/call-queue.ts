@@ -44,6 +44,8 @@ const UNITS_PER_REFUSAL = 12;
 const MAX_FURTHER_UNITS = 2_048;
 /** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
+/** The estimate of a call that decides nothing and may be costly however small it is. */
+export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
 /** The cost of refusing a call that waited, or of dropping one whose caller cancelled. */
 export const REFUSAL_UNITS = 1 / 4;
 
@@ -57,6 +59,8 @@ export const REFUSAL_UNITS = 1 / 4;
 export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicMs): CallQueue {
   const cheap = createFifo<PendingCall>();
   const costly = createFifo<PendingCall>();
+  /** After all others, so that they do not delay decisions that are costly. */
+  const questions = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
   let refusals = 0;
   let turn: NodeJS.Immediate | undefined;
@@ -75,10 +79,11 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
     turn = undefined;
     unitsLeft = SLICE_UNITS + Math.min(refusals * UNITS_PER_REFUSAL, MAX_FURTHER_UNITS);
     refusals = 0;
-    if (cheap.length === 0 && costly.length === 0) return;
+    if (cheap.length + costly.length + questions.length === 0) return;
     const atMs = nowMs();
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call, atMs);
-    for (let call = costly.take(); call; call = costly.takeIf((other) => isStale(other, atMs))) handle(call, atMs);
+    const last = costly.length > 0 ? costly : questions;
+    for (let call = last.take(); call; call = last.takeIf((other) => isStale(other, atMs))) handle(call, atMs);
     awaitTurn();
   };
   const awaitTurn = (): void => {
@@ -87,14 +92,17 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
 
   return {
     get length() {
-      return cheap.length + costly.length;
+      return cheap.length + costly.length + questions.length;
     },
     get isBehind() {
       if (cheap.length < SLICE_UNITS) return false;
       const first = cheap.first();
       return first !== undefined && isStale(first, nowMs());
     },
-    mayRun: (estimate) => unitsLeft > 0 && cheap.length === 0 && (estimate <= COSTLY_UNITS || costly.length === 0),
+    mayRun(estimate) {
+      if (unitsLeft <= 0 || cheap.length > 0) return false;
+      return estimate <= COSTLY_UNITS || (costly.length === 0 && (estimate < QUESTION_UNITS || questions.length === 0));
+    },
     spend(units) {
       unitsLeft -= units;
       awaitTurn();
@@ -103,7 +111,7 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
       refusals++;
     },
     add(call, estimate) {
-      (estimate > COSTLY_UNITS ? costly : cheap).add(call);
+      (estimate <= COSTLY_UNITS ? cheap : estimate < QUESTION_UNITS ? costly : questions).add(call);
       awaitTurn();
     },
     close() {

@@ -1,15 +1,36 @@
 import { getHeapStatistics } from 'node:v8';
+import { type Monotonic, monotonicMs } from '../clock.ts';
+import { IdleConnections } from './idle-connections.ts';
 
 /** The memory account of one connection. */
 export interface MemoryAccount {
-  /** Memory of the connection itself, charged when the account was opened. */
+  /** Memory of the connection itself, charged from when the account was opened until the connection is retired. */
   readonly baseBytes: number;
   /**
    * Sets how much memory this process holds for the client. May reset this connection or another one before it returns.
    */
   set(bytes: number): void;
-  /** The connection has ended: releases its memory. Later calls of `set` do nothing. */
+  /**
+   * Records whether the connection may be ended for a new one. To be called about once a second.
+   *
+   * @param isIdle  it has no open request, and had none since the previous call
+   */
+  markIdle(isIdle: boolean): void;
+  /** The connection has ended: releases its memory. Later calls of `set` and `markIdle` do nothing. */
   close(): void;
+}
+
+/** Ends the connection of an account. */
+export interface AccountHolder {
+  /** Ends the connection at once. Called at most once, after its account was closed. */
+  reset(): void;
+  /**
+   * Begins to end the connection in good order if it is idle at this time. From then on its account is charged only
+   * with what it holds besides itself, so there must not be many such connections. Absent: it never is idle.
+   *
+   * @returns false if it is not idle
+   */
+  retire?(): boolean;
 }
 
 /** Default share of V8's heap limit. */
@@ -18,12 +39,12 @@ const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
 /**
  * The share of the limit that connections themselves may take. The rest is for their clients' requests: otherwise a
- * client that opens as many connections as it can would make a legitimate client, which holds a little more, the one
- * that holds most.
+ * client with very many connections could leave so little that a legitimate client, which holds a little more than each
+ * of them, would be reset.
  */
 const CONNECTIONS_SHARE = 3 / 4;
 
-/** All connections that hold less than 4 KiB besides themselves are in one class, the smallest. */
+/** The smallest class: all connections that hold less than 4 KiB besides themselves. */
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
 
@@ -34,9 +55,9 @@ export const defaultCallerMemoryBytes = (): number =>
 /**
  * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies,
  * unread output. When the sum exceeds the limit, the connection that holds most besides itself is reset. It is found by
- * size class (powers of two) without a search, so it holds at least half as much as any other connection. Of those in
- * one class, it is the one that has been there longest: a client whose calls are answered leaves the class again and
- * again.
+ * size class (powers of two) without a search, so it holds at least half as much as any other connection. Within a
+ * class, the connection that entered it first is reset: a client whose calls are answered keeps leaving its class. A
+ * new connection without room replaces an idle one.
  */
 export class CallerMemory {
   readonly maxBytes: number;
@@ -45,12 +66,16 @@ export class CallerMemory {
    * them, or they grow.
    */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
+  readonly #idle: IdleConnections<Account>;
   #bytes = 0;
   /** The part of `#bytes` charged for connections themselves. */
   #baseBytes = 0;
+  /** Open accounts that were not retired. */
+  #inService = 0;
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, nowMs: Monotonic = monotonicMs) {
     this.maxBytes = maxBytes;
+    this.#idle = new IdleConnections(nowMs, (account) => this.#retire(account));
   }
 
   /** The sum over all open accounts. */
@@ -64,27 +89,47 @@ export class CallerMemory {
   }
 
   /**
-   * Opens the account of a connection.
+   * Opens the account of a connection. Makes room by resets only among connections that are not in the smallest class.
    *
    * @param bytes  memory of the connection itself
-   * @param reset  ends the connection at once; called at most once, after its account was closed
-   * @returns undefined if there is no room: connections take their share, or no other one is in a larger size class
+   * @returns undefined if there is no room, and no other connection is idle
    */
-  open(bytes: number, reset: () => void): MemoryAccount | undefined {
-    if (this.#baseBytes + bytes > this.maxBytes * CONNECTIONS_SHARE) return undefined;
-    const account = new Account(bytes, this.#move, reset);
-    if (this.#bytes + bytes > this.maxBytes) {
-      const largest = this.#largest();
-      if (!largest || largest.sizeClass === 0) return undefined;
-    }
+  open(bytes: number, holder: AccountHolder): MemoryAccount | undefined {
+    while (!this.#hasRoom(bytes))
+      if (!this.#resetLarge(bytes) && !this.#idle.retireOne(this.#inService)) return undefined;
+    const account = new Account(bytes, this.#move, this.#idle, holder);
     account.isOpen = true;
     this.#baseBytes += bytes;
+    this.#inService++;
     this.#classes[account.sizeClass]?.add(account);
+    this.#idle.add(account);
     account.set(bytes);
     return account;
   }
 
-  /** Until then the order within a class does not matter. */
+  #hasRoom(bytes: number): boolean {
+    return this.#isWithinShare(bytes) && this.#bytes + bytes <= this.maxBytes;
+  }
+
+  #isWithinShare(bytes: number): boolean {
+    return this.#baseBytes + bytes <= this.maxBytes * CONNECTIONS_SHARE;
+  }
+
+  /** @returns false if that would not help, or all connections are in the smallest class */
+  #resetLarge(bytes: number): boolean {
+    if (!this.#isWithinShare(bytes)) return false;
+    const largest = this.#largest();
+    if (!largest || largest.sizeClass === 0) return false;
+    this.#reset(largest);
+    return true;
+  }
+
+  #reset(account: Account): void {
+    account.close();
+    account.holder.reset();
+  }
+
+  /** At least half full: below this, the order within a class does not matter. */
   get #isFilling(): boolean {
     return this.#bytes > this.maxBytes / 2;
   }
@@ -100,9 +145,23 @@ export class CallerMemory {
     if (hasGrown && this.#bytes > this.maxBytes) this.#makeRoom();
   };
 
+  #retire(account: Account): boolean {
+    if (account.holder.retire?.() !== true) return false;
+    const { baseBytes, bytes } = account;
+    if (!account.isOpen) return true;
+    this.#baseBytes -= baseBytes;
+    this.#inService--;
+    account.isRetired = true;
+    account.baseBytes = 0;
+    account.set(bytes - baseBytes);
+    return true;
+  }
+
   #forget(account: Account): void {
     this.#baseBytes -= account.baseBytes;
+    if (!account.isRetired) this.#inService--;
     this.#classes[account.sizeClass]?.delete(account);
+    this.#idle.remove(account);
   }
 
   #moveTo(account: Account, sizeClass: number): void {
@@ -113,10 +172,8 @@ export class CallerMemory {
   }
 
   #makeRoom(): void {
-    for (let largest = this.#largest(); largest && this.#bytes > this.maxBytes; largest = this.#largest()) {
-      largest.close();
-      largest.reset();
-    }
+    for (let largest = this.#largest(); largest && this.#bytes > this.maxBytes; largest = this.#largest())
+      this.#reset(largest);
   }
 
   /**
@@ -135,29 +192,41 @@ export class CallerMemory {
 }
 
 class Account implements MemoryAccount {
-  readonly baseBytes: number;
+  baseBytes: number;
+  readonly holder: AccountHolder;
   readonly #move: (account: Account, bytes: number) => void;
-  readonly reset: () => void;
+  readonly #idle: IdleConnections<Account>;
   bytes = 0;
-  /** Where it is listed. */
+  /** The size class that lists it. */
   sizeClass = 0;
   /** It has become too small for that class since it entered. */
   hasLeft = false;
   isOpen = false;
+  isRetired = false;
 
-  constructor(baseBytes: number, move: (account: Account, bytes: number) => void, reset: () => void) {
+  constructor(
+    baseBytes: number,
+    move: (account: Account, bytes: number) => void,
+    idle: IdleConnections<Account>,
+    holder: AccountHolder,
+  ) {
     this.baseBytes = baseBytes;
+    this.holder = holder;
     this.#move = move;
-    this.reset = reset;
+    this.#idle = idle;
   }
 
-  /** What it holds besides itself. */
+  /** The memory it holds besides that of the connection itself. */
   get clientBytes(): number {
     return this.bytes - this.baseBytes;
   }
 
   set(bytes: number): void {
     if (this.isOpen && bytes !== this.bytes) this.#move(this, bytes);
+  }
+
+  markIdle(isIdle: boolean): void {
+    if (this.isOpen && !this.isRetired) this.#idle.mark(this, isIdle);
   }
 
   close(): void {

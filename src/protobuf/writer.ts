@@ -2,8 +2,8 @@ const START_BYTES = 4_096;
 const MAX_VARINT_BYTES = 10;
 
 /**
- * Writes protobuf messages, each into the same buffer. Fields that have their default value are left out. Nested
- * messages reserve one octet for their length prefix, and are moved if it needs more.
+ * Writes protobuf messages, each into the same buffer. Fields with their default value are omitted. Nested messages
+ * reserve one octet for their length prefix, and are moved if the prefix needs more.
  */
 export class ProtoWriter {
   bytes = Buffer.allocUnsafeSlow(START_BYTES);
@@ -23,21 +23,21 @@ export class ProtoWriter {
     this.bytes[this.length++] = rest;
   }
 
-  /** A number of at most 7 bits, zero included: a field of a `oneof` is there whatever its value. */
+  /** A number of at most 7 bits, including zero: a field of a `oneof` is written even with its default value. */
   smallField(field: number, value: number): void {
     this.#room(2);
     this.bytes[this.length++] = field << 3;
     this.bytes[this.length++] = value;
   }
 
-  /** A double, zero included. */
+  /** A double, including zero. */
   doubleField(field: number, value: number): void {
     this.#room(9);
     this.bytes[this.length++] = (field << 3) | 1;
     this.length = this.bytes.writeDoubleLE(value, this.length);
   }
 
-  /** A whole number from 0 to 2^53. */
+  /** An integer from 0 to 2^53. */
   uintField(field: number, value: number): void {
     if (value <= 0x7fff_ffff) return this.uint32Field(field, value);
     this.#room(2 * MAX_VARINT_BYTES);
@@ -60,6 +60,20 @@ export class ProtoWriter {
       this.bytes[this.length++] = code;
     }
     this.end(start);
+  }
+
+  /** A field of octets, or of an encoded message. */
+  bytesField(field: number, bytes: Uint8Array): void {
+    const start = this.begin(field);
+    this.append(bytes);
+    this.end(start);
+  }
+
+  /** Encoded fields. */
+  append(bytes: Uint8Array): void {
+    this.#room(bytes.length);
+    this.bytes.set(bytes, this.length);
+    this.length += bytes.length;
   }
 
   /** Begins a nested message. @returns its start, for `end` */

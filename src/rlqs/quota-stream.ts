@@ -7,29 +7,29 @@ import type { QuotaCounts } from './quota-counts.ts';
 import { type Reported, Slice } from './slice.ts';
 import type { Turns } from './turns.ts';
 
-/** What the streams of all proxies share. */
+/** The dependencies that the streams of all proxies share. */
 export interface QuotaContext {
   readonly rules: () => RuleTree | undefined;
   readonly plan: (rules: RuleTree | undefined, domain: string, pairs: BucketUsage['pairs']) => BucketPlan | undefined;
-  /** What becomes of buckets without a plan. */
+  /** The action for buckets without a plan. */
   readonly unknown: 'allow' | 'deny';
   readonly shares: ShareStore;
   readonly terms: ShareTerms;
   readonly maxBuckets: number;
   readonly monotonicMs: () => number;
   readonly counts: QuotaCounts;
-  /** For the slices of all streams. */
+  /** Turns for the slices of all streams. */
   readonly turns: Turns;
   readonly onUnavailable: (reason: string) => void;
 }
 
-/** How the proxy of a stream is known. */
+/** The identity of a stream's proxy. */
 export interface ProxyNames {
-  /** Names it among the holders of its buckets. */
+  /** Identifies the proxy among the holders of its buckets. */
   readonly holder: string;
-  /** As written. */
+  /** As the proxy sent it. */
   readonly name: string | undefined;
-  /** The name is kept over connections. */
+  /** The name is the same on later connections. */
   readonly isNamed: boolean;
 }
 
@@ -39,19 +39,26 @@ export interface QuotaCall extends ProxyNames {
   /** Charges memory to the connection; negative: releases it. */
   readonly charge: (bytes: number) => void;
   readonly isOver: () => boolean;
+  /** Waits for a turn of the event loop; resolves at once when the call is over. */
+  readonly turn: () => Promise<void>;
 }
 
-/** A bucket without requests in so many reports is abandoned. */
+/** The current report: undefined once its stream has ended, so that pending work does not keep it alive. */
+export interface CurrentReport {
+  report: UsageReport | undefined;
+}
+
+/** A bucket is abandoned after this many reports without requests. */
 const IDLE_REPORTS = 3;
 
-/** The buckets of one proxy: takes its reports, and sends assignments when they change or expire. */
+/** The buckets of one proxy: handles its reports, and sends assignments when they change or expire. */
 export class QuotaStream {
   readonly #context: QuotaContext;
   readonly #call: QuotaCall;
   readonly domain: string;
   readonly #buckets = new Map<string, ProxyBucket>();
 
-  /** @param domain  of all its buckets */
+  /** @param domain  the domain of all its buckets */
   constructor(context: QuotaContext, call: QuotaCall, domain: string) {
     this.#context = context;
     this.#call = call;
@@ -59,20 +66,21 @@ export class QuotaStream {
   }
 
   /**
-   * Handles a report, the first slice at once. Reports of one stream must be handled one after the other.
+   * Handles a report; its first slice without delay. Reports of a stream must be handled in sequence.
    *
    * @param arrivedMs  on the monotonic clock
-   * @throws RangeError  a usage is malformed; those before it have been counted
+   * @throws RangeError  a usage is malformed; the usages before it have been counted
    */
-  async handle(report: UsageReport, arrivedMs: number): Promise<void> {
+  async handle(current: CurrentReport, arrivedMs: number): Promise<void> {
     this.#context.counts.reports++;
-    for (let at = 0; at < report.positions.length && !this.#call.isOver(); ) {
-      if (at > 0) await this.#context.turns.next(this.#call.isOver);
-      at = await this.#handleSlice(report, at, arrivedMs);
+    for (let at: number | undefined = 0; at !== undefined; ) {
+      if (at > 0) await this.#call.turn();
+      if (this.#call.isOver()) return;
+      at = await this.#handleSlice(current, at, arrivedMs);
     }
   }
 
-  /** As written by its operator; undefined: the proxy has no name of its own. */
+  /** The name set by the proxy's operator; undefined: the proxy has no name of its own. */
   get proxy(): string | undefined {
     return this.#call.name;
   }
@@ -81,47 +89,49 @@ export class QuotaStream {
     return this.#buckets.values();
   }
 
-  /** @param id  as `bucketId` makes it */
+  /** @param id  from `bucketId` */
   bucket(id: string): ProxyBucket | undefined {
     return this.#buckets.get(id);
   }
 
-  /** Forgets the buckets; their shares count until they expire. */
+  /** Drops the buckets; their shares count until they expire. */
   close(): void {
     this.#context.counts.buckets -= this.#buckets.size;
     this.#buckets.clear();
   }
 
   /**
-   * A malformed usage does not undo those before it: they are counted and answered before it is thrown.
+   * A malformed usage does not undo the ones before it: they are counted and answered before the error is thrown.
    *
-   * @returns where in the positions the next slice begins
+   * @returns the index in the positions of the next slice; undefined: there is none
    */
-  async #handleSlice(report: UsageReport, first: number, arrivedMs: number): Promise<number> {
+  async #handleSlice(current: CurrentReport, first: number, arrivedMs: number): Promise<number | undefined> {
     const slice = new Slice();
     try {
-      return this.#readSlice(report, first, arrivedMs, slice);
+      return this.#readSlice(current, first, arrivedMs, slice);
     } finally {
       if (slice.shared.length > 0) await this.#assignShares(slice);
       if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
     }
   }
 
-  /** @returns where in the positions it is full */
-  #readSlice({ bytes, positions }: UsageReport, first: number, arrivedMs: number, slice: Slice): number {
+  /** @returns the index in the positions at which the slice is full; undefined: the report ends before */
+  #readSlice({ report }: CurrentReport, first: number, arrivedMs: number, slice: Slice): number | undefined {
+    if (!report) return undefined;
+    const { bytes, positions } = report;
     let at = first;
     for (; at < positions.length && !slice.isFull; at += 2) {
       const [from = 0, to = 0] = [positions[at], positions[at + 1]];
       slice.countUsage(to - from);
       this.#handleUsage(readBucketUsage(bytes, from, to), arrivedMs, slice);
     }
-    return at;
+    return at < positions.length ? at : undefined;
   }
 
   #handleUsage(usage: BucketUsage | undefined, arrivedMs: number, slice: Slice): void {
     const { counts, unknown, terms, shares } = this.#context;
     if (!usage) {
-      counts.unknown++; // its id exceeds the limits, and cannot be named in an answer
+      counts.unknown++; // its id exceeds the limits, and cannot be sent in an answer
       return;
     }
     const bucket = this.#bucketOf(usage);
@@ -169,7 +179,7 @@ export class QuotaStream {
     return { kind: this.#context.unknown };
   }
 
-  /** A share of another pool does not say what the new one has given. */
+  /** An assignment from another pool is dropped: it says nothing about the new pool. */
   #replan(bucket: ProxyBucket, rules: RuleTree | undefined): void {
     const before = bucket.plan;
     bucket.rules = rules;

@@ -1,24 +1,35 @@
-/** Turns of the event loop, given out one after the other: however much work waits, other work runs in between. */
+/** Assigns turns of the event loop one at a time: other work runs in between, however much work waits. */
 export class Turns {
-  readonly #waiting: { readonly resolve: () => void; readonly isOver: () => boolean }[] = [];
+  /** In order of arrival. */
+  readonly #waiting = new Map<object, () => void>();
+  #turn: NodeJS.Immediate | undefined;
 
   /**
-   * What runs after it, until it waits for something else, has a turn of the event loop for itself.
+   * The code after it has a turn of the event loop to itself, until it waits for something else.
    *
-   * @param isOver  there is nothing left to do: it takes no turn, so that what it holds is free with the next one
+   * @param asker  may wait for one turn at a time
    */
-  next(isOver: () => boolean = () => false): Promise<void> {
+  next(asker: object): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting.push({ resolve, isOver });
-      if (this.#waiting.length === 1) setImmediate(this.#give);
+      this.#waiting.set(asker, resolve);
+      this.#turn ??= setImmediate(this.#give);
     });
   }
 
+  /** The asker has nothing left to do: its promise resolves at once, so that the objects it holds can be freed. */
+  leave(asker: object): void {
+    const resolve = this.#waiting.get(asker);
+    this.#waiting.delete(asker);
+    resolve?.();
+  }
+
   readonly #give = (): void => {
-    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
-      next.resolve();
-      if (!next.isOver()) break;
+    this.#turn = undefined;
+    for (const [asker, resolve] of this.#waiting) {
+      this.#waiting.delete(asker);
+      resolve();
+      break;
     }
-    if (this.#waiting.length > 0) setImmediate(this.#give);
+    if (this.#waiting.size > 0) this.#turn = setImmediate(this.#give);
   };
 }

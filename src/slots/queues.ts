@@ -1,48 +1,67 @@
-/** How often the first of a queue tries again: other instances and proxies release slots, too. */
+import { type Try, TryTurns } from './try-turns.ts';
+
+/** The interval at which the first in a queue tries again, since other instances and proxies release slots, too. */
 const POLL_MS = 50;
-/** Callers that may wait at once; further ones are answered at once. */
+/** The most callers that may wait; further ones are answered at once. */
 const MAX_WAITING = 10_000;
 
 /** A caller's request for slots. `take` may be called again after it has succeeded. */
 export interface SlotTurn<A> {
-  /** The counters of the slots: callers with the same ones wait for one another. */
+  /** The counters of the slots: callers with the same counters wait for one another. */
   readonly keys: readonly string[];
   readonly maxDelayMs: number;
   readonly take: () => Promise<A>;
   readonly isTaken: (answer: A) => boolean;
-  /** Gives back what was taken for a caller that has been answered otherwise, or has gone. */
+  /** Gives back slots that were taken for a caller that got another answer, or has gone. */
   readonly drop: () => Promise<void>;
-  /** Calls the listener once if the caller gives up. */
+  /** Calls the listener once if the caller gives up; at once if it has already. */
   readonly onGone: (listener: () => void) => void;
 }
 
 /** The caller gave up before it was answered. */
 export class CallerGone extends Error {
   override readonly name = 'CallerGone';
+
+  constructor() {
+    super('the caller cancelled');
+  }
 }
 
-interface Waiter<A> {
+/** A waiting caller; as a `Try`, its last attempt, when its time is over. */
+interface Waiter<A> extends Try {
   readonly turn: SlotTurn<A>;
+  readonly queue: Queue<A>;
   readonly resolve: (answer: A) => void;
   readonly reject: (cause: unknown) => void;
   timer: NodeJS.Timeout | undefined;
-  /** What it was answered; undefined: nothing yet. */
+  /** How it was answered; undefined: not yet. */
   outcome: 'taken' | 'not_taken' | undefined;
 }
 
-interface Queue<A> {
+/** Callers that wait for the same slots; as a `Try`, an attempt for the first of them. */
+interface Queue<A> extends Try {
+  readonly name: string;
   readonly keys: ReadonlySet<string>;
+  /** The callers not answered yet. */
   readonly waiters: Set<Waiter<A>>;
-  /** Ends the pause between two tries. */
-  wake: () => void;
+  /** The pause between two attempts. */
+  pause: NodeJS.Timeout | undefined;
+  isTrying: boolean;
+  /** Slots may have become free during the attempt. */
+  isWoken: boolean;
 }
 
-/** Callers that wait for slots, those for the same ones in their order: only the first of a queue tries. */
+/**
+ * Callers that wait for slots. Those that wait for the same slots form a queue, and only the first in a queue tries.
+ * The number of counters that all queues together query in a period is bounded.
+ */
 export class SlotQueues<A> {
   readonly #queues = new Map<string, Queue<A>>();
+  readonly #queuesByKey = new Map<string, Set<Queue<A>>>();
+  readonly #turns = new TryTurns();
   #waiting = 0;
 
-  /** Callers that wait. */
+  /** The number of waiting callers. */
   get size(): number {
     return this.#waiting;
   }
@@ -53,53 +72,95 @@ export class SlotQueues<A> {
    * @throws CallerGone
    */
   async run(turn: SlotTurn<A>): Promise<A> {
+    let isGone = false;
+    let leave = (): void => {
+      isGone = true;
+    };
+    turn.onGone(() => leave());
     const name = turn.keys.join('\n');
-    if (!this.#queues.has(name) || this.#waiting >= MAX_WAITING) {
+    if (!isGone && (!this.#queues.has(name) || this.#waiting >= MAX_WAITING)) {
       const answer = await turn.take();
-      if (turn.isTaken(answer) || this.#waiting >= MAX_WAITING) return answer;
+      const isTaken = turn.isTaken(answer);
+      if (!isGone && (isTaken || this.#waiting >= MAX_WAITING)) return answer; // slots of a caller that has gone expire: its id may have held them before this call
     }
-    return new Promise((resolve, reject) =>
-      this.#add(name, { turn, resolve, reject, timer: undefined, outcome: undefined }),
-    );
-  }
-
-  /** Slots of these counters may be free. */
-  wake(keys: readonly string[]): void {
-    for (const queue of this.#queues.values()) if (keys.some((key) => queue.keys.has(key))) queue.wake();
-  }
-
-  #add(name: string, waiter: Waiter<A>): void {
-    const { turn } = waiter;
-    this.#waiting++;
-    waiter.timer = setTimeout(() => void this.#try(waiter, true), turn.maxDelayMs).unref(); // the open connection keeps the process alive
-    turn.onGone(() => {
-      if (this.#settle(waiter, 'not_taken')) waiter.reject(new CallerGone('the caller cancelled'));
+    if (isGone) throw new CallerGone();
+    return new Promise((resolve, reject) => {
+      const waiter = this.#add(name, turn, resolve, reject);
+      leave = () => {
+        if (this.#settle(waiter, 'not_taken')) reject(new CallerGone());
+      };
     });
-    const known = this.#queues.get(name);
-    if (known) {
-      known.waiters.add(waiter);
-      return;
-    }
-    const queue: Queue<A> = { keys: new Set(turn.keys), waiters: new Set([waiter]), wake: () => {} };
+  }
+
+  /** Slots of these counters may have become free. */
+  wake(keys: readonly string[]): void {
+    const woken = new Set(keys.flatMap((key) => [...(this.#queuesByKey.get(key) ?? [])]));
+    for (const queue of woken) this.#wake(queue);
+  }
+
+  #wake(queue: Queue<A>): void {
+    clearTimeout(queue.pause);
+    if (queue.isTrying) queue.isWoken = true;
+    else this.#turns.add(queue, 'woken');
+  }
+
+  #add(name: string, turn: SlotTurn<A>, resolve: (answer: A) => void, reject: (cause: unknown) => void): Waiter<A> {
+    const queue = this.#queues.get(name) ?? this.#open(name, turn.keys);
+    const waiter: Waiter<A> = {
+      ...{ turn, queue, resolve, reject, outcome: undefined, counters: turn.keys.length },
+      begin: () => void this.#try(waiter, true),
+      timer: setTimeout(() => this.#turns.add(waiter, 'last'), turn.maxDelayMs).unref(), // its connection keeps the process alive
+    };
+    queue.waiters.add(waiter);
+    this.#waiting++;
+    return waiter;
+  }
+
+  #open(name: string, keys: readonly string[]): Queue<A> {
+    const queue: Queue<A> = {
+      ...{ name, keys: new Set(keys), counters: keys.length, waiters: new Set(), isTrying: false, isWoken: false },
+      begin: () => void this.#tryFirst(queue),
+      pause: undefined,
+    };
     this.#queues.set(name, queue);
-    void this.#work(name, queue);
+    for (const key of queue.keys) {
+      const known = this.#queuesByKey.get(key);
+      if (known) known.add(queue);
+      else this.#queuesByKey.set(key, new Set([queue]));
+    }
+    this.#pause(queue);
+    return queue;
   }
 
-  async #work(name: string, queue: Queue<A>): Promise<void> {
-    for (;;) {
-      await pause(queue);
-      for (const waiter of queue.waiters) {
-        if (waiter.outcome === undefined) await this.#try(waiter, false);
-        if (waiter.outcome === undefined) break; // the others wait for it
-        queue.waiters.delete(waiter);
-      }
-      if (queue.waiters.size > 0) continue;
-      this.#queues.delete(name);
-      return;
+  #pause(queue: Queue<A>): void {
+    queue.pause = setTimeout(() => this.#turns.add(queue, 'poll'), POLL_MS).unref();
+  }
+
+  /** The last caller has left. */
+  #close(queue: Queue<A>): void {
+    clearTimeout(queue.pause);
+    this.#turns.drop(queue);
+    this.#queues.delete(queue.name);
+    for (const key of queue.keys) {
+      const known = this.#queuesByKey.get(key);
+      known?.delete(queue);
+      if (known?.size === 0) this.#queuesByKey.delete(key);
     }
   }
 
-  /** @param isLast  answers even where nothing could be taken */
+  async #tryFirst(queue: Queue<A>): Promise<void> {
+    const [first] = queue.waiters;
+    if (!first) return;
+    queue.isTrying = true;
+    queue.isWoken = false;
+    await this.#try(first, false);
+    queue.isTrying = false;
+    if (queue.waiters.size === 0) return; // it is closed
+    if (first.outcome !== undefined || queue.isWoken) this.#turns.add(queue, 'woken');
+    else this.#pause(queue); // the others wait for the first
+  }
+
+  /** @param isLast  answers even if nothing could be taken */
   async #try(waiter: Waiter<A>, isLast: boolean): Promise<void> {
     const { turn, resolve, reject } = waiter;
     try {
@@ -112,22 +173,16 @@ export class SlotQueues<A> {
     }
   }
 
-  /** Whether it had not been settled before. */
+  /** Returns whether it had not been settled before. */
   #settle(waiter: Waiter<A>, outcome: 'taken' | 'not_taken'): boolean {
     if (waiter.outcome !== undefined) return false;
+    const { queue } = waiter;
     waiter.outcome = outcome;
     clearTimeout(waiter.timer);
+    this.#turns.drop(waiter);
     this.#waiting--;
+    queue.waiters.delete(waiter);
+    if (queue.waiters.size === 0) this.#close(queue);
     return true;
   }
 }
-
-/** Until the next try of a queue. */
-const pause = <A>(queue: Queue<A>): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, POLL_MS).unref();
-    queue.wake = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-  });

@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import type { Clock } from '../clock.ts';
+import { firstUsable, keepUsable } from '../usable-files.ts';
 
 /** How often the files are polled. */
 const POLL_INTERVAL_MS = 1_000;
@@ -42,6 +43,8 @@ export class InvalidCertificates extends Error {
  * behind a symbolic link. A change must be seen by two polls in a row, so that a new certificate is not checked against
  * the old key.
  *
+ * A worker that starts while they are invalid begins with those that are in force in the primary process.
+ *
  * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the
  * certificate in force expires
  * @throws InvalidCertificates if they are invalid at the start
@@ -54,7 +57,17 @@ export function openCertificates(
   const listeners = new Set<(changed: CertificateTexts) => void>();
   let found = read(files);
   let checked = found;
-  let inForce = valid(files, found);
+  /** @throws error  unless it is InvalidCertificates */
+  const reportInvalid = (error: unknown): void => {
+    if (!(error instanceof InvalidCertificates)) throw error;
+    onProblem(`${error.message}; the previous certificates stay in force`);
+  };
+  let inForce = firstUsable(
+    { ...files },
+    (passed: CertificateTexts | undefined) => passed ?? valid(files, found),
+    reportInvalid,
+  );
+  keepUsable({ ...files }, { ...inForce });
   let expiry = expiryOf(inForce);
   const checkFiles = (): void => {
     const before = found;
@@ -64,10 +77,9 @@ export function openCertificates(
     try {
       inForce = valid(files, found);
     } catch (error) {
-      if (!(error instanceof InvalidCertificates)) throw error;
-      onProblem(`${error.message}; the previous certificates stay in force`);
-      return;
+      return reportInvalid(error);
     }
+    keepUsable({ ...files }, { ...inForce });
     expiry = expiryOf(inForce);
     for (const listener of listeners) listener(inForce);
   };

@@ -1,9 +1,11 @@
 import type { Socket } from 'node:net';
+import { monotonicMs } from '../clock.ts';
 import { intermittent } from '../intermittent.ts';
+import { QUESTION_UNITS } from '../overload/call-queue.ts';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { type BatchOutcome, createBatch } from '../rls/batch.ts';
 import { costOfBatch, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../rls/batch-messages.ts';
-import { costOf, unitsOfHosted } from '../rls/cost.ts';
+import { costOf, costOfFind, costOfHosted } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
@@ -11,7 +13,13 @@ import { ConnectionLife, checkIntervalMs } from './connection-life.ts';
 import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
 import type { UnaryCall } from './grpc/unary-call.ts';
-import { type GrpcServer, type GrpcServerOptions, MAX_REQUEST_BYTES, TOO_MANY_CONNECTIONS } from './grpc-server.ts';
+import {
+  type GrpcServer,
+  type GrpcServerOptions,
+  IDLE_CONNECTION,
+  MAX_REQUEST_BYTES,
+  TOO_MANY_CONNECTIONS,
+} from './grpc-server.ts';
 import { Http2Connection } from './h2/connection.ts';
 import { errorNames } from './h2/errors.ts';
 import type { ConnectionHandler } from './h2/exchanges.ts';
@@ -50,8 +58,13 @@ export async function startH2Server(
   addDecisions(router, options);
   addHealth(router.host, options);
   const { queue, refusal, tooLate } = options.overload;
-  const deciding = router.hostWith({ ...sideLimits, turns: { queue, refusal, tooLate, unitsOf: unitsOfHosted } });
-  if (options.rules) router.addOnDemand(rulesPaths, () => addRules(deciding, options));
+  const turns = { queue, refusal, tooLate, costOf: costOfHosted };
+  const deciding = router.hostWith({ ...sideLimits, turns });
+  const finding = router.hostWith({
+    ...sideLimits,
+    turns: { ...turns, costOf: costOfFind, estimate: QUESTION_UNITS },
+  });
+  if (options.rules) router.addOnDemand(rulesPaths, () => addRules(finding, options));
   if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(deciding, options));
   if (options.kuadrant) router.addOnDemand(kuadrantPaths, () => addKuadrant(deciding, options));
   await addQuotas(router, options);
@@ -63,9 +76,10 @@ export async function startH2Server(
   };
   const connections = new Map<Http2Connection, ConnectionLife | undefined>();
   const checks = intermittent(checkIntervalMs(options.connections), () => {
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     connections.forEach((life, connection) => {
       connection.checkStalls(nowMs);
+      connection.checkIdle(nowMs);
       life?.check(nowMs);
     });
     return connections.size > 0;
@@ -82,6 +96,7 @@ export async function startH2Server(
     memory: options.overload.memory,
     onConnection,
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
+    onRetired: () => options.onConnectionError?.(IDLE_CONNECTION),
   });
   const sendGoaway = (): void => {
     for (const connection of connections.keys()) connection.drain();

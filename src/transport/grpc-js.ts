@@ -26,6 +26,7 @@ import {
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
 import { addHealth, addHolds, addKuadrant, addReflection, addRules } from './side-services.ts';
+import { whenGone } from './when-gone.ts';
 
 /**
  * Serves the Rate Limit Service, batches, health and reflection on `@grpc/grpc-js`.
@@ -64,13 +65,13 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   });
   const end = (): void => {
     server.forceShutdown();
-    listener.destroyAll(); // also those that have not sent anything
+    listener.destroyAll(); // including those that have not sent anything
   };
   const closing = { listener, sendGoaway: () => injector.destroy(), inFlight, end };
   return { target: listener.target, close: (graceMs) => shutDown(closing, graceMs) };
 }
 
-/** With our own decoder, which stops at the first limit that a request exceeds. */
+/** Uses our own decoder, which stops at the first limit that a request exceeds. */
 const boundedService: ServiceDefinition = {
   ...rateLimitService,
   ShouldRateLimit: {
@@ -115,11 +116,11 @@ function handlers({ overload, clock }: GrpcServerOptions) {
         if (isOpen) inFlight--;
         isOpen = false;
       };
-      call.on('cancelled', done); // its answer is dropped
+      whenGone(call, done); // its answer is dropped
       const startedMs = performance.now();
       const timeoutMs = timeLeftMs(call.getDeadline(), clock());
       const caller: Caller = {
-        onGone: (listener) => call.on('cancelled', listener),
+        onGone: (listener) => whenGone(call, listener),
         timeoutMs,
         header: (name) => call.metadata.get(name).join(', ') || undefined,
         needsDetail: call.metadata.get(DETAIL_HEADER)[0] === '1',
@@ -134,7 +135,7 @@ function handlers({ overload, clock }: GrpcServerOptions) {
   return { handle, inFlight: () => inFlight };
 }
 
-/** grpc-js has sent this status to the caller by then. Without it, the call would be counted as answered. */
+/** grpc-js has already sent this status to the caller. Without it, the call would be counted as answered. */
 const deadlineExceeded = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */

@@ -24,13 +24,13 @@ export interface GrpcServerOptions {
   readonly service: RlsService;
   readonly overload: Overload;
   readonly health: Health;
-  /** The rules in force, for questions about them; undefined: there is no such service. */
+  /** The rules in force, for queries about them; undefined: the service is not offered. */
   readonly rules?: (() => RuleTree | undefined) | undefined;
-  /** Slots for callers that are no proxies; undefined: there is no such service. */
+  /** Slots for callers that are not proxies; undefined: the service is not offered. */
   readonly holds?: HoldsService | undefined;
-  /** What Kuadrant's filter calls; undefined: there is no such service. */
+  /** The service for Kuadrant's filter; undefined: the service is not offered. */
   readonly kuadrant?: KuadrantService | undefined;
-  /** Quotas for proxies; undefined: there is no such service. Only on h2. */
+  /** Quotas for proxies; undefined: the service is not offered. Only on h2. */
   readonly quotas?: QuotaService | undefined;
   readonly clock: Clock;
   /** Times out silent streams. Undefined: Node's timers. */
@@ -41,19 +41,19 @@ export interface GrpcServerOptions {
   readonly connections?: ConnectionLimits;
   /** Called after each unary call with its gRPC status, and the time since its request was complete. */
   readonly onCallFinished?: OnCallFinished;
-  /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or TOO_MANY_CONNECTIONS. */
+  /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or one of the names below. */
   readonly onConnectionError?: (code: string) => void;
 }
 
 /** Limits on the number and the age of connections, and their keepalive. */
 export interface ConnectionLimits {
-  /** Open connections; further ones are closed at once. */
+  /** The most open connections; further ones are closed at once. */
   readonly maxCount: number;
-  /** After this, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
+  /** After this age, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
   readonly maxAgeMs: number;
-  /** How long its calls may run after that. 0: no limit. */
+  /** The time that its calls may continue after that. 0: no limit. */
   readonly maxAgeGraceMs: number;
-  /** How often a client is pinged. 0: never. */
+  /** The interval at which a client is pinged. 0: never. */
   readonly keepaliveTimeMs: number;
   /** A client that does not answer a ping within this time is disconnected. */
   readonly keepaliveTimeoutMs: number;
@@ -65,11 +65,14 @@ export type OnCallFinished = (
   elapsedMs: number,
 ) => void;
 
-/** The largest request message, as grpc-go's default. Larger ones are RESOURCE_EXHAUSTED. */
+/** The largest request message, like grpc-go's default. Larger ones are RESOURCE_EXHAUSTED. */
 export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 
 /** The error code reported for connections beyond `maxCount`, or without room in the memory account. */
 export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
+
+/** The code reported for idle connections that were ended to make room for new ones. */
+export const IDLE_CONNECTION = 'IDLE_CONNECTION';
 
 /** The longest age that fits Node's timers, 10 % jitter included. */
 export const LONGEST_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);

@@ -3,6 +3,7 @@ import { status } from '../grpc-status.ts';
 import type { Health } from '../rls/health.ts';
 import type { HealthCheckRequest, HealthCheckResponse, HealthListResponse } from '../rls/health-messages.ts';
 import { notifyOnCallFinished, type OnCallFinished } from './grpc-server.ts';
+import { whenGone } from './when-gone.ts';
 
 /**
  * The handlers of `grpc.health.v1.Health`.
@@ -25,8 +26,7 @@ export function healthHandlers(
   const Watch: handleServerStreamingCall<HealthCheckRequest, HealthCheckResponse> = (call) => {
     const stop = health.watch(call.request.service, (now) => call.write({ status: now }));
     call.request.service = ''; // grpc-js keeps the request while the stream is open; the name may be 4 MiB long
-    if (call.cancelled) stop();
-    else call.once('cancelled', stop);
+    whenGone(call, stop);
   };
   return { Check: notifyOnCallFinished('Check', Check, onCallFinished), List, Watch };
 }

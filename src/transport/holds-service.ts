@@ -3,12 +3,13 @@ import type { HoldOutcome } from '../rls/hold-call.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import type { AcquireRequest, CommitResponse, HoldRequest, HoldResponse, ReserveResponse } from '../rls/proto.ts';
 import type { GrpcStatus } from '../rls/service.ts';
+import { whenGone } from './when-gone.ts';
 
 /** The handlers of `weir.v1.Holds`. */
 export function holdsHandlers(holds: HoldsService): UntypedServiceImplementation {
   const Acquire: handleUnaryCall<AcquireRequest, HoldResponse> = (call, callback) =>
     replyWith(
-      holds.acquire(call.request, (listener) => void call.once('cancelled', listener)),
+      holds.acquire(call.request, (listener) => whenGone(call, listener)),
       callback,
     );
   const Renew: handleUnaryCall<HoldRequest, HoldResponse> = ({ request }, callback) =>

@@ -3,27 +3,29 @@ import { once } from 'node:events';
 import { lstat, unlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
-import type { CallerMemory, MemoryAccount } from '../overload/caller-memory.ts';
+import type { AccountHolder, CallerMemory, MemoryAccount } from '../overload/caller-memory.ts';
 import type { Certificates } from './certificates.ts';
+import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
 import { readIntoSharedBuffer } from './shared-read-buffer.ts';
 
 /** A TCP port (0: any free one), or the path of a unix socket. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** A server's certificates, and what it requires of clients. */
+/** A server's certificates, and its requirements for clients. */
 export interface TlsOptions {
   readonly certificates: Certificates;
   /** DNS name that client certificates must have; undefined: any certificate that the client CA signed. */
   readonly clientName: string | undefined;
 }
 
-/** A connection that can be ended at once. */
-export interface Resettable {
-  reset(): void;
+/** A connection that is in use by a server. */
+export interface ListenedConnection extends AccountHolder {
+  /** Requests are open. Absent: the connection is never retired. */
+  readonly isInUse?: boolean;
 }
 
 export interface ListenerOptions {
-  /** Open connections; further ones are closed at once. */
+  /** The most open connections; further ones are closed at once. */
   readonly maxCount?: number | undefined;
   /** Charged with the memory of each connection; one without room is closed at once. */
   readonly memory: CallerMemory;
@@ -31,21 +33,23 @@ export interface ListenerOptions {
    * A connection is ready for use.
    *
    * @param account  the connection's memory account
-   * @returns what is reset when its account says so
+   * @returns the object to reset if the memory account requires it
    */
-  readonly onConnection: (socket: Socket, account: MemoryAccount) => Resettable;
+  readonly onConnection: (socket: Socket, account: MemoryAccount) => ListenedConnection;
   readonly onTooMany?: (() => void) | undefined;
+  /** Called when an idle connection was ended for a new one. */
+  readonly onRetired?: (() => void) | undefined;
 }
 
 /**
- * Memory of an idle connection: socket, frame reader and writer; with TLS, OpenSSL's buffers too. `npm run attack`
+ * Memory of an idle connection: socket, frame reader and writer; with TLS, also OpenSSL's buffers. `npm run attack`
  * measures both.
  */
 const PLAIN_BYTES = 16_384;
 const TLS_BYTES = 81_920;
 /** Clients that do not complete the TLS handshake in time are disconnected. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
+/** The most concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
 const MAX_HANDSHAKES = 256;
 
 export interface Listener {
@@ -53,14 +57,14 @@ export interface Listener {
   readonly target: string;
   /** Stops accepting; resolves when the last connection has ended. */
   close(): Promise<void>;
-  /** Ends every connection, also during its handshake. */
+  /** Ends every connection, even during its handshake. */
   destroyAll(): void;
 }
 
 /**
- * Listens for connections. With TLS, a connection is handed over after its handshake, with HTTP/2 negotiated by ALPN. A
- * stale unix socket is replaced, and removed on close; not so in a cluster worker, where the primary process owns the
- * socket.
+ * Listens for connections. With TLS, a connection is passed on after its handshake, with HTTP/2 negotiated by ALPN. A
+ * stale unix socket is replaced, and the socket is removed on close; in a cluster worker neither happens, since the
+ * primary process owns the socket.
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */
@@ -87,37 +91,74 @@ export async function listen(
 }
 
 /** The memory account of each socket, opened as soon as it is accepted. */
-function createAccounts({ memory, onConnection, onTooMany }: ListenerOptions, isTls: boolean) {
-  const open = new Map<Socket, { readonly account: MemoryAccount; connection: Resettable | undefined }>();
-  const reset = (socket: Socket): void => {
-    const connection = open.get(socket)?.connection;
-    if (connection) connection.reset();
-    else socket.destroy();
+function createAccounts({ memory, onConnection, onTooMany, onRetired }: ListenerOptions, isTls: boolean) {
+  const open = new Map<Socket, Accepted>();
+  const baseBytes = isTls ? TLS_BYTES : PLAIN_BYTES;
+  const retired = new RetiredConnections(baseBytes, memory.maxBytes);
+  const onRetire = (accepted: Accepted): void => {
+    if (accepted.connection) retired.add(accepted); // others are destroyed already
+    onRetired?.();
   };
   return {
     sockets: () => open.keys(),
     open(socket: Socket): void {
-      const account = memory.open(isTls ? TLS_BYTES : PLAIN_BYTES, () => reset(socket));
+      const accepted = new Accepted(socket, onRetire);
+      const account = memory.open(baseBytes, accepted);
       if (!account) {
         onTooMany?.();
         socket.destroy();
         return;
       }
-      open.set(socket, { account, connection: undefined });
+      accepted.account = account;
+      open.set(socket, accepted);
       socket.on('close', () => {
         open.delete(socket);
+        retired.delete(accepted);
         account.close();
       });
     },
     /** @param raw  the TCP socket below a TLS socket */
     use(socket: Socket, raw: Socket = socket): void {
-      const entry = open.get(raw);
-      if (entry) entry.connection = onConnection(socket, entry.account);
+      const accepted = open.get(raw);
+      if (accepted?.account) accepted.connection = onConnection(socket, accepted.account);
       else socket.destroy();
     },
   };
 }
 type Accounts = ReturnType<typeof createAccounts>;
+
+/** A connection, from when it is accepted: its handshake is first. */
+class Accepted implements AccountHolder, RetiredConnection {
+  readonly #socket: Socket;
+  readonly #onRetire: (accepted: Accepted) => void;
+  account: MemoryAccount | undefined;
+  connection: ListenedConnection | undefined;
+
+  constructor(socket: Socket, onRetire: (accepted: Accepted) => void) {
+    this.#socket = socket;
+    this.#onRetire = onRetire;
+  }
+
+  get isInUse(): boolean {
+    return this.connection?.isInUse === true;
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  reset(): void {
+    if (this.connection) this.connection.reset();
+    else this.destroy();
+  }
+
+  retire(): boolean {
+    if (!this.connection) this.destroy();
+    else if (!this.connection.retire?.()) return false;
+    this.#onRetire(this);
+    return true;
+  }
+}
 
 const createPlainServer = (accounts: Accounts): Server =>
   createServer({ pauseOnConnect: true }, (accepted) => {
@@ -145,10 +186,17 @@ function createSecureServer({ certificates, clientName }: TlsOptions, accounts: 
     accounts.open(raw);
     handshakes.add(raw);
     raw.once('close', () => handshakes.delete(raw));
-    if (handshakes.size > MAX_HANDSHAKES) for (const oldest of handshakes) return void oldest.destroy();
+    if (handshakes.size > MAX_HANDSHAKES) destroyFirst(handshakes);
   });
   const forget = certificates.onChange((changed) => server.setSecureContext({ ...options, ...changed }));
   return server.once('close', forget);
+}
+
+function destroyFirst(sockets: Set<Socket>): void {
+  const first = sockets.values().next().value;
+  if (!first) return;
+  sockets.delete(first); // it emits 'close' only in a later turn
+  first.destroy();
 }
 
 /** Checks only subject alternative names: the meaning of a common name is not defined. */
@@ -162,7 +210,7 @@ function targetOf(host: string, server: Server): string {
 }
 
 /**
- * Removes a unix socket that no process listens on.
+ * Removes a unix socket on which no process listens.
  *
  * @throws Error if the path is not a socket, or another process listens on it
  */

@@ -4,13 +4,15 @@ import { type BucketAction, writeBucketActions } from '../rlqs/messages.ts';
 import { PROXY_HEADER, type QuotaService } from '../rlqs/quota-service.ts';
 import type { HostedControls, HostedLimits } from './grpc/hosted-call.ts';
 import { MAX_REQUEST_BYTES } from './grpc-server.ts';
+import { whenGone } from './when-gone.ts';
 
-/** Reports name all buckets of a proxy in one message, and so may the first answer. */
+/** A report names all buckets of a proxy in one message; the first answer may do so, too. */
 export const quotaLimits: HostedLimits = {
   maxMessageBytes: MAX_REQUEST_BYTES,
   maxUnreadBytes: 2 * MAX_REQUEST_BYTES,
   maxUnreadMessages: 256,
   hasControls: true,
+  isSliced: true,
 };
 
 const notServed = (): never => {
@@ -47,7 +49,7 @@ export function quotaHandlers(quotas: QuotaService, overload: Overload): Untyped
       receiver.close();
       call.end();
     });
-    call.once('cancelled', () => receiver.close());
+    whenGone(call, () => receiver.close());
   };
   return { StreamRateLimitQuotas };
 }

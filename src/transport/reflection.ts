@@ -1,50 +1,57 @@
-import type { handleBidiStreamingCall, Server, UntypedServiceImplementation } from '@grpc/grpc-js';
-import { ReflectionService } from '@grpc/reflection';
-import { describedServices } from '../rls/proto.ts';
+import { readFileSync } from 'node:fs';
+import type { handleBidiStreamingCall, Server } from '@grpc/grpc-js';
+import { packageRoot } from '../package-root.ts';
+import { ReflectionAnswers } from '../rls/reflection.ts';
+import { type ReflectionRequest, type ReflectionResponse, reflectionService } from '../rls/reflection-messages.ts';
 import { sideLimits } from './side-limits.ts';
 import type { StartTimer } from './timer.ts';
+import { whenGone } from './when-gone.ts';
 
-type Handler = handleBidiStreamingCall<unknown, unknown>;
+/** 12 kilobytes, written by `npm run descriptors`. */
+const DESCRIPTORS = new URL('proto/descriptors.binpb', packageRoot);
 
-/** Adds the reflection service, `v1` and `v1alpha`. */
-export function serveReflection(host: Pick<Server, 'addService'>, startTimer: StartTimer, hasQuotas: boolean): void {
-  const bounded: Pick<Server, 'addService'> = {
-    addService(definition, handlers) {
-      const wrapped = Object.entries(handlers).map(([name, handler]) => {
-        const streaming = handler as Handler; // the service has only streaming methods
-        return [name, endWhenSilent(startTimer, waitForRoom(streaming))] as const;
-      });
-      host.addService(definition, Object.fromEntries(wrapped) satisfies UntypedServiceImplementation);
-    },
-  };
-  new ReflectionService(describedServices(hasQuotas)).addToServer(bounded as Server); // it only calls addService
+const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';
+
+/** Options of the reflection service. */
+export interface ReflectionOptions {
+  /** One path per version. */
+  readonly paths: readonly string[];
+  readonly startTimer: StartTimer;
+  readonly hasQuotas: boolean;
+}
+
+/** Adds the reflection service. */
+export function serveReflection(
+  host: Pick<Server, 'addService'>,
+  { paths, startTimer, hasQuotas }: ReflectionOptions,
+): void {
+  const answers = new ReflectionAnswers(readFileSync(DESCRIPTORS), hasQuotas ? undefined : QUOTAS_PACKAGE);
+  const handler = answerQuestions(answers, startTimer);
+  for (const path of paths) host.addService(reflectionService(path), { ServerReflectionInfo: handler });
 }
 
 /**
- * Ends a call with OK when its client is silent for too long: clients may never close a stream after their last
- * request.
+ * Ends a call with OK if its client is silent for too long: clients may never close a stream after their last request.
+ * Pauses a call whose client does not read its answers, which only grpc-js needs: a `HostedCall` bounds its output
+ * itself and needs no pause.
  */
-const endWhenSilent =
-  (startTimer: StartTimer, handle: Handler): Handler =>
+const answerQuestions =
+  (
+    answers: ReflectionAnswers,
+    startTimer: StartTimer,
+  ): handleBidiStreamingCall<ReflectionRequest, ReflectionResponse> =>
   (call) => {
     const timer = startTimer(sideLimits.maxSilenceMs, () => call.end());
-    call.on('data', () => timer.restart());
-    call.once('end', () => timer.stop());
-    call.once('cancelled', () => timer.stop());
-    handle(call);
-  };
-
-/**
- * Pauses a call whose client does not read its answers. For grpc-js; a `HostedCall` bounds its output itself and never
- * needs a drain.
- */
-const waitForRoom =
-  (handle: Handler): Handler =>
-  (call) => {
-    handle(call);
-    call.on('data', () => {
+    call.on('data', (request: ReflectionRequest) => {
+      timer.restart();
+      call.write({ request, answer: answers.to(request.question) });
       if (!call.writableNeedDrain) return;
       call.pause();
       call.once('drain', () => call.resume());
     });
+    call.once('end', () => {
+      timer.stop();
+      call.end();
+    });
+    whenGone(call, () => timer.stop());
   };

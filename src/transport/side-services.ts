@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Server } from '@grpc/grpc-js';
 import { healthService } from '../rls/health-messages.ts';
 import type { GrpcServerOptions } from './grpc-server.ts';
@@ -61,12 +60,12 @@ export async function addKuadrant(host: ServiceHost, { kuadrant }: GrpcServerOpt
   host.addService(kuadrantService, kuadrantHandlers(kuadrant));
 }
 
-/**
- * Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need
- * otherwise.
- */
+/** Adds the reflection service, `v1` and `v1alpha`. */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');
-  await nextTurn(); // to load it takes as long as to describe the services
-  serveReflection(host, options.startTimer ?? startTimer, options.quotas !== undefined);
+  serveReflection(host, {
+    paths: reflectionPaths,
+    startTimer: options.startTimer ?? startTimer,
+    hasQuotas: options.quotas !== undefined,
+  });
 }

@@ -6,12 +6,12 @@ import { eventually } from '../helpers/statsd.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
 
 const CHUNKED = 'POST /read HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n';
-/** One read is handled whole, so that a turn may do more than its share by one read. */
+/** One read is always handled completely, so a turn may exceed its share by one read. */
 const READ_BYTES = 4_096;
 
 let server: HttpServer;
 let clients: RawClient[];
-/** Called for each request, and each piece of a body. */
+/** Called for each request and each piece of a body. */
 let onWork: () => void;
 
 const pages: Readonly<Record<string, Route['answer']>> = {
@@ -35,7 +35,7 @@ afterEach(async () => {
   await server.close(0);
 });
 
-/** The most that is done in a turn, until every client has so many answers. */
+/** The most work in one turn, until every client has this number of answers. */
 const mostInATurn = (send: (client: RawClient) => void, answers: number): Promise<number> =>
   mostStepsInATurn(async (step) => {
     onWork = step;
@@ -43,20 +43,20 @@ const mostInATurn = (send: (client: RawClient) => void, answers: number): Promis
     await Promise.all(clients.map((client) => client.receives('200 OK', answers)));
   });
 
-test('a turn handles a bounded number of chunks, however small they are and however many connections send them', async () => {
-  const body = '1\r\n \r\n'.repeat(20_000);
+test('a turn handles a bounded number of chunks, regardless of their size and the number of connections', async () => {
+  const body = '1\r\n \r\n'.repeat(4_000);
   const most = await mostInATurn((client) => client.write(`${CHUNKED}${body}0\r\n\r\n`), 1);
   expect(most).toBeGreaterThan(100);
-  expect(most).toBeLessThan((32_768 + 2 * READ_BYTES) / 6 / 3); // a third of what would fit if only octets counted
+  expect(most).toBeLessThan((32_768 + 2 * READ_BYTES) / 6 / 3); // a third of the requests that would fit if only octets counted
 });
 
-test('a turn handles a bounded number of requests, however many connections send them', async () => {
+test('a turn handles a bounded number of requests, regardless of the number of connections', async () => {
   const request = 'POST /read HTTP/1.1\r\nhost: weir\r\n\r\n';
   const most = await mostInATurn((client) => client.write(request.repeat(500)), 500);
   expect(most).toBeLessThan(32_768 / 512 + (2 * READ_BYTES) / request.length);
 });
 
-test('bodies that come at the same time stay apart', async () => {
+test('bodies that arrive at the same time stay separate', async () => {
   const letters = clients.map((_, at) => String.fromCharCode('a'.charCodeAt(0) + at));
   const heads = letters.map((letter) => `POST /read HTTP/1.1\r\nhost: ${letter}\r\ncontent-length: 300000\r\n\r\n`);
   for (const [at, client] of clients.entries()) client.write(`${heads[at]}${letters[at]?.repeat(100_000)}`);

@@ -62,7 +62,7 @@ async function get(path: string, init: RequestInit = {}) {
 
 const post = (path: string, body: string) => get(path, { method: 'POST', body });
 
-/** The service on counters in memory, with its statistics. */
+/** The service with counters in memory, and its statistics. */
 function build(changes: Partial<Decider> = {}, isReady = true) {
   const statistics = createStatistics(0.8);
   const metrics = createMetrics(statistics, () => isReady, { openCircuits: () => new Map(), leased: () => 0 });
@@ -139,7 +139,7 @@ describe('/json', () => {
     }
   });
 
-  test('decodes UTF-8 wherever the body is split into packets', async () => {
+  test('decodes UTF-8 no matter where the body is split into packets', async () => {
     const body = Buffer.from(asking('user', 'é😀'.repeat(10)));
     const socket = connect(server?.port ?? 0, '127.0.0.1');
     socket.setNoDelay(true).write(`POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n\r\n`);
@@ -180,7 +180,7 @@ describe('/json', () => {
     expect(answer.reason?.length).toBeLessThan(2_000);
   });
 
-  test('answers 400 to a body that is too large, and keeps working', async () => {
+  test('answers 400 to an oversized body, and keeps working', async () => {
     const most = 1024 * 1024;
     expect(await post('/json', `${' '.repeat(most - 2)}{}`)).toMatchObject({
       status: 400,
@@ -400,7 +400,7 @@ descriptors:
       const response = await fetch(`http://127.0.0.1:${server?.port}${path}`, {
         headers: { 'accept-encoding': accepted },
       });
-      expect(await response.text()).toMatch(/weir_|rlconfig/); // which fetch has unpacked
+      expect(await response.text()).toMatch(/weir_|rlconfig/); // decompressed by fetch
       return [response.headers.get('content-encoding'), response.headers.get('vary')?.includes('accept-encoding')];
     };
     expect(await encodingOf('/metrics', 'deflate, gzip;q=0.5')).toEqual(['gzip', true]);
@@ -434,7 +434,7 @@ descriptors:
     expect(await get('/more')).toEqual({ ...page, body: 'more' });
   });
 
-  /** What `/metrics` says of the service itself, but for how long calls took. */
+  /** The service's own metrics, except latencies. */
   async function metricsPage(): Promise<readonly string[]> {
     const { type, body } = await get('/metrics');
     expect(type).toMatch(/^text\/plain; version=0.0.4/);
@@ -443,7 +443,7 @@ descriptors:
 
   const http2Errors = [
     ...['PROTOCOL_ERROR', 'INTERNAL_ERROR', 'FLOW_CONTROL_ERROR', 'STREAM_CLOSED', 'FRAME_SIZE_ERROR'],
-    ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS'],
+    ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS', 'IDLE_CONNECTION'],
   ];
 
   test('/metrics has the counts of answers, unchanged by a second scrape', async () => {
@@ -564,7 +564,7 @@ describe('the server', () => {
     },
   );
 
-  test('answers 500 for a page that throws, reports the error only to its owner, and keeps working', async () => {
+  test("answers 500 for a page that throws, passes the error only to the server's owner, and keeps working", async () => {
     const bug = new Error('secret reason');
     const throws: Route['answer'] = () => {
       throw bug;
@@ -577,7 +577,7 @@ describe('the server', () => {
     expect(await get('/good')).toMatchObject({ status: 200, body: 'fine' });
   });
 
-  /** A page that answers when it is let, on a server that serves it alone at /slow. */
+  /** A page at /slow that answers on command, on a server without other pages. */
   async function slowPage() {
     const asked = gate();
     const answered = gate();
@@ -603,7 +603,7 @@ describe('the server', () => {
     await closed;
   });
 
-  // Else it waits until the client or the keep-alive timeout ends the connection, seconds later.
+  // Otherwise it waits until the client or the keep-alive timeout ends the connection, seconds later.
   test('does not keep a connection open after the last answer when it closes', async () => {
     const { asked, finish } = await slowPage();
     const socket = connect(server?.port ?? 0, '127.0.0.1');
@@ -649,7 +649,7 @@ describe('the server', () => {
     await Promise.all([server?.close(1), expect(response).rejects.toThrow('fetch failed')]);
   });
 
-  test('reports that it cannot listen', async () => {
+  test('reports an error if it cannot listen', async () => {
     await start(new Map([['/', good]]));
     const address = { host: '127.0.0.1', port: server?.port ?? 0 };
     await expect(startHttpServer(address, new Map(), () => {})).rejects.toThrow(/EADDRINUSE/);

@@ -1,5 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type CallQueue, createCallQueue, type PendingCall, SLICE_UNITS } from '../../src/overload/call-queue.ts';
+import {
+  type CallQueue,
+  createCallQueue,
+  type PendingCall,
+  QUESTION_UNITS,
+  SLICE_UNITS,
+} from '../../src/overload/call-queue.ts';
 
 let nowMs: number;
 let log: string[];
@@ -154,6 +160,16 @@ describe('costly calls', () => {
     queue.add(call('cheap 2'), 1);
     await nextTurn();
     expect(log).toEqual(['cheap 1', 'costly 1', 'cheap 2', 'costly 2']);
+  });
+
+  test('are those of a method whose calls all may be', async () => {
+    for (const name of ['find 1', 'find 2']) queue.add(call(name, COSTLY), QUESTION_UNITS);
+    queue.add(call('cheap'), 1);
+    expect(queue.mayRun(QUESTION_UNITS)).toBe(false);
+    await nextTurn();
+    expect(log).toEqual(['cheap', 'find 1']);
+    await nextTurn();
+    expect(log).toEqual(['cheap', 'find 1', 'find 2']);
   });
 
   test('do not keep others from running at once', () => {

@@ -9,7 +9,7 @@ import { type Redis, startRedis } from '../helpers/redis.ts';
 import { eventually } from '../helpers/statsd.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-// The long form, with ten Envoys as well: QUOTA_SECONDS=600 npx jest test/rlqs/bound
+// The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/rlqs/bound
 const SECONDS = Number(process.env.QUOTA_SECONDS ?? 60);
 const RATE = 40;
 const BURST = 16;
@@ -18,7 +18,7 @@ domain: edge
 descriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: ${RATE}, algorithm: token_bucket, burst: ${BURST} } }]
 `;
 
-/** Until its first assignment arrives, a proxy lets every request pass: these are not counted. */
+/** Waits for a proxy's first assignment: before it, the proxy admits every request, which must not count. */
 const hasAssignment = (load: QuotaLoad): Promise<void> =>
   eventually(
     () => load.refused() > 0,
@@ -80,7 +80,7 @@ test(
 );
 
 test.each(SECONDS > 60 ? [3, 10] : [3])(
-  '%d Envoys 1.40 together admit at most the rate in every window, while their load is skewed, moves, stops, and one of them dies',
+  '%d Envoys 1.40 together admit at most the rate in every window, while their load is skewed, moves and stops, and one of them dies',
   async (count) => {
     const { envoys } = await startAll(count);
     const little = (0.4 * RATE) / (count - 1);
@@ -93,7 +93,7 @@ test.each(SECONDS > 60 ? [3, 10] : [3])(
     };
     set((at) => (at === 0 ? 2 * RATE : little));
     await sleep(phase);
-    set((at) => (at === count - 1 ? 2 * RATE : little)); // it moves
+    set((at) => (at === count - 1 ? 2 * RATE : little)); // the load moves
     await sleep(phase);
     set((at) => (at === 1 ? 0 : (2 * RATE) / (count - 1))); // one stops
     await sleep(phase);
@@ -101,7 +101,7 @@ test.each(SECONDS > 60 ? [3, 10] : [3])(
     await sleep(phase);
     await Promise.all(loads.map((load) => load.stop()));
     const passed = loads.flatMap((load) => load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs));
-    // a share that grows may bring tokens: each change of the number of proxies scales the tokens that are left
+    // a growing share may add tokens: each change of the number of proxies scales the remaining tokens
     expect(mostAboveBound(passed, RATE, BURST + count)).toBeLessThanOrEqual(BURST);
     expect(passed.length).toBeGreaterThan(0.5 * RATE * SECONDS);
   },
@@ -125,9 +125,9 @@ test('two Envoys 1.40 stay within the bound when the service is killed and anoth
   const passed = loads.flatMap((load) => load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs));
   expect(mostAboveBound(passed, RATE, BURST + 2)).toBeLessThanOrEqual(BURST);
   expect(passed.length).toBeGreaterThan(0.5 * RATE * 20);
-}, 120_000);
+});
 
-test('an Envoy 1.40 stays within the bound when Redis is killed, and is given a share again when it is back', async () => {
+test('an Envoy 1.40 stays within the bound when Redis is killed, and gets a share again when Redis is back', async () => {
   const { envoys } = await startAll(1);
   const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
   await hasAssignment(load);
@@ -140,12 +140,12 @@ test('an Envoy 1.40 stays within the bound when Redis is killed, and is given a 
   await load.stop();
   const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
   const elapsedSeconds = (performance.now() - fromMs) / 1_000;
-  // the lost share is not counted for one report, see docs/rlqs.md; one Envoy that is sent it again has it once
+  // the lost share is not counted for one report, see docs/rlqs.md; an Envoy that gets it again has it only once
   expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);
   expect(passed.length).toBeGreaterThan(0.5 * RATE * elapsedSeconds);
-}, 120_000);
+});
 
-test('an Envoy 1.40 whose service ends is on another one at its next report, and stays within the bound', async () => {
+test('an Envoy 1.40 whose service ends switches to another one at its next report, and stays within the bound', async () => {
   const { weir, envoys } = await startAll(1);
   const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
   await hasAssignment(load);
@@ -164,4 +164,4 @@ test('an Envoy 1.40 whose service ends is on another one at its next report, and
   const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
   expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);
   expect(passed.length).toBeGreaterThan(0.5 * RATE * 14);
-}, 120_000);
+});

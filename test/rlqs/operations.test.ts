@@ -7,6 +7,7 @@ import { Client, credentials, status } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import descriptor from 'protobufjs/ext/descriptor/index.js';
 import type { QuotaReport } from '../../src/rlqs/quota-report.ts';
+import { documentOf } from '../helpers/documented.ts';
 import { useQuotaService } from '../helpers/quota-service.ts';
 import { MAIN, type Weir } from '../helpers/weir.ts';
 
@@ -22,10 +23,10 @@ const { launch, open } = stage;
 
 const page = async (path: string, of = stage.weir, init: RequestInit = {}) => {
   const response = await fetch(`http://127.0.0.1:${of.debugPort}/api/v1/${path}`, init);
-  return { status: response.status, body: (await response.json()) as QuotaReport }; // as the operation declares
+  return { status: response.status, body: (await response.json()) as QuotaReport }; // as documented
 };
 
-test('the admin API lists share, demand and use of each proxy, the highest demand first', async () => {
+test('the admin API lists the share, demand and usage of each proxy, highest demand first', async () => {
   const [one, two] = [open('a'), open()];
   one.send({
     domain: 'edge',
@@ -45,6 +46,7 @@ test('the admin API lists share, demand and use of each proxy, the highest deman
   await two.next();
   const { body } = await page('quotas');
   expect(body.more).toBe(0);
+  expect((await documentOf(stage.weir.debugPort)).flawsOfAnswer('GET /api/v1/quotas', 200, body)).toEqual([]);
   const ofA = { proxy: 'a', domain: 'edge', entries: [{ key: 'user', value: 'ann' }], rule: 'edge.user' };
   expect(body.quotas[0]).toEqual({
     ...ofA,
@@ -59,7 +61,7 @@ test('the admin API lists share, demand and use of each proxy, the highest deman
   expect((await page('quotas?descriptor=user=ann')).status).toBe(400);
 });
 
-test('explain and the command show what proxies have of a bucket', async () => {
+test("explain and the command show the proxies' shares of a bucket", async () => {
   const stream = open('b');
   stream.report({ user: 'bob' }, 20, 5);
   await stream.next();
@@ -98,7 +100,7 @@ test('values are for clients that may see them, and hashed with HASH_KEYS', asyn
   }
 });
 
-test('workers share pools in Redis, and are listed together', async () => {
+test('workers share pools in Redis, and their proxies are listed together', async () => {
   const pair = await launch({
     WORKERS: '2',
     BACKEND_TYPE: 'redis',
@@ -108,7 +110,7 @@ test('workers share pools in Redis, and are listed together', async () => {
   try {
     const shares: number[] = [];
     for (let at = 0; at < 6; at++) {
-      const stream = open(`proxy-${at}`, pair); // each on a connection of its own: either worker may have it
+      const stream = open(`proxy-${at}`, pair); // each on its own connection, which either worker may accept
       stream.report({ user: 'ann' }, 1);
       const [action] = await stream.next();
       shares.push(action?.quota_assignment_action?.rate_limit_strategy?.token_bucket?.tokens_per_fill?.value ?? 0);
@@ -122,7 +124,7 @@ test('workers share pools in Redis, and are listed together', async () => {
   }
 });
 
-test('SIGTERM ends streams with OK, and a proxy keeps its share on another service', async () => {
+test('SIGTERM ends streams with OK, and a proxy keeps its share with another service', async () => {
   const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url, CACHE_KEY_PREFIX: 'drain|' };
   const [leaving, staying] = await Promise.all([launch(env), launch(env)]);
   try {
@@ -143,7 +145,7 @@ test('SIGTERM ends streams with OK, and a proxy keeps its share on another servi
   }
 });
 
-test('while shares in memory take RLQS_MAX_BYTES, further buckets get no assignment', async () => {
+test('while shares in memory use RLQS_MAX_BYTES, further buckets get no assignment', async () => {
   const small = await launch({ RLQS_MAX_BYTES: '65536' });
   try {
     const stream = open('e', small);
@@ -170,7 +172,7 @@ test('while shares in memory take RLQS_MAX_BYTES, further buckets get no assignm
   }
 });
 
-test('reflection lists the service where it is served, with the files of its messages', async () => {
+test('reflection lists the service if it is served, with the files of its messages', async () => {
   const folderOfProtos = fileURLToPath(new URL('../../node_modules/@grpc/reflection/build/proto/', import.meta.url));
   const definition = loadSync('grpc/reflection/v1/reflection.proto', {
     ...{ keepCase: true, includeDirs: [folderOfProtos] },
@@ -183,6 +185,7 @@ test('reflection lists the service where it is served, with the files of its mes
     stream.write(question);
     const [answer] = await once(stream, 'data');
     stream.end();
+    await once(stream.resume(), 'end'); // otherwise stopping the service ends it with an error
     client.close();
     return answer;
   };

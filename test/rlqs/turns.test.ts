@@ -1,7 +1,10 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { field } from '../../attack/messages.ts';
 import { QuotaService, shareTerms } from '../../src/rlqs/quota-service.ts';
 import { HOLDERS_PER_UNIT, SLICE_UNITS } from '../../src/rlqs/slice.ts';
 import { MemoryShares } from '../../src/shares/share-store.ts';
+import { bufferBytes } from '../helpers/heap.ts';
 import { streamQuotas } from '../helpers/quota-client.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
@@ -14,7 +17,7 @@ descriptors: [{ key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }]
 const terms = shareTerms(60_000);
 const MAX_BUCKETS = 400;
 
-/** Proxies, and what becomes of their reports. */
+/** Proxies, and the results of their reports. */
 function open(count: number, onSlice: (holders: number) => void = () => {}) {
   const seen = { charged: 0, mostCharged: 0, failures: [] as status[] };
   const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
@@ -55,7 +58,7 @@ const reportOf = (buckets: number): Buffer =>
     })),
   });
 
-test('the reports of all proxies are handled one slice in a turn of the event loop', async () => {
+test('the reports of all proxies are handled one slice per turn of the event loop', async () => {
   let slices = 0;
   const most = await mostStepsInATurn(async (step) => {
     const { service, receivers } = open(4, () => {
@@ -69,7 +72,7 @@ test('the reports of all proxies are handled one slice in a turn of the event lo
   expect(slices).toBeGreaterThanOrEqual(4 * (MAX_BUCKETS / SLICE_UNITS));
 });
 
-test('the more proxies share buckets, the fewer of these are handled in a turn of the event loop', async () => {
+test('the more proxies share buckets, the fewer of these are handled per turn of the event loop', async () => {
   const proxies = 20;
   const most = await mostStepsInATurn(async (step) => {
     const { service, receivers } = open(proxies, (holders) => {
@@ -94,6 +97,40 @@ test('reports of streams that have ended meanwhile are dropped at once, and othe
     await new Promise((resolve) => setImmediate(resolve));
   expect(turns).toBeLessThan(10);
   expect(service.counts.assignments).toBe(1);
+});
+
+test('ended streams hold none of their reports, even if others are busy before them', async () => {
+  const MIB = 1_048_576;
+  const busy = 200;
+  const { service, receivers } = open(busy + 20);
+  const report = reportOf(MAX_BUCKETS);
+  for (const receiver of receivers.slice(0, busy)) receiver.report(report);
+  await nextTurn();
+  const before = bufferBytes();
+  for (const receiver of receivers.slice(busy)) {
+    for (let at = 0; at < 4; at++) receiver.report(Buffer.alloc(MIB, report));
+    receiver.close();
+  }
+  await nextTurn();
+  expect(bufferBytes() - before).toBeLessThan(4 * MIB);
+  expect(service.counts.assignments).toBeLessThan(busy * MAX_BUCKETS);
+});
+
+test('streams that end while their report is handled no longer hold it', async () => {
+  const MIB = 1_048_576;
+  const ended = 20;
+  const busy = 200;
+  const { service, receivers } = open(busy + ended);
+  const before = bufferBytes();
+  for (const receiver of receivers.slice(0, ended))
+    receiver.report(Buffer.concat([reportOf(MAX_BUCKETS), field(15, Buffer.alloc(3 * MIB))]));
+  for (const receiver of receivers.slice(ended)) receiver.report(reportOf(MAX_BUCKETS));
+  for (let turn = 0; turn < 3 * ended; turn++) await nextTurn();
+  expect(bufferBytes() - before).toBeGreaterThan(40 * MIB);
+  for (const receiver of receivers.slice(0, ended)) receiver.close();
+  await nextTurn();
+  expect(bufferBytes() - before).toBeLessThan(8 * MIB);
+  expect(service.counts.assignments).toBeLessThan(busy * MAX_BUCKETS);
 });
 
 test('the positions of usages are charged while a report is handled', async () => {

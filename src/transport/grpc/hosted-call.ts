@@ -11,6 +11,8 @@ import { status } from '../../grpc-status.ts';
 import { type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import type { Overload } from '../../overload/overload.ts';
 import { ownCopy } from '../../own-copy.ts';
+import type { Cost } from '../../rls/cost.ts';
+import { sideTurns } from '../h2/side-turns.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { type Failure, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
@@ -25,14 +27,18 @@ export interface HostedLimits {
   readonly maxUnreadMessages: number;
   /** Handlers are given `HostedControls`. */
   readonly hasControls?: boolean;
+  /** Handlers only keep the messages of a stream, and handle them in slices: any number may be in one frame. */
+  readonly isSliced?: boolean;
   /** Of methods that decide: their calls take turns with all others that do. */
   readonly turns?: HostedTurns;
 }
 
 /** What methods that decide share with `UnaryMethod`. */
 export interface HostedTurns extends Pick<Overload, 'queue' | 'refusal' | 'tooLate'> {
-  /** The work of a decoded message, in units of the queue. @param octets  its size */
-  readonly unitsOf: (message: unknown, octets: number) => number;
+  /** Memory and work of a decoded message. @param octets  its size */
+  readonly costOf: (message: unknown, octets: number) => Cost;
+  /** Upper bound for a call's work, in units; undefined: by the octets of its message. */
+  readonly estimate?: number;
 }
 
 /** What a handler can do with its call here, besides what grpc-js offers. */
@@ -57,6 +63,18 @@ export interface HostedMethod {
  * Node keeps a context for each timer and promise.
  */
 export const HOSTED_CALL_BYTES = 8_192;
+
+/** Work for a call or a further message, in units of `sideTurns`; of methods that decide, the call queue bounds it. */
+const MESSAGE_UNITS = 100;
+/** Work to unpack a message, however short. */
+const UNPACK_UNITS = 150;
+/** Octets of a stream's message, unpacked, that take as long as a unit. */
+const OCTETS_PER_SIDE_UNIT = 64;
+/** Messages of a stream that may be in one frame beyond the share of its connection. */
+const MAX_EARLY_MESSAGES = 16;
+
+/** Made once, as `unreadError`. */
+const TOO_EARLY = new GrpcError(status.RESOURCE_EXHAUSTED, 'too many messages at once: wait for answers');
 
 /** The longest delay of Node's timers. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -111,11 +129,19 @@ export class HostedCall implements Receiver, PendingCall {
   /** The request of a unary or server-streaming call, until its handler is called. */
   #request: Buffer | undefined;
   completeAtMs = 0;
-  #isQueued = false;
+  /** The call waits for its turn or its handler. If it is cancelled, it keeps its place in the queue until then. */
+  #isBusy = false;
+  /** Memory charged for the decoded request, until the handler has answered. */
+  #requestBytes = 0;
   #chargedBytes = 0;
   #unreadMessages = 0;
   #hasHead = false;
   #isOver = false;
+  /** Work for each message. */
+  readonly #messageUnits: number;
+  /** Messages that have come in this turn since the connection should wait. */
+  #earlyMessages = 0;
+  #earlyTurn = 0;
 
   constructor(method: HostedMethod, stream: Stream, head: CallHead) {
     const { encoding, timeoutMs } = head;
@@ -130,7 +156,9 @@ export class HostedCall implements Receiver, PendingCall {
     this.#reader = new MessageReader(encoding, method.limits.maxMessageBytes, (bytes, from, to) =>
       this.#take(bytes, from, to),
     );
+    this.#messageUnits = (method.limits.turns ? 0 : MESSAGE_UNITS) + (encoding === 'identity' ? 0 : UNPACK_UNITS);
     stream.peer.sideStreams++;
+    this.#spend(); // before the message: it may turn out not to be valid
     stream.charge(HOSTED_CALL_BYTES);
     if (stream.isOver)
       this.#close(); // the charge reset the connection
@@ -187,8 +215,28 @@ export class HostedCall implements Receiver, PendingCall {
     const { maxUnreadBytes } = this.#method.limits;
     if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes) throw unreadError(this.#method.limits); // ends the reading of further messages
     const copy = ownCopy(bytes, from, to);
-    if (requestStream) return this.#emit('data', requestDeserialize(copy));
+    if (requestStream) {
+      if (this.#isTooEarly(to - from)) throw TOO_EARLY;
+      return this.#emit('data', requestDeserialize(copy));
+    }
     this.#request = copy;
+  }
+
+  /** @param octets  of a message, unpacked */
+  #isTooEarly(octets: number): boolean {
+    const shouldWait = this.#spend(octets);
+    if (!shouldWait || this.#earlyTurn !== sideTurns.number) this.#earlyMessages = 0;
+    this.#earlyTurn = sideTurns.number;
+    return shouldWait && !this.#method.limits.isSliced && ++this.#earlyMessages > MAX_EARLY_MESSAGES;
+  }
+
+  /**
+   * @param octets  of a message, unpacked
+   * @returns whether what else the client has sent should wait
+   */
+  #spend(octets = 0): boolean {
+    const units = this.#messageUnits + octets / OCTETS_PER_SIDE_UNIT;
+    return units > 0 && this.#stream.peer.spendSide(units);
   }
 
   /** Charges the memory of buffered messages. Even a short part of one may keep one of Node's pools alive. */
@@ -206,46 +254,63 @@ export class HostedCall implements Receiver, PendingCall {
     const { turns } = this.#method.limits;
     if (!turns) return void this.run();
     const { queue } = turns;
-    const estimate = octets / OCTETS_PER_UNIT;
+    const estimate = turns.estimate ?? octets / OCTETS_PER_UNIT;
     this.completeAtMs = this.#stream.peer.readAtMs;
-    if (queue.mayRun(estimate)) return queue.spend(this.run());
-    this.#isQueued = true;
+    this.#isBusy = true;
     this.#stream.isBusy = true;
-    queue.add(this, estimate);
+    if (queue.mayRun(estimate)) queue.spend(this.run());
+    else queue.add(this, estimate);
   }
 
   run(): number {
-    this.#leaveQueue();
     const bytes = this.#request;
-    if (!bytes) return REFUSAL_UNITS; // the caller cancelled, or its deadline has passed
+    if (!bytes) {
+      this.#release(); // the caller cancelled, or its deadline has passed
+      return REFUSAL_UNITS;
+    }
     this.#request = undefined;
     this.#chargeMessages();
+    let units = 0;
     try {
       this.#surface.request = this.#method.definition.requestDeserialize(bytes);
+      units = this.#chargeRequest(bytes.length);
     } catch (error) {
+      this.#release();
       this.#abort(failureOf(error));
       return FAILURE_UNITS;
     }
-    const units = this.#method.limits.turns?.unitsOf(this.#surface.request, bytes.length) ?? 0;
-    this.#guard(() => this.#callHandler());
+    if (this.#isOver)
+      this.#release(); // the charge reset the connection
+    else this.#guard(() => this.#callHandler());
     this.#surface.request = undefined;
     return units;
   }
 
+  /** @returns the units of work */
+  #chargeRequest(octets: number): number {
+    const cost = this.#method.limits.turns?.costOf(this.#surface.request, octets);
+    if (!cost) return 0;
+    this.#requestBytes = cost.bytes;
+    this.#stream.charge(cost.bytes);
+    return cost.units;
+  }
+
   refuse(): void {
-    this.#leaveQueue();
+    this.#release();
     const { turns } = this.#method.limits;
     if (!turns || this.#isOver) return;
     this.#close();
     this.#stream.headOnly(refusalHead(turns.tooLate()));
   }
 
-  /** A call that was cancelled in the queue has kept its place among the connection's calls, and its charge. */
-  #leaveQueue(): void {
-    if (!this.#isQueued) return;
-    this.#isQueued = false;
-    if (!this.#isOver) this.#stream.isBusy = false;
-    else {
+  /** Its handler has answered, or is not called: a cancelled call gives up its place among the connection's. */
+  #release(): void {
+    if (!this.#isBusy) return;
+    this.#isBusy = false;
+    if (!this.#isOver) {
+      this.#stream.charge(-this.#requestBytes);
+      this.#stream.isBusy = false;
+    } else {
       this.#stream.peer.sideStreams--;
       if (this.#stream.isBusy) this.#stream.reset(); // not sent
     }
@@ -259,6 +324,7 @@ export class HostedCall implements Receiver, PendingCall {
       return (handler as handleBidiStreamingCall<unknown, unknown>)(surface); // streaming handlers take only the call
     const unary = handler as handleUnaryCall<unknown, unknown>; // by its definition
     unary(surface, (error, message) => {
+      this.#release();
       if (error) return this.#fail({ code: error.code ?? status.UNKNOWN, details: error.details ?? '' });
       this.#write(message);
       this.#succeed();
@@ -274,6 +340,7 @@ export class HostedCall implements Receiver, PendingCall {
     try {
       action();
     } catch {
+      this.#release();
       this.#abort(INTERNAL);
     }
   }
@@ -329,8 +396,9 @@ export class HostedCall implements Receiver, PendingCall {
   #close(): void {
     this.#isOver = true;
     clearTimeout(this.#deadline);
+    this.#reader?.release();
     this.#reader = undefined;
     this.#request = undefined;
-    if (!this.#isQueued) this.#stream.peer.sideStreams--;
+    if (!this.#isBusy) this.#stream.peer.sideStreams--;
   }
 }

@@ -10,14 +10,18 @@ const TOO_MUCH = failureHead({
   details: `more than ${sideLimits.maxUnreadBytes} bytes came before the service was loaded`,
 });
 
+/** Memory of a buffered part, besides its octets. */
+const PART_BYTES = 256;
+
 /**
  * A call whose service is being loaded. Buffers up to `maxUnreadBytes` octets of its request, then passes them to the
  * service.
  */
 export class LoadingCall implements Receiver {
   readonly #stream: Stream;
-  readonly #kept: Buffer[] = [];
+  #kept: Buffer[] = [];
   #keptBytes = 0;
+  #chargedBytes = 0;
   #hasEnded = false;
 
   /** @param loaded  opens the receiver of the call; undefined if the call has been answered */
@@ -28,10 +32,13 @@ export class LoadingCall implements Receiver {
 
   data(bytes: Buffer, from: number, to: number): void {
     this.#keptBytes += to - from;
-    if (this.#keptBytes > sideLimits.maxUnreadBytes) return this.#stream.headOnly(TOO_MUCH);
-    const copy = ownCopy(bytes, from, to);
-    this.#kept.push(copy);
-    this.#stream.charge(to - from);
+    if (this.#keptBytes > sideLimits.maxUnreadBytes) {
+      this.#kept = [];
+      return this.#stream.headOnly(TOO_MUCH);
+    }
+    this.#kept.push(ownCopy(bytes, from, to));
+    this.#chargedBytes += to - from + PART_BYTES;
+    this.#stream.charge(to - from + PART_BYTES);
   }
 
   end(bytes: Buffer, from: number, to: number): void {
@@ -39,15 +46,19 @@ export class LoadingCall implements Receiver {
     if (from < to) this.data(bytes, from, to);
   }
 
-  cancelled(): void {}
+  cancelled(): void {
+    this.#kept = [];
+  }
 
   #passOn(open: () => Receiver | undefined): void {
     const stream = this.#stream;
     if (stream.isOver) return;
     const receiver = open();
     stream.receiver = receiver;
-    stream.charge(-this.#keptBytes);
-    for (const bytes of this.#kept) receiver?.data(bytes, 0, bytes.length);
+    stream.charge(-this.#chargedBytes);
+    const kept = this.#kept;
+    this.#kept = [];
+    for (const bytes of kept) receiver?.data(bytes, 0, bytes.length);
     if (this.#hasEnded) receiver?.end(Buffer.alloc(0), 0, 0);
   }
 }

@@ -1,11 +1,12 @@
 import { status } from '../../grpc-status.ts';
+import { giveBack, takeBuffer } from '../spare-buffers.ts';
 import { decompress } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
 
 /** A message's prefix: one octet for the compression flag, four for the length. */
 export const PREFIX_BYTES = 5;
 
-/** The first buffer for a message that arrives in pieces. */
+/** The size of the first buffer for a message that arrives in pieces. */
 const MIN_HELD_BYTES = 1_024;
 
 /** Receives a message; `bytes` is only valid during the call. */
@@ -19,18 +20,27 @@ export class MessageReader {
   readonly #maxBytes: number;
   readonly #onMessage: OnMessage;
   #held: Buffer | undefined;
+  /** The length of the message, limited to the size of the buffer. */
+  #heldLimit = 0;
   #heldLength = 0;
 
-  /** @param maxBytes  of a message, before and after decompression */
+  /** @param maxBytes  limit of a message, before and after decompression */
   constructor(encoding: string, maxBytes: number, onMessage: OnMessage) {
     this.#encoding = encoding;
     this.#maxBytes = maxBytes;
     this.#onMessage = onMessage;
   }
 
-  /** Octets received of an incomplete message. */
+  /** Received octets of an incomplete message. */
   get pending(): number {
     return this.#heldLength;
+  }
+
+  /** Discards an incomplete message. */
+  release(): void {
+    if (this.#held) giveBack(this.#held);
+    this.#held = undefined;
+    this.#heldLength = 0;
   }
 
   /** @throws GrpcError if a message is too large, or cannot be decompressed */
@@ -46,7 +56,8 @@ export class MessageReader {
         this.#deliver(bytes, at, end);
         at = end;
       } else {
-        this.#held = Buffer.allocUnsafeSlow(PREFIX_BYTES);
+        this.#held = takeBuffer(PREFIX_BYTES);
+        this.#heldLimit = PREFIX_BYTES;
         this.#heldLength = 0;
       }
     }
@@ -54,9 +65,9 @@ export class MessageReader {
 
   /** @returns the number of octets consumed */
   #fill(held: Buffer, bytes: Buffer, at: number, to: number): number {
-    const count = bytes.copy(held, this.#heldLength, at, Math.min(to, at + held.length - this.#heldLength));
+    const count = bytes.copy(held, this.#heldLength, at, Math.min(to, at + this.#heldLimit - this.#heldLength));
     this.#heldLength += count;
-    if (this.#heldLength < held.length) return count;
+    if (this.#heldLength < this.#heldLimit) return count;
     const whole = PREFIX_BYTES + this.#lengthAt(held, 0);
     if (this.#heldLength === whole) {
       this.#held = undefined;
@@ -64,10 +75,11 @@ export class MessageReader {
       this.#deliver(held, 0, whole);
     } else {
       // the announced length may never arrive
-      const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES));
-      this.#held = Buffer.allocUnsafeSlow(doubled);
+      this.#held = takeBuffer(Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES)));
+      this.#heldLimit = Math.min(whole, this.#held.length);
       held.copy(this.#held, 0, 0, this.#heldLength);
     }
+    giveBack(held);
     return count;
   }
 

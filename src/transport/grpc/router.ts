@@ -4,7 +4,7 @@ import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
 import type { ServiceHost } from '../side-services.ts';
-import { type Failure, failureHead, plainBodies, plainHead, refusalHead } from './answers.ts';
+import { echoed, type Failure, failureHead, plainBodies, plainHeads, refusalHead } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { HostedCall, type HostedLimits } from './hosted-call.ts';
@@ -16,7 +16,7 @@ type Open = (stream: Stream, head: CallHead) => Receiver | undefined;
 
 const TOO_MANY_SIDE_STREAMS = failureHead({
   code: status.RESOURCE_EXHAUSTED,
-  details: `a connection may have at most ${sideLimits.maxStreams} open streams of health and reflection`,
+  details: `a connection may have at most ${sideLimits.maxStreams} open streams of services other than decisions`,
 });
 
 /** Maximum number of calls that wait for their service to be loaded. Loading happens once and takes about 0.1 s. */
@@ -26,15 +26,17 @@ const MAX_WAITING_FOR_LOAD = 256;
 export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
+  /** Answers to refused heads: a connection caches a few heads, which may recur thousands of times. */
+  readonly #failures = new WeakMap<CallHead, Buffer>();
   /** For services whose handlers were written for grpc-js. */
   readonly host: ServiceHost = this.hostWith(sideLimits);
 
-  /** @param maxRequestBytes  of requests to methods added by `addUnary`; larger ones are RESOURCE_EXHAUSTED */
+  /** @param maxRequestBytes  limit for methods added by `addUnary`; larger requests are RESOURCE_EXHAUSTED */
   constructor(maxRequestBytes: number) {
     this.#maxRequestBytes = maxRequestBytes;
   }
 
-  /** As `host`, with other limits. */
+  /** Like `host`, with other limits. */
   hostWith(limits: HostedLimits): ServiceHost {
     return { addService: (definition, handlers) => this.addHosted(definition, handlers, limits) };
   }
@@ -96,18 +98,31 @@ export class Router {
     const head = readCallHead(requestHead);
     if (typeof head === 'number') return new Refusal(() => answerPlainly(stream, head));
     const open = this.#methods.get(head.path);
-    if (!open) return fail(stream, status.UNIMPLEMENTED, `unknown method ${head.path}`);
-    if (Number.isNaN(head.timeoutMs))
-      return fail(stream, status.INTERNAL, 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n');
-    if (!isEncoding(head.encoding))
-      return fail(stream, status.UNIMPLEMENTED, `grpc-encoding ${head.encoding} is not supported`);
-    return open(stream, head);
+    if (open && !Number.isNaN(head.timeoutMs) && isEncoding(head.encoding)) return open(stream, head);
+    let answer = this.#failures.get(head);
+    if (!answer) {
+      answer = failureHead(open ? problemOf(head) : unknownMethod(head));
+      this.#failures.set(head, answer);
+    }
+    stream.headOnly(answer);
+    return undefined;
   }
 
   tooLarge(stream: Stream): void {
     answerPlainly(stream, 431);
   }
 }
+
+const unknownMethod = ({ path }: CallHead): Failure => ({
+  code: status.UNIMPLEMENTED,
+  details: `unknown method ${echoed(path)}`,
+});
+
+/** Why a call of a known method is refused. */
+const problemOf = ({ timeoutMs, encoding }: CallHead): Failure =>
+  Number.isNaN(timeoutMs)
+    ? { code: status.INTERNAL, details: 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n' }
+    : { code: status.UNIMPLEMENTED, details: `grpc-encoding ${echoed(encoding)} is not supported` };
 
 function fail(stream: Stream, code: status, details: string): undefined {
   stream.headOnly(failureHead({ code, details }));
@@ -134,7 +149,7 @@ const refusedCall = (stream: Stream, refusal: Failure): Receiver =>
   new Refusal(() => stream.headOnly(refusalHead(refusal)));
 
 function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
-  stream.head(plainHead(problem));
+  stream.head(plainHeads[problem]);
   stream.data(plainBodies[problem]);
   stream.end();
 }

@@ -4,6 +4,7 @@ import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/
 import { ownCopy } from '../../own-copy.ts';
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
+import { uint32, writeUint32 } from '../h2/octets.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
@@ -16,7 +17,7 @@ import { messageLength, UnaryMessage } from './unary-message.ts';
 export interface UnaryMethod<Q> {
   /** Why to refuse the next call unread, always the same object for the same reason; undefined: admit it. */
   readonly refusal: () => Failure | undefined;
-  /** Calls wait here when this turn of the event loop has done its share of work. */
+  /** Calls wait here after this turn of the event loop has done its share of work. */
   readonly queue: CallQueue;
   /** The status of a call that waited in the queue for too long. */
   readonly tooLate: () => Failure;
@@ -31,9 +32,9 @@ export interface UnaryMethod<Q> {
   readonly maxRequestBytes: number;
 }
 
-/** Message octets per unit of work, at least: a short descriptor. */
+/** The least message octets per unit of work: a short descriptor. */
 export const OCTETS_PER_UNIT = 32;
-/** Memory of a copied message besides its octets. */
+/** Memory of a copied message, besides its octets. */
 const COPY_BYTES = 256;
 
 /**
@@ -110,6 +111,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#parts = undefined;
     this.#complete(message, 0, message.length);
     this.#stream.charge(-parts.heldBytes);
+    parts.release();
   }
 
   #complete(bytes: Buffer, from: number, to: number): void {
@@ -138,7 +140,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 
   refuse(): void {
     this.#pending = undefined;
-    this.#parts = undefined;
+    this.#dropParts();
     this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : this.#method.tooLate()));
   }
 
@@ -172,7 +174,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 
   cancelled(): void {
     this.#isGone = true;
-    this.#parts = undefined;
+    this.#dropParts();
     this.#onGone?.();
   }
 
@@ -181,7 +183,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     const elapsedMs = monotonicMs() - this.completeAtMs;
     if (elapsedMs > this.#head.timeoutMs) return this.#end(deadlineExceeded, elapsedMs);
     bytes[0] = 0;
-    bytes.writeUInt32BE(length - PREFIX_BYTES, 1);
+    writeUint32(bytes, 1, length - PREFIX_BYTES);
     this.#stream.charge(-this.#requestBytes);
     this.#stream.answer(HEAD, bytes, length, OK_TRAILERS);
     this.#method.onAnswered(status.OK, elapsedMs);
@@ -197,9 +199,14 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#method.onAnswered(failure.code, elapsedMs);
   }
 
+  #dropParts(): void {
+    this.#parts?.release();
+    this.#parts = undefined;
+  }
+
   /** Answers with a failure. */
   #refuse(failure: Failure): void {
-    this.#parts = undefined;
+    this.#dropParts();
     this.#stream.headOnly(failureHead(failure));
   }
 }
@@ -211,7 +218,7 @@ const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancel
 const deadlineExceeded: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
-  to - from >= PREFIX_BYTES && bytes.readUInt32BE(from + 1) === to - from - PREFIX_BYTES;
+  to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;
 
 /** A request that cannot be decoded is the caller's mistake: the reason is sent to the caller. */
 export function failureOf(error: unknown): Failure {

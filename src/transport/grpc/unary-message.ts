@@ -1,18 +1,22 @@
 import { status } from '../../grpc-status.ts';
+import { uint32 } from '../h2/octets.ts';
+import { giveBack, takeBuffer } from '../spare-buffers.ts';
 import { GrpcError } from './grpc-error.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 
-/** The first buffer for a message that arrives in parts. */
+/** The size of the first buffer for a message that arrives in parts. */
 const MIN_BUFFER_BYTES = 1_024;
+
+const NO_BYTES: Buffer = Buffer.alloc(0);
 
 /** Reassembles the message of a unary call whose body arrives in several frames. */
 export class UnaryMessage {
   readonly #maxBytes: number;
   readonly #charge: (bytes: number) => void;
-  #bytes = Buffer.alloc(0);
+  #bytes: Buffer = NO_BYTES;
   #length = 0;
 
-  /** @param charge  called with each growth of the buffer */
+  /** @param charge  called whenever the buffer grows */
   constructor(maxBytes: number, charge: (bytes: number) => void) {
     this.#maxBytes = maxBytes;
     this.#charge = charge;
@@ -41,7 +45,7 @@ export class UnaryMessage {
   }
 
   /**
-   * The message with its prefix.
+   * The message with its prefix, valid until `release`.
    *
    * @throws GrpcError if there is no message, or only a part of it
    */
@@ -53,13 +57,21 @@ export class UnaryMessage {
     return this.#bytes.subarray(0, this.#length);
   }
 
+  /** Releases the buffer, which the next message may reuse. */
+  release(): void {
+    giveBack(this.#bytes);
+    this.#bytes = NO_BYTES;
+    this.#length = 0;
+  }
+
   #reserve(needed: number, most = MIN_BUFFER_BYTES): void {
     if (needed <= this.#bytes.length) return;
     const size = Math.max(needed, Math.min(most, Math.max(this.#bytes.length * 2, MIN_BUFFER_BYTES)));
-    const larger = Buffer.allocUnsafeSlow(size);
-    this.#bytes.copy(larger, 0, 0, this.#length);
-    this.#charge(size - this.#bytes.length);
-    this.#bytes = larger;
+    const smaller = this.#bytes;
+    this.#bytes = takeBuffer(size);
+    smaller.copy(this.#bytes, 0, 0, this.#length);
+    giveBack(smaller);
+    this.#charge(this.#bytes.length - smaller.length);
   }
 }
 
@@ -69,7 +81,7 @@ export class UnaryMessage {
  * @throws GrpcError  RESOURCE_EXHAUSTED: longer than the limit
  */
 export function messageLength(bytes: Buffer, at: number, maxBytes: number): number {
-  const length = bytes.readUInt32BE(at + 1);
+  const length = uint32(bytes, at + 1);
   if (length <= maxBytes) return length;
   throw new GrpcError(status.RESOURCE_EXHAUSTED, `a message may have at most ${maxBytes} bytes, got ${length}`);
 }

@@ -13,7 +13,10 @@ import { RequestFrames } from './request-frames.ts';
 
 const ignore = (): void => {};
 
-/** From this server's last frame until the socket is closed in any case. */
+/** The least time over which a connection is judged; less than a second, since a check may come a little early. */
+const IDLE_MS = 900;
+
+/** From this server's last frame until the socket is closed in any case, and for a retired client's pong. */
 const LINGER_MS = 1_000;
 
 /**
@@ -37,6 +40,9 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   #hasGreeted = false;
   #isDraining = false;
   #isOver = false;
+  /** When it was last judged whether the connection is idle, and its last stream then. */
+  #judgedAtMs = this.#openedAtMs;
+  #judgedStreamId = 0;
 
   /** @param account  charged with the memory held for the client */
   constructor(socket: Socket, account: MemoryAccount, limits: Http2Limits, handler: ConnectionHandler) {
@@ -60,13 +66,16 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     if (this.#isDraining || this.#isOver) return;
     this.#isDraining = true;
     this.#greet();
-    const { streams } = this.#exchanges;
     this.#control.sendGoaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, '');
-    this.#control.ping(() => {
-      streams.lastAcceptedId = streams.lastId;
-      this.#control.sendGoaway(streams.lastId, ErrorCode.NO_ERROR, '');
-      this.#closeWhenDrained();
-    }); // streams that the client opened before it read GOAWAY arrive before its pong
+    this.#control.ping(() => this.#refuseStreams()); // those opened before the client read GOAWAY come before its pong
+  }
+
+  #refuseStreams(): void {
+    const { streams } = this.#exchanges;
+    if (this.#isOver || streams.lastAcceptedId !== MAX_STREAM_ID) return;
+    streams.lastAcceptedId = streams.lastId;
+    this.#control.sendGoaway(streams.lastId, ErrorCode.NO_ERROR, '');
+    this.#closeWhenDrained();
   }
 
   /** @param onPong  called once, when the client has answered */
@@ -80,6 +89,19 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   }
 
   /**
+   * Drains the connection if it is idle, but does not wait for its client for long.
+   *
+   * @returns false if it is not idle
+   */
+  retire(): boolean {
+    if (this.#isOver || !this.#isIdle) return false;
+    this.drain();
+    const timer = setTimeout(() => this.#refuseStreams(), LINGER_MS).unref();
+    this.#socket.on('close', () => clearTimeout(timer));
+    return true;
+  }
+
+  /**
    * Ends the connection at once and releases its memory: the memory account is full, and this connection holds most.
    */
   reset(): void {
@@ -87,6 +109,28 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#handler.failed(ErrorCode.ENHANCE_YOUR_CALM, 'the memory for callers is full, and this connection holds most');
     this.destroy();
     this.#close();
+  }
+
+  /** Records about once a second whether the connection is idle. May be called more often. */
+  checkIdle(nowMs: number): void {
+    if (this.#isOver || nowMs - this.#judgedAtMs < IDLE_MS) return;
+    this.#account.markIdle(this.#isIdle);
+    this.#judgedAtMs = nowMs;
+    this.#judgedStreamId = this.#exchanges.streams.lastId;
+  }
+
+  /**
+   * No stream is open, none was opened since the previous judgement, and no input waits that may open one; a client may
+   * still send other frames.
+   */
+  get #isIdle(): boolean {
+    const { slotsTaken, lastId } = this.#exchanges.streams;
+    return slotsTaken === 0 && lastId === this.#judgedStreamId && !this.#pace.waitsForTurn;
+  }
+
+  /** Streams are open. */
+  get isInUse(): boolean {
+    return this.#exchanges.streams.openCount > 0;
   }
 
   /** Ends the connection or the streams whose client has stalled for too long. To be called about once a second. */
@@ -135,6 +179,10 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
 
   onResumed(): void {
     this.#read(undefined);
+  }
+
+  onSideWork(units: number): boolean {
+    return !this.#isOver && this.#pace.spendSide(units);
   }
 
   onFrame(bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number): void {
@@ -220,6 +268,9 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   #end(): void {
     this.#isOver = true;
     this.#exchanges.endAll();
+    this.#pace.release();
+    this.#reader.release();
+    this.#requests.release();
     this.#account.close();
   }
 }

@@ -21,6 +21,8 @@ export interface ConnectionHandler {
 export interface ExchangesObserver {
   /** Called after a stream has ended. */
   onStreamEnded(): void;
+  /** Called before a side service works for the client. @returns whether further input has to wait */
+  onSideWork(units: number): boolean;
 }
 
 /** The requests and answers of one connection, each on a stream of its own (RFC 9113, 8.1). */
@@ -42,6 +44,10 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
     this.#observer = observer;
     this.budget = new Budget(limits.controlFrames, limits.controlFramesPerSecond);
     this.send = new SendQueue(output, this);
+  }
+
+  spendSide(units: number): boolean {
+    return this.#observer.onSideWork(units);
   }
 
   unreadBytes(): number {

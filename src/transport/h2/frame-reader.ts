@@ -1,5 +1,8 @@
+import { ownCopy } from '../../own-copy.ts';
+import { giveBack, takeBuffer } from '../spare-buffers.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, FRAME_HEADER_BYTES, PREFACE } from './frames.ts';
+import { uint32 } from './octets.ts';
 
 const NO_BYTES = Buffer.alloc(0);
 
@@ -22,11 +25,15 @@ export class FrameReader {
   #headerLength = 0;
   /** Buffer for a frame that has arrived in part. */
   #frame: Buffer | undefined;
+  /** Of the frame, header included. */
+  #frameBytes = 0;
+  /** Octets of it that have arrived. */
   #frameLength = 0;
   #incompleteSinceMs: number | undefined;
   /** Input that arrived after `pause`. */
   #rest: Buffer | undefined;
   #isPaused = false;
+  #isReleased = false;
 
   constructor(receiver: FrameReceiver) {
     this.#receiver = receiver;
@@ -34,12 +41,21 @@ export class FrameReader {
 
   /** Memory of input that has not been passed on. */
   get heldBytes(): number {
-    return (this.#frame?.length ?? 0) + (this.#rest?.length ?? 0);
+    return (this.#frame?.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
   }
 
   /** When the incomplete frame began (monotonic clock); undefined: no frame is incomplete. */
   get incompleteSinceMs(): number | undefined {
     return this.#incompleteSinceMs;
+  }
+
+  /** The connection has ended: gives up an incomplete frame and input that has not been passed on. */
+  release(): void {
+    this.#isReleased = true;
+    this.#rest = undefined;
+    if (this.#frame) giveBack(this.#frame);
+    this.#frame = undefined;
+    this.#incompleteSinceMs = undefined;
   }
 
   /** Stops reading frames, also within the current chunk, until `resume`. */
@@ -52,11 +68,14 @@ export class FrameReader {
     this.#isPaused = false;
     const rest = this.#rest;
     this.#rest = undefined;
-    if (rest) this.read(rest);
+    if (rest) this.read(rest, true);
   }
 
-  /** @throws Http2Error if the preface is wrong or a frame is longer than the limit; and what the receiver throws */
-  read(chunk: Buffer): void {
+  /**
+   * @param isOwn  the chunk is not used again, so that its rest can be kept without a copy
+   * @throws Http2Error if the preface is wrong or a frame is longer than the limit; and what the receiver throws
+   */
+  read(chunk: Buffer, isOwn = false): void {
     const { length } = chunk;
     let at = this.#prefaceLeft > 0 ? this.#readPreface(chunk) : 0;
     if (this.#incompleteSinceMs !== undefined) at = this.#complete(chunk, at);
@@ -67,8 +86,9 @@ export class FrameReader {
       this.#deliver(chunk, at, to);
       at = to;
     }
-    if (at === length) return;
-    if (this.#isPaused) this.#rest = Buffer.concat([this.#rest ?? NO_BYTES, chunk.subarray(at)]);
+    if (at === length || this.#isReleased) return;
+    if (this.#isPaused && isOwn && !this.#rest) this.#rest = chunk.subarray(at);
+    else if (this.#isPaused) this.#rest = ownCopy(Buffer.concat([this.#rest ?? NO_BYTES, chunk.subarray(at)]));
     else this.#complete(chunk, at);
   }
 
@@ -95,18 +115,20 @@ export class FrameReader {
       this.#headerLength += count;
       at += count;
       if (this.#headerLength < FRAME_HEADER_BYTES) return at;
-      this.#frame = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES + payloadLengthAt(this.#header, 0));
+      this.#frameBytes = FRAME_HEADER_BYTES + payloadLengthAt(this.#header, 0);
+      this.#frame = takeBuffer(this.#frameBytes);
       this.#frameLength = this.#header.copy(this.#frame);
       this.#header = NO_BYTES;
       this.#headerLength = 0;
     }
     const frame = this.#frame;
-    const count = chunk.copy(frame, this.#frameLength, at, at + frame.length - this.#frameLength);
+    const count = chunk.copy(frame, this.#frameLength, at, at + this.#frameBytes - this.#frameLength);
     this.#frameLength += count;
-    if (this.#frameLength === frame.length) {
+    if (this.#frameLength === this.#frameBytes) {
       this.#frame = undefined;
       this.#incompleteSinceMs = undefined;
-      this.#deliver(frame, 0, frame.length);
+      this.#deliver(frame, 0, this.#frameBytes);
+      giveBack(frame);
     }
     return at + count;
   }
@@ -130,7 +152,7 @@ function payloadLengthAt(bytes: Buffer, at: number): number {
   return length;
 }
 
-export const uint31 = (bytes: Buffer, at: number): number => bytes.readUInt32BE(at) & 0x7fff_ffff;
+export const uint31 = (bytes: Uint8Array, at: number): number => uint32(bytes, at) & 0x7fff_ffff;
 
 /**
  * The payload of a frame without its padding.

@@ -89,7 +89,9 @@ const sizeOf = (fields: Decoded): number =>
 function headOf(fields: Decoded, ownBytes: number): Head {
   if (fields === 'too large') return fields;
   const head = readHead(fields);
-  return typeof head === 'string' ? { problem: head } : { ...head, ownBytes };
+  if (typeof head === 'string') return { problem: head };
+  const { method, path, fields: others, contentLength } = head;
+  return { method, path, fields: others, contentLength, ownBytes, problem: undefined }; // a spread one is slower to read
 }
 
 function isSame(block: Buffer, bytes: Buffer, from: number, to: number): boolean {

@@ -1,7 +1,8 @@
+import { giveBack, takeBuffer } from '../spare-buffers.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, Flag } from './frames.ts';
 
-/** A header block that spans HEADERS and CONTINUATION frames. */
+/** A header block that spans HEADERS and CONTINUATION frames; to be given back. */
 export interface HeaderBlock {
   readonly streamId: number;
   /** Flags of its HEADERS frame. */
@@ -35,7 +36,7 @@ export class HeaderBlocks {
   }
 
   begin(streamId: number, flags: number, bytes: Buffer, from: number, to: number, nowMs: number): void {
-    const held = Buffer.allocUnsafeSlow(DEFAULT_MAX_FRAME_SIZE);
+    const held = takeBuffer(DEFAULT_MAX_FRAME_SIZE);
     const length = bytes.copy(held, 0, from, to);
     this.#pending = { streamId, flags, sinceMs: nowMs, bytes: held, length };
   }
@@ -53,8 +54,9 @@ export class HeaderBlocks {
     if (length > this.#maxBytes)
       throw new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, `a header block may have at most ${this.#maxBytes} octets`);
     if (length > block.bytes.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, block.bytes.length * 2), this.#maxBytes));
+      const larger = takeBuffer(Math.min(Math.max(length, block.bytes.length * 2), this.#maxBytes));
       block.bytes.copy(larger, 0, 0, block.length);
+      giveBack(block.bytes);
       block.bytes = larger;
     }
     bytes.copy(block.bytes, block.length, from, to);
@@ -62,5 +64,11 @@ export class HeaderBlocks {
     if (!(flags & Flag.END_HEADERS)) return undefined;
     this.#pending = undefined;
     return block;
+  }
+
+  /** Gives up an incomplete block. */
+  release(): void {
+    if (this.#pending) giveBack(this.#pending.bytes);
+    this.#pending = undefined;
   }
 }

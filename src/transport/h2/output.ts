@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { FRAME_HEADER_BYTES } from './frames.ts';
+import { writeUint32 } from './octets.ts';
 
 /** Initial buffer: fits the answers of a busy turn. */
 const CHUNK_BYTES = 16_384;
@@ -151,13 +152,6 @@ function flushAll(): void {
   const outputs = waiting;
   waiting = [];
   for (const output of outputs) output.flush();
-}
-
-function writeUint32(bytes: Uint8Array, at: number, value: number): void {
-  bytes[at] = value >>> 24;
-  bytes[at + 1] = value >>> 16;
-  bytes[at + 2] = value >>> 8;
-  bytes[at + 3] = value;
 }
 
 /** Up to this size a loop is faster than the native copy. */

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { ErrorCode, Http2Error } from './errors.ts';
 import type { Exchanges } from './exchanges.ts';
 import type { FrameReader } from './frame-reader.ts';
+import { SHARE_UNITS, type SideWaiter, sideTurns } from './side-turns.ts';
 
 /** With less output than this in a turn, the socket's unsent bytes are not checked. */
 const UNSENT_CHECK_BYTES = 8_192;
@@ -18,16 +19,21 @@ export interface ReadingObserver {
 }
 
 /**
- * Decides when to read: not more than a turn's share at once, and not from a client that does not read its answers.
- * Ends what a client has stalled for too long.
+ * Decides when to read: not more than a turn's share at once, not what side services have no room for in this turn, and
+ * not from a client that does not read its answers. Ends what a client has stalled for too long.
  */
-export class ReadingPace {
+export class ReadingPace implements SideWaiter {
   readonly #socket: Socket;
   readonly #reader: FrameReader;
   readonly #exchanges: Exchanges;
   readonly #observer: ReadingObserver;
   #sinceMs: number | undefined;
   #octetsLeft = OCTETS_A_TURN;
+  /** The turn in which side services were last called. */
+  #sideTurn = -1;
+  /** Negative: more work than its shares, which further ones make up for. */
+  #sideUnitsLeft = 0;
+  #waitsForTurn = false;
   /** When streams were last checked. */
   #checkedAtMs = performance.now();
 
@@ -43,6 +49,16 @@ export class ReadingPace {
     return this.#sinceMs;
   }
 
+  /** What the client has sent to side services waits for its turn. */
+  get waitsForTurn(): boolean {
+    return this.#waitsForTurn;
+  }
+
+  /** The connection has ended. */
+  release(): void {
+    if (this.#waitsForTurn) sideTurns.forget(this);
+  }
+
   /** To be called after each chunk. */
   afterChunk(length: number): void {
     this.#octetsLeft -= length;
@@ -50,8 +66,42 @@ export class ReadingPace {
     this.#octetsLeft = OCTETS_A_TURN;
     this.#socket.pause();
     setImmediate(() => {
-      if (this.#sinceMs === undefined) this.#socket.resume();
+      this.#resumeSocket();
     });
+  }
+
+  /** A side service is about to work for the client. @returns whether the client has had its share, and must wait */
+  spendSide(units: number): boolean {
+    if (this.#sideTurn !== sideTurns.number) this.#beginShare(sideTurns.ownShare());
+    sideTurns.wake();
+    this.#sideUnitsLeft -= units;
+    if (this.#sideUnitsLeft > 0 || this.#waitsForTurn) return this.#waitsForTurn;
+    if (sideTurns.take(SHARE_UNITS - this.#sideUnitsLeft)) {
+      this.#sideUnitsLeft = SHARE_UNITS;
+      return false;
+    }
+    this.#waitsForTurn = true;
+    this.#reader.pause();
+    this.#socket.pause();
+    sideTurns.wait(this);
+    return true;
+  }
+
+  #beginShare(units: number): void {
+    this.#sideTurn = sideTurns.number;
+    this.#sideUnitsLeft = Math.min(this.#sideUnitsLeft, 0) + units;
+  }
+
+  proceed(): void {
+    this.#beginShare(SHARE_UNITS);
+    if (this.#sideUnitsLeft <= 0) return sideTurns.wait(this);
+    this.#waitsForTurn = false;
+    if (this.#sinceMs === undefined) this.#observer.onResumed();
+    this.#resumeSocket();
+  }
+
+  #resumeSocket(): void {
+    if (this.#sinceMs === undefined && !this.#waitsForTurn) this.#socket.resume();
   }
 
   /** To be called after each frame: the answers to one chunk may be much larger than the chunk. */
@@ -72,6 +122,7 @@ export class ReadingPace {
       this.#socket.pause();
     } else {
       this.#sinceMs = undefined;
+      if (this.#waitsForTurn) return;
       this.#socket.resume();
       this.#observer.onResumed();
     }

@@ -1,3 +1,4 @@
+import { giveBack } from '../spare-buffers.ts';
 import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
 import type { Exchanges } from './exchanges.ts';
 import { uint31, unpadded } from './frame-reader.ts';
@@ -44,6 +45,11 @@ export class RequestFrames {
     return this.#blocks.pendingStreamId;
   }
 
+  /** Gives up an incomplete header block. */
+  release(): void {
+    this.#blocks.release();
+  }
+
   onHeaders(bytes: Buffer, start: number, end: number, flags: number, streamId: number): void {
     let [from, to] = flags & Flag.PADDED ? unpadded(bytes, start, end) : [start, end];
     if (flags & Flag.PRIORITY) {
@@ -60,7 +66,9 @@ export class RequestFrames {
   onContinuation(bytes: Buffer, from: number, to: number, flags: number): void {
     this.#exchanges.spend();
     const block = this.#blocks.add(bytes, from, to, flags);
-    if (block) this.#onBlock(block.bytes, 0, block.length, block.flags, block.streamId);
+    if (!block) return;
+    this.#onBlock(block.bytes, 0, block.length, block.flags, block.streamId);
+    giveBack(block.bytes);
   }
 
   #onBlock(bytes: Buffer, from: number, to: number, flags: number, streamId: number): void {

@@ -1,3 +1,4 @@
+import { ownCopy } from '../../own-copy.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, DEFAULT_WINDOW, Flag, FrameType, MAX_WINDOW } from './frames.ts';
 import { TABLE_SIZE_ZERO } from './hpack/encode.ts';
@@ -47,9 +48,7 @@ export class SendQueue {
     this.#sendBlock(stream, head, 0);
     const fits = length <= this.#streamWindow(stream) && length <= this.#window && length <= this.#maxFrameSize;
     if (!fits || stream.buffered.length > 0) {
-      const copy = Buffer.allocUnsafeSlow(length); // a pooled buffer would keep its pool alive
-      copy.set(body.subarray(0, length));
-      this.data(stream, copy);
+      this.data(stream, ownCopy(body, 0, length));
       return this.end(stream, trailers);
     }
     this.#take(stream, length);

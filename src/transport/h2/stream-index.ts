@@ -1,8 +1,10 @@
 import type { Stream } from './stream.ts';
 
 const FEWEST_SLOTS = 16;
-/** Kept by a connection without open streams, so that it does not grow its array for each burst: one KiB. */
+/** Kept by a connection with few open streams, so that it does not grow its array for each burst: one KiB. */
 const MOST_KEPT_SLOTS = 128;
+/** With fewer streams than one in so many slots, the array is halved: what a stream is charged pays for its slots. */
+const MOST_SLOTS_PER_STREAM = 8;
 
 /**
  * The open streams of a connection by their numbers. Clients number their streams one after the other, so that an array
@@ -14,7 +16,7 @@ const MOST_KEPT_SLOTS = 128;
  * collections of the young generation, and so does every stream that was open at the time.
  */
 export class StreamIndex {
-  /** Undefined before the first stream, and after many at once. */
+  /** Undefined before the first stream. */
   #slots: (Stream | undefined)[] | undefined;
   #mask = 0;
   #lasting: Map<number, Stream> | undefined;
@@ -27,7 +29,7 @@ export class StreamIndex {
     return stream?.id === id ? stream : this.#lasting?.get(id);
   }
 
-  /** Adds a stream with a number that is not here. */
+  /** Adds a stream whose number is absent. */
   add(stream: Stream): void {
     const slots = this.#slots ?? this.#resize(FEWEST_SLOTS);
     const at = (stream.id >>> 1) & this.#mask;
@@ -40,7 +42,7 @@ export class StreamIndex {
     if (this.size * 2 > slots.length) this.#resize(slots.length * 2);
   }
 
-  /** Removes a stream; one that is not here stays unnoticed. */
+  /** Removes a stream; does nothing if it is absent. */
   delete(id: number): void {
     const slots = this.#slots;
     if (slots === undefined) return;
@@ -48,9 +50,9 @@ export class StreamIndex {
     if (slots[at]?.id === id) slots[at] = undefined;
     else if (!this.#lasting?.delete(id)) return;
     this.size--;
-    if (this.size > 0) return;
-    this.#lasting = undefined;
-    if (slots.length > MOST_KEPT_SLOTS) this.#slots = undefined;
+    if (this.size * MOST_SLOTS_PER_STREAM >= slots.length) return;
+    if (slots.length > MOST_KEPT_SLOTS) this.#resize(slots.length / 2);
+    else if (this.size === 0) this.#lasting = undefined;
   }
 
   /** The streams that are open now, in the order of their numbers. */

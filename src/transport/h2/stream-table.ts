@@ -5,6 +5,8 @@ import { StreamIndex } from './stream-index.ts';
 
 /** Streams remembered after this server ended them early: frames already on their way are no error. */
 const MAX_ENDED_EARLY = 1_000;
+/** Memory of each of their numbers in a set. */
+const ENDED_EARLY_BYTES = 48;
 /** Remembered ranges of skipped stream numbers. */
 const MAX_SKIPPED = 16;
 
@@ -24,7 +26,7 @@ export class StreamTable {
   lastId = 0;
   /** Streams with higher numbers are ignored, as GOAWAY announced. */
   lastAcceptedId = MAX_STREAM_ID;
-  /** Memory charged for all streams. */
+  /** Memory charged for all streams, open and remembered. */
   chargedBytes = 0;
 
   /** Number of open streams. */
@@ -103,9 +105,10 @@ export class StreamTable {
   /** This server ended the stream early. */
   endedEarly(id: number): void {
     this.#endedEarly ??= new Set();
+    if (this.#endedEarly.has(id)) return;
     this.#endedEarly.add(id);
-    if (this.#endedEarly.size > MAX_ENDED_EARLY)
-      for (const oldest of this.#endedEarly) return void this.#endedEarly.delete(oldest);
+    if (this.#endedEarly.size <= MAX_ENDED_EARLY) this.chargedBytes += ENDED_EARLY_BYTES;
+    else for (const oldest of this.#endedEarly) return void this.#endedEarly.delete(oldest);
   }
 
   hasEndedEarly(id: number): boolean {

@@ -24,6 +24,13 @@ export interface StreamWriter {
 export interface PeerState {
   /** Open streams of side services. */
   sideStreams: number;
+  /**
+   * A side service is about to work for the client.
+   *
+   * @param units  as those of `sideTurns`
+   * @returns whether what else the client has sent has to wait
+   */
+  spendSide(units: number): boolean;
   /** Octets of output that wait for the client's windows or its socket. */
   unreadBytes(): number;
   /** When the octets that are being read were taken from the socket, on the clock of `performance.now()`. */

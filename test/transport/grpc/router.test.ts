@@ -1,6 +1,9 @@
 import '../../helpers/realm.ts';
 import { status } from '@grpc/grpc-js';
+import { Router } from '../../../src/transport/grpc/router.ts';
 import { Flag } from '../../../src/transport/h2/frames.ts';
+import { createHeaderField } from '../../../src/transport/h2/hpack/field.ts';
+import type { Stream } from '../../../src/transport/h2/stream.ts';
 import {
   call,
   callHead,
@@ -85,3 +88,26 @@ test.each(['br', 'snappy', 'GZIP', 'gzip, deflate'])(
     });
   },
 );
+
+test.each<[string, Fields]>([
+  ['a path', { ':path': `/${'\u00e9'.repeat(3_700)}` }],
+  ['an encoding', { 'grpc-encoding': '\u00e9'.repeat(3_700) }],
+])('%s that is unknown is echoed in part', async (_, changes) => {
+  client.send(callHead(1, changes), data(1, framed(message), true));
+  const { fields } = await client.reply(1);
+  expect(fields).toMatchObject({ 'grpc-status': String(status.UNIMPLEMENTED) });
+  expect(fields['grpc-message']).toMatch(/(%C3%A9){99}/);
+  expect(fields['grpc-message']?.length).toBeLessThan(700);
+});
+
+test('a repeated head is refused with the previously encoded answer', () => {
+  const router = new Router(1_024);
+  const head = { method: 'POST', path: '/no.such/Method', contentLength: undefined };
+  const fields = [createHeaderField('content-type', 'application/grpc')];
+  const headOnly = jest.fn();
+  const stream = { headOnly } as unknown as Stream; // the only method that is used
+  const known = { ...head, fields };
+  for (let at = 0; at < 3; at++) expect(router.open(stream, known)).toBeUndefined();
+  const answers = new Set(headOnly.mock.calls.map(([answer]) => answer));
+  expect([headOnly.mock.calls.length, answers.size]).toEqual([3, 1]);
+});

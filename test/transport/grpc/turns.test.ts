@@ -10,6 +10,7 @@ import { ErrorCode } from '../../../src/transport/h2/errors.ts';
 import { sideLimits } from '../../../src/transport/side-limits.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
+import { type Gate, gate } from '../../helpers/gate.ts';
 import { callHead, data, framed, openRaw, type RawClient, rstStream } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -29,7 +30,7 @@ const message = Buffer.concat([
 ]);
 const undecodable = Buffer.of(0x0a);
 
-/** A queue that lets nothing run but when a test says so. */
+/** A queue that runs calls only on command. */
 function heldQueue() {
   const waiting: PendingCall[] = [];
   const spent: number[] = [];
@@ -59,6 +60,9 @@ let isShedding: boolean;
 let server: H2Server;
 let client: RawClient;
 const reserve = jest.spyOn(kuadrant, 'reserve');
+const TAKEN = { response: { code: 1, reservation_id: '' } } as const;
+/** The least charge for a decoded request: for the call, its descriptor and its entry. */
+const REQUEST_BYTES = 2_176;
 const overload = () =>
   overloadOf({ queue: held.queue, tooLate: () => WAITED, refusal: () => (isShedding ? SHED : undefined) });
 let memory: ReturnType<typeof overload>['memory'];
@@ -91,7 +95,7 @@ const answered = (code: status, details = '') => ({
   ...(details !== '' && { 'grpc-message': expect.stringContaining(details) }),
 });
 
-test('a call that decides waits for its turn, undecoded and charged, and says what it has cost', async () => {
+test('a call that decides waits for its turn, undecoded and charged, and reports its cost', async () => {
   send(1);
   await untilWaiting(1);
   expect(reserve).not.toHaveBeenCalled();
@@ -109,14 +113,14 @@ test('a call that runs at once spends the units of all others', async () => {
   expect(held.spent).toEqual([expect.any(Number)]);
 });
 
-test('a message that cannot be decoded fails when it is its turn', async () => {
+test('a message that cannot be decoded fails in its turn', async () => {
   send(1, undecodable);
   await untilWaiting(1);
   expect(next().run()).toBeGreaterThan(1);
   expect((await client.reply(1)).fields).toMatchObject(answered(status.INTERNAL, 'cannot be decoded'));
 });
 
-test('a call that has waited for too long is refused undecoded', async () => {
+test('a call that has waited too long is refused undecoded', async () => {
   send(1);
   await untilWaiting(1);
   next().refuse();
@@ -134,7 +138,7 @@ test('while calls are shed, a call is refused before it is read', async () => {
   expect(reserve).toHaveBeenCalledTimes(1);
 });
 
-test('a call that was cancelled in the queue keeps its place among the connection’s until it leaves the queue', async () => {
+test('a call cancelled in the queue counts as one of its connection until it leaves the queue', async () => {
   held.state.isOpen = true;
   send(1); // loads the service
   await client.reply(1);
@@ -154,4 +158,43 @@ test('a call that was cancelled in the queue keeps its place among the connectio
   send(after + 2);
   expect((await client.reply(after + 2)).fields).toMatchObject(answered(status.OK));
   expect(reserve).toHaveBeenCalledTimes(2);
+});
+
+describe('a call whose handler is running', () => {
+  let handler: Gate;
+  let charged: number;
+  const count = sideLimits.maxStreams;
+  beforeEach(async () => {
+    held.state.isOpen = true;
+    send(1); // loads the service
+    await client.reply(1);
+    charged = memory.bytes;
+    handler = gate();
+    reserve.mockImplementation(() => handler.passed.then(() => TAKEN));
+    for (let at = 0; at < count; at++) send(3 + 2 * at);
+    await client.settled();
+  });
+  afterEach(() => handler.open());
+
+  test('is charged with its decoded request until it is answered', async () => {
+    expect(memory.bytes - charged).toBeGreaterThan(count * (HOSTED_CALL_BYTES + REQUEST_BYTES));
+    handler.open();
+    expect((await client.reply(1 + 2 * count)).fields).toMatchObject(answered(status.OK));
+    await client.settled();
+    expect(memory.bytes - charged).toBeLessThan(REQUEST_BYTES);
+  });
+
+  test('still counts as one of its connection, and keeps its charge, when it is cancelled', async () => {
+    for (let at = 0; at < count; at++) client.send(rstStream(3 + 2 * at, ErrorCode.CANCEL));
+    await client.settled();
+    expect(memory.bytes - charged).toBeGreaterThan(count * (HOSTED_CALL_BYTES + REQUEST_BYTES));
+    const after = 3 + 2 * count;
+    send(after);
+    expect((await client.reply(after)).fields).toMatchObject(answered(status.RESOURCE_EXHAUSTED, String(count)));
+    handler.open();
+    send(after + 2);
+    expect((await client.reply(after + 2)).fields).toMatchObject(answered(status.OK));
+    await client.settled();
+    expect(memory.bytes - charged).toBeLessThan(REQUEST_BYTES);
+  });
 });

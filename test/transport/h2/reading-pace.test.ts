@@ -6,16 +6,17 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { openCertificates } from '../../../src/transport/certificates.ts';
 import { FrameReader } from '../../../src/transport/h2/frame-reader.ts';
+import { PREFACE } from '../../../src/transport/h2/frames.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { frame, openRaw } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
 import { eventually } from '../../helpers/statsd.ts';
 
-/** A type that no document defines: a server ignores such frames. */
+/** An undefined type of frame, which servers ignore. */
 const UNKNOWN_TYPE = 0xfa;
 const FRAMES = 512;
 const FLOOD = Buffer.concat(Array.from({ length: FRAMES }, () => frame(UNKNOWN_TYPE, 0, 0, Buffer.alloc(16_384))));
-/** What one read brings beyond the share of a turn, with TLS too. libuv would read 2 MiB. */
+/** The share of a turn plus one read, also with TLS. libuv would read 2 MiB. */
 const MOST_IN_A_TURN = 262_144;
 
 const folder = mkdtempSync(join(tmpdir(), 'pace-'));
@@ -29,7 +30,7 @@ afterAll(() => {
 test.each<[string, (port: number) => Socket]>([
   ['a plain connection', (port) => connect(port, '127.0.0.1')],
   ['a connection with TLS', (port) => connectTls({ port, ALPNProtocols: ['h2'], rejectUnauthorized: false })],
-])('a flood on %s is read a little in each turn of the event loop', async (name, open) => {
+])('a flood on %s is read a little per turn of the event loop', async (name, open) => {
   const tls = name.endsWith('TLS') ? { certificates, clientName: undefined } : undefined;
   const server = await startH2({ tls }, { controlFrames: FRAMES + 10 });
   const socket = open(server.port);
@@ -47,10 +48,21 @@ test.each<[string, (port: number) => Socket]>([
   const client = await openRaw(server.port, { socket });
   client.send(FLOOD);
   await eventually(() => readInTurn.reduce((sum, length) => sum + length, 0) >= FLOOD.length);
-  await client.settled(); // it is still served
+  await client.settled(); // the client is still served
   clearImmediate(turn);
   spy.mockRestore();
   client.close();
   await server.close(0);
   expect(Math.max(...readInTurn)).toBeLessThan(MOST_IN_A_TURN);
+});
+
+test('a reader whose connection has ended holds none of its input, also if that was kept for later', () => {
+  const reader = new FrameReader({ onFrame: () => {} });
+  reader.pause();
+  reader.read(Buffer.concat([PREFACE, frame(UNKNOWN_TYPE, 0, 0, Buffer.alloc(100))]));
+  expect(reader.heldBytes).toBeGreaterThan(100);
+  reader.release();
+  expect(reader.heldBytes).toBe(0);
+  reader.read(FLOOD.subarray(0, 100));
+  expect(reader.heldBytes).toBe(0);
 });

@@ -1,0 +1,57 @@
+/** A connection that is being ended in good order. */
+export interface RetiredConnection {
+  /** Requests are still open. */
+  readonly isInUse: boolean;
+  destroy(): void;
+}
+
+/** The most, however much memory there is. */
+const MAX_RETIRED = 256;
+/** The part of the limit on memory that they may take themselves, besides what is charged. */
+const MEMORY_SHARE = 1 / 8;
+/** So many of the oldest are searched for one without requests. */
+const MAX_SEARCHED = 16;
+
+/**
+ * Connections that are being ended for new ones, and whose own memory is not charged any more. A further one destroys
+ * the oldest without open requests, or the oldest; clients need a round trip to close theirs.
+ */
+export class RetiredConnections {
+  readonly #max: number;
+  readonly #all = new Set<RetiredConnection>();
+
+  /**
+   * @param baseBytes  memory of each
+   * @param maxBytes  limit on the memory of all callers
+   */
+  constructor(baseBytes: number, maxBytes: number) {
+    this.#max = Math.max(1, Math.min(MAX_RETIRED, Math.floor((maxBytes * MEMORY_SHARE) / baseBytes)));
+  }
+
+  add(connection: RetiredConnection): void {
+    if (this.#all.size >= this.#max) this.#destroyOne();
+    this.#all.add(connection);
+  }
+
+  /** It has ended. */
+  delete(connection: RetiredConnection): void {
+    this.#all.delete(connection);
+  }
+
+  /** Its socket emits 'close' only in a later turn. */
+  #destroyOne(): void {
+    const one = this.#unused() ?? this.#all.values().next().value;
+    if (!one) return;
+    this.#all.delete(one);
+    one.destroy();
+  }
+
+  #unused(): RetiredConnection | undefined {
+    let searched = 0;
+    for (const one of this.#all) {
+      if (!one.isInUse) return one;
+      if (++searched === MAX_SEARCHED) return undefined;
+    }
+    return undefined;
+  }
+}
