@@ -28,7 +28,7 @@ const views = {
   audit: { title: 'Audit', View: Audit },
 } as const;
 
-/** Those that are not in the navigation. */
+/** Views that are not in the navigation. */
 const further = {
   rule: { title: 'Rule', View: Rule, under: 'rules' },
   'sign-in': { title: 'Sign in', View: SignIn, under: undefined },
@@ -36,7 +36,7 @@ const further = {
 
 const viewOf = (name: string) =>
   Object.hasOwn(views, name)
-    ? { ...views[name as keyof typeof views], under: name } // as just checked
+    ? { ...views[name as keyof typeof views], under: name } // checked above
     : Object.hasOwn(further, name)
       ? further[name as keyof typeof further]
       : { ...views.overview, under: 'overview' };
@@ -49,7 +49,7 @@ export function App() {
   useEffect(() => {
     document.title = `${param('path') ?? title} – Weir`;
     if (shown.current !== undefined && shown.current !== title) {
-      main.current?.focus({ preventScroll: true }); // screen readers begin at the new view
+      main.current?.focus({ preventScroll: true }); // so that screen readers start at the new view
       scrollTo(0, 0);
     }
     shown.current = title;
@@ -98,10 +98,10 @@ function ConnectionState() {
   );
 }
 
-/** Says that what is shown is old. */
+/** Warns that the shown data is old. */
 function Silence() {
   if (connection.value === 'live' || connection.value === 'connecting') return null;
-  const old = snapshot.value ? `What is shown is ${duration(silentMs.value)} old.` : 'Nothing has been received yet.';
+  const old = snapshot.value ? `The data shown is ${duration(silentMs.value)} old.` : 'Nothing has been received yet.';
   const why =
     connection.value === 'stale' ? 'The service has sent nothing new.' : 'The service cannot be reached; trying again.';
   return (

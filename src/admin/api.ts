@@ -1,22 +1,23 @@
 import type { IncomingMessage } from 'node:http';
-import type { HttpRequest } from '../http/request.ts';
-import { json, type Page, type Route } from '../http/server.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
+import { CallerDisconnected, type HttpRequest } from '../http/request.ts';
+import { API, json, type Page, type Route } from '../http/server.ts';
 import { type AccessOptions, admit, type Client, type Need } from './access.ts';
 import { ApiProblem, problemPage } from './problem.ts';
 import { type ObjectSchema, parseJson, type Schema, type Valid, valid } from './schema.ts';
 
-/** What an operation is given. */
+/** The input of an operation. */
 export interface Call<B = unknown, Q = unknown> {
   readonly client: Client;
   readonly body: B;
   readonly query: Q;
   readonly rawBody: Buffer;
   readonly request: HttpRequest;
-  /** Further headers of the answer. */
+  /** Further headers of the response. */
   readonly headers: Map<string, string>;
 }
 
-/** A JSON value that is written already, in slices. */
+/** JSON that is already serialized, in slices. */
 export class WrittenJson {
   readonly body: Page['body'];
   constructor(body: Page['body']) {
@@ -31,15 +32,15 @@ export interface ApiOperation {
   readonly summary: string;
   readonly need: Need;
   readonly query: ObjectSchema;
-  /** Absent: the operation takes no body. `any`: it reads the body itself. */
+  /** Absent: the operation takes no body. `any`: it parses the body itself. */
   readonly body?: ObjectSchema | 'any';
   /** The type of a body that is not JSON. */
   readonly consumes?: 'application/yaml';
-  /** What a 200 has. */
+  /** Describes the 200 response. */
   readonly answers: string;
-  /** A JSON value or `WrittenJson`, unless it is of `produces`. */
+  /** Returns a JSON value or `WrittenJson`; with `produces`, a `Page`. */
   answer(call: Call): object | Promise<object>;
-  /** The answer is a `Page` of another type. */
+  /** The content type of a `Page` that is not JSON. */
   readonly produces?: 'text/event-stream';
 }
 
@@ -50,9 +51,9 @@ export const operation = <Q extends ObjectSchema, B extends ObjectSchema | 'any'
     readonly body?: B;
     answer(call: Call<B extends Schema ? Valid<B> : undefined, Valid<Q>>): object | Promise<object>;
   },
-): ApiOperation => declared as unknown as ApiOperation; // `call` below checks both before it answers
+): ApiOperation => declared as unknown as ApiOperation; // `answer` below validates both first
 
-/** The longest body: a request for `/json` fits unless its texts are unusually long. */
+/** The longest body: enough for a request to `/json` unless its texts are unusually long. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
 export function operationsByPath(operations: readonly ApiOperation[]): ReadonlyMap<string, readonly ApiOperation[]> {
@@ -61,23 +62,26 @@ export function operationsByPath(operations: readonly ApiOperation[]): ReadonlyM
   return byPath;
 }
 
-/** The routes of operations: for each path, its methods. */
+/** The routes of operations: one for each path, with all its methods. */
 export function operationRoutes(
   operations: readonly ApiOperation[],
   access: AccessOptions,
   onError: (error: unknown) => void,
 ): ReadonlyMap<string, Route> {
   const byPath = operationsByPath(operations);
-  return new Map(
-    Array.from(byPath, ([path, own]) => [
-      path,
-      {
-        help: own.map(({ method, summary }) => `${method} ${summary}`).join('; '),
-        answer: (request: HttpRequest) => answer(request, own, access, onError),
-      },
-    ]),
-  );
+  const routes = new Map<string, Route>([[API, unknownOperation]]);
+  for (const [path, own] of byPath)
+    routes.set(path, {
+      help: own.map(({ method, summary }) => `${method} ${summary}`).join('; '),
+      answer: (request) => answer(request, own, access, onError),
+    });
+  return routes;
 }
+
+const unknownOperation: Route = {
+  help: 'the admin API, described by /api/v1/openapi.json',
+  answer: () => problemPage(new ApiProblem(404, 'no operation has this path: /api/v1/openapi.json lists all')),
+};
 
 async function answer(
   request: HttpRequest,
@@ -91,6 +95,7 @@ async function answer(
     const client = admit(request, chosen.need, access);
     const query = queryOf(request, chosen.query);
     const rawBody = await body;
+    await request.whenFirst();
     if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
     const { body: schema } = chosen;
     const read = schema && schema !== 'any' ? valid(schema, parseJson(rawBody), 'the body') : undefined;
@@ -105,7 +110,8 @@ async function answer(
   } catch (error) {
     body.catch(() => {}); // the client has gone
     if (error instanceof ApiProblem) return problemPage(error);
-    if (error instanceof Error && error.name === 'CallerGone') throw error;
+    if (error instanceof StoreUnavailable) return problemPage(new ApiProblem(503, error.message));
+    if (error instanceof CallerDisconnected || (error instanceof Error && error.name === 'CallerGone')) throw error;
     onError(error);
     return problemPage(new ApiProblem(500, 'internal error'));
   }
@@ -118,13 +124,13 @@ function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperatio
   throw new ApiProblem(405, `the method must be ${allow}, got ${method}`, { headers: { allow } });
 }
 
-/** Parameters as their schema says: numbers are written as such. */
+/** The query parameters, with those of type integer as numbers. */
 function queryOf({ url = '' }: IncomingMessage, schema: ObjectSchema): unknown {
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : '';
   const values: [string, unknown][] = [];
   const seen = new Set<string>();
   for (const [name, text] of new URLSearchParams(query)) {
-    if (seen.has(name)) throw new ApiProblem(400, `the parameter ${name.slice(0, 100)} is there twice`);
+    if (seen.has(name)) throw new ApiProblem(400, `the parameter ${name.slice(0, 100)} appears twice`);
     seen.add(name);
     const { type } = Object.hasOwn(schema.properties, name) ? (schema.properties[name] as Schema) : { type: 'string' };
     values.push([name, type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text]);

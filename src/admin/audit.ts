@@ -3,27 +3,28 @@ import { appendFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Records } from '../backends/records.ts';
 import type { Clock } from '../clock.ts';
+import { printableJson } from '../printable.ts';
 import { ApiProblem } from './problem.ts';
 import { rfc3339 } from './times.ts';
 
-/** A change, as the audit log keeps it. */
+/** A change in the audit log. */
 export interface AuditLine {
   /** RFC 3339. */
   readonly at: string;
-  /** The name of the token. */
+  /** The name of the token that made the change. */
   readonly who: string;
   readonly change: string;
   readonly reason: string;
   readonly what: object;
   readonly before: unknown;
   readonly after: unknown;
-  /** Why the change was not made after all. */
+  /** The reason, if the change failed. */
   readonly failed?: string;
 }
 
 export type Change = Omit<AuditLine, 'at' | 'failed'>;
 
-/** Lines that are kept for the API. */
+/** The number of lines kept for the API. */
 const MAX_KEPT = 1_000;
 
 const LIST = 'audit';
@@ -32,15 +33,15 @@ const LIST = 'audit';
 export class Audit {
   readonly #options: { readonly sink: string; readonly clock: Clock; readonly records: Records };
 
-  /** @param options.sink  `stderr`, or a file that lines are appended to */
+  /** @param options.sink  `stderr`, or the file to append to */
   constructor(options: { readonly sink: string; readonly clock: Clock; readonly records: Records }) {
     this.#options = options;
   }
 
   /**
-   * Makes a change once its line is written.
+   * Makes a change after its line is written.
    *
-   * @throws Problem  503: the line could not be written, and nothing was changed
+   * @throws ApiProblem  503: the line could not be written, and nothing was changed
    */
   async change<T>(change: Change, make: () => Promise<T>): Promise<T> {
     await this.#write(change);
@@ -60,7 +61,7 @@ export class Audit {
 
   async #write(change: Change & { readonly failed?: string }): Promise<void> {
     const { sink, clock, records } = this.#options;
-    const line = JSON.stringify({ at: rfc3339(clock()), ...change } satisfies AuditLine);
+    const line = printableJson({ at: rfc3339(clock()), ...change } satisfies AuditLine, 0);
     try {
       if (sink === 'stderr') await writeToStderr(`${line}\n`);
       else await appendFile(sink, `${line}\n`, { flush: true });
@@ -70,7 +71,7 @@ export class Audit {
         `nothing was changed: the audit log cannot be written: ${error instanceof Error ? error.message : error}`,
       );
     }
-    await records.append(LIST, line, MAX_KEPT).catch(() => {}); // the sink has it
+    await records.append(LIST, line, MAX_KEPT).catch(() => {}); // the line is in the sink already
   }
 }
 

@@ -5,6 +5,7 @@ import { hashed } from '../hashed.ts';
 import { diffSteps } from '../rules/diff.ts';
 import { diffJson } from '../rules/diff-json.ts';
 import { RulesInForce } from '../rules/in-force.ts';
+import { listRules } from '../rules/rule-list.ts';
 import { inSlices } from '../rules/steps.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { type ApiOperation, operation } from './api.ts';
@@ -24,17 +25,17 @@ export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | '
   /** `CANDIDATE_RULES_PATH`. */
   readonly candidatePath: string | undefined;
   readonly trial: TrialTerms;
-  /** Of limits that sites share; undefined: this is the only site. */
+  /** The split of limits that sites share; undefined: this is the only site. */
   readonly split: SiteSplit | undefined;
 }
 
 const PATH = '/api/v1/candidate';
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
-/** Rules that are compared, of both sides: more take too much time beside requests. */
+/** The most rules compared, of both sides together: more would delay requests for too long. */
 const MAX_COMPARED_RULES = 1_000;
 
-/** Rules that are tried on live traffic. */
+/** Operations on rules that are tried on live traffic. */
 export function candidateOperations(options: CandidateOptions): readonly ApiOperation[] {
   return [...viewOperations(options), ...changeOperations(options)];
 }
@@ -50,19 +51,19 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
       need: 'read',
       query: object({ rule: { ...text, description: 'the path of one rule' }, count: pageSize(MAX_KEYS) }, []),
       answers:
-        'State, figures since `since`, and the rules with the most changes first. `newlyRefused` were passed by the live rules.',
+        'State, figures since `since`, and the rules with the most changes first. `newlyRefused` counts requests that the live rules pass.',
       answer: ({ query }) => shown(options, query.count, query.rule),
     }),
     operation({
       path: `${PATH}/text`,
       method: 'GET',
-      summary: 'the candidate that was sent last, as it was sent',
+      summary: 'the text of the last candidate that was sent',
       need: 'read',
       query: noQuery,
       answers: '`text`.',
       answer: () => {
         const { posted } = candidate.facts;
-        if (!posted) throw new ApiProblem(404, 'there is no candidate that was sent by the admin API');
+        if (!posted) throw new ApiProblem(404, 'no candidate was sent through the admin API');
         return { text: posted.text };
       },
     }),
@@ -75,7 +76,7 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
       answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
       answer: async () => {
         if (isComparing)
-          throw new ApiProblem(503, 'another comparison is being made: try again', { headers: { 'retry-after': '1' } });
+          throw new ApiProblem(503, 'another comparison is running: try again', { headers: { 'retry-after': '1' } });
         isComparing = true;
         try {
           return await compared(options);
@@ -98,7 +99,7 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
       query: object({ reason }, ['reason']),
       body: 'any',
       consumes: 'application/yaml',
-      answers: 'The same as GET. Where `state` is `wrong`, `problems` say why, and nothing is tried.',
+      answers: 'The same as GET. If `state` is `wrong`, `problems` give the reasons and nothing is tried.',
       answer: async ({ client, query, rawBody }) => {
         const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
         const after = { characters: posted.text.length };
@@ -135,7 +136,7 @@ async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: stri
   return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hashKeys ? hashed : undefined);
 }
 
-/** What all processes have found out about the candidate that is on. */
+/** The merged reports of all processes on the current candidate. */
 export async function reportOf(
   { ask, candidate }: Pick<CandidateOptions, 'ask' | 'candidate'>,
   keys: number,
@@ -144,7 +145,7 @@ export async function reportOf(
   const { hash } = candidate.facts;
   if (hash === undefined) return undefined;
   const replies = await ask({ kind: 'candidate', keys, ...(rule !== undefined && { rule }) });
-  // a process may still try the one before
+  // a process may still try the previous candidate
   return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
 }
 
@@ -154,13 +155,13 @@ async function compared({ candidate, rules, split }: CandidateOptions): Promise<
   const { domains, ruleCount } = candidate.facts;
   const before = partOf(rules(), new Set(domains));
   if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
-    throw new ApiProblem(413, `more than ${MAX_COMPARED_RULES} rules are not compared here: use weir diff`);
+    throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
   const after = await new RulesInForce(split).replace(packed);
   return diffJson(await inSlices(diffSteps(before, after)));
 }
 
-/** The rules of some domains. */
-const partOf = (tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree => ({
-  domains: new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name))),
-  rules: (tree?.rules ?? []).filter(({ domain }) => names.has(domain)),
-});
+/** The rules of these domains. */
+function partOf(tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree {
+  const domains = new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name)));
+  return { domains, rules: listRules(domains) };
+}

@@ -1,18 +1,29 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Operation as StoreOperation } from '../backends/backend.ts';
+import { descriptorText } from '../descriptor-text.ts';
 import { debitOf } from '../ledger/debit.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { listCounters } from './counter-listing.ts';
 import { countersOf, describeCounter, type FoundCounter, STORE_TIMEOUT_MS, statesOf } from './counter-states.ts';
-import { type CounterState, counterState } from './explain.ts';
+import { type CounterState, counterState, describeOverride } from './explain.ts';
 import type { AdminOptions } from './options.ts';
-import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, readDescriptor, reason, text } from './parameters.ts';
+import {
+  type ChangeBody,
+  DESCRIPTOR_QUERY,
+  descriptor,
+  domain,
+  MAX_HITS,
+  noQuery,
+  readDescriptor,
+  reason,
+  refuseHashes,
+  text,
+} from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { shownBy } from './shown-value.ts';
-import { keyOf } from './top-keys.ts';
 
-/** Shows and changes the counters of a descriptor, and lists all. */
+/** Operations that show and change the counters of a descriptor, or list all counters. */
 export function counterOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation({
@@ -23,13 +34,17 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
       query: object(
         {
           domain: { ...domain, description: 'required with descriptor' },
-          descriptor: { ...text, description: 'key=value[,key=value…]; absent: all counters, a page at a time' },
-          rule: { ...text, description: 'of the listing: the path of one rule' },
-          after: { type: 'string', maxLength: 200, description: 'of the listing: `next` of the page before' },
+          descriptor: { ...text, description: `${DESCRIPTOR_QUERY}; absent: all counters, a page at a time` },
+          rule: { ...text, description: 'only without descriptor: the path of one rule' },
+          after: {
+            type: 'string',
+            maxLength: 200,
+            description: 'only without descriptor: `next` of the previous page',
+          },
         },
         [],
       ),
-      answers: 'Counters with their states. `next` is there while there are more pages.',
+      answers: 'Counters with their states. `next` is present if there are more pages.',
       answer: ({ query }) => counters(options, query),
     }),
     operation({
@@ -45,7 +60,7 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
     operation({
       path: '/api/v1/counters/grant',
       method: 'POST',
-      summary: 'gives hits back to the counters of a descriptor, as far as they were used',
+      summary: 'refunds hits to the counters of a descriptor, at most as many as were used',
       need: 'operate',
       query: noQuery,
       body: object({ domain, descriptor, hits: { type: 'integer', minimum: 1, maximum: MAX_HITS }, reason }, [
@@ -68,7 +83,7 @@ async function counters(
   if (query.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
   const entries = readDescriptor(query.descriptor);
-  const found = countersOf(options, query.domain, entries);
+  const { counters: found, override } = countersOf(options, query.domain, entries);
   const states = await statesOf(
     options,
     found.map(({ debit }) => debit),
@@ -76,8 +91,9 @@ async function counters(
   return {
     domain: query.domain,
     entries,
-    counters: found.map((one, at) => describeCounter(one, states[at] as CounterState)),
-  }; // one each
+    ...(override && { override: describeOverride(override) }),
+    counters: found.map((one, at) => describeCounter(one, states[at] as CounterState)), // one for each
+  };
 }
 
 async function reset(options: AdminOptions, who: string, body: ChangeBody): Promise<object> {
@@ -99,12 +115,12 @@ async function grant(
     const [entry] = await options.ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
     if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
     if (entry?.degraded)
-      throw new ApiProblem(503, 'the counters cannot be reached: the hits are given back when they can');
+      throw new ApiProblem(503, 'the counters cannot be reached: the hits will be refunded when they can be');
   };
   return changeCounters(options, who, 'grant', body, { kind: 'give_back', hits }, giveBack);
 }
 
-/** Changes every counter of a descriptor, after the audit log says so. */
+/** Changes every counter of a descriptor, after writing the change to the audit log. */
 async function changeCounters(
   options: AdminOptions,
   who: string,
@@ -113,14 +129,15 @@ async function changeCounters(
   how: Pick<StoreOperation, 'hits'> & { readonly kind: 'forget' | 'give_back' },
   make: (counter: FoundCounter) => Promise<void>,
 ): Promise<object> {
-  const found = countersOf(options, name, entries);
+  refuseHashes(entries, options.hashKeys);
+  const { counters: found, override } = countersOf(options, name, entries);
   const debits = found.map(({ debit }) => debit);
   const before = await statesOf(options, debits);
   const planned = found.map(({ limit }, at) => plannedState(limit.limit, before[at] as CounterState, how)); // one each
   const shown = shownBy(true, options.hashKeys);
   const what = {
     domain: name,
-    descriptor: keyOf(entries.map(({ key, value }) => ({ key, value: shown(value) }))),
+    descriptor: descriptorText(entries.map(({ key, value }) => ({ key, value: shown(value) }))),
     rule: found[0]?.rule.path,
     ...(how.hits > 0 && { hits: how.hits }),
   };
@@ -135,11 +152,12 @@ async function changeCounters(
   return {
     domain: name,
     entries,
+    ...(override && { override: describeOverride(override) }),
     counters: found.map((one, at) => ({ ...describeCounter(one, after[at] as CounterState), before: before[at] })),
   };
 }
 
-/** What the audit log says of a counter that is about to change. */
+/** The expected state after the change, for the audit log. */
 function plannedState(
   limit: Limit,
   { used, remaining }: CounterState,

@@ -1,6 +1,7 @@
 import { heldLimit, namedAlgorithmOf } from '../algorithms/index.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
+import type { StandingOverride } from '../overrides.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { atTime, type Entry, type Match, match } from '../rules/match.ts';
 import { placeFields } from '../rules/rule-place.ts';
@@ -10,21 +11,31 @@ import { type CounterState, counterState } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import { ApiProblem } from './problem.ts';
 
-/** How long the counters may take. */
+/** The timeout of the store. */
 export const STORE_TIMEOUT_MS = 1_000;
 
-/** A limit of a descriptor, and its counter now. */
+/** A limit of a descriptor, and its counter. */
 export interface FoundCounter {
   readonly rule: Rule;
   readonly limit: RuleLimit;
   readonly debit: Debit;
 }
 
-/** @throws Problem  404: no limit applies */
-export function countersOf(options: AdminOptions, name: string, entries: readonly Entry[]): readonly FoundCounter[] {
+/** The counters of a descriptor, for operators to see and change. */
+export interface DescriptorCounters {
+  /** Under an exemption, the counters of the rule, which applies again when it ends. */
+  readonly counters: readonly FoundCounter[];
+  readonly override?: StandingOverride;
+}
+
+/** @throws ApiProblem  404: no limit applies */
+export function countersOf(options: AdminOptions, name: string, entries: readonly Entry[]): DescriptorCounters {
+  const { clock, overrides } = options.decider;
   const rules = options.rules();
-  const matched = rules && atTime(matchCounter(rules, name, entries), options.decider.clock);
-  const found = matched && (options.decider.overrides?.apply(matched, name, entries) ?? matched);
+  const matched = rules && atTime(matchCounter(rules, name, entries), clock);
+  const applied = matched && (overrides?.apply(matched, name, entries) ?? matched);
+  const override = matched && applied !== matched ? overrides?.of(matched, name, entries) : undefined;
+  const found = override?.effect.kind === 'exempt' ? matched : applied;
   if (found?.kind !== 'limited') {
     const why =
       found?.kind === 'unlimited'
@@ -32,14 +43,15 @@ export function countersOf(options: AdminOptions, name: string, entries: readonl
         : 'no rule applies; explain says why';
     throw new ApiProblem(404, `the descriptor has no counters: ${why}`);
   }
-  return found.limits.map((limit) => {
+  const counters = found.limits.map((limit): FoundCounter => {
     const counter = options.counters(limit.limit, name, found.entries);
     const own = { ...limit, limit: heldLimit(limit.limit, holderOf(found.id ?? '')) };
     return { rule: found.rule, limit, debit: debitOf(counter, own, 0, false) };
   });
+  return { counters, ...(override && { override }) };
 }
 
-/** An id may be left out: the counter is the same for all of them. */
+/** The entries of an id may be missing: the counter is the same for all ids. */
 function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]): Match {
   const found = match(rules, domain, { entries, requestLimit: undefined });
   if (found.kind !== 'no_rule') return found;
@@ -49,14 +61,16 @@ function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]
   return others.find(({ kind }) => kind === 'limited') ?? found;
 }
 
-/** What the counters hold, in their order. @throws Problem  503: they cannot be reached */
+/** The states of the counters, in their order. @throws ApiProblem  503: the counters cannot be reached */
 export async function statesOf(
   options: Pick<AdminOptions, 'ledger'>,
   debits: readonly Debit[],
 ): Promise<readonly CounterState[]> {
   const fork = await options.ledger.fork(debits, STORE_TIMEOUT_MS);
-  const replies = await fork.ledger.peek(debits);
-  for (const reply of replies) if (reply.code === 'UNAVAILABLE') throw new ApiProblem(503, reply.reason);
+  for (const debit of debits) {
+    const failure = fork.failureOf(debit);
+    if (failure !== undefined) throw new ApiProblem(503, failure);
+  }
   return debits.map((debit) => counterState(debit.limit, fork.stateOf(debit), fork.nowMs(debit)));
 }
 

@@ -1,6 +1,7 @@
 import { requestFromJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
 import type { WireRequest } from '../rls/wire.ts';
+import type { Asker } from '../slices.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { type ExplainAnswer, explain } from './explain.ts';
 import type { AdminOptions } from './options.ts';
@@ -8,7 +9,7 @@ import { noQuery } from './parameters.ts';
 import { quotasOf } from './quota-operations.ts';
 import { parseJson } from './schema.ts';
 
-/** What a request would be answered with. */
+/** The operation that explains the answer to a request. */
 export function explainOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation({
@@ -18,24 +19,25 @@ export function explainOperations(options: AdminOptions): readonly ApiOperation[
       need: 'read',
       query: noQuery,
       body: 'any',
-      answers: 'The answer as /json has it, and its explanation.',
-      answer: ({ rawBody }) => explainRequest(rawBody, options),
+      answers: 'The answer in the format of /json, and its explanation.',
+      answer: ({ rawBody, request }) => explainRequest(rawBody, options, request),
     }),
   ];
 }
 
-async function explainRequest(body: Buffer, options: AdminOptions): Promise<object> {
+async function explainRequest(body: Buffer, options: AdminOptions, asker: Asker): Promise<object> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
   } catch (error) {
     if (!(error instanceof InvalidJson)) throw error;
-    parseJson(body); // what is not JSON at all is refused
+    parseJson(body); // refuses a body that is not JSON at all
     return { status: 400, error: error.message, descriptors: [] } satisfies Omit<ExplainAnswer, 'rules'>;
   }
-  const explained = await explain(request, options);
+  const explained = await explain(request, options, asker);
+  if (asker.isGone) return explained;
   const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
-  if (!options.hasWorkers) return explanation;
+  if (!options.hasWorkers || asker.isGone) return explanation;
   const replies = await options.ask({ kind: 'explain', request });
   const workers = replies.map(({ process, reply: { explanation: own } }) => ({
     process,
@@ -47,7 +49,7 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<obje
   return { ...explanation, workers };
 }
 
-/** The same, with what proxies have of each descriptor. */
+/** Adds the quotas that proxies have for each descriptor. */
 async function withQuotas(explanation: ExplainAnswer, domain: string, options: AdminOptions): Promise<ExplainAnswer> {
   const descriptors = await Promise.all(
     explanation.descriptors.map(async (one) => {
@@ -58,5 +60,5 @@ async function withQuotas(explanation: ExplainAnswer, domain: string, options: A
   return { ...explanation, descriptors };
 }
 
-/** Proxies that are shown of one descriptor. */
+/** The most proxies shown for one descriptor. */
 const EXPLAINED_QUOTAS = 20;

@@ -6,7 +6,7 @@ import type { Debit } from '../ledger/debit.ts';
 import { type Entries, sourceOf } from '../ledger/entry.ts';
 import { readOnly } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { StandingOverride } from '../overrides.ts';
+import { BLOCK_TEXT, type StandingOverride } from '../overrides.ts';
 import type { ProxyQuota } from '../rlqs/quota-report.ts';
 import { decodeRequest, encodeAnswer } from '../rls/codec.ts';
 import { responseToJson } from '../rls/json.ts';
@@ -17,18 +17,20 @@ import type { Entry, Match } from '../rules/match.ts';
 import { hashOf, type PackedRules } from '../rules/packed.ts';
 import { placeFields } from '../rules/rule-place.ts';
 import type { Stop } from '../rules/stop.ts';
-import { type TracedLevel, trace } from '../rules/trace.ts';
+import { type MatchTrace, type TracedLevel, trace } from '../rules/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
+import { type Asker, inSlices } from '../slices.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
+import { copyCounters } from './copy-counters.ts';
 import { type SiteStanding, siteStanding } from './site-standing.ts';
 import { drawState, type StateDrawing } from './state-drawing.ts';
 import { rfc3339 } from './times.ts';
 
-/** What a request would be answered with now, and why. */
+/** The answer that a request would get now, and the reason for it. */
 export interface ExplainAnswer {
-  /** Of HTTP, as `/json` answers. */
+  /** The HTTP status of `/json`. */
   readonly status: 200 | 400 | 429;
-  /** The body of `/json`; absent where the request has no answer. */
+  /** The body of `/json`; absent if the request has no answer. */
   readonly answer?: object;
   /** Why the request has no answer. */
   readonly error?: string;
@@ -49,16 +51,16 @@ export interface ExplainedDescriptor {
     | 'no_rule'
     | 'no_domain'
     | 'invalid_limit';
-  /** The rule's path; absent where none applies. */
+  /** The rule's path; absent if none applies. */
   readonly rule?: string;
   readonly path: readonly TracedLevel[];
   readonly stopped?: Stop;
-  /** What an operator has set for the descriptor: it wins over rule and request. */
+  /** An operator's override for the descriptor: it takes precedence over rule and request. */
   readonly override?: ShownOverride;
   readonly limits: readonly ExplainedLimit[];
-  /** When other limits of the rule's schedule apply next; absent: never. */
+  /** The next time when other limits of the rule's schedule apply; absent: never. */
   readonly changesAt?: string;
-  /** What proxies have of the bucket with the entries; absent: none has it. */
+  /** The proxies' quotas for the bucket with these entries; absent: there are none. */
   readonly quotas?: readonly ProxyQuota[];
 }
 
@@ -70,57 +72,59 @@ export interface ExplainedLimit {
   /** `5 per minute`. */
   readonly limit: string;
   readonly algorithm: AlgorithmName;
-  /** When it applies; absent: always, or whenever no limit of its schedule does. */
+  /** The times when it applies; absent: always, or whenever no limit of its schedule does. */
   readonly active?: string;
-  /** It is not its time. */
+  /** The limit is outside its times. */
   readonly inactive?: true;
   readonly shadow?: true;
   readonly quota?: true;
   /** The limit came with the request. */
   readonly fromRequest?: true;
-  /** The name of the limit is in the `replaces` of these rules: it does not apply. */
+  /** These rules have the limit's name in `replaces`: it does not apply. */
   readonly replacedBy?: readonly string[];
-  /** The rest is there where the limit was asked. */
+  /** This and the following fields are absent if the limit was not evaluated. */
   readonly counter?: string;
   readonly code?: Decision['code'];
-  /** Where it was answered. */
+  /** Where the decision comes from. */
   readonly source?: ReturnType<typeof sourceOf>;
+  /** Why the counter could not be read; its state is then absent. */
+  readonly failure?: string;
   readonly before?: CounterState;
   readonly after?: CounterState;
   /** The state before, in the terms of the algorithm. */
   readonly drawing?: StateDrawing;
   readonly arithmetic?: string;
   readonly soft?: true;
-  /** Where sites share the limit: what this one had before. */
+  /** If sites share the limit: the standing of this site before the request. */
   readonly site?: SiteStanding;
-  /** What became of a reservation. */
+  /** The outcome of a reservation. */
   readonly reservation?: Pick<ReservationReport, 'event' | 'reserved' | 'charged' | 'overrun'>;
   readonly delayMs?: number;
-  /** Until the same request could pass; null: never. */
+  /** How long until the same request could pass; null: never. */
   readonly retryAfterMs?: number | null;
 }
 
-/** Whole hits. */
+/** In whole hits. */
 export interface CounterState {
   readonly used: number;
   readonly remaining: number;
   readonly resetsInMs: number;
-  /** Of requests in flight, and of reservations: how long ago the first to expire was taken. */
+  /** For requests in flight and reservations: the age of the first one to expire. */
   readonly oldestMs?: number;
-  /** Of reservations: hits on hold, which are among those used, and requests whose they are. */
+  /** For reservations: the hits on hold, which are part of those used, and the number of requests that hold them. */
   readonly onHold?: number;
   readonly open?: number;
 }
 
 export interface ExplainedDecision {
   readonly code: Answer['overallCode'];
-  /** What a request spends that is refused. */
+  /** What a refused request spends. */
   readonly spend: Decider['spend'];
-  /** The limits that refuse; empty where the request passes. */
+  /** The limits that refuse; empty if the request passes. */
   readonly decidedBy: readonly { readonly descriptor: number; readonly rule: string; readonly limit: string }[];
   /** A sentence for people. */
   readonly why: string;
-  /** Until the request could pass; null: never. */
+  /** How long until the request could pass; null: never. */
   readonly passesInMs: number | null;
   readonly delayMs: number;
   readonly shadowMode?: true;
@@ -129,40 +133,43 @@ export interface ExplainedDecision {
 export interface ExplainOptions {
   readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork'> };
   readonly extras: Extras;
-  /** The rules in force as they are sent to other processes: what their version is made of. */
+  /** The rules in force as they are sent to other processes; their version is computed from this. */
   readonly packed?: () => PackedRules | undefined;
-  /** For people: where the rules come from. */
+  /** A description of the rules' source, for people. */
   readonly source: string;
 }
 
-/** One debit of the request, as its copy answered it. */
+/** One debit of the request, as the copy of its counter answered it. */
 interface Observed {
   readonly debit: Debit;
   readonly nowMs: number;
+  /** Why the counter could not be read. */
+  readonly failure: string | undefined;
   readonly before: State | undefined;
   readonly after: State | undefined;
   readonly decision: Decision | undefined;
 }
 
 /**
- * Answers a request as the service would now, on copies of its counters: the same code, and nothing is charged.
+ * Answers a request as the service would now, on copies of its counters: runs the same code, and charges nothing.
  *
- * @param timeoutMs  how long reading the counters may take
+ * @param asker  once it is gone, no more descriptors are traced: the answer must not be used
  */
-export async function explain(wire: WireRequest, options: ExplainOptions): Promise<ExplainAnswer> {
+export async function explain(wire: WireRequest, options: ExplainOptions, asker?: Asker): Promise<ExplainAnswer> {
   const { decider, extras, packed, source } = options;
   const own = packed?.();
   const rules = { ...(own && { version: hashOf(own) }), source };
   let observed: readonly Observed[] = [];
   const ledger: Decider['ledger'] = {
     async debit(request, how) {
-      const fork = await decider.ledger.fork(request, how.timeoutMs);
+      const fork = await copyCounters(request, decider.ledger, how.timeoutMs);
       const before = request.map((debit) => fork.stateOf(debit));
       const entries: Entries = await fork.ledger.debit(request, how);
       observed = request.map((debit, at) => {
         const entry = entries[at];
         const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
-        return { debit, nowMs: fork.nowMs(debit), before: before[at], after: fork.stateOf(debit), decision };
+        const [nowMs, failure] = [fork.nowMs(debit), fork.failureOf(debit)];
+        return { debit, nowMs, failure, before: before[at], after: fork.stateOf(debit), decision };
       });
       return entries;
     },
@@ -178,7 +185,7 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     const estimates = decider.estimates && { estimates: readOnly(decider.estimates) };
     const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
     const response = encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer));
-    const descriptors = tree ? explainDescriptors(tree, request, observed, decider) : [];
+    const descriptors = tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [];
     return {
       status: response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200,
       answer: responseToJson(response),
@@ -190,21 +197,26 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     return {
       ...refused(toStatus(cause)),
       rules,
-      descriptors: tree ? explainDescriptors(tree, request, observed, decider) : [],
+      descriptors: tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [],
     };
   }
 }
 
 const refused = ({ details }: GrpcStatus) => ({ status: 400, error: details }) as const;
 
-function explainDescriptors(
+/** The number of descriptors traced in one turn of the event loop: each may be compared with thousands of texts. */
+const TRACED_A_TURN = 1;
+
+async function explainDescriptors(
   tree: RuleTree,
   { domain, descriptors }: RateLimitRequest,
   observed: readonly Observed[],
-  decider: Pick<Decider, 'overrides' | 'clock'>,
-): readonly ExplainedDescriptor[] {
+  { decider, asker }: { readonly decider: Pick<Decider, 'overrides' | 'clock'>; readonly asker: Asker | undefined },
+): Promise<readonly ExplainedDescriptor[]> {
   const applied = matchesOf({ domain, descriptors }, tree, decider);
-  const traced = descriptors.map((descriptor) => trace(tree, domain, descriptor));
+  const traced: MatchTrace[] = [];
+  for await (const slice of inSlices(descriptors, TRACED_A_TURN, asker))
+    for (const descriptor of slice) traced.push(trace(tree, domain, descriptor));
   const replacing = traced.flatMap(({ found }) =>
     'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],
   );
@@ -226,6 +238,7 @@ function explainDescriptors(
             explainLimit(shown.rule, limit, requestLimit !== undefined, inForce.get(limit.limit), replacing),
           )
         : [];
+    const isBlocked = isOverridden && override.effect.kind === 'block';
     return {
       entries,
       hits,
@@ -234,13 +247,23 @@ function explainDescriptors(
       path,
       ...(stopped && { stopped }),
       ...(isOverridden && { override: describeOverride(override) }),
-      limits,
+      limits: isBlocked ? limits.map((limit) => blockedLimit(limit, override.untilMs, decider.clock())) : limits,
       ...('rule' in found && changeFields(found.rule, decider.clock())),
     };
   });
 }
 
-/** A limit that applies now, and what became of its debit. */
+/** A limit that represents a block, described as such: it refuses until the override ends. */
+const blockedLimit = ({ name: _, ...limit }: ExplainedLimit, untilMs: number, nowMs: number): ExplainedLimit => ({
+  ...limit,
+  limit: BLOCK_TEXT,
+  ...(limit.code === 'OVER_LIMIT' && {
+    arithmetic: `blocked until ${rfc3339(untilMs)}`,
+    retryAfterMs: Math.max(untilMs - nowMs, 0),
+  }),
+});
+
+/** A limit that applies now, and the outcome of its debit. */
 interface LimitInForce {
   readonly limit: RuleLimit;
   readonly observed: Observed | undefined;
@@ -252,7 +275,7 @@ function changeFields({ schedule }: Rule, nowMs: number): Pick<ExplainedDescript
 }
 
 export interface ShownOverride {
-  /** Those that it is set for: without ids of the request, for example. */
+  /** The entries that it is set for: without ids of the request, for example. */
   readonly entries: readonly Entry[];
   readonly effect: string;
   readonly until: string;
@@ -299,14 +322,14 @@ function explainLimit(
 }
 
 function explainObserved(
-  { debit, nowMs, before, after, decision: decided }: Observed,
+  { debit, nowMs, failure, before, after, decision: decided }: Observed,
   endsAtMs: number | undefined,
 ): Partial<ExplainedLimit> {
   const decision = decided && endingAt(decided, endsAtMs, nowMs);
   const { key, limit, kind } = debit;
   const hits = kind === 'give_back' ? -debit.hits : debit.hits;
-  const counter = { counter: key };
-  if (!decision) return { ...counter, before: counterState(limit, before, nowMs) };
+  const counter = { counter: key, ...(failure !== undefined && { failure }) };
+  if (!decision) return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs) }) };
   const source = sourceOf(decision);
   const isOver = decision.code === 'OVER_LIMIT';
   const { retryAfterMs, delayMs, soft, reservation } = decision;
@@ -315,9 +338,11 @@ function explainObserved(
     ...counter,
     code: decision.code,
     source,
-    before: counterState(limit, before, nowMs),
-    after: counterState(limit, after, nowMs),
-    drawing: drawState(limit, before, nowMs),
+    ...(failure === undefined && {
+      before: counterState(limit, before, nowMs),
+      after: counterState(limit, after, nowMs),
+      drawing: drawState(limit, before, nowMs),
+    }),
     arithmetic:
       source !== 'backend' || hits < 0
         ? wordsOf[source]
@@ -325,7 +350,7 @@ function explainObserved(
           ? commitText(reservation, hits)
           : arithmeticOf(limit, { state: before, nowMs, hits }, isOver),
     ...(soft && { soft: true }),
-    ...(limit.algorithm === 'site_share' && { site: siteStanding(limit, before, nowMs) }),
+    ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
     ...(delayMs > 0 && { delayMs }),
     ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
@@ -334,7 +359,7 @@ function explainObserved(
 
 const pick = ({ event, reserved, charged, overrun }: ReservationReport) => ({ event, reserved, charged, overrun });
 
-/** What a commit does: `used 512 of 5000 reserved, charged 512`. */
+/** The outcome of a commit: `used 512 of 5000 reserved, charged 512`. */
 function commitText({ event, reserved, charged }: ReservationReport, used: number): string {
   if (event === 'repeated') return 'committed before: nothing is charged';
   if (event === 'unknown') return `nothing was reserved under this id: charged ${charged}`;
@@ -350,7 +375,7 @@ const wordsOf = {
   local: "the counters cannot be reached: counted on this process's share of the limit",
 } as const;
 
-/** For a counter as it stands, whatever a request would do. */
+/** The limit for a peek at its counter: never a commit. */
 const peeked = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? { ...limit, commits: false } : limit);
 
 export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
@@ -388,25 +413,37 @@ function explainDecision(
     code: overallCode,
     spend,
     decidedBy,
-    why: reasonOf(isRefused, shadowed, over.length, descriptors),
+    why: reasonOf(
+      isRefused,
+      shadowed,
+      over.map(({ limit }) => limit),
+      descriptors,
+    ),
     passesInMs,
     delayMs,
     ...(shadowed && { shadowMode: true }),
   };
 }
 
+const isOver = ({ code }: ExplainedLimit): boolean => code === 'OVER_LIMIT';
+
 function reasonOf(
   isRefused: boolean,
   shadowed: boolean,
-  over: number,
+  over: readonly ExplainedLimit[],
   descriptors: readonly ExplainedDescriptor[],
 ): string {
   if (shadowed) return 'a limit is exceeded, and SHADOW_MODE lets the request pass';
-  if (isRefused) return over === 1 ? 'a limit is exceeded' : `${over} limits are exceeded`;
-  if (over > 0) return 'quota rules refuse only when all of a request are over their limits';
+  const isBlocked = descriptors.some(({ override, limits }) => override?.effect === 'block' && limits.some(isOver));
+  if (isRefused && isBlocked) return 'an override blocks it';
+  if (isRefused && over.every(({ source }) => source === 'deny')) return wordsOf.deny;
+  if (isRefused) return over.length === 1 ? 'a limit is exceeded' : `${over.length} limits are exceeded`;
+  if (over.length > 0) return 'quota rules refuse a request only if all of them are over their limits';
   const limits = descriptors.flatMap((descriptor) => descriptor.limits);
   if (limits.some(({ code, shadow }) => code === 'OVER_LIMIT' && shadow))
     return 'only limits in shadow mode are exceeded';
+  for (const policy of ['allow', 'local'] as const)
+    if (limits.some(({ source }) => source === policy)) return wordsOf[policy];
   if (limits.some(({ code }) => code !== undefined)) return 'every limit has room';
   if (descriptors.every(({ outcome }) => outcome === 'no_domain'))
     return 'no rules have the domain: nothing is limited';

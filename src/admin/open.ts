@@ -31,16 +31,16 @@ export interface AdminPages extends Part {
   readonly overrides: OverrideList;
 }
 
-export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version'> {
+export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
   readonly core: {
     readonly store: Pick<OpenStore, 'records' | 'memory'>;
     readonly rules: SourcedRules;
     readonly decider: AdminOptions['decider'] & { readonly ledger: Ledger; readonly overrides: Overrides };
     readonly extras: AdminOptions['extras'];
   };
-  /** The exchange with other sites, by all processes of this instance. */
+  /** The exchange with other sites, summed over all processes of this instance. */
   readonly sites: () => SitesReport | undefined;
-  /** Undefined: what keys do is not followed. */
+  /** Undefined: arrivals are not followed. */
   readonly advice: AdviceSource | undefined;
   /** Operations of the console. */
   readonly console: readonly ApiOperation[];
@@ -49,13 +49,13 @@ export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version'> {
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
 export function openAdminPages(
   settings: Settings,
-  { core, ask, version, sites, advice, console }: AdminSources,
+  { core, ask, version, requestsOfMinute, sites, advice, console }: AdminSources,
   { clock, log }: ProcessContext,
 ): AdminPages {
   const { store, rules, decider } = core;
   const { hosts, auditLog, hashKeys } = settings.admin;
   const tokens = parseTokens(settings.admin.tokens ?? '');
-  if (!tokens) throw new CannotStart('ADMIN_TOKEN: each name may be there once');
+  if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
   const access = {
     tokens,
     hosts: hosts.map((host) => host.toLowerCase()),
@@ -71,6 +71,7 @@ export function openAdminPages(
   const operations = adminOperations({
     ...{ ...ofRules, ...candidates.options, overrides, clock, decider, extras: core.extras, version, ask, hashKeys },
     ...{ ledger: decider.ledger, counters: decider.counters, hasWorkers: settings.workers > 1, hasQuotas },
+    requestsOfMinute,
     audit: new Audit({ sink: auditLog, clock, records: store.records }),
     more: [
       ...sessionOperations(access, {
@@ -85,7 +86,7 @@ export function openAdminPages(
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
-  const isAlone = store.memory !== undefined; // then nothing else changes them
+  const isAlone = store.memory !== undefined; // then nothing else changes the overrides
   const stopFollowing = isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow);
   return {
     overrides: {
@@ -100,7 +101,7 @@ export function openAdminPages(
   };
 }
 
-/** What the API does with candidates. Instances on one Redis follow the same one, but for those that have files. */
+/** The API's part for candidates. Instances on one Redis follow the same candidate, except those with files for it. */
 function openCandidates(
   { rules: { candidate, origin }, candidate: { sample, maxInFlight }, counters, workers }: Settings,
   records: Records,
@@ -108,7 +109,7 @@ function openCandidates(
 ) {
   const isShared = candidate.path === undefined && counters.store.kind === 'redis';
   const candidateRecords = new CandidateRecords(isShared ? records : memoryRecords(), book);
-  const follow = () => void candidateRecords.follow().catch(() => {}); // while it cannot be read, the last one stays
+  const follow = () => void candidateRecords.follow().catch(() => {}); // if it fails, the last candidate stays
   return {
     options: {
       ...{ candidate: book, candidateRecords, candidatePath: candidate.path },

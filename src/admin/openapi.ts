@@ -1,20 +1,32 @@
 import { type ApiOperation, operationsByPath } from './api.ts';
 import type { Schema } from './schema.ts';
 
+/** Response bodies, and request bodies that operations parse themselves, by method and path. */
+export interface OperationSchemas {
+  readonly answerSchemas: Readonly<Record<string, object>>;
+  readonly bodySchemas: Readonly<Record<string, object>>;
+}
+
 /** The OpenAPI document of the operations. */
-export function openApiDocument(operations: readonly ApiOperation[], version: string): object {
+export function openApiDocument(
+  operations: readonly ApiOperation[],
+  version: string,
+  schemas: OperationSchemas,
+): object {
   const byPath = operationsByPath(operations);
   return {
     openapi: '3.1.0',
     info: {
       title: 'Weir admin API',
       version,
-      description: 'Explains answers, shows what matched nothing, and changes counters. Served on the debug port.',
+      description: 'Explains answers, lists unmatched descriptors, and changes counters. Served on the debug port.',
     },
     paths: Object.fromEntries(
       Array.from(byPath, ([path, own]) => [
         path,
-        Object.fromEntries(own.map((operation) => [operation.method.toLowerCase(), operationObject(operation)])),
+        Object.fromEntries(
+          own.map((operation) => [operation.method.toLowerCase(), operationObject(operation, schemas)]),
+        ),
       ]),
     ),
     components: {
@@ -24,7 +36,7 @@ export function openApiDocument(operations: readonly ApiOperation[], version: st
           type: 'apiKey',
           in: 'cookie',
           name: 'weir_session_<port>',
-          description: 'Set by POST /api/v1/session; changes also take the header x-weir-csrf.',
+          description: 'Set by POST /api/v1/session; changes also require the header x-weir-csrf.',
         },
       },
       schemas: { Problem: problemSchema },
@@ -52,11 +64,12 @@ const problemSchema = {
   },
 } as const;
 
-function operationObject(declared: ApiOperation): object {
+function operationObject(declared: ApiOperation, { answerSchemas, bodySchemas }: OperationSchemas): object {
   const { method, path, summary, need, query, body, answers, produces, consumes } = declared;
+  const name = `${method} ${path}`;
   const content = produces
     ? { [produces]: { schema: { type: 'string' } } }
-    : { 'application/json': { schema: { type: 'object' } } };
+    : { 'application/json': { schema: answerSchemas[name] ?? ANY_OBJECT } };
   const parameters = Object.entries(query.properties).map(([name, schema]) => ({
     name,
     in: 'query',
@@ -75,7 +88,7 @@ function operationObject(declared: ApiOperation): object {
         required: true,
         content: consumes
           ? { [consumes]: { schema: { type: 'string' } } }
-          : { 'application/json': { schema: body === 'any' ? { type: 'object' } : body } },
+          : { 'application/json': { schema: body === 'any' ? (bodySchemas[name] ?? ANY_OBJECT) : body } },
       },
     }),
     responses: {
@@ -85,5 +98,7 @@ function operationObject(declared: ApiOperation): object {
     },
   };
 }
+
+const ANY_OBJECT = { type: 'object' };
 
 const descriptionOf = ({ description }: Schema) => (description === undefined ? {} : { description });

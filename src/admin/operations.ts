@@ -23,7 +23,7 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
       need: 'open',
       query: noQuery,
       answers: 'The document.',
-      answer: () => openApiDocument(operations, options.version),
+      answer: async () => openApiDocument(operations, options.version, await import('./answers/all.ts')),
     }),
     ...explainOperations(options),
     ...viewOperations(options),

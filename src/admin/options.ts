@@ -10,7 +10,7 @@ import type { TrialTerms } from './candidate-view.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { OverrideOptions } from './override-operations.ts';
 
-/** What the admin API works with. */
+/** The dependencies of the admin API. */
 export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly version: string;
   readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
@@ -18,16 +18,18 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly rules: () => RuleTree | undefined;
   /** Asks every process that answers requests. */
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  /** Whether other processes answer. */
+  /** Requests that all processes received in the last minute. */
+  readonly requestsOfMinute: () => Promise<number>;
+  /** Whether other processes answer requests. */
   readonly hasWorkers: boolean;
-  /** `RLQS`: proxies have quotas. */
+  /** `RLQS` is on: proxies have quotas. */
   readonly hasQuotas: boolean;
   readonly candidate: CandidateBook;
   readonly candidateRecords: CandidateRecords;
   /** `CANDIDATE_RULES_PATH`. */
   readonly candidatePath: string | undefined;
   readonly trial: TrialTerms;
-  /** Of limits that sites share; undefined: this is the only site. */
+  /** The split of limits that sites share; undefined: this is the only site. */
   readonly split: SiteSplit | undefined;
   /** Rules come from files, not from a control plane. */
   readonly hasRuleFiles: boolean;

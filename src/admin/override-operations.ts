@@ -1,35 +1,41 @@
 import { type Unit, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
+import { descriptorText } from '../descriptor-text.ts';
 import { hashed } from '../hashed.ts';
 import type { ListedOverride } from '../http/debug.ts';
 import { descriptorKey, type OverrideEffect, type Overrides, type StandingOverride } from '../overrides.ts';
+import { type Entry, match } from '../rules/match.ts';
+import { search, stopOf } from '../rules/stop.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { withIds } from '../rules/with-ids.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';
 import type { OverrideRecords } from './override-records.ts';
-import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, reason } from './parameters.ts';
+import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, reason, refuseHashes } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
 import { parseTime } from './times.ts';
-import { keyOf } from './top-keys.ts';
+import { whyWithoutValues } from './unmatched.ts';
 
 export interface OverrideOptions {
   readonly overrides: OverrideRecords;
   readonly audit: Audit;
   readonly clock: Clock;
-  /** Callers' values are shown as their hash. */
+  /** Shows callers' values as their hashes. */
   readonly hashKeys: boolean;
+  readonly rules: () => RuleTree | undefined;
 }
 
 const PATH = '/api/v1/overrides';
 
-const units = Object.keys(unitMs) as readonly Unit[]; // it has no others
+const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units as keys
 
 /** The longest that an override lasts. */
 const MAX_MS = unitMs.YEAR;
 
-/** Operations on what is set for single descriptors. */
+/** Operations on overrides of single descriptors. */
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
   const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hashKeys));
   return [
@@ -60,13 +66,13 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
         },
         ['domain', 'descriptor', 'effect', 'until', 'reason'],
       ),
-      answers: 'The override.',
+      answers: 'The override; `warning` is present if its descriptor matches no rule now.',
       answer: ({ client, body }) => set(options, client.name, body),
     }),
     operation({
       path: PATH,
       method: 'DELETE',
-      summary: 'removes what is set for one descriptor',
+      summary: 'removes the override of one descriptor',
       need: 'operate',
       query: noQuery,
       body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
@@ -83,7 +89,14 @@ interface SetBody extends ChangeBody {
   readonly until: string;
 }
 
-async function set(options: OverrideOptions, by: string, body: SetBody): Promise<ListedOverride> {
+/** An override that has just been set. */
+interface SetOverride extends ListedOverride {
+  /** Why it has no effect at present. */
+  readonly warning?: string;
+}
+
+async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
+  refuseHashes(body.descriptor, options.hashKeys);
   const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hashKeys));
   const override: StandingOverride = {
     domain: body.domain,
@@ -98,7 +111,21 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
     options.overrides.put(override),
   );
-  return shown(override);
+  const warning = noEffect(options, override);
+  return { ...shown(override), ...(warning !== undefined && { warning }) };
+}
+
+/** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
+function noEffect({ rules, hashKeys }: OverrideOptions, { domain: name, entries }: Named): string | undefined {
+  const tree = rules();
+  if (!tree) return undefined;
+  const isMet = (one: readonly Entry[]): boolean =>
+    'rule' in match(tree, name, { entries: one, requestLimit: undefined });
+  if (withIds(tree, name, entries).some(isMet)) return undefined;
+  const stop = stopOf(tree, { domain: name, entries }, search(tree, name, { entries, requestLimit: undefined }));
+  if (!stop) return undefined;
+  const why = hashKeys ? whyWithoutValues(stop, entries) : stop.why;
+  return `it has no effect while the descriptor matches no rule: ${why}`;
 }
 
 async function remove(
@@ -109,7 +136,7 @@ async function remove(
   const named = { domain: name, entries };
   const asListed = options.hashKeys ? hashed : undefined;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
-  if (!found) throw new ApiProblem(404, 'nothing is set for the descriptor');
+  if (!found) throw new ApiProblem(404, 'the descriptor has no override');
   const before = listedOverride(found, shownBy(true, options.hashKeys));
   const change = { who: by, change: 'override removed', reason: why, what: whatOf(found, options) };
   await options.audit.change({ ...change, before, after: null }, () => options.overrides.remove(found));
@@ -120,22 +147,22 @@ type Named = Pick<StandingOverride, 'domain' | 'entries'>;
 
 const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
   const own = entries.map(({ key, value }) => ({ key, value: shown(value) }));
-  return { domain: name, descriptor: keyOf(own), entries: own };
+  return { domain: name, descriptor: descriptorText(own), entries: own };
 };
 
-/** What the audit log calls it. */
+/** The override's name in the audit log. */
 function whatOf(named: Named, { hashKeys }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
   const { domain: name, descriptor: written } = shownName(named, shownBy(true, hashKeys));
   return { domain: name, descriptor: written };
 }
 
-/** An override as operators are shown it. */
+/** An override as the API shows it to operators. */
 const listedOverride = (override: StandingOverride, shown: Shown): ListedOverride => ({
   ...describeOverride(override),
   ...shownName(override, shown),
 });
 
-/** All that this process follows. */
+/** All overrides that this process follows. */
 export function* listOverrides(overrides: Pick<Overrides, 'all'>, shown: Shown): Iterable<ListedOverride> {
   for (const override of overrides.all()) yield listedOverride(override, shown);
 }
@@ -162,7 +189,7 @@ function effectOf(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): O
     return { kind: 'limit', requestsPerUnit, unit };
   }
   if (requestsPerUnit !== undefined || unit)
-    throw new ApiProblem(400, 'the body is not valid: requestsPerUnit and unit go with the effect limit');
+    throw new ApiProblem(400, 'the body is not valid: requestsPerUnit and unit require the effect limit');
   return { kind: effect === 'block' ? 'block' : 'exempt' };
 }
 

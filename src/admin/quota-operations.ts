@@ -1,14 +1,14 @@
 import type { ProxyQuota, QuotaQuery, QuotaReport } from '../rlqs/quota-report.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { domain, pageSize, readDescriptor, text } from './parameters.ts';
+import { DESCRIPTOR_QUERY, domain, pageSize, readDescriptor, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { shownBy } from './shown-value.ts';
 
 type QuotaAsker = Pick<AdminOptions, 'ask' | 'hashKeys'>;
 
-/** What proxies have and use of the rules that they are given. */
+/** The operation that lists the quotas of proxies, and their use. */
 export function quotaOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation({
@@ -18,9 +18,9 @@ export function quotaOperations(options: AdminOptions): readonly ApiOperation[] 
       need: 'read',
       query: object(
         {
-          domain: { ...domain, description: 'of this domain alone; required with descriptor' },
+          domain: { ...domain, description: 'only this domain; required with descriptor' },
           rule: { ...text, description: 'the path of one rule' },
-          descriptor: { ...text, description: 'key=value[,key=value…]: of this bucket alone' },
+          descriptor: { ...text, description: `${DESCRIPTOR_QUERY}: only this bucket` },
           count: pageSize(MAX_QUOTAS),
         },
         [],
@@ -46,7 +46,7 @@ async function listQuotas(
   return quotasOf(options, { ...rest, ...entries, count });
 }
 
-/** The quotas of all processes of this instance. Values are as HASH_KEYS says. */
+/** The quotas in all processes of this instance. Values are hashed if HASH_KEYS is set. */
 export async function quotasOf({ ask, hashKeys }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
   const replies = await ask({ kind: 'quotas', query });
   const reports = replies.flatMap(({ reply: { report } }) => report ?? []);

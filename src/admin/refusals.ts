@@ -1,23 +1,25 @@
+import { randomBytes } from 'node:crypto';
 import { capacityOf } from '../algorithms/index.ts';
 import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer, Verdict } from '../decide.ts';
 import { sourceOf } from '../ledger/entry.ts';
+import { BLOCK_COUNTER, BLOCK_TEXT } from '../overrides.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { countedEntries, type Entry } from '../rules/match.ts';
 import { placeFields } from '../rules/rule-place.ts';
 
-/** Refusals that are explained in a second, and what one may take. */
+/** The most refusals explained in a second, and bounds on the size of each. */
 const MAX_A_SECOND = 100;
 const MAX_ENTRIES = 16;
 const MAX_TEXT_LENGTH = 256;
-/** As much of a caller's text as is kept. */
+/** The length to which a caller's texts are cut. */
 export const keptText = (text: string): string => text.slice(0, MAX_TEXT_LENGTH);
 
-/** Descriptors of one request that are kept. */
+/** The most descriptors kept of one request. */
 const MAX_DESCRIPTORS = 16;
 
-/** A request that was refused, explained by what its own decisions said. */
+/** A refused request, explained by its own decisions. */
 export interface SampledRefusal {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
@@ -43,33 +45,44 @@ export interface RefusedDescriptor {
   /** Hits used before, the request's, and what the limit admits: `5 + 1 = 6 > 5`. */
   readonly arithmetic?: string;
   readonly remaining?: number;
-  /** Until the same request could pass; null: never. */
+  /** How long until the same request could pass; null: never. */
   readonly retryAfterMs?: number | null;
+  /** The limit alone refuses nothing: it is in shadow mode, or in quota mode while others have room. */
   readonly shadow?: true;
+  readonly quota?: true;
+  /** The request is in the limit's soft part. */
+  readonly soft?: true;
 }
 
+/** The refusals that one process keeps. */
 export interface RefusalReport {
+  /** Names the process. */
+  readonly id: string;
+  /** The number of refusals kept so far, including those replaced since. */
+  readonly total: number;
+  /** The oldest first. */
   readonly refusals: readonly SampledRefusal[];
   /** Refusals that were not kept, since there were too many in a second. */
   readonly dropped: number;
 }
 
-/** Keeps the last refusals. Asks no store: what a decision said is all that it takes. */
+/** Keeps the last refusals, from their decisions alone: it queries no store. */
 export class RefusalSample {
   readonly #max: number;
   readonly #clock: Clock;
   #kept: SampledRefusal[] = [];
-  #next = 0;
+  readonly #id = randomBytes(4).toString('hex');
+  #total = 0;
   #inSecond = 0;
   #dropped = 0;
 
-  /** @param max  how many are kept, at least 1 */
+  /** @param max  the number of refusals kept, at least 1 */
   constructor(max: number, clock: Clock) {
     this.#max = max;
     this.#clock = clock;
   }
 
-  /** To be called with each answer, after it has left. */
+  /** To be called with each answer after it has been sent. */
   answered(domain: string, descriptors: readonly { readonly entries: readonly Entry[] }[], answer: Answer): void {
     if (answer.overallCode !== 'OVER_LIMIT') return;
     if (this.#inSecond >= MAX_A_SECOND) {
@@ -81,13 +94,12 @@ export class RefusalSample {
       .slice(0, MAX_DESCRIPTORS)
       .map((verdict, at) => describe(verdict, descriptors[at]?.entries ?? []));
     const requestId = requestIdOf(descriptors, answer);
-    this.#kept[this.#next] = {
+    this.#kept[this.#total++ % this.#max] = {
       atMs: this.#clock(),
       domain: keptText(domain),
       ...(requestId !== undefined && { requestId: keptText(requestId) }),
       descriptors: kept,
     };
-    this.#next = (this.#next + 1) % this.#max;
   }
 
   /** To be called every second. */
@@ -96,11 +108,13 @@ export class RefusalSample {
   }
 
   report(): RefusalReport {
-    return { refusals: [...this.#kept], dropped: this.#dropped };
+    const oldest = this.#kept.length < this.#max ? 0 : this.#total % this.#max;
+    const refusals = [...this.#kept.slice(oldest), ...this.#kept.slice(0, oldest)];
+    return { id: this.#id, total: this.#total, refusals, dropped: this.#dropped };
   }
 }
 
-/** The id that a request has by its rules: one to trace it by before that of a slot. */
+/** The request's id under its rules: that of a trace comes before that of a slot. */
 function requestIdOf(
   descriptors: readonly { readonly entries: readonly Entry[] }[],
   { verdicts }: Answer,
@@ -121,25 +135,24 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
   const { rule, limit, label, policy, decision, hits } = verdict;
   const { hitsBefore, limitRemaining, retryAfterMs, code } = decision;
   const isOver = code === 'OVER_LIMIT';
+  const isBlock = limit.counter === BLOCK_COUNTER;
   return {
     entries: cut,
     outcome: verdict.kind,
     hits,
     rule: rule.path,
     ...placeFields(rule.place),
-    limit: describeLimit({ limit, label }),
-    ...(label.name !== '' && { name: label.name }),
+    limit: isBlock ? BLOCK_TEXT : describeLimit({ limit, label }),
+    ...(label.name !== '' && !isBlock && { name: label.name }),
     code,
     source: sourceOf(decision),
-    arithmetic: `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${capacityOf(limit)}`,
+    arithmetic: isBlock
+      ? 'blocked'
+      : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${capacityOf(limit)}`,
     remaining: limitRemaining,
-    ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
+    ...(isOver && !isBlock && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
     ...(policy.shadow && { shadow: true }),
+    ...(policy.quota && { quota: true }),
+    ...(decision.soft && { soft: true }),
   };
-}
-
-/** Those of several processes as one, the newest first. */
-export function mergeRefusals(reports: readonly RefusalReport[]): RefusalReport {
-  const refusals = reports.flatMap((report) => report.refusals).sort((one, other) => other.atMs - one.atMs);
-  return { refusals, dropped: reports.reduce((sum, { dropped }) => sum + dropped, 0) };
 }

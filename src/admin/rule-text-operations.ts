@@ -1,6 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { type CandidateBook, TooManyChecks } from '../candidate/book.ts';
+import { listedRules } from '../rules/rule-list.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { type Asker, inSlices, SLICE_ITEMS } from '../slices.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { shownProblems } from './candidate-view.ts';
 import { domain, noQuery } from './parameters.ts';
@@ -14,7 +16,7 @@ export interface RuleTextOptions {
   readonly hasRuleFiles: boolean;
 }
 
-/** A file that is sent whole. */
+/** The largest file that is sent: files are sent whole. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** Operations that return the text of the rules, and the problems in a text. */
@@ -38,12 +40,12 @@ export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperat
       need: 'read',
       query: object({ domain }, ['domain']),
       answers: '`files`, each with its name and text.',
-      answer: ({ query }) => filesOf(options, query.domain),
+      answer: ({ query, request }) => filesOf(options, query.domain, request),
     }),
   ];
 }
 
-/** @throws ApiProblem  400: it is no text */
+/** @throws ApiProblem  400: it is not UTF-8 */
 export function textOf(body: Buffer): string {
   try {
     return utf8.decode(body);
@@ -52,7 +54,7 @@ export function textOf(body: Buffer): string {
   }
 }
 
-/** Throws where bytes are no UTF-8; takes a byte order mark away. */
+/** Throws if the bytes are not UTF-8; strips a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 async function checked({ candidate }: RuleTextOptions, text: string): Promise<object> {
@@ -67,17 +69,19 @@ async function checked({ candidate }: RuleTextOptions, text: string): Promise<ob
   }
 }
 
-async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string): Promise<object> {
+async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string, asker: Asker): Promise<object> {
   if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');
   const names = new Set<string>();
-  for (const rule of rules()?.rules ?? []) if (rule.domain === name && rule.place) names.add(rule.place.file);
+  const domain = rules()?.domains.get(name);
+  for await (const slice of inSlices(domain ? listedRules(domain.root) : [], SLICE_ITEMS, asker))
+    for (const { place } of slice) if (place) names.add(place.file);
   if (names.size === 0) throw new ApiProblem(404, `no rules of domain '${name}' are in force`);
   const files: object[] = [];
   for (const file of names) files.push({ name: file, text: await readBounded(file) });
   return { domain: name, files };
 }
 
-/** @throws ApiProblem  it is too large, or is gone */
+/** @throws ApiProblem  413: the file is too large; 404: it cannot be read */
 async function readBounded(file: string): Promise<string> {
   const { size } = await stat(file).catch(() => ({ size: undefined }));
   if (size === undefined) throw new ApiProblem(404, `${file} cannot be read`);

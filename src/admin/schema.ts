@@ -1,8 +1,8 @@
 import { ApiProblem, type Flaw } from './problem.ts';
 
 /**
- * The part of JSON Schema that the API's bodies and parameters need. It checks them, and stands in the OpenAPI document
- * as it is.
+ * The subset of JSON Schema that the API's bodies and parameters use. It validates them, and is part of the OpenAPI
+ * document.
  */
 export type Schema =
   | {
@@ -10,6 +10,8 @@ export type Schema =
       readonly minLength?: number;
       readonly maxLength: number;
       readonly enum?: readonly string[];
+      /** Requires a character that is not blank. */
+      readonly pattern?: '\\S';
       readonly description?: string;
     }
   | { readonly type: 'integer'; readonly minimum: number; readonly maximum: number; readonly description?: string }
@@ -30,7 +32,7 @@ export interface ObjectSchema {
   readonly description?: string;
 }
 
-/** What a schema lets pass. */
+/** The type of the values that a schema accepts. */
 export type Valid<S> = S extends { readonly type: 'string' }
   ? string
   : S extends { readonly type: 'integer' }
@@ -48,14 +50,16 @@ export const object = <P extends Readonly<Record<string, Schema>>, R extends key
   required: readonly R[],
 ) => ({ type: 'object', properties, required, additionalProperties: false }) as const;
 
-/** Everything that is wrong with a value, so many at most. */
+/** The flaws of a value, at most `MAX_FLAWS`. */
 export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
   switch (schema.type) {
     case 'string': {
       if (typeof value !== 'string') return [flaw(at, `must be a string, got ${kindOf(value)}`)];
       if (schema.enum && !schema.enum.includes(value)) return [flaw(at, `must be one of ${schema.enum.join(', ')}`)];
+      if (value === '' && schema.minLength === 1) return [flaw(at, 'must not be empty')];
       if (value.length < (schema.minLength ?? 0))
         return [flaw(at, `must have at least ${schema.minLength} characters`)];
+      if (schema.pattern === '\\S' && value.trim() === '') return [flaw(at, 'must not be blank')];
       return value.length > schema.maxLength ? [flaw(at, `must have at most ${schema.maxLength} characters`)] : [];
     }
     case 'integer': {
@@ -77,7 +81,7 @@ export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[
       const unknown = [...fields.keys()]
         .filter((name) => !Object.hasOwn(properties, name))
         .map((name) =>
-          flaw(`${at}/${escaped(name)}`, `unknown field; expected one of ${Object.keys(properties).join(', ')}`),
+          flaw(`${at}/${escaped(name)}`, `unknown field; expected ${expectedOf(Object.keys(properties))}`),
         );
       const missing = required.filter((name) => !fields.has(name)).map((name) => flaw(`${at}/${name}`, 'is required'));
       const wrong = Object.entries(properties).flatMap(([name, inner]) =>
@@ -91,6 +95,8 @@ export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[
 const MAX_FLAWS = 20;
 const MAX_NAME_LENGTH = 64;
 
+const expectedOf = (names: readonly string[]): string => (names.length === 0 ? 'none' : `one of ${names.join(', ')}`);
+
 const flaw = (at: string, detail: string): Flaw => ({ at, detail });
 const escaped = (name: string): string => name.slice(0, MAX_NAME_LENGTH).replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -100,7 +106,7 @@ function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
-/** @throws Problem  400 with everything that is wrong */
+/** @throws ApiProblem  400, with the flaws */
 export function valid<S extends Schema>(schema: S, value: unknown, what: string): Valid<S> {
   const flaws = flawsOf(schema, value);
   if (flaws.length === 0) return value as Valid<S>; // as just checked
@@ -108,7 +114,7 @@ export function valid<S extends Schema>(schema: S, value: unknown, what: string)
   throw new ApiProblem(400, `${what} is not valid: ${first?.at === '' ? 'it' : first?.at} ${first?.detail}`, { flaws });
 }
 
-/** @throws Problem  400: not JSON */
+/** @throws ApiProblem  400: not JSON */
 export function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));

@@ -1,5 +1,6 @@
 import { isCommit } from '../algorithms/limit.ts';
 import type { Answer, Verdict } from '../decide.ts';
+import { descriptorText } from '../descriptor-text.ts';
 import { countedEntries, type Entry } from '../rules/match.ts';
 import { inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
@@ -11,13 +12,13 @@ import { SEPARATOR, type TopName, topNameOf } from './top-name.ts';
 export const topKinds = ['hits', 'refusals'] as const;
 export type TopKind = (typeof topKinds)[number];
 
-/** Keys of a rule's table for ten seconds. */
+/** The most keys in a rule's table of ten seconds. */
 const CAPACITY = 1_000;
 
-/** Rules that have no tables of their own share one under this name. */
+/** The name under which rules without tables of their own share one. */
 export const SHARED_TABLE = '(rules without a table of their own)';
 
-/** Part of the memory that is kept for the shared table. */
+/** The fraction of the memory reserved for the shared table. */
 const SHARED_PART = 1 / 8;
 
 type LimitedVerdict = Extract<Verdict, { kind: 'limited' }>;
@@ -29,7 +30,7 @@ export interface RuleTop {
   readonly rule: string;
   readonly by: TopKind;
   readonly list: TopList;
-  /** In `list` one hit in so many was counted, or more: see `Sample`. */
+  /** In `list`, at least one hit in this many was counted: see `Sample`. */
   readonly countedOneIn: number;
 }
 
@@ -80,7 +81,7 @@ export class TopKeys {
     for (const kind of topKinds) this.#shared[kind].rotate();
   }
 
-  /** @param most  only of so many rules, those with the highest totals */
+  /** @param most  the most rules listed: those with the highest totals */
   lists(by: TopKind, most = Number.POSITIVE_INFINITY): readonly RuleTop[] {
     return [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
       .map(([rule, { [by]: table }]) => ({ rule, table, total: table.total }))
@@ -90,7 +91,7 @@ export class TopKeys {
       .map(({ rule, table }) => ({ rule, by, list: table.list(), countedOneIn: this.#sample.oneIn }));
   }
 
-  /** The same of all rules, or of one, a table in a turn of the event loop: a table has a thousand keys. */
+  /** The same for all rules, or one, with one table per turn of the event loop: a table has a thousand keys. */
   async listsInTurns(by: TopKind, rule?: string): Promise<readonly RuleTop[]> {
     const lists: RuleTop[] = [];
     const all = [...this.#byRule, [SHARED_TABLE, this.#shared] as const];
@@ -98,7 +99,7 @@ export class TopKeys {
       all.filter(([name]) => rule === undefined || name === rule),
       TABLES_A_TURN,
     )) {
-      const [name, { [by]: table }] = one as (typeof all)[number]; // a slice has one
+      const [name, { [by]: table }] = one as (typeof all)[number]; // a slice has one item
       if (table.total > 0) lists.push({ rule: name, by, list: table.list(), countedOneIn: this.#sample.oneIn });
     }
     return lists;
@@ -115,10 +116,10 @@ export class TopKeys {
   }
 }
 
-/** A rule gets tables while so much is free: else they would be too short to say anything. */
+/** A rule gets tables only while this much memory is free: smaller ones would be of no use. */
 const ROOM_BYTES = 16 * 1024;
 
-/** What a rule takes besides the tables that count something, about: its name, the map's entry, two objects. */
+/** Approximate memory of a rule besides its tables with counts: its name, the map's entry, two objects. */
 const ruleBytes = (rule: string): number => 500 + 2 * rule.length;
 
 const tables = (budget: ByteBudget): Tables => ({
@@ -128,14 +129,14 @@ const tables = (budget: ByteBudget): Tables => ({
 
 /** A key of a table, for operators. */
 export interface DescribedKey {
-  /** Absent: that of its list. */
+  /** Absent: the rule of the list. */
   readonly rule?: string;
   readonly entries: readonly Entry[];
-  /** The end of the descriptor is missing, since it is too long. */
+  /** The end of the descriptor was cut off, since it is too long. */
   readonly cut?: true;
 }
 
-/** Reads the name of a descriptor; the table may have cut its end. */
+/** Parses the name of a descriptor; the table may have cut off its end. */
 export function describeKey(key: string): DescribedKey {
   const start = key.startsWith('|') ? -1 : key.indexOf(SEPARATOR);
   const texts: string[] = [];
@@ -154,26 +155,19 @@ export function describeKey(key: string): DescribedKey {
   return { ...(start >= 0 && { rule: key.slice(0, start) }), entries, ...(isCut && { cut: true }) };
 }
 
-/** `user=alice,path=/login`. */
-export function keyOf(entries: readonly Entry[]): string {
-  let key = '';
-  for (const entry of entries) key += key === '' ? `${entry.key}=${entry.value}` : `,${entry.key}=${entry.value}`;
-  return key;
-}
-
-/** The lists of several processes, a rule each. */
+/** Merges the lists of several processes: one list for each rule. */
 export function mergeRules(all: readonly (readonly RuleTop[])[]): readonly RuleTop[] {
   return inOrder(Array.from(groupByRule(all), mergeTables));
 }
 
-/** The same, a rule in a turn of the event loop. */
+/** The same, with one rule per turn of the event loop. */
 export async function mergeRulesInTurns(all: readonly (readonly RuleTop[])[]): Promise<readonly RuleTop[]> {
   const merged: RuleTop[] = [];
   for await (const tables of inSlices(groupByRule(all), TABLES_A_TURN)) merged.push(...tables.map(mergeTables));
   return inOrder(merged);
 }
 
-/** Tables that are listed or put together in one turn of the event loop. */
+/** Tables that are listed or merged in one turn of the event loop. */
 const TABLES_A_TURN = 1;
 
 function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly RuleTop[]> {
@@ -187,7 +181,7 @@ function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly Ru
 }
 
 const mergeTables = (tops: readonly RuleTop[]): RuleTop => ({
-  ...(tops[0] as RuleTop), // one at least
+  ...(tops[0] as RuleTop), // at least one
   list: mergeTop(tops.map(({ list }) => list)),
   countedOneIn: Math.max(...tops.map(({ countedOneIn }) => countedOneIn)),
 });
@@ -200,7 +194,7 @@ export interface ShownTop {
   readonly rule: string;
   readonly total: number;
   readonly unlistedAtMost: number;
-  /** One hit in so many was counted, or more; 1: each. */
+  /** At least one hit in this many was counted; 1: every hit was. */
   readonly countedOneIn: number;
   /** The probability with which each bound holds. */
   readonly confidence: number;
@@ -210,21 +204,21 @@ export interface ShownTop {
 export interface ShownKey extends CountBounds {
   readonly rule?: string;
   readonly descriptor: string;
-  /** Absent where values are hashed. */
+  /** Absent if values are hashed. */
   readonly entries?: readonly Entry[];
   readonly cut?: true;
   readonly hits: number;
 }
 
-/** @param hash  how callers' values are shown; undefined: as they are */
+/** @param hash  hashes callers' values; undefined: they are shown unchanged */
 export function describeTop(top: RuleTop, count: number, hash: ((text: string) => string) | undefined): ShownTop {
   const { rule, countedOneIn, list } = top;
   const keys = list.entries.slice(0, count).map(({ key, count: hits, error }): ShownKey => {
     const { entries: own, ...more } = describeKey(key);
-    const descriptor = more.rule === undefined ? keyOf(own) : `${more.rule} ${keyOf(own)}`;
+    const shown = hash ? own.map((entry) => ({ key: entry.key, value: hash(entry.value) })) : own;
+    const descriptor = more.rule === undefined ? descriptorText(shown) : `${more.rule} ${descriptorText(shown)}`;
     const counted = { hits, ...boundsOf(hits, error, countedOneIn) };
-    if (hash) return { ...more, descriptor: hash(descriptor), ...counted };
-    return { ...more, descriptor, entries: own, ...counted };
+    return { ...more, descriptor, ...(!hash && { entries: own }), ...counted };
   });
   const bounds = { unlistedAtMost: unlistedAtMost(top), countedOneIn, confidence: confidenceOf(countedOneIn) };
   return { rule, total: list.total, ...bounds, keys };

@@ -1,8 +1,9 @@
 import type { Answer } from '../decide.ts';
 import type { Entry } from '../rules/match.ts';
-import { type NearRule, type StopReason, search, stopOf } from '../rules/stop.ts';
+import { shown } from '../rules/problem.ts';
+import { type NearRule, type Stop, type StopReason, search, stopOf, stopReasons } from '../rules/stop.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { inSlices } from '../slices.ts';
+import { type Asker, inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import { Sample } from './sample.ts';
 import { boundsOf } from './sampling-error.ts';
@@ -11,26 +12,26 @@ import { describeKey } from './top-keys.ts';
 import { encodedEntries, type TopName, topNameOf } from './top-name.ts';
 import { type UnmatchedCount, UnmatchedCounts } from './unmatched-counts.ts';
 
-/** Descriptors that are kept of ten seconds, and what they may take together. */
+/** The most descriptors kept for ten seconds, and the most memory for them. */
 const CAPACITY = 500;
 const MAX_BYTES = 2 * 1024 * 1024;
 
-/** Longer ones are cut. */
+/** Longer descriptors are cut. */
 const MAX_LENGTH = 2_000;
 const MAX_ENTRIES = 8;
 const MAX_TEXT_LENGTH = 200;
 
-/** What one process knows of descriptors that met no rule. */
+/** The report of one process on descriptors that met no rule. */
 export interface UnmatchedReport {
   readonly list: TopList;
-  /** In `list` one in so many was counted, or more: see `Sample`. */
+  /** In `list`, at least one in this many was counted: see `Sample`. */
   readonly countedOneIn: number;
   readonly counts: readonly UnmatchedCount[];
 }
 
 /**
- * Counts descriptors that met no rule or no domain: how many by reason since the start, and which over the last minute.
- * Costs nothing where every descriptor meets one.
+ * Counts descriptors that met no rule or no domain: the number by reason since the start, and the most frequent over
+ * the last minute. Costs nothing if every descriptor meets a rule.
  */
 export class Unmatched {
   readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));
@@ -45,7 +46,7 @@ export class Unmatched {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'no_rule' && verdict?.kind !== 'no_domain') continue;
-      if (verdict.reason === undefined) continue; // another rule of the request replaced its own
+      if (verdict.reason === undefined) continue; // its rule was replaced by another rule of the request
       this.#counts.add(domain, verdict.reason);
       const weight = this.#sample.weightOf(1);
       if (weight > 0) this.#top.add(nameOf(domain, descriptors[at]?.entries ?? []), weight);
@@ -76,7 +77,7 @@ const shortened = (entries: readonly Entry[]): readonly Entry[] =>
     .slice(0, MAX_ENTRIES)
     .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
 
-/** Whether a key of the list is of the domain. */
+/** Whether a key of the list belongs to the domain. */
 export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
   key.startsWith(encodedEntries([{ key: domain, value: '' }]));
 
@@ -84,35 +85,66 @@ export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
 export interface UnmatchedDescriptor {
   readonly domain: string;
   readonly entries: readonly Entry[];
-  /** Requests of the last minute with it. */
+  /** The number of requests with it in the last minute. */
   readonly count: number;
-  /** `count` is too high by so much at most. */
+  /** The most by which `count` may be too high. */
   readonly error: number;
-  /** `count` is too low by so much at most; absent: it is not. */
+  /** The most by which `count` may be too low; absent: it is not. */
   readonly atMostTooLowBy?: number;
   readonly perSecond: number;
-  /** By the rules in force now. Absent: it would meet a rule now. */
+  /** Under the rules in force now. Absent: it would meet a rule now. */
   readonly reason?: StopReason;
   readonly level?: number;
   readonly why?: string;
   readonly nearest?: readonly NearRule[];
 }
 
+/** Why a descriptor met no rule, for clients that may not see its values. */
+export function whyWithoutValues(
+  { reason, level = 0 }: Pick<UnmatchedDescriptor, 'reason' | 'level'>,
+  entries: readonly Entry[],
+): string | undefined {
+  if (reason === undefined) return undefined;
+  const key = entries[level - 1]?.key;
+  return key === undefined ? stopReasons[reason] : `level ${level}, key '${shown(key)}': ${stopReasons[reason]}`;
+}
+
 const WINDOW_S = 60;
 
-/** Descriptors that are compared with the rules in one turn of the event loop: thousands of texts for each. */
-export const DESCRIBED_A_TURN = 2;
+/** The number of descriptors compared with the rules in one turn of the event loop: each with thousands of texts. */
+export const DESCRIBED_A_TURN = 1;
 
-/** Says of each what the rules in force now make of it. @param countedOneIn  one in so many was counted, or more */
+/**
+ * Adds to each descriptor why the rules in force now do not match it.
+ *
+ * @param countedOneIn  at least one in this many was counted
+ * @param asker         once it is gone, the list ends
+ */
 export async function describeUnmatched(
   rules: RuleTree | undefined,
   { entries }: Pick<TopList, 'entries'>,
   countedOneIn = 1,
+  asker?: Asker,
 ): Promise<readonly UnmatchedDescriptor[]> {
   const described: UnmatchedDescriptor[] = [];
-  for await (const slice of inSlices(entries, DESCRIBED_A_TURN))
+  for await (const slice of inSlices(entries, DESCRIBED_A_TURN, asker))
     for (const one of slice) described.push(describeOne(rules, one, countedOneIn));
   return described;
+}
+
+const keptStops = new WeakMap<RuleTree, Map<string, Stop | undefined>>();
+
+/** Where the search for a descriptor ends: cached, since the same descriptors are listed again and again. */
+function keptStopOf(rules: RuleTree, key: string, domain: string, entries: readonly Entry[]): Stop | undefined {
+  let kept = keptStops.get(rules);
+  if (!kept || kept.size >= CAPACITY) {
+    kept = new Map();
+    keptStops.set(rules, kept);
+  }
+  if (kept.has(key)) return kept.get(key);
+  const stop = stopOf(rules, { domain, entries }, search(rules, domain, { entries, requestLimit: undefined }));
+  kept.set(key, stop);
+  return stop;
 }
 
 function describeOne(
@@ -125,7 +157,7 @@ function describeOne(
   const { atMostTooHighBy: error, ...tooLow } = boundsOf(count, counted, countedOneIn);
   const perSecond = Math.round((count / WINDOW_S) * 100) / 100;
   const known = { domain, entries, count, error, ...tooLow, perSecond };
-  const stopped = rules && stopOf(rules, domain, entries, search(rules, domain, { entries, requestLimit: undefined }));
+  const stopped = rules && keptStopOf(rules, key, domain, entries);
   if (!stopped) return known;
   const { reason, level, why, nearest } = stopped;
   return { ...known, reason, level, why, nearest };

@@ -1,33 +1,39 @@
 import { hashed } from '../hashed.ts';
+import { inTurn } from '../in-turn.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { domain, pageSize, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { keptText, mergeRefusals, type SampledRefusal } from './refusals.ts';
+import { refusalPage } from './refusal-pages.ts';
+import { keptText, type SampledRefusal } from './refusals.ts';
 import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
-import { mergeTop } from './space-saving.ts';
+import { mergeTop, type TopList } from './space-saving.ts';
 import { describeTop, mergeRulesInTurns, topKinds } from './top-keys.ts';
-import { describeUnmatched, isOfDomain, type UnmatchedDescriptor } from './unmatched.ts';
+import { describeUnmatched, isOfDomain, type UnmatchedDescriptor, whyWithoutValues } from './unmatched.ts';
 
-/** What the processes that answer requests have kept: what met no rule, the busiest descriptors, the last refusals. */
+/** Operations that list unmatched descriptors, the busiest descriptors and the last refusals. */
 export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
+  const next = inTurn(); // bounds their memory to that of one
   return [
     operation({
       path: '/api/v1/unmatched',
       method: 'GET',
       summary: 'descriptors of the last minute that matched no rule, with the nearest rule',
       need: 'open',
-      query: object({ domain: { ...domain, description: 'of this domain alone' }, count: pageSize(500) }, []),
+      query: object({ domain: { ...domain, description: 'only this domain' }, count: pageSize(500) }, []),
       answers:
-        'Descriptors, the most frequent first, each with the most that its count is too high and too low by. Values are hidden from clients that may not read them.',
-      answer: ({ client, query }) => unmatched(options, query, shownBy(client.seesValues, options.hashKeys)),
+        'Descriptors, the most frequent first, each with the largest possible error of its count, too high and too low. `requests` is the total number of requests. Values are hidden from clients that may not read them.',
+      answer: ({ client, query, request }) =>
+        unmatched(options, query, shownBy(client.seesValues, options.hashKeys), (entries, countedOneIn) =>
+          next(() => describeUnmatched(options.rules(), { entries }, countedOneIn, request)),
+        ),
     }),
     operation({
       path: '/api/v1/top',
       method: 'GET',
-      summary: 'descriptors that hit a rule most in the last minute, or are refused most',
+      summary: 'the descriptors with the most hits or refusals by rule in the last minute',
       need: 'read',
       query: object(
         {
@@ -38,7 +44,7 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
         [],
       ),
       answers:
-        'For each rule its most frequent descriptors, each with the most that its count is too high and, at high rates, too low by; `confidence` is the probability of each bound.',
+        'For each rule its most frequent descriptors, each with the largest possible error of its count, too high and, at high rates, too low; `confidence` is the probability of each bound.',
       answer: ({ query }) => top(options, query),
     }),
     operation({
@@ -48,15 +54,16 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
       need: 'read',
       query: object(
         {
-          domain: { ...domain, description: 'of this domain alone' },
+          domain: { ...domain, description: 'only this domain' },
           rule: { ...text, description: 'the path of one rule' },
           request: { ...text, description: 'the request id: the value of the entry with not_counted' },
           after: {
             type: 'integer',
             minimum: 0,
             maximum: Number.MAX_SAFE_INTEGER,
-            description: 'later than this: milliseconds since the epoch',
+            description: 'only refusals after this time, in milliseconds since the epoch',
           },
+          since: { ...text, description: '`next` of the previous page: selects the oldest refusals after it' },
           count: pageSize(1_000),
         },
         [],
@@ -71,22 +78,24 @@ async function unmatched(
   options: AdminOptions,
   { domain: only, count = 50 }: { readonly domain?: string; readonly count?: number },
   shown: Shown,
+  describe: (entries: TopList['entries'], countedOneIn: number) => Promise<readonly UnmatchedDescriptor[]>,
 ): Promise<object> {
-  const replies = await options.ask({ kind: 'unmatched' });
+  const [replies, requests] = await Promise.all([options.ask({ kind: 'unmatched' }), options.requestsOfMinute()]);
   const list = mergeTop(replies.map(({ reply }) => reply.report.list));
   const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn));
-  const entries = list.entries.filter((one) => only === undefined || isOfDomain(one, only)).slice(0, count);
-  const found = await describeUnmatched(options.rules(), { entries }, countedOneIn);
+  const ofDomain = only === undefined ? list.entries : list.entries.filter((one) => isOfDomain(one, only));
+  const found = await describe(ofDomain.slice(0, count), countedOneIn);
   const isPlain = shown('a') === 'a';
   const hide = ({ entries, why, nearest, ...one }: UnmatchedDescriptor): object => ({
     ...one,
     entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
-    ...(why !== undefined && isPlain && { why }),
+    ...(why !== undefined && { why: isPlain ? why : whyWithoutValues(one, entries) }),
     ...(nearest && { nearest: isPlain ? nearest : nearest.map(({ descriptor: _, ...rest }) => rest) }),
   });
   return {
     windowSeconds: 60,
-    total: list.total,
+    requests,
+    total: only === undefined ? list.total : ofDomain.reduce((sum, one) => sum + one.count, 0),
     unlistedAtMost: unlistedAtMost({ list, countedOneIn }),
     countedOneIn,
     confidence: confidenceOf(countedOneIn),
@@ -117,37 +126,36 @@ async function refusals(
     rule,
     request,
     after = 0,
+    since,
     count = 50,
   }: {
     readonly domain?: string;
     readonly rule?: string;
     readonly request?: string;
     readonly after?: number;
+    readonly since?: string;
     readonly count?: number;
   },
 ): Promise<object> {
   const replies = await options.ask({ kind: 'refusals' });
   const reports = replies.flatMap(({ reply }) => reply.report ?? []);
   if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
-  const { refusals: kept, dropped } = mergeRefusals(reports);
-  const isWanted = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>
+  const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>
     atMs > after &&
     (request === undefined || requestId === keptText(request)) &&
     (only === undefined || name === only) &&
     (rule === undefined || descriptors.some((one) => one.rule === rule));
   const shown = shownBy(true, options.hashKeys);
+  const page = refusalPage(reports, { since, count, isChosen });
   return {
-    dropped,
-    refusals: kept
-      .filter(isWanted)
-      .slice(0, count)
-      .map(({ requestId, descriptors, ...refusal }) => ({
-        ...refusal,
-        ...(requestId !== undefined && { requestId: shown(requestId) }),
-        descriptors: descriptors.map((one) => ({
-          ...one,
-          entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
-        })),
+    ...page,
+    refusals: page.refusals.map(({ requestId, descriptors, ...refusal }) => ({
+      ...refusal,
+      ...(requestId !== undefined && { requestId: shown(requestId) }),
+      descriptors: descriptors.map((one) => ({
+        ...one,
+        entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
       })),
+    })),
   };
 }

@@ -1,6 +1,8 @@
 import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
 import { readableKey } from '../replay/report.ts';
-import type { RuleTree } from '../rules/tree.ts';
+import { RULE_WORK } from '../rules/checked-domain.ts';
+import { type Steps, inSlices as stepsInSlices } from '../rules/steps.ts';
+import type { Rule, RuleTree } from '../rules/tree.ts';
 import { inSlices } from '../slices.ts';
 import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT, type RuleAdvice } from './advised-rule.ts';
 import type { LoggedArrival } from './arrival-log.ts';
@@ -9,17 +11,17 @@ import { RuleSketches } from './rule-sketches.ts';
 
 export interface LiveAdviceOptions {
   readonly maxBytes: number;
-  /** Of the samples of keys: callers must not know it. */
+  /** Of the samples of keys; secret from callers. */
   readonly seed: number;
   readonly rules: () => RuleTree | undefined;
   /** Queries every process that answers requests. */
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   readonly every: (intervalMs: number, run: () => void) => () => void;
-  /** How callers' values are shown; undefined: as they are. */
+  /** Hashes callers' values for display; undefined: they are shown unchanged. */
   readonly hash: ((text: string) => string) | undefined;
 }
 
-/** What an operator wants advice on. */
+/** An operator's query for advice. */
 export interface AdviceQuery {
   readonly domain?: string;
   readonly rule?: string;
@@ -28,18 +30,18 @@ export interface AdviceQuery {
 }
 
 const INTERVAL_MS = 1_000;
-/** Arrivals that are summed up in a turn of the event loop, and limits that are advised on. */
+/** Arrivals summed up, and limits advised on, in a turn of the event loop. */
 const ARRIVALS_A_TURN = 500;
 const LIMITS_A_TURN = 1;
-/** Advice on one limit takes time in proportion to its keys. */
+/** The most keys per rule, since the time for advice on a limit is proportional to its keys. */
 const KEYS_OF_RULE = 4_000;
-/** Limits in one answer. */
+/** The most limits in one answer. */
 const MAX_LIMITS = 200;
-/** Part of the memory for keys whose hits around boundaries are followed, and what one of them takes. */
+/** The share of the memory for keys whose hits around window boundaries are followed, and the size of such a key. */
 const ADMITTED_PART = 1 / 5;
 const ADMITTED_KEY_BYTES = 400;
 
-/** Sums up what all processes answer, and advises by it. */
+/** Sums up the arrivals at all processes, and advises on limits. */
 export class LiveAdvice {
   readonly #options: LiveAdviceOptions;
   readonly #sketches: RuleSketches;
@@ -58,7 +60,7 @@ export class LiveAdvice {
     this.#stop = every(INTERVAL_MS, () => void this.collect().catch(() => {})); // a process may end meanwhile
   }
 
-  /** Takes over what has arrived. Calls at the same time share one collection. */
+  /** Collects new arrivals. Concurrent calls share one collection. */
   collect(): Promise<void> {
     this.#collecting ??= this.#collect().finally(() => {
       this.#collecting = undefined;
@@ -90,8 +92,9 @@ export class LiveAdvice {
     const { ask, rules, seed } = this.#options;
     const tree = rules();
     if (tree && tree !== this.#tree) {
-      this.#tree = tree;
+      await stepsInSlices(madeRules(tree.rules));
       this.#sketches.follow(tree);
+      this.#tree = tree;
     }
     const replies = await ask({ kind: 'arrivals', seed, level: this.#level });
     const batches = replies.flatMap(({ reply }) => reply.batch ?? []);
@@ -100,6 +103,11 @@ export class LiveAdvice {
     all.sort(byTime);
     for await (const slice of inSlices(all, ARRIVALS_A_TURN)) for (const one of slice) this.#sketches.add(one);
   }
+}
+
+/** Materializes rules, one in each step. */
+function* madeRules(rules: Iterable<Rule>): Steps<void> {
+  for (const _ of rules) yield RULE_WORK;
 }
 
 const byTime = (one: LoggedArrival, other: LoggedArrival): number => one.timeMs - other.timeMs;

@@ -1,7 +1,8 @@
+import { printable, printableJson } from '../printable.ts';
 import type { Proposal, RuleAdvice, RuleNode } from './advised-rule.ts';
 import { confidenceText } from './render-advice.ts';
 
-/** Limits with a proposal, of one domain. */
+/** Advice with a proposal. */
 export type ProposedAdvice = RuleAdvice & { readonly proposal: Proposal };
 
 export const hasProposal = (advice: RuleAdvice): advice is ProposedAdvice => advice.proposal !== undefined;
@@ -13,15 +14,15 @@ interface OverlaidNode {
 }
 
 /**
- * Proposals as an overlay of the rules: what `weir check --overlay` and `RULES_OVERLAY` read. Reasons are comments.
+ * Proposals as an overlay of the rules for `weir check --overlay` and `RULES_OVERLAY`, with their reasons as comments.
  *
- * @param all  of one domain, one at least
+ * @param all  at least one, all of the same domain
  */
 export function overlayText(all: readonly ProposedAdvice[]): string {
   const root = new Map<string, OverlaidNode>();
   for (const advice of all) place(root, advice);
   const domain = all[0]?.limit.domain ?? '';
-  return ['# proposed by weir advise', `domain: ${JSON.stringify(domain)}`, ...linesOf(root, ''), ''].join('\n');
+  return ['# proposed by weir advise', `domain: ${printableJson(domain)}`, ...linesOf(root, ''), ''].join('\n');
 }
 
 function place(root: Map<string, OverlaidNode>, advice: ProposedAdvice): void {
@@ -42,8 +43,8 @@ function linesOf(level: ReadonlyMap<string, OverlaidNode>, indent: string): read
     `${indent}descriptors:`,
     ...Array.from(level.values(), ({ node, limits, children }) => [
       ...limits.flatMap(commentsOf).map((line) => `${indent}  # ${line}`),
-      `${indent}  - key: ${JSON.stringify(node.key)}`,
-      ...(node.value === undefined ? [] : [`${indent}    value: ${JSON.stringify(node.value)}`]),
+      `${indent}  - key: ${printableJson(node.key)}`,
+      ...(node.value === undefined ? [] : [`${indent}    value: ${printableJson(node.value)}`]),
       ...limitLines(limits, `${indent}    `),
       ...linesOf(children, `${indent}    `),
     ]).flat(),
@@ -70,8 +71,6 @@ function blockOf({ limit, proposal: { algorithm, requestsPerUnit, burst } }: Pro
   return `{ ${parts.join(', ')} }`;
 }
 
-/** Texts of callers may have ends of lines. */
+/** Texts from callers may contain line breaks. */
 const commentsOf = ({ limit, proposal, confidence }: ProposedAdvice): readonly string[] =>
-  [`${limit.rule}: was ${limit.text}`, ...proposal.reasons, confidenceText(confidence)].map((line) =>
-    line.replace(/[\p{Cc}\u2028\u2029]/gu, ' '),
-  );
+  [`${limit.rule}: was ${limit.text}`, ...proposal.reasons, confidenceText(confidence)].map(printable);

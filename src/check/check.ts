@@ -12,51 +12,51 @@ import { spendProblemOf, traitsOf } from '../settings/store-traits.ts';
 import { InvalidSettings } from '../settings/values.ts';
 import { readSettings, type Settings } from '../settings.ts';
 
-/** Where counters are to be, whatever the environment says. */
+/** The store of the counters, overriding the environment. */
 export type BackendName = 'memory' | 'redis' | 'memcached';
 
 export interface CheckOptions {
-  /** Files of the same domain are put together instead of refused; also where MERGE_DOMAIN_CONFIG says so. */
+  /** Merge files of the same domain instead of refusing them; MERGE_DOMAIN_CONFIG has the same effect. */
   readonly mergeDomains: boolean;
-  /** A warning counts as an error does. */
+  /** Warnings count as errors. */
   readonly strict: boolean;
   readonly backend?: BackendName | undefined;
-  /** Files, or directories of files, that are laid over the rules; none: what RULES_OVERLAY says. */
+  /** Overlay files, or directories of them; empty: those of RULES_OVERLAY. */
   readonly overlay?: readonly string[] | undefined;
   /** The content of the file `-`. */
   readonly stdin?: string | undefined;
-  /** The longest that the proxy lets a request last: `15s`. */
+  /** The proxy's longest request timeout: `15s`. */
   readonly routeTimeout?: string | undefined;
 }
 
-/** What came of a check. */
+/** The result of a check. */
 export interface Checked {
   readonly isRight: boolean;
-  /** By file and line. */
+  /** Ordered by file and line. */
   readonly problems: readonly Problem[];
-  /** What is right, but does not go with everything that callers may do; a text each. */
+  /** Notes about valid rules that do not suit all uses by callers; one text each. */
   readonly notes: readonly string[];
-  /** Of the rules; undefined where there is an error. */
+  /** The numbers of rules; undefined: there are errors. */
   readonly counts: RuleTotals | undefined;
 }
 
 export interface RuleTotals {
   readonly domains: number;
   readonly rules: number;
-  /** Rules with a property from an overlay; absent where there is no overlay. */
+  /** Rules with a property from an overlay; absent: there is no overlay. */
   readonly overlaid?: number;
 }
 
-/** What messages call the settings. */
+/** The name of the settings in messages. */
 const ENVIRONMENT = 'environment';
-/** What messages call the content of the file `-`. */
+/** The name of the content of the file `-` in messages. */
 export const STDIN = 'stdin';
 
 /**
- * Checks rule files and the environment as the service does when it starts, without opening anything else.
+ * Checks rule files and the environment like the service at start-up, without opening anything else.
  *
- * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the
- * environment says
+ * @param paths  files, or directories of files, all of the same service; `-` is standard input; empty: the environment
+ * names them
  */
 export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
   const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
@@ -92,7 +92,8 @@ export async function check(paths: readonly string[], env: Environment, options:
     ...shortTtls(loaded.rules, options.routeTimeout),
     ...(settings.rlqs.isOn ? await quotaProblems(loaded.rules, settings.rlqs.domains) : []),
   ];
-  const { domains, rules } = loaded.rules;
+  const { domains } = loaded.rules;
+  const rules = [...loaded.rules.rules];
   const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
   return {
     isRight: !problems.some(({ severity }) => strict || severity === 'error'),
@@ -106,10 +107,10 @@ export async function check(paths: readonly string[], env: Environment, options:
   };
 }
 
-/** Rules that proxies cannot apply by themselves. */
+/** Reports rules that proxies cannot apply by themselves. */
 async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): Promise<readonly Problem[]> {
   const { strategyOf } = await import('../rlqs/strategy.ts');
-  return rules.flatMap((rule): readonly Problem[] => {
+  return [...rules].flatMap((rule): readonly Problem[] => {
     if (domains.length > 0 && !domains.includes(rule.domain)) return [];
     const strategy = strategyOf(rule);
     if (strategy.kind !== 'unsupported') return [];
@@ -133,7 +134,7 @@ const ofEnvironment = (severity: Problem['severity'], message: string): Problem 
   message,
 });
 
-/** The environment, but with counters elsewhere: at addresses that nothing is asked of where it names none. */
+/** The environment with another store; if it names no address, a default one, which is not connected to. */
 function withBackend(env: Environment, backend: BackendName): Environment {
   switch (backend) {
     case 'memory':
@@ -166,7 +167,7 @@ function sourceOf(
   };
 }
 
-/** Overlay files of several paths, and why others cannot be read. */
+/** The overlay files of several paths, and problems of unreadable ones. */
 async function readOverlays(paths: readonly string[]) {
   const files: OverlayFile[] = [];
   const problems: Problem[] = [];
@@ -180,17 +181,17 @@ async function readOverlays(paths: readonly string[]) {
 
 const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });
 
-/** Slots that are free before the requests that hold them have to end. */
+/** Warns of slots that become free before the requests that hold them must end. */
 function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): readonly Problem[] {
   if (routeTimeout === undefined) return [];
   const timeoutMs = durationMs(routeTimeout);
   if (timeoutMs === undefined)
     return [ofEnvironment('error', `--route-timeout must be a time such as 15s or 5m, got '${routeTimeout}'`)];
-  return rules.flatMap(({ path, place, limits }) =>
+  return [...rules].flatMap(({ path, place, limits }) =>
     limits
       .filter(({ limit }) => limit.algorithm === 'in_flight' && limit.windowMs <= timeoutMs)
       .map(({ limit }): Problem => {
-        const message = `${path}: a slot is free after its ttl, ${limit.windowMs} ms, and requests may last ${timeoutMs} ms: one that lasts longer than the ttl runs without a slot`;
+        const message = `${path}: a slot is free after its ttl, ${limit.windowMs} ms, and requests may last ${timeoutMs} ms: longer ones run without a slot`;
         const { file, line } = place ?? { file: ENVIRONMENT, line: undefined };
         return { file, line, path: '', severity: 'warning', message };
       }),
@@ -198,15 +199,15 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
 }
 
 /**
- * Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all
- * the same.
+ * Notes for domains that spend `all_or_nothing`: Envoy does not know that a refused request has spent nothing, and
+ * gives its hits back anyway when its stream ends.
  */
 const notesOn = ({ domains }: RuleTree): readonly string[] =>
   Array.from(domains)
     .filter(([, { spend }]) => spend === 'all_or_nothing')
     .map(
       ([domain]) =>
-        `domain '${domain}' spends all_or_nothing: do not let it limit requests in flight by negative hits at the end of streams, since refused ones would give back what they have not taken: algorithm: in_flight with ids does not`,
+        `domain '${domain}' has spend: all_or_nothing: do not limit requests in flight with negative hits at the end of streams, since refused requests would refund hits that they did not spend; use algorithm: in_flight with ids`,
     );
 
 /** Reads lines of files for excerpts, each file once. */
@@ -223,6 +224,6 @@ function linesOf(file: string): readonly string[] {
   try {
     return readFileSync(file, 'utf8').split(/\r?\n/);
   } catch {
-    return []; // the problem says so
+    return []; // the problem reports it
   }
 }

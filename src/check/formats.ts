@@ -1,5 +1,6 @@
 import { relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { printableJson, printableLines } from '../printable.ts';
 import { formatLine, type Problem } from '../rules/problem.ts';
 import type { Checked } from './check.ts';
 
@@ -29,7 +30,7 @@ const text: Format = (checked, context) => {
   const { isRight, problems, notes } = checked;
   const lines = problems.flatMap((problem) => [describe(problem), ...excerpt(problem, context)]);
   const noteLines = notes.map((note) => `note: ${note}`);
-  return [...lines, ...(isRight ? [...noteLines, summarize(checked)] : [])].join('\n');
+  return printableLines([...lines, ...(isRight ? [...noteLines, summarize(checked)] : [])].join('\n'));
 };
 
 /** `rules.yaml:12:7: warning: descriptors[2].shadow_mode: …` */
@@ -56,7 +57,7 @@ const json: Format = ({ isRight, problems, notes, counts }) => {
   const count = (counted: Problem['severity']): number =>
     problems.filter(({ severity }) => severity === counted).length;
   const summary = { ...counts, errors: count('error'), warnings: count('warning') };
-  return JSON.stringify({ ok: isRight, summary, problems, notes }, undefined, 2);
+  return printableJson({ ok: isRight, summary, problems, notes });
 };
 
 /**
@@ -65,14 +66,16 @@ const json: Format = ({ isRight, problems, notes, counts }) => {
  * @see https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
  */
 const github: Format = ({ problems }, { cwd }) =>
-  problems
-    .map(({ file, line, column, path, severity, message }) => {
-      const properties = Object.entries({ file: fromHere(file, cwd), line, col: column, title: 'weir check' })
-        .flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${escapedProperty(String(value))}`]))
-        .join(',');
-      return `::${severity} ${properties}::${escapedData(path === '' ? message : `${path}: ${message}`)}`;
-    })
-    .join('\n');
+  printableLines(
+    problems
+      .map(({ file, line, column, path, severity, message }) => {
+        const properties = Object.entries({ file: fromHere(file, cwd), line, col: column, title: 'weir check' })
+          .flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${escapedProperty(String(value))}`]))
+          .join(',');
+        return `::${severity} ${properties}::${escapedData(path === '' ? message : `${path}: ${message}`)}`;
+      })
+      .join('\n'),
+  );
 
 const escapedData = (data: string): string =>
   data.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
@@ -103,15 +106,11 @@ const sarif: Format = ({ problems }, { version, cwd }) => {
     }),
   }));
   const driver = { name: 'weir check', semanticVersion: version, rules };
-  return JSON.stringify(
-    {
-      $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
-      version: '2.1.0',
-      runs: [{ tool: { driver }, columnKind: 'utf16CodeUnits', results }],
-    },
-    undefined,
-    2,
-  );
+  return printableJson({
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [{ tool: { driver }, columnKind: 'utf16CodeUnits', results }],
+  });
 };
 
 const descriptions = {
@@ -119,7 +118,7 @@ const descriptions = {
   warning: 'The service accepts these rules, but they are probably a mistake.',
 } as const;
 
-/** Relative where possible, with slashes, which is how code hosts name a file of a repository. */
+/** Relative if possible, with slashes, since code hosts name files of a repository in that form. */
 function fromHere(file: string, cwd: string): string {
   const path = relative(cwd, resolve(cwd, file));
   return (path.startsWith('..') ? file : path).split(sep).join('/');

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { createCounterKeys, ownCounters } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor, type Verdict } from '../decide.ts';
-import { parseDescriptor } from '../descriptor-text.ts';
+import { descriptorText, parseDescriptor } from '../descriptor-text.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { loadSource } from '../rules/book.ts';
 import { explain } from '../rules/explain.ts';
@@ -47,15 +47,15 @@ class InvalidTests extends Error {
 }
 
 const MAX_TIMES = 1_000_000;
-/** The time of tests that do not say: the start of a day, so that fixed windows are new. */
+/** The time of tests that do not set one: the start of a day, so that fixed windows are new. */
 const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
 
 /**
  * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come
  * from the environment.
  *
- * @param files  YAML: `rules`, a path from the file on, and `tests`
- * @param rules  rule file or directory, instead of what the files name
+ * @param files  YAML: `rules`, a path relative to the file, and `tests`
+ * @param rules  rule file or directory, instead of those that the files name
  */
 export async function runRuleTests(
   files: readonly string[],
@@ -114,7 +114,7 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
   if (code !== undefined && code !== answer.overallCode) found.push(`expected ${code}, got ${answer.overallCode}`);
   for (const [at, verdict] of answer.verdicts.entries()) {
     const descriptor = descriptors[at];
-    const shown = descriptor?.entries.map(({ key, value }) => `${key}=${value}`).join(',');
+    const shown = descriptor && descriptorText(descriptor.entries);
     const why = descriptor ? explain(rules, domain, descriptor).text : '';
     const expectedRule = expectedRules?.[at];
     const rule = 'rule' in verdict ? verdict.rule.path : 'none';
@@ -136,7 +136,7 @@ function readTests(file: string, rules: string | undefined): { readonly path: st
   const named = root.get('rules');
   if (rules === undefined && !named) throw new InvalidTests(1, 'rules must name a rule file or directory, got nothing');
   const tests = itemsOf(root.get('tests'), 1, 'tests').map(readTest);
-  if (tests.length === 0) throw new InvalidTests(1, 'tests must hold a test, got none');
+  if (tests.length === 0) throw new InvalidTests(1, 'tests must contain at least one test, got none');
   return { path: rules ?? resolve(dirname(file), named ? textOf(named, 'rules') : ''), tests };
 }
 
@@ -156,7 +156,7 @@ function readTest(node: YamlNode): RuleTest {
   const descriptors = itemsOf(test.get('descriptors'), node.line, 'descriptors').map((one) =>
     readDescriptor(one, hits),
   );
-  if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must hold one at least, got none');
+  if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must contain at least one, got none');
   const list = (key: string): readonly string[] | undefined => {
     const found = expect.get(key);
     if (!found) return undefined;
@@ -172,9 +172,7 @@ function readTest(node: YamlNode): RuleTest {
     throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${textOf(code, 'code')}'`);
   const expected = { code: code && textOf(code, 'code'), rules: list('rules'), remaining: list('remaining') };
   const domain = textOf(test.get('domain') ?? node, 'domain');
-  const written = descriptors
-    .map(({ entries }) => entries.map(({ key, value }) => `${key}=${value}`).join(','))
-    .join(' ');
+  const written = descriptors.map(({ entries }) => descriptorText(entries)).join(' ');
   const name = test.get('name');
   return {
     line: node.line,

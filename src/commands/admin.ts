@@ -1,15 +1,19 @@
 import { type Argument, type Command, Help, InvalidArgumentError, Option } from 'commander';
 import { rfc3339 } from '../admin/times.ts';
 import type { Clock } from '../clock.ts';
-import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
+import { bareEntryOf, DESCRIPTOR, parseAnyDescriptor, parseDescriptor } from '../descriptor-text.ts';
+import { printable } from '../printable.ts';
+import { MAX_UINT32 } from '../rls/wire.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
 import type { SentExplanation } from './explain.ts';
 import { inGroups } from './groups.ts';
-import { type Paint, paintFor } from './paint.ts';
+import type { Paint } from './paint.ts';
 import {
   renderAudit,
   renderCounters,
+  renderNewRefusals,
   renderOverride,
+  renderOverrides,
   renderPage,
   renderRefusals,
   renderTop,
@@ -17,20 +21,22 @@ import {
   type SentAudit,
   type SentCounters,
   type SentOverride,
+  type SentOverrides,
   type SentPage,
   type SentRefusals,
   type SentTop,
   type SentUnmatched,
 } from './render.ts';
+import { show } from './show.ts';
 
-/** What commands take from the process. */
+/** The parts of the process that commands use. */
 export interface Surroundings {
   readonly clock: Clock;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly isTerminal: boolean;
-  /** Prints a text and the end of its line. */
+  /** Prints a text and a line break. */
   readonly print: (text: string) => void;
-  /** Prints what is wrong; the process ends with 1. */
+  /** Prints an error; the process exits with 1. */
   readonly fail: (message: string) => void;
 }
 
@@ -51,7 +57,7 @@ interface RefusalOptions extends Common {
   readonly follow: boolean;
 }
 
-/** Adds the commands that speak to the admin API. */
+/** Adds the commands that call the admin API. */
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
   program.configureHelp({
     subcommandTerm: termOf,
@@ -64,7 +70,7 @@ export function addAdminCommands(program: Command, surroundings: Surroundings): 
   addOverrides(program, surroundings);
 }
 
-/** A command with its arguments, for the list of commands: every one has options. */
+/** A command with its arguments, for the list of commands; leaves out `[options]`, which every command has. */
 const termOf = (command: Command): string => [command.name(), ...command.registeredArguments.map(argumentOf)].join(' ');
 
 function argumentOf(argument: Argument): string {
@@ -74,11 +80,15 @@ function argumentOf(argument: Argument): string {
 
 function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
   command(program, 'explain', 'explain the answer a request would get', around.env)
+    .summary('explain the answer a request would get')
+    .description(
+      'Explain the answer a request would get, without counting it. Exits with 0 for any answer, and with 1 if there is none.',
+    )
     .argument('<domain>')
-    .argument('<descriptor...>', 'key=value[,key=value…], one argument for each descriptor')
+    .argument('<descriptor...>', `${DESCRIPTOR}; one argument for each descriptor`)
     .option('--hits <n>', 'hits that the request counts', count, 1)
-    .option('--rules <path>', 'explain by rule files alone, without a service, on new counters')
-    .option('--at <time>', 'with --rules: at another time, such as 2026-11-27T00:00Z')
+    .option('--rules <path>', 'explain from rule files with fresh counters, without a service')
+    .option('--at <time>', 'with --rules: explain as of this time, such as 2026-11-27T00:00Z')
     .action(
       guarded(
         fail,
@@ -89,20 +99,22 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
         ) => {
           const { clockAt, explainOffline, renderExplanation } = await import('./explain.ts');
           if (options.at !== undefined && options.rules === undefined)
-            throw new CommandFailed('--at goes with --rules: a service explains what it would answer now');
+            throw new CommandFailed('--at requires --rules: a service explains only its present answer');
           const request = requestOf(domain, descriptors, options.hits);
           const explanation: SentExplanation =
             options.rules === undefined
               ? await callApi(options, 'POST', '/api/v1/explain', request)
               : await explainOffline(options.rules, request, clockAt(options.at, clock));
-          print(options.json ? jsonOf(explanation) : renderExplanation(explanation, paintOf(around)));
+          show(options, explanation, renderExplanation, { print, ...around });
+          if (!options.json) for (const note of commaNotes(descriptors)) print(note);
+          if (!explanation.answer) throw new CommandFailed('the request has no answer');
         },
       ),
     );
 }
 
 function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(program, 'unmatched', 'list descriptors that met no rule', around.env)
+  command(program, 'unmatched', 'list descriptors that matched no rule', around.env)
     .option('--domain <domain>', 'only of this domain')
     .option('--count <n>', 'how many', count, 20)
     .action(
@@ -112,11 +124,12 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
           'GET',
           `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`,
         );
-        print(options.json ? jsonOf(found) : renderUnmatched(found, paintOf(around)));
+        const render = (sent: SentUnmatched, paint: Paint) => renderUnmatched(sent, paint, options.domain);
+        show(options, found, render, { print, ...around });
       }),
     );
   command(program, 'top', 'list the busiest descriptors of each rule', around.env)
-    .addOption(new Option('--by <what>', 'what is counted').choices(['hits', 'refusals']).default('hits'))
+    .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals']).default('hits'))
     .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many of each rule', count, 10)
     .option('--follow', 'print it again every two seconds', false)
@@ -126,7 +139,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
         for (;;) {
           const found = await callApi<SentTop>(options, 'GET', `/api/v1/top?${queryOf({ by, rule, count: most })}`);
           const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
-          print(clear + (options.json ? jsonOf(found) : renderTop(found, paintOf(around))));
+          show(options, found, renderTop, { ...around, print: (text) => print(clear + text) });
           if (!options.follow) return;
           await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
         }
@@ -135,26 +148,22 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
 }
 
 function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
+  const output = { print, ...around };
   command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)', around.env)
     .option('--domain <domain>', 'only of this domain')
     .option('--rule <path>', 'only of this rule')
-    .option('--request <id>', 'of the request with this id (not_counted: trace)')
+    .option('--request <id>', 'only of the request with this id (not_counted: trace)')
     .option('--count <n>', 'how many', count, 20)
     .option('--follow', 'keep printing new ones', false)
     .action(
       guarded(fail, async (options: RefusalOptions) => {
-        const { domain, rule, request, count: most } = options;
-        for (let after = 0; ; ) {
-          const found = await callApi<SentRefusals>(
-            options,
-            'GET',
-            `/api/v1/refusals?${queryOf({ domain, rule, request, after, count: most })}`,
-          );
-          if (options.json) print(jsonOf(found));
-          else if (found.refusals.length > 0 || !options.follow) print(renderRefusals(found, paintOf(around)));
-          if (!options.follow) return;
-          after = Math.max(after, ...found.refusals.map(({ atMs }) => atMs));
-          await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+        if (!options.follow) show(options, await refusalsOf(options), renderRefusals, output);
+        else {
+          let render = renderRefusals;
+          for await (const page of newRefusals(options)) {
+            show(options, page, render, output);
+            render = renderNewRefusals;
+          }
         }
       }),
     );
@@ -163,39 +172,64 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
         const found = await callApi<SentAudit>(options, 'GET', `/api/v1/audit?${queryOf({ count: options.count })}`);
-        print(options.json ? jsonOf(found) : renderAudit(found));
+        show(options, found, renderAudit, { print, ...around });
       }),
     );
 }
 
 const FOLLOW_INTERVAL_MS = 2_000;
 
+const refusalsOf = (options: RefusalOptions, since?: string): Promise<SentRefusals> => {
+  const { domain, rule, request, count: most } = options;
+  const query = queryOf({ domain, rule, request, since, count: most });
+  return callApi<SentRefusals>(options, 'GET', `/api/v1/refusals?${query}`);
+};
+
+/** The newest refusals, then the new ones as they arrive; empty pages are skipped. */
+async function* newRefusals(options: RefusalOptions): AsyncIterable<SentRefusals> {
+  let known = { ...(await refusalsOf(options)), more: 0 };
+  yield known;
+  for (;;) {
+    const { next, dropped } = known;
+    if (next === undefined)
+      throw new CommandFailed('--follow requires a newer service: this one does not number refusals');
+    const page = await refusalsOf(options, next);
+    const { more = 0, lost = 0, droppedSince = Math.max(page.dropped - dropped, 0) } = page;
+    const unseen = { ...page, more: 0, dropped: droppedSince }; // the next page lists the others
+    if (page.refusals.length > 0 || lost > 0 || unseen.dropped > 0) yield unseen;
+    known = { ...page, more: 0 };
+    if (more === 0) await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+  }
+}
+
 function addCounters(program: Command, { print, fail, ...around }: Surroundings): void {
-  const show = (options: Common, found: SentCounters): void =>
-    print(options.json ? jsonOf(found) : renderCounters(found, paintOf(around)));
+  const output = { print, ...around };
   command(program, 'get', 'show or list counters', around.env)
-    .argument('[domain]', 'whose counters; none: all, a page at a time')
-    .argument('[descriptor]', 'key=value[,key=value…]')
-    .option('--rule <path>', 'of a list: only counters of this rule')
-    .option('--after <next>', 'of a list: where the page begins, the `next` of the previous page')
+    .argument('[domain]', 'domain of the counters; none: list all counters, a page at a time')
+    .argument('[descriptor]', DESCRIPTOR)
+    .option('--rule <path>', 'list only counters of this rule')
+    .option('--after <next>', 'continue the list from `next` of the previous page')
     .action(
       guarded(fail, async (domain: string | undefined, descriptor: string | undefined, options: ListOptions) => {
         const { rule, after } = options;
+        if (descriptor !== undefined && (rule !== undefined || after !== undefined))
+          throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
         const found = await callApi<SentCounters | SentPage>(
           options,
           'GET',
           `/api/v1/counters?${queryOf(descriptor === undefined ? { domain, rule, after } : { domain, descriptor })}`,
         );
-        if ('entries' in found) show(options, found);
-        else print(options.json ? jsonOf(found) : renderPage(found));
+        if ('entries' in found) show(options, found, renderCounters, output);
+        else show(options, found, renderPage, output);
       }),
     );
   onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
     .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
-        const body = { domain, descriptor: entriesOf(descriptor), reason: options.reason };
-        show(options, await callApi(options, 'POST', '/api/v1/counters/reset', body));
+        const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
+        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/reset', body);
+        show(options, found, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
@@ -203,21 +237,19 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
-        const body = { domain, descriptor: entriesOf(descriptor), hits, reason: options.reason };
-        show(options, await callApi(options, 'POST', '/api/v1/counters/grant', body));
+        const body = { domain, descriptor: parseDescriptor(descriptor), hits, reason: options.reason };
+        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/grant', body);
+        show(options, found, renderCounters, output);
       }),
     );
 }
 
 function addOverrides(program: Command, { clock, print, fail, ...around }: Surroundings): void {
   const override = program.command('override').description('limit, block or exempt one descriptor');
-  const show = (options: Common, found: SentOverride): void =>
-    print(options.json ? jsonOf(found) : renderOverride(found));
+  const output = { print, ...around };
   command(override, 'list', 'list overrides', around.env).action(
     guarded(fail, async (options: Common) => {
-      const found = await callApi<{ readonly overrides: readonly SentOverride[] }>(options, 'GET', OVERRIDES);
-      const lines = found.overrides.map(renderOverride).join('\n');
-      print(options.json ? jsonOf(found) : lines === '' ? 'nothing is set' : lines);
+      show(options, await callApi<SentOverrides>(options, 'GET', OVERRIDES), renderOverrides, output);
     }),
   );
   onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
@@ -236,12 +268,12 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
           const until = rfc3339(clock() + options.for);
           const body = {
             domain,
-            descriptor: entriesOf(descriptor),
+            descriptor: parseDescriptor(descriptor),
             ...effectOf(effect),
             until,
             reason: options.reason,
           };
-          show(options, await callApi(options, 'PUT', OVERRIDES, body));
+          show(options, await callApi<SentOverride>(options, 'PUT', OVERRIDES, body), renderOverride, output);
         },
       ),
     );
@@ -249,8 +281,8 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
     .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
-        const body = { domain, descriptor: entriesOf(descriptor), reason: options.reason };
-        show(options, await callApi(options, 'DELETE', OVERRIDES, body));
+        const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
+        show(options, await callApi<SentOverride>(options, 'DELETE', OVERRIDES, body), renderOverride, output);
       }),
     );
 }
@@ -267,56 +299,55 @@ function effectOf(written: string): object {
 
 const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** Reads a length of time, in milliseconds. */
+/** The longest duration of an override. */
+const MAX_SPAN_MS = 365 * spanMs.d;
+
+/** Parses a duration, in milliseconds. */
 export function span(written: string): number {
   const [, number = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(written) ?? [];
-  if (unit === '') throw new InvalidArgumentError('expected a time such as 30s, 15m, 2h or 7d.');
-  return Number(number) * spanMs[unit as keyof typeof spanMs]; // as the pattern says
+  const ms = unit === '' ? Number.NaN : Number(number) * spanMs[unit as keyof typeof spanMs]; // by the pattern
+  if (ms > 0 && ms <= MAX_SPAN_MS) return ms;
+  throw new InvalidArgumentError('expected a time from 1s to 365d, such as 30s, 15m, 2h or 7d.');
 }
 
-/** The subcommand that is run where none is named. */
+/** The subcommand that runs if none is named. */
 export const SHOW = 'show';
 
-/** Has a command take the descriptor that it is about. */
-const onDescriptor = (added: Command): Command =>
-  added.argument('<domain>').argument('<descriptor>', 'key=value[,key=value…]');
+/** Adds the arguments of the descriptor that a command acts on. */
+const onDescriptor = (added: Command): Command => added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
 
-const REASON = ['--reason <text>', 'why: for the audit log'] as const;
+const REASON = ['--reason <text>', 'reason, for the audit log'] as const;
 
-/** Adds a command that speaks to the admin API. */
+/** Adds a command that calls the admin API. */
 export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
   return program
     .command(name, { isDefault: name === SHOW })
     .description(description)
     .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
-    .option('--token <secret>', 'a token of ADMIN_TOKEN; by default WEIR_TOKEN of the environment', env.WEIR_TOKEN)
-    .option('--json', 'print what the service sends', false);
+    .option('--token <secret>', 'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN', env.WEIR_TOKEN)
+    .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
+    .option('--json', "print the service's answer as JSON", false);
 }
-
-export const paintOf = ({ isTerminal, env }: Pick<Surroundings, 'isTerminal' | 'env'>): Paint =>
-  paintFor(isTerminal, env.NO_COLOR);
-
-const jsonOf = (value: object): string => JSON.stringify(value, undefined, 2);
 
 export function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
 }
 
-/** `user=alice,path=/login`: two entries; one without `=` has no value. */
-const entriesOf = (written: string) =>
-  written.split(',').map((one) => {
-    const equals = one.indexOf('=');
-    return equals < 0 ? { key: one, value: '' } : { key: one.slice(0, equals), value: one.slice(equals + 1) };
+const commaNotes = (descriptors: readonly string[]): readonly string[] =>
+  descriptors.flatMap((written) => {
+    const bare = bareEntryOf(written);
+    return bare === undefined
+      ? []
+      : [String.raw`note: '${printable(bare)}' is an entry without a value; a comma in a value is written \,`];
   });
 
-const requestOf = (domain: string, descriptors: readonly string[], hits: number): WireRequest => ({
+/** The body of `/json`. */
+const requestOf = (domain: string, descriptors: readonly string[], hits: number): object => ({
   domain,
   descriptors: descriptors.map((written) => ({
-    entries: entriesOf(written),
-    limit: null,
-    hits_addend: hits === 0 ? { value: 0 } : null, // 0 for the whole request would mean 1
-    is_negative_hits: false,
+    entries: parseAnyDescriptor(written),
+    ...(hits === 0 && { hits_addend: 0 }), // 0 for the whole request would mean 1
   })),
   hits_addend: hits,
 });

@@ -6,11 +6,12 @@ export interface AdviseFlags {
   readonly overlay: readonly string[];
   readonly mapping?: string;
   readonly format?: LogFormatName;
-  /** Milliseconds; absent: as is usual for the kind of input. */
+  /** Milliseconds; absent: the default for the kind of input. */
   readonly reorder?: number;
   /** The debug port of a running service. */
   readonly from?: string;
   readonly token?: string;
+  readonly ca?: string;
   readonly domain?: string;
   readonly rule?: string;
   /** Above 0, below 1. */

@@ -9,10 +9,10 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .command('advise')
     .summary('propose limits from traffic')
     .description(
-      'Report for each limit how its keys use it, what other limits would do, and which one to take, with the reasons. Reads recordings and access logs as `weir replay` does, or what a running service has seen (ADVISE_BYTES). Changes nothing.',
+      'Report for each limit how its keys use it, what other limits would do, and which one to choose, with the reasons. Reads recordings and access logs like `weir replay`, or the observations of a running service (ADVISE_BYTES). Changes nothing.',
     )
     .argument('[file...]', 'recordings or access logs, plain or compressed; - or none: standard input')
-    .option('--rules <path>', 'rule file or directory whose limits the advice is about')
+    .option('--rules <path>', 'rule file or directory with the limits to advise on')
     .addOption(overlayOption('the rules'))
     .addOption(mappingOption('weir replay --learn'))
     .addOption(formatOption())
@@ -20,12 +20,16 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .option('--from <host:port>', 'debug port of a running service, instead of files')
     .option(
       '--token <secret>',
-      'a token of ADMIN_TOKEN; by default WEIR_TOKEN of the environment',
+      'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN',
       surroundings.env.WEIR_TOKEN,
+    )
+    .option(
+      '--ca <file>',
+      "with --from: CA file for the service's certificate, instead of the system CAs; implies https",
     )
     .option('--domain <domain>', 'only the limits of this domain')
     .option('--rule <path>', 'only the limits of this rule')
-    .option('--max-keys-hit <part>', 'part of the usual keys that a proposal may hit: 1% by default', accepted)
+    .option('--max-keys-hit <part>', 'largest share of the usual keys that a proposal may hit; default: 1%', accepted)
     .option('--json', 'print the advice as JSON', false)
     .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
     .action(
@@ -39,5 +43,5 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
 function accepted(written: string): number {
   const value = part(written);
   if (value > 0 && value < 1) return value;
-  throw new InvalidArgumentError('expected a part above 0 and below 100 %.');
+  throw new InvalidArgumentError('expected a share above 0 and below 100 %.');
 }

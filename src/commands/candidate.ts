@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import { command, count, paintOf, queryOf, SHOW, type Surroundings } from './admin.ts';
+import { command, count, queryOf, SHOW, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
 import { renderCandidate, renderCandidateDiff, type SentCandidate, type SentDiff } from './render-candidate.ts';
+import { show } from './show.ts';
 
 interface CandidateFlags extends Target {
   readonly json: boolean;
@@ -18,11 +19,10 @@ interface ChangeFlags extends CandidateFlags {
 
 const PATH = '/api/v1/candidate';
 
-/** Adds the commands that try rules on live traffic. */
+/** Adds the commands for trying rules on live traffic. */
 export function addCandidateCommand(program: Command, surroundings: Surroundings): void {
   const { print, fail, ...around } = surroundings;
-  const shown = (flags: CandidateFlags, found: SentCandidate): string =>
-    flags.json ? JSON.stringify(found, undefined, 2) : renderCandidate(found, paintOf(around));
+  const output = { print, ...around };
   const candidate = program
     .command('candidate')
     .summary('try rules on live traffic')
@@ -35,32 +35,32 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .action(
       guarded(fail, async (flags: ShowFlags) => {
         const query = queryOf({ rule: flags.rule, count: flags.count });
-        print(shown(flags, await callApi<SentCandidate>(flags, 'GET', `${PATH}?${query}`)));
+        show(flags, await callApi<SentCandidate>(flags, 'GET', `${PATH}?${query}`), renderCandidate, output);
       }),
     );
-  command(candidate, 'load', 'try a rule file, instead of the candidate before', around.env)
+  command(candidate, 'load', 'try a rule file, replacing the current candidate', around.env)
     .argument('<file>', 'rule file; - is standard input')
-    .requiredOption('--reason <text>', 'why: for the audit log')
+    .requiredOption('--reason <text>', 'reason, for the audit log')
     .action(
       guarded(fail, async (file: string, flags: ChangeFlags) => {
         const text = await textAt(file);
         const sent = { type: 'application/yaml', text };
         const found = await callApi<SentCandidate>(flags, 'POST', `${PATH}?${queryOf({ reason: flags.reason })}`, sent);
-        print(shown(flags, found));
+        show(flags, found, renderCandidate, output);
         if (found.state === 'wrong') throw new CommandFailed(`${file} is wrong, and nothing is tried`);
       }),
     );
   command(candidate, 'clear', 'end the trial', around.env)
-    .requiredOption('--reason <text>', 'why: for the audit log')
+    .requiredOption('--reason <text>', 'reason, for the audit log')
     .action(
       guarded(fail, async (flags: ChangeFlags) => {
-        print(shown(flags, await callApi<SentCandidate>(flags, 'DELETE', PATH, { reason: flags.reason })));
+        const found = await callApi<SentCandidate>(flags, 'DELETE', PATH, { reason: flags.reason });
+        show(flags, found, renderCandidate, output);
       }),
     );
-  command(candidate, 'diff', 'print what it does to put the candidate in force', around.env).action(
+  command(candidate, 'diff', 'print what changes if the candidate is put in force', around.env).action(
     guarded(fail, async (flags: CandidateFlags) => {
-      const found = await callApi<SentDiff>(flags, 'GET', `${PATH}/diff`);
-      print(flags.json ? JSON.stringify(found, undefined, 2) : renderCandidateDiff(found, paintOf(around)));
+      show(flags, await callApi<SentDiff>(flags, 'GET', `${PATH}/diff`), renderCandidateDiff, output);
     }),
   );
 }

@@ -14,12 +14,12 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
     .command('diff')
     .summary('compare rule files')
     .description(
-      'Print what it does to replace rules: rules added, removed and changed; counters kept or started anew.',
+      'Print what changes if new rules replace old ones: rules added, removed and changed; counters kept or restarted.',
     )
     .argument('<old>', 'rule file or directory')
     .argument('<new>', 'rule file or directory')
     .option('--json', 'print it as JSON', false)
-    .option('--exit-code', 'exit with 1 where anything differs', false)
+    .option('--exit-code', 'exit with 1 if anything differs', false)
     .action(
       guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
         const [
@@ -29,6 +29,7 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
           { loadRulesAt },
           { readSettings },
           { InvalidSettings },
+          { printableJson },
         ] = await Promise.all([
           import('../rules/diff.ts'),
           import('../rules/diff-json.ts'),
@@ -36,12 +37,13 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
           import('./load-rules.ts'),
           import('../settings.ts'),
           import('../settings/values.ts'),
+          import('../printable.ts'),
         ]);
         const settings = await readSettings(env).catch((error: unknown) => {
           throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
         });
         const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
-        print(json ? JSON.stringify(diffJson(diff), undefined, 2) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
+        print(json ? printableJson(diffJson(diff)) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
         const count = countDifferences(diff);
         if (exitCode && count > 0) throw new CommandFailed(`${count} differences`);
       }),

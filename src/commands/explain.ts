@@ -1,16 +1,26 @@
-import { type ExplainAnswer, type ExplainedDescriptor, type ExplainedLimit, explain } from '../admin/explain.ts';
+import {
+  type CounterState,
+  type ExplainAnswer,
+  type ExplainedDescriptor,
+  type ExplainedLimit,
+  explain,
+} from '../admin/explain.ts';
 import { createCounterKeys, ownCounters } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock } from '../clock.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
+import { requestFromJson } from '../rls/json.ts';
+import { InvalidJson } from '../rls/json-reader.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { Candidate, TracedLevel } from '../rules/trace.ts';
 import { readTime, wallClock } from '../rules/zone-time.ts';
 import { CommandFailed } from './client.ts';
+import { shownEntries } from './for-terminal.ts';
 import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
+import { overrideText } from './render.ts';
 import { renderQuota } from './render-quota.ts';
 
 /** An explanation as the API sends it. */
@@ -24,10 +34,10 @@ export type SentExplanation = Partial<ExplainAnswer> & {
 };
 
 /**
- * The clock of an explanation.
+ * The clock for an explanation.
  *
  * @param written  undefined: now
- * @throws CommandFailed  it is no time
+ * @throws CommandFailed  not a valid time
  */
 export function clockAt(written: string | undefined, now: Clock): Clock {
   if (written === undefined) return now;
@@ -40,12 +50,20 @@ export function clockAt(written: string | undefined, now: Clock): Clock {
 }
 
 /**
- * Explains a request by rule files alone, on counters that are new.
+ * Explains a request by rule files alone, with new counters.
  *
- * @throws CommandFailed  the rules are wrong
+ * @param body  a body of `/json`
+ * @throws CommandFailed  the rules are invalid
  */
-export async function explainOffline(path: string, request: WireRequest, clock: Clock): Promise<ExplainAnswer> {
+export async function explainOffline(path: string, body: object, clock: Clock): Promise<SentExplanation> {
   const rules = await loadMergedRulesAt(path);
+  let request: WireRequest;
+  try {
+    request = requestFromJson(Buffer.from(JSON.stringify(body)));
+  } catch (error) {
+    if (!(error instanceof InvalidJson)) throw error;
+    return { status: 400, error: error.message, rules: { source: path }, descriptors: [] };
+  }
   const nowMs = clock();
   const ledger = new Ledger(
     { main: createMemoryBackend(() => nowMs, { maxCounters: 1_000 }) },
@@ -100,18 +118,19 @@ export function renderExplanation(
   return lines.join('\n');
 }
 
-const waitOf = (ms: number | null): string =>
-  ms === null ? 'never passes: it asks for more than the limit' : `passes in ${duration(ms)}`;
+function waitOf(ms: number | null): string {
+  if (ms === null) return 'never passes: it asks for more than the limit';
+  return ms <= 0 ? 'passes now' : `passes in ${duration(ms)}`;
+}
 
 function renderDescriptor(
   { entries, path, stopped, limits, outcome, override, rule, changesAt, quotas = [] }: ExplainedDescriptor,
   at: number,
   paint: Paint,
 ): readonly string[] {
-  const lines = [`${at + 1}. ${paint.strong(entries.map(({ key, value }) => `${key}=${value}`).join(','))}`];
+  const lines = [`${at + 1}. ${paint.strong(shownEntries(entries))}`];
   for (const level of path) lines.push(...renderLevel(level, paint));
-  if (override)
-    lines.push(`   override: ${override.effect} until ${override.until}, set by ${override.by}: ${override.reason}`);
+  if (override) lines.push(`   ${overrideText(override)}`);
   if (outcome === 'unlimited') lines.push(`   ${rule}: unlimited`);
   if (outcome === 'inactive') lines.push(`   ${rule}: no limit applies at this time`);
   for (const limit of limits) lines.push(...renderLimit(limit, paint));
@@ -121,9 +140,7 @@ function renderDescriptor(
   lines.push(`   ${paint.bad('no rule')}: ${stopped.why}`);
   for (const { rule: near, file, line, descriptor } of stopped.nearest) {
     const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
-    lines.push(
-      `   nearest: ${near}${place}  ${paint.dim(descriptor.map(({ key, value }) => `${key}=${value}`).join(','))}`,
-    );
+    lines.push(`   nearest: ${near}${place}  ${paint.dim(shownEntries(descriptor))}`);
   }
   return lines;
 }
@@ -142,7 +159,7 @@ function renderLevel({ level, entry, tried, more }: TracedLevel, paint: Paint): 
 }
 const MAX_SHOWN = 4;
 
-/** Of no interest where another node matches. */
+/** Of no interest if another node matches. */
 const isFarOff = (reason: Candidate['reason']): boolean => reason === 'no_such_key' || reason === 'value_differs';
 
 const nameOf = ({ key, value }: Candidate): string => (value === undefined ? key : `${key}=${value}`);
@@ -154,7 +171,7 @@ function whyNot({ reason, offset, of }: Candidate): string {
     case 'value_differs':
       return 'another value';
     case 'wildcard_fails':
-      return `the pattern fails at offset ${offset} of the ${of}`;
+      return `the pattern fails at offset ${offset} of the ${of} as sent`;
     case 'earlier_wildcard_won':
       return 'an earlier pattern matches';
     default:
@@ -178,6 +195,7 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
     after,
     retryAfterMs,
     source,
+    failure,
   } = explained;
   const place = file === undefined ? '' : `  ${paint.dim(`${file}${line === undefined ? '' : `:${line}`}`)}`;
   const modes = [
@@ -190,16 +208,20 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
   const head = `   ${rule}: ${name ? `${name}, ` : ''}${limit}${modes.length > 0 ? ` (${modes.join(', ')})` : ''}${place}`;
   if (replacedBy) return [head, `     replaced by ${replacedBy.join(', ')}`];
   if (explained.inactive) return [paint.dim(`${head}: not now`)];
-  if (!code || !before) return [head];
+  const unread = failure === undefined ? [] : [`     ${paint.bad(failure)}`];
+  if (!code) return [head, ...unread];
   const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
   const where = source === 'backend' ? '' : paint.dim(` from ${source}`);
   const wait = code === 'OK' ? '' : `, ${waitOf(retryAfterMs ?? null)}`;
   return [
     head,
     `     ${shown}${where}  ${arithmetic ?? ''}${wait}`,
-    paint.dim(
-      `     before: ${before.used} used, ${before.remaining} left; after: ${after?.used} used, ${after?.remaining} left, resets in ${duration(after?.resetsInMs ?? 0)}`,
-    ),
+    ...unread,
+    ...(before && after ? [paint.dim(statesText(before, after))] : []),
     paint.dim(`     counter ${explained.counter}`),
   ];
 }
+
+const resetText = (ms: number): string => (ms <= 0 ? '' : `, resets in ${duration(ms)}`);
+const statesText = (before: CounterState, after: CounterState): string =>
+  `     before: ${before.used} used, ${before.remaining} left; after: ${after.used} used, ${after.remaining} left${resetText(after.resetsInMs)}`;

@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
+import { DESCRIPTOR } from '../descriptor-text.ts';
 import type { ProxyQuota, QuotaReport } from '../rlqs/quota-report.ts';
-import { command, count, paintOf, queryOf, type Surroundings } from './admin.ts';
+import { command, count, queryOf, type Surroundings } from './admin.ts';
 import { callApi, guarded, type Target } from './client.ts';
 import type { Paint } from './paint.ts';
 import { renderQuota } from './render-quota.ts';
+import { show } from './show.ts';
 
 interface QuotaFlags extends Target {
   readonly json: boolean;
@@ -12,24 +14,24 @@ interface QuotaFlags extends Target {
   readonly count: number;
 }
 
-/** Adds the command that shows what proxies have and use. */
+/** Adds the command that shows the quotas of proxies, and their use. */
 export function addQuotasCommand(program: Command, { print, fail, ...around }: Surroundings): void {
   command(program, 'quotas', 'list share, demand and use of proxies (RLQS)', around.env)
     .summary('list share and use of proxies (RLQS)')
     .argument('[domain]', 'only of this domain')
-    .argument('[descriptor]', 'key=value[,key=value…]: of this bucket alone')
+    .argument('[descriptor]', `only of this bucket: ${DESCRIPTOR}`)
     .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many', count, 50)
     .action(
       guarded(fail, async (domain: string | undefined, descriptor: string | undefined, flags: QuotaFlags) => {
         const query = queryOf({ domain, descriptor, rule: flags.rule, count: flags.count });
         const found = await callApi<QuotaReport>(flags, 'GET', `/api/v1/quotas?${query}`);
-        print(flags.json ? JSON.stringify(found, undefined, 2) : renderQuotas(found, paintOf(around)));
+        show(flags, found, renderQuotas, { print, ...around });
       }),
     );
 }
 
-function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {
+export function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {
   if (quotas.length === 0) return 'no proxy of this instance has a bucket';
   return [
     ...quotas.flatMap((one) => [headOf(one, paint), `  ${renderQuota(one)}`]),
@@ -38,4 +40,4 @@ function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {
 }
 
 const headOf = ({ domain, entries, rule }: ProxyQuota, paint: Paint): string =>
-  `${paint.strong(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')}`)}  ${paint.dim(rule ?? 'no rule can be applied')}`;
+  `${paint.strong(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')}`)}  ${paint.dim(rule ?? 'no applicable rule')}`;

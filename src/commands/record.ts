@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { rfc3339 } from '../admin/times.ts';
 import { command, type Surroundings, span } from './admin.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { show } from './show.ts';
 
 interface RecordFlags extends Target {
   readonly json: boolean;
@@ -16,29 +17,29 @@ interface SentRecording {
   readonly until: string | null;
 }
 
-/** Adds the command that begins and ends a recording. */
-export function addRecordCommand(program: Command, { clock, print, fail, env }: Surroundings): void {
+/** Adds the command that starts and ends a recording. */
+export function addRecordCommand(program: Command, { clock, print, fail, ...around }: Surroundings): void {
   command(
     program,
     'record',
-    'record requests of a service that has RECORD_TO; without options, say whether it does',
-    env,
+    'record requests of a service with RECORD_TO; without options, print whether it is recording',
+    around.env,
   )
     .summary('record the requests of a service')
     .option('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
-    .option('--stop', 'end the recording', false)
-    .option('--reason <text>', 'why: for the audit log')
+    .option('--stop', 'stop recording', false)
+    .option('--reason <text>', 'reason, for the audit log')
     .action(
       guarded(fail, async (flags: RecordFlags) => {
         const { for: forMs, stop, reason } = flags;
         if (forMs !== undefined && stop) throw new CommandFailed('give one of --for and --stop, got both');
         const isChange = forMs !== undefined || stop;
-        if (isChange && reason === undefined) throw new CommandFailed('--reason must say why: for the audit log');
+        if (isChange && reason === undefined) throw new CommandFailed('--reason is required, for the audit log');
         const until = rfc3339(stop ? 0 : clock() + (forMs ?? 0));
         const found = isChange
           ? await callApi<SentRecording>(flags, 'PUT', '/api/v1/recording', { until, reason })
           : await callApi<SentRecording>(flags, 'GET', '/api/v1/recording');
-        print(flags.json ? JSON.stringify(found, undefined, 2) : describe(found));
+        show(flags, found, describe, { print, ...around });
       }),
     );
 }

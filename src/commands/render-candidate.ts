@@ -1,4 +1,5 @@
 import type { Tally } from '../candidate/report.ts';
+import { counted } from '../replay/report/texts.ts';
 import type { Paint } from './paint.ts';
 
 interface SentKeys {
@@ -15,7 +16,7 @@ interface SentProblem {
   readonly message: string;
 }
 
-/** The candidate, as the API sends it. */
+/** The candidate as the API sends it. */
 export interface SentCandidate {
   readonly state: 'off' | 'loading' | 'on' | 'wrong';
   readonly from: string | null;
@@ -42,10 +43,10 @@ export interface SentCandidate {
   readonly moreRules: number;
 }
 
-/** The candidate for people. */
+/** Renders the candidate for people. */
 export function renderCandidate(found: SentCandidate, paint: Paint): string {
   const lines = [headOf(found, paint), ...found.problems.map((problem) => problemText(problem, paint))];
-  if (found.moreProblems > 0) lines.push(`and ${found.moreProblems} more problems`);
+  if (found.moreProblems > 0) lines.push(`and ${counted(found.moreProblems, 'more problem')}`);
   if (found.state !== 'on') return lines.join('\n');
   if (found.since === null) return [...lines, 'it is being loaded'].join('\n');
   lines.push(`since ${found.since}: ${tallyText(found.totals)}`, ...missingOf(found));
@@ -54,7 +55,7 @@ export function renderCandidate(found: SentCandidate, paint: Paint): string {
     lines.push(...keysText(rule.newlyRefusedKeys, 'newly refused', paint.bad));
     lines.push(...keysText(rule.newlyPassedKeys, 'newly passed', paint.good));
   }
-  if (found.moreRules > 0) lines.push('', `and ${found.moreRules} more rules`);
+  if (found.moreRules > 0) lines.push('', `and ${counted(found.moreRules, 'more rule')}`);
   return lines.join('\n');
 }
 
@@ -62,13 +63,13 @@ function headOf({ state, from, by, reason, hash, domains, ruleCount }: SentCandi
   const source = `${from ?? ''}${by === null ? '' : `, by ${by}: ${reason}`}`;
   switch (state) {
     case 'off':
-      return 'no candidate is tried';
+      return 'no candidate is loaded';
     case 'loading':
       return `a candidate is being checked: ${source}`;
     case 'wrong':
-      return paint.bad(`the candidate is wrong, and nothing is tried: ${source}`);
+      return paint.bad(`the candidate is invalid, and is not tried: ${source}`);
     default:
-      return `${paint.strong(`${ruleCount} rules of ${domains.join(', ')}`)} are tried: ${source} ${paint.dim(`hash ${hash}`)}`;
+      return `${paint.strong(`${counted(ruleCount, 'rule')} of ${domains.join(', ')}`)} ${ruleCount === 1 ? 'is' : 'are'} tried: ${source} ${paint.dim(`hash ${hash}`)}`;
   }
 }
 
@@ -78,19 +79,19 @@ const problemText = ({ severity, file, line, path, message }: SentProblem, paint
 };
 
 const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newlyPassed }: Tally): string =>
-  `${requests} requests, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
+  `${counted(requests, 'request')}, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
 
-/** Why the figures are not of all requests. */
+/** Why the figures do not cover all requests. */
 function missingOf({ sample, dropped, failed, evicted }: SentCandidate): readonly string[] {
   const notes: readonly (readonly [number, string])[] = [
-    [dropped.behind, 'were not tried: too many were in flight'],
-    [dropped.overload, 'were not tried: the service has too much to do'],
-    [failed, 'got no answer from the counters of the candidate'],
+    [dropped.behind, 'not tried: too many were in flight'],
+    [dropped.overload, 'not tried: the service is overloaded'],
+    [failed, "not answered by the candidate's counters"],
   ];
   return [
     ...(sample < 1 ? [`of ${sample * 100} % of all counters`] : []),
-    ...notes.flatMap(([number, what]) => (number > 0 ? [`${number} requests ${what}`] : [])),
-    ...(evicted > 0 ? [`${evicted} counters of the candidate were forgotten for want of room`] : []),
+    ...notes.flatMap(([number, what]) => (number > 0 ? [`${counted(number, 'request')} ${what}`] : [])),
+    ...(evicted > 0 ? [`${counted(evicted, 'counter')} of the candidate evicted for lack of memory`] : []),
   ];
 }
 
@@ -103,7 +104,7 @@ function keysText({ count, isAtLeast, keys }: SentKeys, what: string, colour: (t
   if (count === 0) return [];
   const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
   return [
-    `  ${colour(what)}: ${isAtLeast ? 'at least ' : ''}${count} keys`,
+    `  ${colour(what)}: ${isAtLeast ? 'at least ' : ''}${counted(count, 'key')}`,
     ...keys.map(({ descriptor, hits, atMostTooHighBy }) => {
       const bound = atMostTooHighBy > 0 ? `  at most ${atMostTooHighBy} too high` : '';
       return `    ${String(hits).padStart(width)}  ${descriptor}${bound}`;
@@ -116,14 +117,14 @@ interface SentFate {
   readonly counters: 'kept' | 'new';
 }
 
-/** The comparison, as the API sends it. */
+/** The comparison as the API sends it. */
 export interface SentDiff {
   readonly added: readonly { readonly rule: { readonly path: string }; readonly counters: readonly SentFate[] }[];
   readonly removed: readonly { readonly rule: { readonly path: string }; readonly after?: string }[];
   readonly changed: readonly { readonly after: { readonly path: string }; readonly counters: readonly SentFate[] }[];
 }
 
-/** What putting the candidate in force does, for people, and how to do it. */
+/** Renders for people the effect of putting the candidate in force, and how to do it. */
 export function renderCandidateDiff({ added, removed, changed }: SentDiff, paint: Paint): string {
   const fates = (counters: readonly SentFate[]): string =>
     counters
@@ -133,7 +134,7 @@ export function renderCandidateDiff({ added, removed, changed }: SentDiff, paint
     ...added.map(({ rule, counters }) => `${paint.good(`+ ${rule.path}`)}: ${fates(counters)}`),
     ...removed.map(
       ({ rule, after }) =>
-        `${paint.bad(`- ${rule.path}`)}: its descriptors meet ${after === undefined ? 'no rule' : after} then`,
+        `${paint.bad(`- ${rule.path}`)}: its descriptors then match ${after === undefined ? 'no rule' : after}`,
     ),
     ...changed.map(({ after, counters }) => `${paint.strong(`~ ${after.path}`)}: ${fates(counters)}`),
     `${added.length} added, ${removed.length} removed, ${changed.length} changed`,

@@ -1,33 +1,45 @@
 import type { AuditLine } from '../admin/audit.ts';
 import type { CounterState, ShownOverride } from '../admin/explain.ts';
-import type { RefusalReport } from '../admin/refusals.ts';
+import type { RefusalPage } from '../admin/refusal-pages.ts';
+import type { RefusedDescriptor } from '../admin/refusals.ts';
 import type { CountBounds } from '../admin/sampling-error.ts';
 import { rfc3339 } from '../admin/times.ts';
 import type { UnmatchedDescriptor } from '../admin/unmatched.ts';
+import { printable } from '../printable.ts';
+import { counted } from '../replay/report/texts.ts';
+import { type ShownEntries, shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
 
-type Entries = readonly { readonly key: string; readonly value: string }[];
-
-const textOf = (entries: Entries): string => entries.map(({ key, value }) => `${key}=${value}`).join(',');
-
-/** Descriptors that met no rule, as the API sends them. */
+/** Unmatched descriptors as the API sends them. */
 export interface SentUnmatched {
+  /** All requests of the last minute, with and without a rule; absent: an older service. */
+  readonly requests?: number;
   readonly total: number;
   readonly countedOneIn?: number;
   readonly confidence?: number;
   readonly descriptors: readonly UnmatchedDescriptor[];
 }
 
-export function renderUnmatched({ total, descriptors, ...sampled }: SentUnmatched, paint: Paint): string {
-  if (descriptors.length === 0) return 'every descriptor of the last minute met a rule';
-  const lines = [`${total} descriptors of the last minute met no rule${estimateNote(sampled)}`];
+/** @param domain  the only domain listed */
+export function renderUnmatched(
+  { requests, total, descriptors, ...sampled }: SentUnmatched,
+  paint: Paint,
+  domain?: string,
+): string {
+  const ofDomain = domain === undefined ? '' : ` of domain '${printable(domain)}'`;
+  if (descriptors.length === 0 && requests === 0) return 'no request arrived in the last minute: try weir doctor';
+  if (descriptors.length === 0)
+    return `no unmatched descriptor${ofDomain} in the last minute${requests === undefined ? '' : `, of ${counted(requests, 'request')}`}`;
+  const lines = [
+    `${counted(total, 'descriptor')}${ofDomain} of the last minute matched no rule${estimateNote(sampled)}`,
+  ];
   for (const { domain, entries, count, error, atMostTooLowBy, why, reason, nearest = [] } of descriptors) {
     const bounds = boundsText(paint, error, atMostTooLowBy);
-    lines.push('', `${count} × ${paint.strong(`${domain} ${textOf(entries)}`)}${bounds}`);
-    lines.push(`    ${why ?? reason ?? 'it would meet a rule now'}`);
+    lines.push('', `${count} × ${paint.strong(`${domain} ${shownEntries(entries)}`)}${bounds}`);
+    lines.push(`    ${why ?? reason ?? 'it would match a rule now'}`);
     for (const { rule, file, line, descriptor } of nearest) {
       const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
-      lines.push(paint.dim(`    nearest: ${rule}${place}${descriptor ? `  ${textOf(descriptor)}` : ''}`));
+      lines.push(paint.dim(`    nearest: ${rule}${place}${descriptor ? `  ${shownEntries(descriptor)}` : ''}`));
     }
   }
   return lines.join('\n');
@@ -40,10 +52,10 @@ interface Sampled {
 }
 
 const estimateNote = ({ countedOneIn = 1, confidence }: Sampled): string =>
-  countedOneIn === 1 ? '' : `, by estimate: one in ${countedOneIn} was counted${ofBounds(confidence)}`;
+  countedOneIn === 1 ? '' : `, estimated: one in ${countedOneIn} was counted${ofBounds(confidence)}`;
 
 const ofBounds = (confidence: number | undefined): string =>
-  confidence === undefined ? '' : `, and each bound holds with ${confidence * 100} %`;
+  confidence === undefined ? '' : `; each bound holds with a probability of ${confidence * 100} %`;
 
 function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): string {
   const high = atMostTooHighBy > 0 ? [`${atMostTooHighBy} too high`] : [];
@@ -52,7 +64,7 @@ function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): 
   return both.length === 0 ? '' : paint.dim(`  at most ${both.join(', ')}`);
 }
 
-/** The most frequent descriptors of rules, as the API sends them. */
+/** The most frequent descriptors of rules as the API sends them. */
 export interface SentTop {
   readonly by: string;
   readonly rules: readonly {
@@ -74,44 +86,52 @@ export function renderTop({ by, rules }: SentTop, paint: Paint): string {
         return `  ${String(hits).padStart(width)}  ${descriptor}${bounds}`;
       });
       const note = estimateNote(sampled);
-      return [`${paint.strong(rule)}  ${total} ${by} in the last minute${note}`, ...rows].join('\n');
+      return [`${paint.strong(rule)}  ${counted(total, by.slice(0, -1))} in the last minute${note}`, ...rows].join(
+        '\n',
+      );
     })
     .join('\n\n');
 }
 
-/** The counters of a descriptor, as the API sends them. */
+/** The counters of a descriptor as the API sends them. */
 export interface SentCounters {
   readonly domain: string;
-  readonly entries: Entries;
+  readonly entries: ShownEntries;
+  readonly override?: ShownOverride;
   readonly counters: readonly (CounterState & {
     readonly rule: string;
     readonly limit: string;
     readonly name?: string;
-    /** Of a change. */
+    /** The state before a change. */
     readonly before?: CounterState;
   })[];
 }
 
-export function renderCounters({ domain, entries, counters }: SentCounters, paint: Paint): string {
+export function renderCounters({ domain, entries, override, counters }: SentCounters, paint: Paint): string {
   const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, before, ...own }) => {
     const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
     return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedOf(own)}, ${remaining} left${reset}${was}`;
   });
-  return [paint.strong(`${domain} ${textOf(entries)}`), ...rows].join('\n');
+  const overrides = override ? [`  ${overrideText(override)}`] : [];
+  return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');
 }
+
+/** An override that applies to a descriptor. */
+export const overrideText = ({ effect, until, by, reason }: ShownOverride): string =>
+  `override: ${effect} until ${until}, set by ${by}: ${reason}`;
 
 /** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
 function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onHold' | 'open'>): string {
   if (onHold === 0) return `${used} used`;
-  return `${used} used, ${onHold} of it on hold for ${open} request${open === 1 ? '' : 's'}`;
+  return `${used} used, ${onHold} of it on hold for ${counted(open, 'request')}`;
 }
 
-/** A page of all counters, as the API sends it. */
+/** A page of all counters as the API sends it. */
 export interface SentPage {
   readonly counters: readonly (CounterState & {
     readonly domain: string;
-    readonly entries: Entries;
+    readonly entries: ShownEntries;
     readonly limit: string;
   })[];
   readonly next?: string;
@@ -120,7 +140,7 @@ export interface SentPage {
 export function renderPage({ counters, next }: SentPage): string {
   const rows = counters.map(
     ({ domain, entries, limit, remaining, ...own }) =>
-      `${domain} ${textOf(entries)}  ${limit}: ${usedOf(own)}, ${remaining} left`,
+      `${domain} ${shownEntries(entries)}  ${limit}: ${usedOf(own)}, ${remaining} left`,
   );
   return [
     ...(rows.length > 0 ? rows : ['no counters on this page']),
@@ -128,7 +148,7 @@ export function renderPage({ counters, next }: SentPage): string {
   ].join('\n');
 }
 
-/** The newest changes, as the API sends them. */
+/** The newest changes as the API sends them. */
 export interface SentAudit {
   readonly changes: readonly AuditLine[];
 }
@@ -138,30 +158,63 @@ export function renderAudit({ changes }: SentAudit): string {
   return changes
     .map(
       ({ at, who, change, what, reason, failed }) =>
-        `${at}  ${who}  ${change} ${JSON.stringify(what)}  ${reason}${failed ? `  FAILED: ${failed}` : ''}`,
+        `${at}  ${who}  ${change} ${changedText(what)}  ${reason}${failed ? `  FAILED: ${failed}` : ''}`,
     )
     .join('\n');
 }
 
-/** An override, as the API sends it. */
+/** The descriptor as other commands take it, and further fields as JSON. */
+function changedText(what: object): string {
+  const { domain, descriptor, ...more } = what as { readonly domain?: unknown; readonly descriptor?: unknown };
+  if (typeof domain !== 'string' || typeof descriptor !== 'string') return JSON.stringify(what);
+  const rest = Object.keys(more).length === 0 ? '' : `  ${JSON.stringify(more)}`;
+  return `${domain} ${descriptor}${rest}`;
+}
+
+/** An override as the API sends it. */
 export interface SentOverride extends ShownOverride {
   readonly domain: string;
   readonly descriptor: string;
+  /** Why an override that was just set has no effect at present. */
+  readonly warning?: string;
 }
 
-export const renderOverride = ({ domain, descriptor, effect, until, by, reason }: SentOverride): string =>
-  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}`;
+export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SentOverride): string =>
+  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
 
-/** Refusals, as the API sends them. */
-export type SentRefusals = RefusalReport;
+/** All overrides as the API sends them. */
+export interface SentOverrides {
+  readonly overrides: readonly SentOverride[];
+}
 
-/** The oldest first, as a log is read. */
-export function renderRefusals({ refusals, dropped }: SentRefusals, paint: Paint): string {
-  const notKept = dropped > 0 ? [paint.dim(`${dropped} more were not kept`)] : [];
-  if (refusals.length === 0) return ['no such refusal is kept', ...notKept].join('\n');
+export const renderOverrides = ({ overrides }: SentOverrides): string =>
+  overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');
+
+/** ` (shadow, soft)`: why an exceeded limit may not refuse. */
+function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | 'quota' | 'soft'>): string {
+  const modes = [shadow && 'shadow', quota && 'quota', soft && 'soft'].filter(Boolean);
+  return modes.length === 0 ? '' : ` (${modes.join(', ')})`;
+}
+
+/** Refusals as the API sends them. */
+export type SentRefusals = Pick<RefusalPage, 'refusals' | 'dropped'> & Partial<RefusalPage>;
+
+/** Lists the oldest first, like a log. */
+export function renderRefusals(sent: SentRefusals, paint: Paint): string {
+  const isEmpty = sent.refusals.length === 0 && !sent.lost;
+  return [...(isEmpty ? ['no matching refusals'] : []), renderNewRefusals(sent, paint)].filter(Boolean).join('\n');
+}
+
+/** Renders the refusals since the last page, and notes on those that are missing. */
+export function renderNewRefusals({ refusals, dropped, more = 0, lost = 0 }: SentRefusals, paint: Paint): string {
+  const notes = [
+    ...(more > 0 ? [`${more} more: --count`] : []),
+    ...(lost > 0 ? [`${lost} more were replaced before they could be read: raise EXPLAIN_SAMPLE`] : []),
+    ...(dropped > 0 ? [`${dropped} more were not kept: there were more than 100 in a second`] : []),
+  ].map((note) => paint.dim(note));
   const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, descriptors }) => [
     `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
-    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, retryAfterMs, source }) => {
+    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, retryAfterMs, source, ...modes }) => {
       const wait =
         retryAfterMs === undefined
           ? ''
@@ -170,9 +223,9 @@ export function renderRefusals({ refusals, dropped }: SentRefusals, paint: Paint
             : `, passes in ${duration(retryAfterMs)}`;
       const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
       const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
-      const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}` : ''}`;
-      return `  ${[textOf(entries), limited, result].filter((text) => text !== '').join('  ')}`;
+      const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}${modesText(modes)}` : ''}`;
+      return `  ${[shownEntries(entries), limited, result].filter((text) => text !== '').join('  ')}`;
     }),
   ]);
-  return [...lines, ...notKept].join('\n');
+  return [...lines, ...notes].join('\n');
 }

@@ -3,6 +3,7 @@ import { hasProposal, overlayText } from '../advise/overlay-text.ts';
 import { adviceText } from '../advise/render-advice.ts';
 import { RuleSketches, type SketchBounds } from '../advise/rule-sketches.ts';
 import { REPLAY_SEED, TrafficObserver } from '../advise/traffic-observer.ts';
+import { printableJson, printableLines } from '../printable.ts';
 import { ReplayEngine } from '../replay/engine.ts';
 import { HashedValues } from '../replay/hashed-values.ts';
 import { inputAt, STANDARD_INPUT } from '../replay/input.ts';
@@ -13,23 +14,24 @@ import { readableKey } from '../replay/report.ts';
 import { TrafficCounts } from '../replay/traffic.ts';
 import type { AdviseFlags } from './advise-flags.ts';
 import { CommandFailed, callApi } from './client.ts';
+import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
 import type { ReplaySurroundings } from './replay-flags.ts';
 import { engineOptionsOf, settingsOf, totalOf, trafficOf } from './run-replay.ts';
 
-/** At some 1,000 octets a followed key, and 400 for its hits around boundaries, 140 MB at most. */
+/** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
 const BOUNDS: SketchBounds = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
 
-/** What advice is printed from. */
+/** Advice with warnings about its input. */
 interface Advised extends Advice {
-  /** What the operator should know of the input, one text each. */
+  /** Warnings about the input, one text each. */
   readonly warnings: readonly string[];
 }
 
 /**
  * Prints advice on the limits of rules.
  *
- * @throws CommandFailed    wrong flags, rules or settings, or nothing to print as YAML
+ * @throws CommandFailed    invalid flags, rules or settings, or nothing to print as YAML
  * @throws UnreadableInput
  */
 export async function runAdvise(
@@ -42,7 +44,7 @@ export async function runAdvise(
     ? adviceOnFiles(files, flags, surroundings)
     : adviceOfService(flags.from, files, flags));
   surroundings.print(
-    flags.json ? JSON.stringify(advised, undefined, 2) : flags.yaml ? yamlOf(advised) : textOf(advised),
+    flags.json ? printableJson(advised) : flags.yaml ? printableLines(yamlOf(advised)) : textOf(forTerminal(advised)),
   );
 }
 
@@ -85,23 +87,23 @@ function unusedOf(
   const hint = mapping === undefined ? ' (an access log needs --mapping)' : '';
   return [
     ...(broken > 0 ? [`${broken} broken lines were skipped${hint}: ${examples.join('; ')}`] : []),
-    ...(late > 0 ? [`${late} requests came too late to be put in order (--reorder)`] : []),
-    ...(unmapped > 0 ? [`${unmapped} requests have no descriptor by the mapping`] : []),
+    ...(late > 0 ? [`${late} requests were too far out of order to be sorted (--reorder)`] : []),
+    ...(unmapped > 0 ? [`${unmapped} requests get no descriptor from the mapping`] : []),
   ];
 }
 
 async function adviceOfService(from: string, files: readonly string[], flags: AdviseFlags): Promise<Advised> {
-  const { token, domain, rule, maxKeysHit, rules, mapping } = flags;
+  const { token, ca, domain, rule, maxKeysHit, rules, mapping } = flags;
   if (files.length > 0 || rules !== undefined || mapping !== undefined)
     throw new CommandFailed(
-      '--from takes what the service has seen by its own rules: leave files, --rules and --mapping out',
+      '--from uses the rules and the traffic of the service: remove files, --rules and --mapping',
     );
   const query = new URLSearchParams({
     ...(domain !== undefined && { domain }),
     ...(rule !== undefined && { rule }),
     ...(maxKeysHit !== undefined && { keysHitPerMillion: String(Math.max(Math.round(maxKeysHit * 1e6), 1)) }),
   });
-  return callApi<Advised>({ target: from, token }, 'GET', `/api/v1/advice?${query}`);
+  return callApi<Advised>({ target: from, token, ca }, 'GET', `/api/v1/advice?${query}`);
 }
 
 const filterOf =
@@ -112,13 +114,13 @@ const filterOf =
 const textOf = ({ warnings, ...advice }: Advised): string =>
   [adviceText(advice), ...warnings.map((text) => `warning: ${text}`)].join('\n\n');
 
-/** @throws CommandFailed  there is no proposal, or of several domains: an overlay has one */
+/** @throws CommandFailed  there are no proposals, or proposals for several domains: an overlay has one */
 function yamlOf({ limits }: Advised): string {
   const proposed = limits.filter(hasProposal);
   const domains = [...new Set(proposed.map(({ limit }) => limit.domain))];
   if (domains.length === 1) return overlayText(proposed).trimEnd();
   if (domains.length > 1)
-    throw new CommandFailed(`an overlay has one domain: give one of them by --domain: ${domains.join(', ')}`);
+    throw new CommandFailed(`an overlay has one domain: choose one with --domain: ${domains.join(', ')}`);
   const why = limits.map(({ limit, refusal }) => `${limit.rule}: ${refusal}`);
   throw new CommandFailed(['nothing is proposed', ...why].join('\n'));
 }

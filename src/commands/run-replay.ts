@@ -1,3 +1,4 @@
+import { printableJson } from '../printable.ts';
 import { DEFAULT_REORDER_MS, openAccessLogs } from '../replay/access-logs.ts';
 import { AnswerLines } from '../replay/answers.ts';
 import { ReplayEngine } from '../replay/engine.ts';
@@ -24,7 +25,7 @@ import type { AnswerFlags, ReplayFlags, ReplaySurroundings } from './replay-flag
 /**
  * Answers the traffic of files.
  *
- * @throws CommandFailed    wrong rules or settings, or a threshold is exceeded
+ * @throws CommandFailed    invalid rules or settings, or a threshold is exceeded
  * @throws UnreadableInput
  */
 export async function runReplay(
@@ -45,7 +46,7 @@ export async function runReplay(
   }));
 }
 
-/** Traffic to answer, and how the report names it. */
+/** Traffic to answer, and its names in the report. */
 export interface OpenedTraffic {
   readonly traffic: RecordedTraffic;
   readonly names: readonly string[];
@@ -53,9 +54,9 @@ export interface OpenedTraffic {
 }
 
 /**
- * Answers traffic by rules, and reports.
+ * Answers traffic by rules, and prints the report.
  *
- * @throws CommandFailed    wrong rules or settings, or a threshold is exceeded
+ * @throws CommandFailed    invalid rules or settings, or a threshold is exceeded
  */
 export async function answerTraffic(
   flags: AnswerFlags,
@@ -94,7 +95,7 @@ export async function answerTraffic(
     ...unreadOf(found, counts, flags),
   ];
   const source = { figures: found, counts, warnings };
-  if (!flags.answers) print(flags.json ? JSON.stringify(reportJson(source), undefined, 2) : reportText(source));
+  if (!flags.answers) print(flags.json ? printableJson(reportJson(source)) : reportText(source));
   if (data && flags.html !== undefined)
     await writePage(flags.html, {
       ...source,
@@ -105,7 +106,7 @@ export async function answerTraffic(
   if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
 }
 
-/** The requests of files: recordings, or access logs where there is a mapping. */
+/** The requests of files: access logs if there is a mapping, else recordings. */
 export async function trafficOf(
   inputs: readonly Input[],
   { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
@@ -121,7 +122,7 @@ export async function trafficOf(
   return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
 }
 
-/** @throws CommandFailed  they are wrong */
+/** @throws CommandFailed  the settings are invalid */
 export async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
   try {
     return await readSettings(env);
@@ -134,7 +135,7 @@ export const engineOptionsOf = ({ decisions: { shadowMode, quotaMode, spend }, c
   ...{ shadowMode, quotaMode, spend, memory },
 });
 
-/** Octets of all inputs; undefined: one of them has no size. */
+/** The bytes of all inputs; undefined: the size of one is not known. */
 export function totalOf(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
   let total = 0;
   for (const { bytes } of inputs) {
@@ -148,12 +149,10 @@ function evictionsOf(engines: readonly ReplayEngine[]): readonly string[] {
   const evicted = Math.max(...engines.map((engine) => engine.evicted));
   return evicted === 0
     ? []
-    : [
-        `${evicted} counters were forgotten for want of room, as a service would: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`,
-      ];
+    : [`${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`];
 }
 
-/** An access log that was taken for a recording has no line that is one. */
+/** Detects an access log read as a recording: none of its lines is a request. */
 function unreadOf(
   { rules: { requests } }: Figures,
   { broken }: TrafficCounts,
@@ -161,11 +160,11 @@ function unreadOf(
 ): readonly string[] {
   return requests > 0 || broken === 0 || mapping !== undefined
     ? []
-    : ['no line is of a recording; an access log needs --mapping, and weir replay --learn prints a first one'];
+    : ['no line is a recorded request; an access log needs --mapping, and weir replay --learn prints a draft'];
 }
 
 function differences({ recorded }: Figures): readonly string[] {
   if (!recorded) return ['no answers were recorded: nothing can be verified'];
   const count = recorded.answers - recorded.same;
-  return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from what was recorded`];
+  return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from the recorded ones`];
 }

@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import type { Clock } from '../clock.ts';
-import { allocateYoung } from '../no-pretenuring.ts';
+import { collectCheaply } from '../garbage-collection.ts';
 import { fail, onSignal, version } from '../process.ts';
 import { serveAsWorker } from '../serve/worker.ts';
 import { serve } from '../serve.ts';
@@ -9,23 +9,36 @@ import { InvalidSettings } from '../settings/values.ts';
 import { readSettings } from '../settings.ts';
 import { CannotStart } from '../start-up.ts';
 
+/** The parts of the starting program that the service uses. */
+export interface ServiceSurroundings {
+  readonly clock: Clock;
+  /** Called once the service handles signals itself. */
+  readonly onOpen: () => void;
+}
+
 /**
  * Runs the service until a signal, or until it fails.
  *
- * @param rules  path of the rules, instead of what the environment says
+ * @param rules  path of the rules, overriding the environment
  */
-export async function runService(env: Environment, rules: string | undefined, clock: Clock): Promise<void> {
+export async function runService(
+  env: Environment,
+  rules: string | undefined,
+  { clock, onOpen }: ServiceSurroundings,
+): Promise<void> {
   try {
     const read = await readSettings(env);
     const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
     if (cluster.worker) {
       const close = await serveAsWorker(settings, clock, cluster.worker);
-      allocateYoung();
-      return onSignal(() => close());
+      collectCheaply();
+      onSignal(() => close());
+      return onOpen();
     }
     const service = await serve(settings, clock, version);
-    allocateYoung();
+    collectCheaply();
     onSignal(service.close);
+    onOpen();
     console.log(service.banner);
     service.failed.then(({ message }) => {
       fail(message);

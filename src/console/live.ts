@@ -5,60 +5,62 @@ import type { PageOutput } from '../http/server.ts';
 import type { DurationTotals } from '../observe/duration-histogram.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { HealthFacts } from './health-facts.ts';
-import { AllRuleSeries, type RuleRates } from './rule-series.ts';
+import { AllRuleSeries, type RuleRates, type SeriesView } from './rule-series.ts';
 import { type ServiceRates, ServiceSeries } from './service-series.ts';
 
-/** Where the numbers of a snapshot come from: nothing is counted for the console alone. */
+/** The sources of a snapshot: nothing is counted for the console alone. */
 export interface LiveSources {
   readonly statistics: Statistics;
   readonly durations: () => DurationTotals;
-  /** How late timers of this process are. */
+  /** The lateness of timers in this process. */
   readonly latenessMs: () => number;
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   readonly health: () => HealthFacts;
-  /** How callers' values are shown; undefined: as they are. */
+  /** Hashes callers' values; undefined: they are shown unchanged. */
   readonly hash: ((text: string) => string) | undefined;
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** What readers of the event stream receive once a second. */
+/** The snapshot that readers of the event stream receive once a second. */
 export interface LiveSnapshot extends HealthFacts {
   readonly atMs: number;
   readonly startedAtMs: number;
   readonly rates: ServiceRates;
   readonly rules: HealthFacts['rules'];
-  /** Rules that were hit in the last second. */
+  /** Rules that were hit in the last second; leaves out names that the reader may not see. */
   readonly active: readonly RuleRates[];
-  /** Over the last minute; `refused` is descriptors. */
+  /** Over the last minute; `refused` counts descriptors. */
   readonly refusingRules: readonly { readonly rule: string; readonly refused: number }[];
-  /** Over the last minute, of the rules that refuse most; absent: the reader may see no values. */
+  /** Over the last minute, for the rules that refuse most; absent: the reader may not see values. */
   readonly refusedKeys?: readonly (ShownKey & { readonly rule: string })[];
-  /** Processes that answered when they were asked last. */
+  /** Processes that answered the last question. */
   readonly processes: readonly string[];
 }
 
+type CommonSnapshot = Omit<LiveSnapshot, 'active' | 'refusingRules'>;
+
 const INTERVAL_MS = 1_000;
 
-/** Readers of the stream at once; browsers share one among all their pages. */
+/** The most concurrent readers; a browser shares one stream among all its pages. */
 export const MAX_READERS = 50;
 
-/** Rules whose keys are shown, and keys. */
+/** The most rules whose keys are shown, and the most keys. */
 const KEY_RULES = 3;
 const KEYS = 20;
 const REFUSING_RULES = 20;
 
-/** Collecting keys may take this part of the time: it is done more rarely where it takes long. */
+/** The fraction of time for collecting keys: slow collections run less often. */
 const KEYS_TIME_SHARE = 0.02;
-/** But no more rarely than this: a worker that ends makes a single collection long. */
+/** But at least this often: a worker that exits makes a single collection slow. */
 const MAX_KEYS_INTERVAL_MS = 5_000;
 
-/** Makes series once a second, and a snapshot while anything reads the stream. */
+/** Adds to the series once a second, and makes snapshots while the stream has readers. */
 export class Live {
   readonly #sources: LiveSources;
   readonly #startedAtMs: number;
-  readonly #readers = new Map<PageOutput, 'values' | 'hidden'>();
+  readonly #readers = new Map<PageOutput, SeriesView>();
   readonly #stop: () => void;
   readonly service = new ServiceSeries();
   readonly rules = new AllRuleSeries();
@@ -81,7 +83,7 @@ export class Live {
   }
 
   /** Sends snapshots to a reader until it closes. */
-  follow(output: PageOutput, isFor: 'values' | 'hidden'): void {
+  follow(output: PageOutput, isFor: SeriesView): void {
     this.#readers.set(output, isFor);
     output.onClosed(() => this.#readers.delete(output));
     if (this.#readers.size === 1) {
@@ -111,26 +113,30 @@ export class Live {
     this.#stop();
   }
 
-  #snapshot(): LiveSnapshot {
+  /** The part of a snapshot that is the same for all readers. */
+  #snapshot(): CommonSnapshot {
     const { health, clock } = this.#sources;
     return {
       atMs: clock(),
       startedAtMs: this.#startedAtMs,
       rates: this.service.last,
       ...health(),
-      active: this.rules.active(),
-      refusingRules: this.rules.refusingMost(REFUSING_RULES),
       refusedKeys: this.#keys?.keys ?? [],
       processes: this.#keys?.processes ?? [],
     };
   }
 
-  #frame({ refusedKeys, ...open }: LiveSnapshot, isFor: 'values' | 'hidden'): Buffer {
-    const shown = isFor === 'values' ? { ...open, refusedKeys } : open;
+  #frame({ refusedKeys, ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
+    const shown: LiveSnapshot = {
+      ...open,
+      active: this.rules.active(isFor),
+      refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor),
+      ...(isFor === 'values' && { refusedKeys }),
+    };
     return Buffer.from(`data: ${JSON.stringify(shown)}\n\n`);
   }
 
-  /** Asks every process for its keys; one that hangs delays no snapshot. */
+  /** Asks every process for its keys; a process that hangs delays no snapshot. */
   async #collectKeys(): Promise<void> {
     const { ask, monotonicMs, hash } = this.#sources;
     const startedMs = monotonicMs();
@@ -146,7 +152,7 @@ export class Live {
         .slice(0, KEYS);
       this.#keys = { keys, processes: replies.map(({ process }) => process) };
     } catch {
-      this.#keys = undefined; // workers are being replaced
+      this.#keys = undefined; // while workers are being replaced
     } finally {
       const tookMs = monotonicMs() - startedMs;
       this.#keysAgainAtMs = startedMs + Math.min(tookMs / KEYS_TIME_SHARE, MAX_KEYS_INTERVAL_MS);

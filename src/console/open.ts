@@ -20,6 +20,8 @@ import { consoleOperations } from './operations.ts';
 export interface ConsolePages extends Part {
   readonly operations: ReturnType<typeof consoleOperations>;
   readonly routes: Awaited<ReturnType<typeof assetRoutes>>;
+  /** Requests of the last minute, as far as the statistics of workers have been collected. */
+  requestsOfMinute(): number;
 }
 
 export interface ConsoleSources {
@@ -31,7 +33,7 @@ export interface ConsoleSources {
   readonly version: string;
 }
 
-/** Opens the console: series are gathered from now on. */
+/** Opens the console: its series begin now. */
 export async function openConsole(
   settings: Settings,
   sources: ConsoleSources,
@@ -54,6 +56,7 @@ export async function openConsole(
       ...{ rules: rules.book.rules, lastLoad: rules.lastLoad, lastReload: rules.lastReload },
     }),
     routes: await assetRoutes(),
+    requestsOfMinute: () => live.service.requestsOfMinute(statistics),
     async close() {
       live.close();
       await heartbeat?.close();

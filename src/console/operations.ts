@@ -1,3 +1,4 @@
+import type { Client } from '../admin/access.ts';
 import { type ApiOperation, operation, WrittenJson } from '../admin/api.ts';
 import { noQuery, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
@@ -10,11 +11,11 @@ import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
 import { type Reload, reloadAsJson } from '../rules/reload.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
-import { encodeInSlices } from '../slices.ts';
+import { encodeInSlices, take } from '../slices.ts';
 import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
-import { MAX_RULES } from './rule-series.ts';
+import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
 import { type Range, rangeNames, ranges } from './series.ts';
 import { serviceFields } from './service-series.ts';
 
@@ -23,13 +24,13 @@ export interface ConsoleOptions {
   readonly rules: () => RuleTree | undefined;
   readonly lastLoad: () => LoadedRules | undefined;
   readonly lastReload: () => { readonly atMs: number; readonly reload: Reload } | undefined;
-  /** Says which limits of schedules apply. */
+  /** Determines which limits of schedules apply. */
   readonly clock: Clock;
-  /** Undefined: instances do not know each other. */
+  /** Undefined: instances cannot list each other. */
   readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
 }
 
-/** Rules that are listed in one answer. */
+/** The most rules listed in one response. */
 const MAX_LISTED_RULES = 20_000;
 const MAX_PROBLEMS = 200;
 
@@ -48,10 +49,11 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       need: 'open',
       query: object({ range, rule: { ...text, description: 'the path of one rule; absent: the service' } }, []),
       answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}. Counts are per second, \`oldest\` is in seconds.`,
-      answer: ({ query }) => {
+      answer: ({ client, query }) => {
         const name = rangeOf(query.range);
         if (query.rule === undefined) return { ...head(name), series: live.service.columns(name) };
-        return { ...head(name), rule: query.rule, series: live.rules.columns(query.rule, name) ?? {} };
+        const series = live.rules.columns(query.rule, name, viewOf(client)) ?? {};
+        return { ...head(name), rule: query.rule, series };
       },
     }),
     operation({
@@ -60,9 +62,10 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       summary: `the last minute of every rule that was hit, of ${MAX_RULES} rules at most`,
       need: 'open',
       query: noQuery,
-      answers: 'For each rule a list per field, the oldest second first.',
-      answer: () => {
-        const rules = Array.from(live.rules.names(), (rule) => [rule, live.rules.columns(rule, '60s')] as const);
+      answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
+      answer: ({ client }) => {
+        const view = viewOf(client);
+        const rules = live.rules.names(view).map((rule) => [rule, live.rules.columns(rule, '60s', view)] as const);
         return { ...head('60s'), atMost: MAX_RULES, rules: Object.fromEntries(rules) };
       },
     }),
@@ -90,21 +93,25 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       summary: 'a snapshot of the service, once a second',
       need: 'open',
       query: noQuery,
-      answers: 'Server-sent events. `refusedKeys` is there for clients that may see values.',
+      answers: `Server-sent events. \`refusedKeys\` is there for clients that may see values. ${NAMED_NOTE}`,
       produces: 'text/event-stream',
-      answer: ({ client, request }) => eventsPage(live, request.method !== 'HEAD', client.seesValues),
+      answer: ({ client, request }) => eventsPage(live, request.method !== 'HEAD', viewOf(client)),
     }),
   ];
 }
 
-function eventsPage(live: Live, isFollowed: boolean, seesValues: boolean): Page {
+const viewOf = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
+
+const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
+
+function eventsPage(live: Live, isFollowed: boolean, view: SeriesView): Page {
   if (live.readers >= MAX_READERS) throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
   return {
     status: 200,
     contentType: 'text/event-stream',
-    headers: { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }, // nginx would collect snapshots
+    headers: { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }, // else nginx would buffer snapshots
     body: 'retry: 1000\n\n',
-    ...(isFollowed && { follow: (output) => live.follow(output, seesValues ? 'values' : 'hidden') }),
+    ...(isFollowed && { follow: (output) => live.follow(output, view) }),
   };
 }
 
@@ -117,13 +124,13 @@ async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
   }
 }
 
-/** In slices: there may be many rules. */
+/** Encodes in slices: there may be many rules. */
 async function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Promise<WrittenJson> {
   const tree = rules();
   const last = lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
   const packed = last?.ok ? last.packed : undefined;
-  const listed = tree?.rules.slice(0, MAX_LISTED_RULES) ?? [];
+  const listed = take(MAX_LISTED_RULES, tree?.rules ?? []);
   const reloaded = lastReload();
   const head = {
     loaded: tree !== undefined,
@@ -137,7 +144,7 @@ async function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions)
   return new WrittenJson(await encodeInSlices(written(head, listed, clock())));
 }
 
-function* written(head: object, rules: readonly Rule[], nowMs: number): Iterable<string> {
+function* written(head: object, rules: Iterable<Rule>, nowMs: number): Iterable<string> {
   yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
   let separator = '';
   for (const rule of rules) {

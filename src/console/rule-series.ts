@@ -4,33 +4,41 @@ import { type Range, Series } from './series.ts';
 
 type RuleField = (typeof allRuleFields)[number];
 
-/** The others are counts, of which a series has the rate. */
+/** The fields that are levels. The others are counts, whose series has the rate. */
 const levels: ReadonlySet<RuleField> = new Set<RuleField>(['share', 'held', 'oldest']);
 const isLevel = allRuleFields.map((field) => levels.has(field));
 
 const REFUSED = allRuleFields.indexOf('refused');
 const HELD = allRuleFields.indexOf('held');
 
-/** Rules beyond these have no series: about 7 MB for all, and more where they have slots. */
+/** Whether a client may see names that contain callers' values. */
+export type SeriesView = 'values' | 'hidden';
+
+/** The name for the sum of all rules whose names contain callers' values, in place of these names. */
+export const NAMED_BY_CALLERS = '(limits named by callers)';
+
+/** The most rules with a series: about 7 MB for all, or more if they have slots. */
 export const MAX_RULES = 1_000;
 
-/** Counts that are read: a rule may count under several algorithms. */
+/** The most counts that are read: a rule may count under several algorithms. */
 const MAX_COUNTS = 2 * MAX_RULES;
 
 interface RuleEntry {
   readonly series: Series;
-  /** Counts so far. */
+  /** The counts so far. */
   readonly counts: Float64Array;
-  /** Since the last second; the share as it is. */
+  /** The change in the last second; levels as they are. */
   readonly rates: Float64Array;
+  /** Whether any client may see the name: it comes from a rule. */
+  isOpen: boolean;
 }
 
-/** The last second of a rule: one number for each of `ruleFields`, or of `allRuleFields`. */
+/** A rule's last second: one number for each of `ruleFields`, or of `allRuleFields`. */
 export type RuleRates = readonly [rule: string, ...rates: number[]];
 
 /**
- * What rules did in the last minute, hour and day, taken from their counts once a second. A rule without a hit takes no
- * memory.
+ * The series of rules over the last minute, hour and day, taken from their counts once a second. A rule without a hit
+ * takes no memory.
  */
 export class AllRuleSeries {
   readonly #byRule = new Map<string, RuleEntry>();
@@ -44,45 +52,56 @@ export class AllRuleSeries {
   /** To be called once a second. */
   gather(rules: Iterable<RuleCounts>): void {
     const now = new Map<string, Float64Array>();
+    const open = new Set([NAMED_BY_CALLERS]);
     let left = MAX_COUNTS;
     for (const counts of rules) {
-      if (left-- === 0) break; // those that were hit first come first
-      addTo(now, `${counts.domain}.${counts.rule}`, this.#rowOf(counts));
+      if (left-- === 0) break; // rules that were hit first come first
+      const name = `${counts.domain}.${counts.rule}`;
+      const row = this.#rowOf(counts);
+      if (counts.named === 'by_rule') open.add(name);
+      else addToCallers(now, row);
+      addTo(now, name, row);
     }
     this.#active.clear();
     for (const [rule, counts] of now) {
       const entry = this.#byRule.get(rule) ?? this.#begin(rule, counts.length);
-      if (entry) this.#step(rule, entry, counts);
+      if (!entry) continue;
+      entry.isOpen = open.has(rule);
+      this.#step(rule, entry, counts);
     }
   }
 
-  /** Of the rules that were hit in the last second. */
-  active(): readonly RuleRates[] {
+  /** The rates of the rules that were hit in the last second. */
+  active(view: SeriesView): readonly RuleRates[] {
     return Array.from(
-      this.#active,
+      [...this.#active].filter((rule) => this.#isShown(rule, view)),
       (rule): RuleRates => [rule, ...Array.from(this.#byRule.get(rule)?.rates ?? [], rounded)],
     );
   }
 
   /** The rules that refused most in the last minute. */
-  refusingMost(count: number): readonly { readonly rule: string; readonly refused: number }[] {
+  refusingMost(count: number, view: SeriesView): readonly { readonly rule: string; readonly refused: number }[] {
     const all = Array.from(this.#byRule, ([rule, { series }]) => ({ rule, refused: series.minuteSum(REFUSED) }));
     return all
-      .filter(({ refused }) => refused > 0)
+      .filter(({ rule, refused }) => refused > 0 && this.#isShown(rule, view))
       .sort((one, other) => other.refused - one.refused)
       .slice(0, count);
   }
 
-  /** One column for each of the rule's fields; undefined: the rule has none. */
-  columns(rule: string, range: Range): Readonly<Record<string, readonly number[]>> | undefined {
+  /** One column for each of the rule's fields; undefined: the rule has no series, or may not be shown. */
+  columns(rule: string, range: Range, view: SeriesView): Readonly<Record<string, readonly number[]>> | undefined {
     const entry = this.#byRule.get(rule);
-    if (!entry) return undefined;
+    if (!entry || !this.#isShown(rule, view)) return undefined;
     const fields = allRuleFields.slice(0, entry.counts.length);
     return Object.fromEntries(fields.map((field, at) => [field, entry.series.column(range, at)]));
   }
 
-  names(): Iterable<string> {
-    return this.#byRule.keys();
+  names(view: SeriesView): readonly string[] {
+    return [...this.#byRule.keys()].filter((rule) => this.#isShown(rule, view));
+  }
+
+  #isShown(rule: string, view: SeriesView): boolean {
+    return view === 'values' ? rule !== NAMED_BY_CALLERS : this.#byRule.get(rule)?.isOpen === true;
   }
 
   #begin(rule: string, width: number): RuleEntry | undefined {
@@ -91,6 +110,7 @@ export class AllRuleSeries {
       series: new Series(isLevel.slice(0, width).map((isMax) => (isMax ? 'max' : 'mean'))),
       counts: new Float64Array(width),
       rates: new Float64Array(width),
+      isOpen: false,
     };
     this.#byRule.set(rule, fresh);
     return fresh;
@@ -115,20 +135,30 @@ export class AllRuleSeries {
     if (!holds) return row;
     const { held, oldestMs } = takePeaks(holds);
     const last = this.#byRule.get(`${counts.domain}.${counts.rule}`)?.rates;
-    const lastHeld = Math.min(last?.[HELD] ?? 0, holds.held.value); // which forgets after a minute
+    const lastHeld = Math.min(last?.[HELD] ?? 0, holds.held.value); // the peak drops out after a minute
     const isQuiet = held === 0 && lastHeld > 0 && answeredOk + answeredOver === this.#answersOf(counts);
     if (isQuiet) return [...row, holds.expired, lastHeld, (last?.[HELD + 1] ?? 0) + 1];
     return [...row, holds.expired, held, oldestMs / 1_000];
   }
 
-  /** Descriptors that the rule had answered a second ago. */
+  /** The number of descriptors that the rule had answered a second ago. */
   #answersOf({ domain, rule }: RuleCounts): number {
     const [ok = 0, over = 0] = this.#byRule.get(`${domain}.${rule}`)?.counts ?? [];
     return ok + over;
   }
 }
 
-/** A rule may count under several algorithms. */
+/** Slots of different rules add up. The sum has all fields from the start: a rule with slots may come later. */
+function addToCallers(sums: Map<string, Float64Array>, row: readonly number[]): void {
+  const sum = sums.get(NAMED_BY_CALLERS) ?? new Float64Array(allRuleFields.length);
+  row.forEach((value, at) => {
+    const before = sum[at] ?? 0;
+    sum[at] = isLevel[at] && at !== HELD ? Math.max(before, value) : before + value;
+  });
+  sums.set(NAMED_BY_CALLERS, sum);
+}
+
+/** Adds to a rule's counts: it may count under several algorithms. */
 function addTo(sums: Map<string, Float64Array>, rule: string, row: readonly number[]): void {
   const known = sums.get(rule);
   if (!known) return void sums.set(rule, Float64Array.from(row));

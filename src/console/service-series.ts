@@ -3,20 +3,23 @@ import type { Statistics } from '../observe/stats.ts';
 import { quantileMs } from './quantile.ts';
 import { type Range, Series } from './series.ts';
 
-/** Per second, but for latencies of gRPC calls and the lag of the event loop: in milliseconds. */
+/** Per second, except the latencies of gRPC calls and the lag of the event loop, which are in milliseconds. */
 export const serviceFields = ['passed', 'refused', 'degraded', 'shed', 'failed', 'p50Ms', 'p99Ms', 'lagMs'] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
+/** The outcomes of a request; each request has one. */
+const requestFields = ['passed', 'refused', 'shed', 'failed'] as const;
+
 const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 
-/** What the whole service did in the last minute, hour and day. */
+/** The series of the whole service over the last minute, hour and day. */
 export class ServiceSeries {
   readonly #series = new Series(serviceFields.map((field) => (isLargest.has(field) ? 'max' : 'mean')));
   #counts: Readonly<Record<string, number>> = {};
   #durations: DurationTotals | undefined;
   #last: ServiceRates = { passed: 0, refused: 0, degraded: 0, shed: 0, failed: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
 
-  /** Those of the last second. */
+  /** The rates of the last second. */
   get last(): ServiceRates {
     return this.#last;
   }
@@ -39,6 +42,15 @@ export class ServiceSeries {
     this.#counts = counts;
     this.#durations = durations;
     this.#series.push(serviceFields.map((field) => this.#last[field]));
+  }
+
+  /** Requests of the last minute, including those since the last step. */
+  requestsOfMinute(statistics: Statistics): number {
+    const counts = countsOf(statistics);
+    return requestFields.reduce((sum, field) => {
+      const sinceLast = Math.max(counts[field] - (this.#counts[field] ?? 0), 0);
+      return sum + this.#series.minuteSum(serviceFields.indexOf(field)) + sinceLast;
+    }, 0);
   }
 
   columns(range: Range): Readonly<Record<string, readonly number[]>> {

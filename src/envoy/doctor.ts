@@ -1,44 +1,41 @@
-import { nearestOf } from '../rules/nearest-of.ts';
+import { NearestTexts } from '../rules/nearest-of.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { examineCluster, type HostProbe } from './cluster.ts';
+import { type Finding, right, wrong } from './finding.ts';
+import { listOf, objectOf, type UncheckedObject } from './json-of.ts';
 import { canMatch, type DescriptorShape, expectedShapes, shortestTtlMs } from './shapes.ts';
-
-/** What the doctor says of a live Envoy. */
-export interface Finding {
-  readonly isWrong: boolean;
-  readonly text: string;
-}
 
 export interface Patient {
   /** `/config_dump` of Envoy's admin interface. */
   readonly configDump: unknown;
   /** `/clusters?format=json`. */
   readonly clusters: unknown;
+  readonly probe: HostProbe;
 }
 
 export interface Expectations {
   readonly rules: RuleTree;
-  /** The longest that Weir's store may take. */
+  /** The timeout of Weir's store. */
   readonly storeTimeoutMs: number;
 }
 
-/** What Envoy waits where the filter does not say. */
+/** Envoy's timeout if the filter sets none. */
 const DEFAULT_TIMEOUT_MS = 20;
 
-type JsonObject = Readonly<Record<string, unknown>>;
-
 /**
- * Examines a live Envoy against the rules: domains, descriptors, clusters, timeouts, and what becomes of requests while
- * Weir cannot be asked.
+ * Compares a live Envoy with the rules: domains, descriptors, clusters, timeouts, and the handling of requests while
+ * Weir does not answer.
  */
-export function examine(
-  { configDump, clusters }: Patient,
-  { rules, storeTimeoutMs }: Expectations,
-): readonly Finding[] {
+export async function examine(patient: Patient, expectations: Expectations): Promise<readonly Finding[]> {
+  const { configDump } = patient;
+  const { rules } = expectations;
   const filters = [...filtersIn(configDump)];
   if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it requests no decisions')];
   const shapes = unique([...shapesIn(configDump)]);
   const findings: Finding[] = [];
-  for (const filter of unique(filters)) findings.push(...examineFilter(filter, rules, storeTimeoutMs, clusters));
+  for (const filter of unique(filters)) findings.push(...examineFilter(filter, expectations));
+  const asked = unique(filters.flatMap(({ cluster }) => cluster ?? []));
+  for (const cluster of asked) findings.push(await examineCluster(cluster, patient.clusters, patient.probe));
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
     findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and requests no decisions'));
@@ -47,15 +44,15 @@ export function examine(
       const text = `domain ${domain}: ${textOf(shape)}`;
       findings.push(
         canMatch(rules, domain, shape)
-          ? right(`${text} can meet a rule`)
-          : wrong(`${text} matches nothing${hint(rules, domain, shape)}`),
+          ? right(`${text} can match a rule`)
+          : wrong(`${text} matches no rule${hint(rules, domain, shape)}`),
       );
     }
   for (const domain of domains) findings.push(...examineSlots(configDump, rules, domain));
   return findings;
 }
 
-/** Slots must be given back, and be held longer than requests last. */
+/** Slots must be released, and must last longer than requests. */
 function examineSlots(configDump: unknown, rules: RuleTree, domain: string): readonly Finding[] {
   const ttlMs = shortestTtlMs(rules, domain);
   if (ttlMs === undefined) return [];
@@ -64,13 +61,13 @@ function examineSlots(configDump: unknown, rules: RuleTree, domain: string): rea
   const unreleased = expectedShapes(rules, domain).slots.filter((shape) => !released.includes(textOf(shape)));
   return [
     longest < ttlMs
-      ? right(`domain ${domain}: routes end requests after ${longest} ms at most, slots after ${ttlMs} ms (ttl)`)
+      ? right(`domain ${domain}: routes time out after at most ${longest} ms, slots expire after ${ttlMs} ms (ttl)`)
       : wrong(
-          `domain ${domain}: a route ends requests after ${Number.isFinite(longest) ? `${longest} ms` : 'any time'}, and a slot is free after ${ttlMs} ms (ttl): a request that lasts longer runs without a slot`,
+          `domain ${domain}: a route ${Number.isFinite(longest) ? `times out after ${longest} ms` : 'has no timeout'}, but a slot expires after ${ttlMs} ms (ttl): a longer request runs without a slot`,
         ),
     ...unreleased.map((shape) =>
       wrong(
-        `domain ${domain}: no route sends ${textOf(shape)} when streams end (apply_on_stream_done with is_negative_hits): slots are free only after ${ttlMs} ms (ttl)`,
+        `domain ${domain}: no route sends ${textOf(shape)} when streams end (apply_on_stream_done with is_negative_hits): slots are released only after ${ttlMs} ms (ttl)`,
       ),
     ),
   ];
@@ -84,13 +81,11 @@ interface Filter {
 }
 
 function examineFilter(
-  { domain, cluster, timeoutMs, denies }: Filter,
-  rules: RuleTree,
-  storeTimeoutMs: number,
-  clusters: unknown,
+  { domain, timeoutMs, denies }: Filter,
+  { rules, storeTimeoutMs }: Expectations,
 ): readonly Finding[] {
-  const near = nearestOf(domain, rules.domains.keys(), (name) => name, 1)[0];
-  const delays = (rules.domains.has(domain) ? rules.rules.filter((rule) => rule.domain === domain) : []).flatMap(
+  const near = new NearestTexts().find(domain, rules.domains.keys(), (name) => name, 1)[0];
+  const delays = (rules.domains.has(domain) ? [...rules.rules].filter((rule) => rule.domain === domain) : []).flatMap(
     ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
   );
   const longestMs = Math.max(0, ...delays) + storeTimeoutMs;
@@ -100,40 +95,18 @@ function examineFilter(
       : wrong(
           `domain ${domain} has no rules: every request passes${near === undefined ? '' : `; the nearest is ${near}`}`,
         ),
-    ...(cluster === undefined ? [] : [examineCluster(cluster, clusters)]),
     timeoutMs > longestMs
       ? right(
           `domain ${domain}: Envoy waits ${timeoutMs} ms, longer than ${longestMs} ms (STORE_TIMEOUT and the longest max_delay)`,
         )
       : wrong(
-          `domain ${domain}: Envoy waits ${timeoutMs} ms, and Weir may take ${longestMs} ms (STORE_TIMEOUT and the longest max_delay): set the filter's timeout above that`,
+          `domain ${domain}: Envoy waits ${timeoutMs} ms, but Weir may take ${longestMs} ms (STORE_TIMEOUT and the longest max_delay): set the filter's timeout above that`,
         ),
     right(
-      `domain ${domain}: failure_mode_deny is ${denies}: while Weir cannot be asked, requests ${denies ? 'are refused with 500' : 'pass'}; a limit's on_store_failure decides while only its counters cannot be reached`,
+      `domain ${domain}: failure_mode_deny is ${denies}: while Weir is unreachable, requests ${denies ? 'are refused with 500' : 'pass'}; if only the counters are unreachable, on_store_failure decides`,
     ),
   ];
 }
-
-function examineCluster(name: string, clusters: unknown): Finding {
-  const status = listOf(objectOf(clusters).cluster_statuses).find((one) => one.name === name);
-  if (!status) return wrong(`cluster ${name} does not exist: Envoy cannot ask Weir`);
-  const hosts = listOf(status.host_statuses);
-  if (hosts.length === 0) return wrong(`cluster ${name} has no hosts: Envoy cannot ask Weir`);
-  const unreachable = hosts.filter((host) => {
-    const { failed_active_health_check: failedCheck, failed_outlier_check: failedOutlier } = objectOf(
-      host.health_status,
-    );
-    const stats = new Map(listOf(host.stats).map((one) => [String(one.name), Number(one.value ?? 0)]));
-    const isRefused = (stats.get('cx_connect_fail') ?? 0) > 0 && (stats.get('cx_active') ?? 0) === 0;
-    return failedCheck === true || failedOutlier === true || isRefused;
-  });
-  return unreachable.length > 0
-    ? wrong(`cluster ${name}: ${unreachable.length} of ${hosts.length} hosts cannot be reached`)
-    : right(`cluster ${name} has ${hosts.length} hosts`);
-}
-
-const right = (text: string): Finding => ({ isWrong: false, text });
-const wrong = (text: string): Finding => ({ isWrong: true, text });
 
 const textOf = (shape: DescriptorShape): string =>
   shape.map(({ key, value }) => (value === undefined ? key : `${key}=${value}`)).join(',');
@@ -141,7 +114,7 @@ const textOf = (shape: DescriptorShape): string =>
 function hint(rules: RuleTree, domain: string, shape: DescriptorShape): string {
   const [first] = shape;
   const keys = rules.domains.get(domain)?.root.byKey.keys() ?? [];
-  const near = first && nearestOf(first.key, keys, (key) => key, 1)[0];
+  const near = first && new NearestTexts().find(first.key, keys, (key) => key, 1)[0];
   return near === undefined || near === first?.key ? '' : `; the nearest key is ${near}`;
 }
 
@@ -151,7 +124,7 @@ const unique = <T>(items: readonly T[]): readonly T[] => [
 
 const FILTER_TYPE = /\bratelimit\.v3\.RateLimit$/;
 
-/** Filters of HTTP and of plain TCP, wherever they stand in the dump. */
+/** The filters for HTTP and for plain TCP, anywhere in the dump. */
 function* filtersIn(dump: unknown): Iterable<Filter> {
   for (const found of objectsIn(dump)) {
     if (typeof found['@type'] !== 'string' || !FILTER_TYPE.test(found['@type'])) continue;
@@ -166,10 +139,10 @@ function* filtersIn(dump: unknown): Iterable<Filter> {
   }
 }
 
-/** What Envoy waits for an upstream where a route does not say. */
+/** Envoy's timeout for an upstream request if a route sets none. */
 const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
 
-/** Of all routes to clusters; infinite: without one. */
+/** The timeouts of all routes to clusters; Infinity: a route without a timeout. */
 function* routeTimeoutsIn(dump: unknown): Iterable<number> {
   for (const { match, route } of objectsIn(dump)) {
     if (match === undefined || route === undefined) continue;
@@ -179,7 +152,7 @@ function* routeTimeoutsIn(dump: unknown): Iterable<number> {
   }
 }
 
-/** Descriptors that are sent when streams end, and give hits back. */
+/** Descriptors that are sent when streams end, and that refund hits. */
 function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
   for (const found of objectsIn(dump))
     for (const limit of listOf(found.rate_limits))
@@ -187,7 +160,7 @@ function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
         yield listOf(limit.actions).flatMap((action) => entryOf(action));
 }
 
-/** What `rate_limits` of routes and virtual hosts make. */
+/** The descriptors that `rate_limits` of routes and virtual hosts produce. */
 function* shapesIn(dump: unknown): Iterable<DescriptorShape> {
   for (const found of objectsIn(dump)) {
     for (const limit of [
@@ -210,29 +183,25 @@ const keyOfAction: Readonly<Record<string, string>> = {
   generic_key: 'generic_key',
 };
 
-function entryOf(action: JsonObject): DescriptorShape {
+function entryOf(action: UncheckedObject): DescriptorShape {
   const [kind] = Object.keys(action);
   if (kind === undefined) return [];
   const { descriptor_key: key, descriptor_value: value } = objectOf(action[kind]);
   const name = typeof key === 'string' && key !== '' ? key : keyOfAction[kind];
-  if (name === undefined) return []; // made by an extension, which says nothing here
+  if (name === undefined) return []; // added by an extension; its entries are unknown
   const isConstant = kind !== 'request_headers' && typeof value === 'string' && !value.includes('%');
   return [{ key: name, value: isConstant ? value : undefined }];
 }
 
-/** Every object in a value, however deep. */
-function* objectsIn(value: unknown): Iterable<JsonObject> {
+/** All objects nested in a value, at any depth. */
+function* objectsIn(value: unknown): Iterable<UncheckedObject> {
   const waiting = [value];
   while (waiting.length > 0) {
     const next = waiting.pop();
     if (Array.isArray(next)) for (const item of next) waiting.push(item);
     else if (typeof next === 'object' && next !== null) {
-      yield next as JsonObject; // whatever its fields hold
+      yield next as UncheckedObject; // its fields are unchecked
       for (const item of Object.values(next)) waiting.push(item);
     }
   }
 }
-
-const objectOf = (value: unknown): JsonObject =>
-  typeof value === 'object' && value !== null ? (value as JsonObject) : {};
-const listOf = (value: unknown): readonly JsonObject[] => (Array.isArray(value) ? value.map(objectOf) : []);

@@ -1,27 +1,27 @@
 import type { Level, Rule, RuleTree } from '../rules/tree.ts';
 import { hasWildcard } from '../rules/wildcard.ts';
 
-/** An entry that Envoy can send: a key, and its value where that is the same in every request. */
+/** An entry that Envoy can send: a key, and its value if that is the same in every request. */
 export interface ShapeEntry {
   readonly key: string;
-  /** Undefined: it depends on the request. */
+  /** Undefined: the value depends on the request. */
   readonly value: string | undefined;
 }
 
 export type DescriptorShape = readonly ShapeEntry[];
 
-/** Shapes of one domain, and keys that no configuration can name. */
+/** The shapes of one domain, and the rules whose keys no configuration can name. */
 export interface ExpectedShapes {
   readonly shapes: readonly DescriptorShape[];
-  /** Those among them that acquire a slot, and have to be sent again when the stream ends. */
+  /** The shapes that acquire a slot, and must be sent again when the stream ends. */
   readonly slots: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
-  /** Those that carry what a request has used, which only the stream's end knows (`not_counted: commit`). */
+  /** The shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
   readonly commits: readonly DescriptorShape[];
 }
 
-/** The descriptors that the rules of a domain expect: each way down by keys to a rule, once. */
+/** The descriptors that the rules of a domain expect: each path of keys to a rule, without duplicates. */
 export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
   const found = new Map<string, DescriptorShape>();
   const slots = new Map<string, DescriptorShape>();
@@ -54,9 +54,9 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
 export const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
   limits.some(({ limit }) => limit.algorithm === 'in_flight');
 
-/** The shortest ttl of a slot of a domain; undefined: it has no slots. */
+/** The shortest ttl of a slot in a domain; undefined: the domain has no slots. */
 export function shortestTtlMs({ rules }: RuleTree, domain: string): number | undefined {
-  const ttls = rules
+  const ttls = [...rules]
     .filter((rule) => rule.domain === domain)
     .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'in_flight' ? [limit.windowMs] : [])));
   return ttls.length === 0 ? undefined : ttls.reduce((one, other) => Math.min(one, other));
@@ -65,7 +65,7 @@ export function shortestTtlMs({ rules }: RuleTree, domain: string): number | und
 /** Keys whose values a route sets, not a request. */
 export const isConstant = (key: string): boolean => key === 'generic_key';
 
-/** Whether a descriptor of the shape can meet a rule, by some value where it depends on the request. */
+/** Whether a descriptor of this shape matches a rule for some values of the entries that depend on the request. */
 export function canMatch(rules: RuleTree, domain: string, shape: DescriptorShape): boolean {
   const root = rules.domains.get(domain)?.root;
   return root !== undefined && shape.length > 0 && reaches(root, shape);

@@ -1,4 +1,4 @@
-/** A gRPC server that Envoy asks. */
+/** A gRPC server that Envoy calls. */
 export interface GrpcTarget {
   readonly host: string;
   readonly port: number;
@@ -7,7 +7,7 @@ export interface GrpcTarget {
 /** JSON is YAML. */
 export const quoted = (text: string): string => JSON.stringify(text);
 
-/** Keys of descriptors that an action makes by itself, and no header has. */
+/** Keys of descriptors that an action sets itself, and that no header provides. */
 export const headerlessKeys: ReadonlySet<string> = new Set([
   'remote_address',
   'masked_remote_address',
@@ -15,11 +15,21 @@ export const headerlessKeys: ReadonlySet<string> = new Set([
   'destination_cluster',
 ]);
 
-/** A cluster that speaks HTTP/2, as a mapping whose first line stands where the text is put. */
+/**
+ * By default, Envoy prefers IPv6 addresses, and its resolver returns ::1 for localhost on every machine, but a server
+ * on 0.0.0.0 does not listen there. `ALL` does not help: each address is then a host of its own, and half the calls
+ * fail.
+ *
+ * @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/cluster.proto
+ */
+const DNS_FAMILY = 'dns_lookup_family: V4_PREFERRED # the default resolves localhost to ::1; Weir listens on 0.0.0.0';
+
+/** A cluster with HTTP/2, as a mapping; all lines but the first are indented. */
 export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: string): string =>
   [
     `name: ${name}`,
     'type: STRICT_DNS',
+    DNS_FAMILY,
     'connect_timeout: 1s',
     'typed_extension_protocol_options:',
     '  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:',
@@ -31,28 +41,28 @@ export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: st
     `    - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]`,
   ].join(`\n${indent}`);
 
-/** What configurations of a whole Envoy differ in; whole lines, but for the filter and the route. */
+/** The parts in which configurations of a whole Envoy differ: whole lines, except for the filter and the route. */
 export interface EnvoyParts {
-  /** Of the connection manager, indented by 16. */
+  /** Lines of the connection manager, indented by 16. */
   readonly manager?: string | undefined;
-  /** Before the router, indented by 20 but for the first line. */
+  /** The filters before the router, indented by 20 except for the first line. */
   readonly filter: string;
-  /** Of the virtual host, indented by 22. */
+  /** Lines of the virtual host, indented by 22. */
   readonly virtualHost?: string | undefined;
   readonly route: string;
 }
 
-/** What listeners differ in; `manager`, `filter` and `virtualHost` as in `EnvoyParts`. */
+/** The parts in which listeners differ; `manager`, `filter` and `virtualHost` as in `EnvoyParts`. */
 export interface ListenerParts extends Partial<Pick<EnvoyParts, 'manager' | 'filter' | 'virtualHost'>> {
   readonly name: string;
   /** An address of this host. */
   readonly host: string;
   readonly port: number;
-  /** What its only route does. */
+  /** The action of its only route. */
   readonly action: string;
 }
 
-/** A listener that takes HTTP, as an item of `listeners`. */
+/** An HTTP listener, as an item of `listeners`. */
 export const httpListener = (parts: ListenerParts): string => {
   const { name, host, port, manager = '', filter, virtualHost = '', action } = parts;
   return `    - name: ${name}
@@ -77,14 +87,17 @@ ${virtualHost}                      routes:
 `;
 };
 
-/** An Envoy that listens on port 10000, asks Weir, and routes everything to a cluster `upstream`; as YAML. */
+/** An Envoy that listens on port 10000, calls Weir, and routes everything to a cluster `upstream`; as YAML. */
 export const wholeEnvoy = ({ manager, filter, virtualHost, route }: EnvoyParts, weir: GrpcTarget): string =>
-  `static_resources:
+  `admin: # for weir doctor; only on this machine, since it can also stop Envoy
+  address: { socket_address: { address: 127.0.0.1, port_value: 9901 } }
+static_resources:
   listeners:
 ${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager, filter, virtualHost, action: `route: ${route}` })}  clusters:
     - ${grpcCluster(weir, 'weir', '      ')}
     - name: upstream # yours
       type: STRICT_DNS
+      dns_lookup_family: V4_PREFERRED
       connect_timeout: 1s
       load_assignment:
         cluster_name: upstream

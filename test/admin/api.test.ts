@@ -54,7 +54,7 @@ const hit = (user: string) =>
 const entries = (text: string) =>
   text.split(',').map((one) => ({ key: one.split('=')[0], value: one.split('=')[1] ?? '' }));
 
-test('explain says what /json answers next, and nothing is charged', async () => {
+test('explain predicts the next answer of /json, and charges nothing', async () => {
   const request = { domain: 'demo', descriptors: [{ entries: entries('user=anna') }] };
   const first = await call('POST', '/api/v1/explain', request);
   const second = await call('POST', '/api/v1/explain', request);
@@ -75,7 +75,7 @@ test('explain says what /json answers next, and nothing is charged', async () =>
   });
 });
 
-test('a reset gives a user the whole limit again, and the audit log has the line', async () => {
+test('a reset restores the whole limit of a user, and is written to the audit log', async () => {
   for (let hits = 0; hits < 4; hits++) await hit('bob');
   expect((await hit('bob')).status).toBe(429);
   const reset = await call('POST', '/api/v1/counters/reset', {
@@ -103,7 +103,7 @@ test('a reset gives a user the whole limit again, and the audit log has the line
   });
 });
 
-test('granted hits pass again, as far as they were used', async () => {
+test('granted hits pass again, up to the number of used hits', async () => {
   for (let hits = 0; hits < 3; hits++) await hit('carol');
   const body = { domain: 'demo', descriptor: entries('user=carol'), hits: 2, reason: 'retry' };
   expect(await call('POST', '/api/v1/counters/grant', body)).toMatchObject({
@@ -128,7 +128,7 @@ test('counters are shown by descriptor, and listed by rule', async () => {
   });
 });
 
-test('unmatched descriptors are listed with the nearest rule; values only for clients that may read them', async () => {
+test('unmatched descriptors are listed with the nearest rule, and with values only for clients that may read them', async () => {
   const request = { domain: 'demo', descriptors: [{ entries: entries('usr=dora') }] };
   await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: JSON.stringify(request) });
   const nearest = expect.arrayContaining([expect.objectContaining({ rule: 'demo.user' })]);
@@ -175,7 +175,7 @@ test('top keys are listed by hits and by refusals', async () => {
 
 const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();
 
-test('an override wins over the rule until it is removed, and explain shows it', async () => {
+test('an override takes precedence over the rule until it is removed, and explain shows it', async () => {
   const name = { domain: 'demo', descriptor: entries('user=gina') };
   const body = { ...name, until: inAnHour(), reason: 'launch day' };
   expect((await call('PUT', '/api/v1/overrides', { ...body, effect: 'exempt' })).status).toBe(200);
@@ -207,7 +207,36 @@ test('an override wins over the rule until it is removed, and explain shows it',
   expect(await call('DELETE', '/api/v1/overrides', { ...name, reason: 'over' })).toMatchObject({ status: 404 });
 });
 
-test('an override that could not be followed is refused', async () => {
+test('a counter of an exempted descriptor is shown with the exemption, and can be reset for the time afterwards', async () => {
+  for (let hits = 0; hits < 3; hits++) await hit('olga');
+  const named = { domain: 'demo', descriptor: entries('user=olga') };
+  await call('PUT', '/api/v1/overrides', { ...named, effect: 'exempt', until: inAnHour(), reason: 'load test' });
+  expect(await call('GET', '/api/v1/counters?domain=demo&descriptor=user=olga')).toMatchObject({
+    status: 200,
+    body: {
+      counters: [{ rule: 'demo.user', limit: '3 per year', used: 3 }],
+      override: { effect: 'exempt', by: 'ops', reason: 'load test' },
+    },
+  });
+  expect(await call('POST', '/api/v1/counters/reset', { ...named, reason: 'load test' })).toMatchObject({
+    status: 200,
+    body: { counters: [{ used: 0, before: { used: 3 } }], override: { effect: 'exempt' } },
+  });
+  await call('DELETE', '/api/v1/overrides', { ...named, reason: 'it is over' });
+  expect((await hit('olga')).status).toBe(200);
+});
+
+test('the counter of a limiting or blocking override is shown with the override', async () => {
+  const named = { domain: 'demo', descriptor: entries('user=finn') };
+  await call('PUT', '/api/v1/overrides', { ...named, effect: 'block', until: inAnHour(), reason: 'abuse' });
+  expect(await call('GET', '/api/v1/counters?domain=demo&descriptor=user=finn')).toMatchObject({
+    status: 200,
+    body: { counters: [{ name: 'override', remaining: 0 }], override: { effect: 'block', reason: 'abuse' } },
+  });
+  await call('DELETE', '/api/v1/overrides', { ...named, reason: 'it is over' });
+});
+
+test('an override that cannot be applied is refused', async () => {
   const body = { domain: 'demo', descriptor: entries('user=h'), until: inAnHour(), reason: 'r' };
   const wrong = [
     { ...body, effect: 'limit' },
@@ -222,7 +251,7 @@ test('an override that could not be followed is refused', async () => {
     });
 });
 
-test('changes take the role operate, and reads a token', async () => {
+test('changes require the role operate, and reads require a token', async () => {
   const body = { domain: 'demo', descriptor: entries('user=bob'), reason: 'r' };
   expect(await call('POST', '/api/v1/counters/reset', body, as('r'))).toMatchObject({
     status: 403,
@@ -295,9 +324,9 @@ const anyQuery = fc.array(
   { maxLength: 3 },
 );
 
-test('bad input to any operation is refused with a problem document, and never more than that', async () => {
+test('invalid input to any operation is refused with a problem document, and has no other effect', async () => {
   const { paths } = await documentOf();
-  const finite = Object.entries(paths).filter(([path]) => path !== '/api/v1/events'); // its answer has no end
+  const finite = Object.entries(paths).filter(([path]) => path !== '/api/v1/events'); // its answer never ends
   const operations = finite.flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { requestBody }]) => ({
       path,
@@ -353,7 +382,7 @@ test('a change whose audit line cannot be written is refused, and changes nothin
   }
 });
 
-test('the last refusals are kept with their explanation, and no more than EXPLAIN_SAMPLE of them', async () => {
+test('the last EXPLAIN_SAMPLE refusals are kept with their explanations', async () => {
   expect(await call('GET', '/api/v1/refusals')).toMatchObject({
     status: 404,
     body: { detail: 'no refusals are kept: set EXPLAIN_SAMPLE' },

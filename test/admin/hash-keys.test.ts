@@ -2,6 +2,7 @@ import '../helpers/realm.ts';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { hashed } from '../../src/hashed.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
@@ -14,7 +15,7 @@ descriptors:
 
 /** Part of every value that a test sends. */
 const SECRET = 'anna.smith';
-/** As `hashed` shows a value. */
+/** A value as `hashed` shows it. */
 const HASH = /#[0-9a-f]{12}/;
 
 let folder: string;
@@ -78,6 +79,31 @@ test.each([
   expect(shown).not.toContain(SECRET);
 });
 
+test('views show the hash of each value, so that one view can be searched for what another shows', async () => {
+  const user = `user=${hashed(SECRET)}`;
+  for (const path of ['/api/v1/top', '/api/v1/top?by=refusals']) {
+    const { rules } = JSON.parse(await page(path));
+    const shown = rules.flatMap(({ keys }: { keys: { descriptor: string }[] }) => keys).map(descriptorOf);
+    expect(shown).toContain(user);
+  }
+  const { refusals } = JSON.parse(await page('/api/v1/refusals'));
+  expect(JSON.stringify(refusals)).toContain(JSON.stringify({ key: 'user', value: hashed(SECRET) }));
+});
+
+const descriptorOf = ({ descriptor }: { readonly descriptor: string }): string => descriptor;
+
+test.each([
+  ['POST', '/api/v1/counters/reset', {}],
+  ['POST', '/api/v1/counters/grant', { hits: 1 }],
+  ['PUT', '/api/v1/overrides', { effect: 'block', until: new Date(Date.now() + 3_600_000).toISOString() }],
+])('%s %s refuses a value that looks like a hash, since the text itself would be used', async (method, path, more) => {
+  const descriptor = [pair('user', hashed(SECRET))];
+  expect(await call(method, path, { domain: 'demo', descriptor, reason: 'a test', ...more })).toMatchObject({
+    status: 400,
+    body: { detail: `'${hashed(SECRET)}' is how HASH_KEYS shows a value: give the value itself` },
+  });
+});
+
 test('statistics keep the values that a rule names', async () => {
   const stats = await page('/stats');
   expect(stats).toContain('demo.account_house.total_hits: 4');
@@ -89,14 +115,14 @@ test('logs and the audit log have hashes instead of values', async () => {
   await weir.waitFor('"code":"OVER_LIMIT"');
   await weir.waitFor('got descriptor: (user=#');
   expect(weir.output()).toMatch(/"key":"[^"]*#[0-9a-f]{12}/);
-  expect(weir.output()).toContain('the descriptor goes on below the last rule');
+  expect(weir.output()).toContain('the descriptor continues below the last rule');
   expect(weir.output()).not.toContain(SECRET);
   const audit = readFileSync(join(folder, 'audit.jsonl'), 'utf8');
   expect(audit).toMatch(HASH);
   expect(audit).not.toContain(SECRET);
 });
 
-test('values stay what requests are matched, counted and overridden by', async () => {
+test('requests are still matched, counted and overridden by plain values', async () => {
   expect((await ask([{ entries: [pair('user', `${SECRET}@b`)] }])).status).toBe(429);
   const explained = await call('POST', '/api/v1/explain', {
     domain: 'demo',

@@ -1,5 +1,6 @@
 import { counterOf } from '../../src/admin/counter-key.ts';
 import { COUNTERS_A_TURN, listCounters, PAGE_COUNTERS } from '../../src/admin/counter-listing.ts';
+import { ruleTextOperations } from '../../src/admin/rule-text-operations.ts';
 import { TopKeys } from '../../src/admin/top-keys.ts';
 import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../src/admin/unmatched.ts';
 import type { Limit } from '../../src/algorithms/index.ts';
@@ -9,7 +10,10 @@ import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { match } from '../../src/rules/match.ts';
-import type { RuleTree } from '../../src/rules/tree.ts';
+import { listRules } from '../../src/rules/rule-list.ts';
+import type { Level, Node, RuleTree } from '../../src/rules/tree.ts';
+import { createWildcardIndex } from '../../src/rules/wildcard-index.ts';
+import { SLICE_ITEMS } from '../../src/slices.ts';
 import { openReady } from '../helpers/connection.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
@@ -34,6 +38,7 @@ beforeAll(async () => {
   server = await startRedis();
   redis = new RedisBackend(await openReady(server), Date.now, {});
 });
+afterEach(() => jest.restoreAllMocks());
 afterAll(async () => {
   await redis.close();
   await server.stop();
@@ -46,14 +51,14 @@ const entriesOf = (counter: number) => [
 
 const decider = { clock: Date.now, counters: ownCounters(createCounterKeys('')) };
 
-/** Counts one hit of each descriptor, many in a call. */
+/** Counts one hit for each descriptor, with many hits per call. */
 async function fill(backend: Backend, tree: RuleTree): Promise<void> {
   const keys = createCounterKeys('');
   const IN_A_CALL = 1_000;
   for (let from = 0; from < COUNTERS; from += IN_A_CALL) {
     const operations = Array.from({ length: Math.min(IN_A_CALL, COUNTERS - from) }, (_, at) => {
       const found = match(tree, 'demo', { entries: entriesOf(from + at), requestLimit: undefined });
-      const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit; // each has one
+      const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit; // each descriptor has one
       return operationOf({ key: keys(limit, 'demo', entriesOf(from + at)) }, limit, 1, true);
     });
     await backend.run(operations, { spend: 'each', timeoutMs: 20_000 });
@@ -66,7 +71,40 @@ interface Listed {
   readonly next?: string;
 }
 
-/** A ledger whose reads of counters are steps. */
+/** A level of 2,500 rules; creating one of them counts as a step. */
+function levelOf(step: () => void): Level {
+  const rule = ruleOf({ place: { file: __filename, line: 1 } });
+  const nodes = Array.from({ length: 2_500 }, (_, at): readonly [string, Node] => [
+    `v${at}`,
+    {
+      ...{ composite: `k_v${at}`, naming: 'rule', hasRule: true, children: undefined, sharedValue: undefined },
+      get rule() {
+        step();
+        return rule;
+      },
+    },
+  ]);
+  const branch = { byValue: new Map(nodes), wildcards: createWildcardIndex([], 'value'), anyValue: undefined };
+  return { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
+}
+
+test('the files of a domain are found without creating rules of other domains, at most 1,000 per turn', async () => {
+  jest.spyOn(performance, 'now').mockReturnValue(0); // otherwise a slice ends sooner on a slow machine
+  let others = 0;
+  const most = await mostStepsInATurn(async (step) => {
+    const roots = { shop: levelOf(step), other: levelOf(() => others++) };
+    const domains = new Map(
+      Object.entries(roots).map(([name, root]) => [name, { name, spend: undefined, root, ruleCount: 2_500 }]),
+    );
+    const tree = { domains, rules: listRules(domains) };
+    const [, text] = ruleTextOperations({ candidate: { check: jest.fn() }, rules: () => tree, hasRuleFiles: true });
+    const answer = await text?.answer({ query: { domain: 'shop' } } as never);
+    expect(answer).toMatchObject({ files: [{ name: __filename }] });
+  });
+  expect([most, others]).toEqual([SLICE_ITEMS, 0]);
+});
+
+/** A ledger for which each read of a counter counts as a step. */
 const counted = (ledger: Ledger, step: () => void): Pick<Ledger, 'list' | 'fork'> & Ledger =>
   Object.assign(Object.create(ledger), {
     list: ledger.list.bind(ledger),
@@ -93,7 +131,7 @@ test.each(['memory', 'Redis'])(
       };
       for (let after: string | undefined = ''; after !== undefined; pages++) {
         const page = (await listCounters(options, after === '' ? {} : { after })) as Listed;
-        expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return some more than it is asked for
+        expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return slightly more than requested
         for (const { entries, used } of page.counters) {
           expect(used).toBe(1);
           seen.add(entries[1]?.value ?? '');
@@ -113,7 +151,7 @@ test.each<[prefix: string, hashTag: 'none' | 'domain']>([
   ['', 'none'],
   ['weir:', 'none'],
   ['weir:', 'domain'],
-])('counters under the prefix %j with hash tag %s are known, those of a candidate are not', (prefix, hashTag) => {
+])('counters with the prefix %j and hash tag %s are recognized, those of a candidate are not', (prefix, hashTag) => {
   const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
   const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit;
   const ruleOf = (of: string): string | undefined => {
@@ -126,7 +164,7 @@ test.each<[prefix: string, hashTag: 'none' | 'domain']>([
   expect(ruleOf(`${prefix}other`)).toBeUndefined();
 });
 
-test('the rule of a counter is found by a few searches of a map, however many rules there are', () => {
+test('the rule of a counter is found with a few lookups in a map, regardless of the number of rules', () => {
   const keys = createCounterKeys('');
   const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
   const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit;
@@ -142,7 +180,7 @@ test('the rule of a counter is found by a few searches of a map, however many ru
   expect(searches).toBeLessThanOrEqual(4);
 });
 
-test('unmatched descriptors are compared with the rules a few in a turn', async () => {
+test('a few unmatched descriptors are compared with the rules per turn', async () => {
   const unmatched = new Unmatched();
   const verdict = { kind: 'no_rule', reason: 'no_such_key' } as const;
   const answer = { overallCode: 'OK', verdicts: [verdict], shadowed: false, delayMs: 0 } as const;
@@ -162,13 +200,13 @@ test('unmatched descriptors are compared with the rules a few in a turn', async 
   expect(most).toBe(DESCRIBED_A_TURN);
 });
 
-test('tables of top keys are listed one in a turn', async () => {
+test('one table of top keys is listed per turn', async () => {
   const top = new TopKeys(2 ** 24);
   for (let at = 0; at < 100; at++) {
     const verdict = { kind: 'limited', rule: ruleOf({ path: `demo.k${at}` }), hits: 1, decision: { code: 'OK' } };
     top.answered([{ entries: [{ key: 'k', value: 'v' }] }], {
       ...{ overallCode: 'OK', shadowed: false, delayMs: 0 },
-      verdicts: [verdict as never], // as much of it as is read
+      verdicts: [verdict as never], // the only properties that are read
     });
   }
   let turns = 0;

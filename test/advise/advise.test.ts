@@ -28,7 +28,7 @@ function advise(seen: Iterable<Seen>, limit = limitOf(), maxKeysHit = 0.01): Rul
   return adviseOn(limit, observed, { maxKeysHit, shownKey: (key) => key });
 }
 
-/** So many keys with so many hits in each minute, evenly. */
+/** Keys with evenly spaced hits in each minute. */
 function* steady(name: string, keys: number, perMinute: number, minutes = 20): Iterable<Seen> {
   for (let minute = 0; minute < minutes; minute++)
     for (let hit = 0; hit < perMinute; hit++)
@@ -40,31 +40,31 @@ function* together(...all: readonly Iterable<Seen>[]): Iterable<Seen> {
   yield* all.flatMap((one) => [...one]).sort((one, other) => one.timeMs - other.timeMs);
 }
 
-test('keys that need far more are left out, and the limit is half as much again as the others need', () => {
+test('keys that need far more are left out, and the limit is 1.5 times the need of the others', () => {
   const { proposal } = advise(together(steady('user', 300, 6), steady('bot', 10, 60)));
   expect(proposal).toMatchObject({
-    ...{ algorithm: 'sliding_window_counter', requestsPerUnit: 11 }, // 7 around the boundary of two windows
+    ...{ algorithm: 'sliding_window_counter', requestsPerUnit: 11 }, // 7 hits around the boundary of two windows
     ...{ othersHit: { keys: 0, share: 0 }, apartHit: { keys: 10, share: 1 }, atMostShare: 0.01 },
   });
   expect(proposal?.reasons[0]).toBe(
-    '10 keys (3.2 %) stand apart: each has 61 or more in its busiest window, three times as much as nearly all others',
+    '10 keys (3.2 %) stand out: each has 61 or more in its busiest window, three times as many as nearly all others',
   );
 });
 
-test('keys that differ by less are one group, and the limit is above what 99 % of them need', () => {
+test('keys that differ by less are one group, and the limit is above the need of 99 % of them', () => {
   const { proposal } = advise(together(steady('user', 300, 6), steady('eager', 10, 12)));
   expect(proposal?.requestsPerUnit).toBeGreaterThanOrEqual(18);
   expect(proposal?.apartHit).toBeUndefined();
-  expect(proposal?.reasons[0]).toMatch(/^no key stands apart/);
+  expect(proposal?.reasons[0]).toMatch(/^no key stands out/);
 });
 
-test('more than a third of the keys is not apart, however much they need', () => {
+test('more than a third of the keys is not treated as a separate group, regardless of their need', () => {
   expect(advise(together(steady('free', 300, 2), steady('paid', 200, 40))).proposal?.requestsPerUnit).toBeGreaterThan(
     40,
   );
 });
 
-test('keys that come in bursts get a bucket of the burst and a lower rate', () => {
+test('keys with bursts get a bucket with this burst and a lower rate', () => {
   function* bursts(): Iterable<Seen> {
     for (let minute = 0; minute < 30; minute += 5)
       for (let call = 0; call < 40; call++)
@@ -89,22 +89,22 @@ test.each([
 });
 
 test.each([
-  ['too few keys', steady('user', 29, 10), 'too little was seen: 29 keys of at least 30'],
-  ['too few requests', steady('user', 30, 1), 'too little was seen: 600 requests of at least 1,000'],
-  ['too short a time', steady('user', 100, 10, 5), 'too little was seen: 4 windows of 1 min of at least 10'],
-])('nothing is proposed from %s, and the figures are still there', (_, seen, refusal) => {
+  ['too few keys', steady('user', 29, 10), 'not enough data: 29 keys of at least 30'],
+  ['too few requests', steady('user', 30, 1), 'not enough data: 600 requests of at least 1,000'],
+  ['too short a time', steady('user', 100, 10, 5), 'not enough data: 4 windows of 1 min of at least 10'],
+])('nothing is proposed from %s, but figures are shown', (_, seen, refusal) => {
   const advice = advise(seen);
   expect(advice.proposal).toBeUndefined();
   expect(advice.refusal).toBe(refusal);
   expect(advice.busiest.max).toBeGreaterThan(0);
 });
 
-test('the confidence depends on keys, hours and days, and says what is missing', () => {
+test('the confidence depends on the number of keys, hours and days, and names what is missing', () => {
   const few = advise(steady('user', 60, 10));
   expect(few.confidence).toMatchObject({ grade: 'low', keys: 60, days: 1, requests: 12_000 });
   expect(few.confidence.because).toEqual([
-    '60 keys can show only that at most 4.87 % of them are hit; 1 % takes 299',
-    'it spans 19.9 min: other hours of the day are not in it',
+    '60 keys show only that at most 4.87 % of keys are hit; 1 % needs 299 keys',
+    'it spans 19.9 min: not all hours of the day are covered',
   ]);
   expect(few.proposal?.atMostShare).toBeCloseTo(0.0487, 4);
   function* weeks(days: number): Iterable<Seen> {
@@ -112,12 +112,12 @@ test('the confidence depends on keys, hours and days, and says what is missing',
       for (const one of steady('user', 300, 1, 2)) yield { ...one, timeMs: one.timeMs + day * DAY_MS };
   }
   expect(advise(weeks(3)).confidence).toMatchObject({
-    ...{ grade: 'medium', because: ['it spans 4 days: other days of the week are not in it'] },
+    ...{ grade: 'medium', because: ['it spans 4 days: not all days of the week are covered'] },
   });
   expect(advise(weeks(8)).confidence).toMatchObject({ grade: 'high', because: [] });
 });
 
-test('the table says how many keys and requests each limit would refuse', () => {
+test('the table has the number of keys and requests that each limit would refuse', () => {
   const { table } = advise(together(steady('user', 300, 6), steady('bot', 10, 60)), limitOf({ requestsPerUnit: 30 }));
   expect(table).toEqual([
     { limit: 6, keysHit: 10, requestsRefused: 10 * 54 * 20 },
@@ -154,7 +154,7 @@ test('a key with more than a fifth of the hits is reported', () => {
   expect(warnings.map(({ text }) => text)).toEqual(['one has 25 % of all hits: consider a rule of its own']);
 });
 
-test('hits that pass around a boundary beyond the limit are reported', () => {
+test('hits beyond the limit that pass around a boundary are reported', () => {
   function* boundary(): Iterable<Seen> {
     for (let hit = 0; hit < 120; hit++)
       yield { key: 'eager', timeMs: START_MS + 5 * MINUTE_MS + (hit < 60 ? -1_000 : 1_000) };
@@ -163,12 +163,12 @@ test('hits that pass around a boundary beyond the limit are reported', () => {
   expect(advise(seen).warnings).toEqual([
     {
       kind: 'boundary',
-      text: 'eager got 120 through within 1 min, 2 times the limit: fixed windows begin anew at each boundary',
+      text: 'eager got 120 through within 1 min, 2 times the limit: a fixed window restarts at each boundary',
     },
   ]);
 });
 
-/** One address with 200 requests a minute, by so many clients in turn. */
+/** One address with 200 requests per minute, from `clients` clients in turn. */
 function* office(clients: number): Iterable<Seen> {
   for (const one of steady('office', 1, 200))
     yield { ...one, client: hashOfText(1, `client ${Math.floor(one.timeMs / 300) % clients}`), isRefused: true };
@@ -177,7 +177,7 @@ function* office(clients: number): Iterable<Seen> {
 test('a key with many clients behind it is neither abusive nor usual', () => {
   const { proposal, warnings } = advise(together(steady('home', 300, 6), office(40)));
   expect(warnings.map(({ text }) => text)).toContainEqual(
-    expect.stringMatching(/^office-0 is some (3\d|4\d) clients behind one address or name, with \d(\.\d)? each/),
+    expect.stringMatching(/^office-0 is about (3\d|4\d) clients behind one address or name, with \d(\.\d)? each/),
   );
   expect(proposal).toMatchObject({ requestsPerUnit: 11, othersHit: { keys: 0 } });
   expect(proposal?.apartHit).toBeUndefined();
@@ -190,7 +190,7 @@ test('a key that names each of many clients only once is abusive', () => {
   expect(proposal).toMatchObject({ requestsPerUnit: 11, apartHit: { keys: 1, share: 1 } });
 });
 
-test('a limit of a few shared keys names each of them, and counts further ones', () => {
+test('the advice for a limit with shared keys names a few of them, and counts the others', () => {
   const offices = [1, 2, 3, 4, 5].map((at) => Array.from(office(40), (one) => ({ ...one, key: `office-${at}` })));
   const { warnings } = advise(together(steady('home', 300, 6), ...offices));
   const texts = warnings.flatMap(({ kind, text }) => (kind === 'many_clients' ? [text] : []));

@@ -48,19 +48,19 @@ const ask = ({ httpPort }: Weir, user: string): Promise<Response> =>
     body: JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: user }] }] }),
   });
 
-/** What the API sends, whose fields the test checks. */
+/** The answer of the API, whose fields the test checks. */
 const adviceOf = async ({ debugPort }: Weir) =>
   JSON.parse(await (await fetch(`http://127.0.0.1:${debugPort}/api/v1/advice`)).text());
 
 /** Some requests of each user, over more than ten windows. */
 async function traffic(weir: Weir): Promise<void> {
-  await adviceOf(weir); // arrivals are followed from the first collection on
+  await adviceOf(weir); // arrivals are recorded from the first collection on
   const endMs = performance.now() + 1_500;
   for (let round = 0; round < ROUNDS || performance.now() < endMs; round++)
     await Promise.all(Array.from({ length: USERS }, (_, at) => ask(weir, `u${at}`)));
 }
 
-test.each(['1', '2'])('a service with %s workers advises by what all of them have answered', async (WORKERS) => {
+test.each(['1', '2'])('with %s workers, advice is based on the answers of all', async (WORKERS) => {
   const redis = await startRedis();
   stops.push(redis.stop);
   const weir = await service({ WORKERS, ADVISE_BYTES: '4000000', REDIS_URL: redis.url });
@@ -71,7 +71,7 @@ test.each(['1', '2'])('a service with %s workers advises by what all of them hav
   expect(limits).toHaveLength(1);
   expect(limits[0].confidence).toMatchObject({ keys: USERS, oneIn: 1 });
   expect(limits[0].confidence.requests).toBeGreaterThanOrEqual(USERS * ROUNDS);
-  expect(limits[0].proposal.reasons[0]).toMatch(/^no key stands apart/);
+  expect(limits[0].proposal.reasons[0]).toMatch(/^no key stands out/);
   const text = await advise(weir);
   expect(text).toMatchObject({ code: 0, output: expect.stringContaining('demo.user: 100 per 100 ms\n  seen: ') });
   expect(text.output).toContain('  proposed: ');
@@ -85,14 +85,14 @@ test.each(['1', '2'])('a service with %s workers advises by what all of them hav
   expect(await check.exited).toMatchObject({ code: 0 });
 });
 
-test('a service that follows nothing says how to change that', async () => {
+test('a service that records no arrivals says how to enable this', async () => {
   const weir = await service({});
   expect(await advise(weir)).toEqual({
     code: 1,
-    output: expect.stringContaining('nothing is followed: set ADVISE_BYTES'),
+    output: expect.stringContaining('no requests are observed: set ADVISE_BYTES'),
   });
   expect(await advise(weir, '--rules', 'x.yaml')).toMatchObject({
     code: 1,
-    output: expect.stringContaining('leave files, --rules and --mapping out'),
+    output: expect.stringContaining('remove files, --rules and --mapping'),
   });
 });

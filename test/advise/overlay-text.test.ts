@@ -1,3 +1,4 @@
+import { load as readYaml } from 'js-yaml';
 import { advisedRules } from '../../src/advise/advised-limits.ts';
 import type { AdvisedLimit, Proposal } from '../../src/advise/advised-rule.ts';
 import { overlayText, type ProposedAdvice } from '../../src/advise/overlay-text.ts';
@@ -62,7 +63,7 @@ function adviceOf(
   };
 }
 
-test('limits that are rates are advised on, with the way down to their rules; the others are named', () => {
+test('limits that are rates get advice with the path to their rules, and the others are named', () => {
   const { rules, skipped } = advisedRules(treeOf().rules);
   expect(rules.map(({ path, sharesCounters, limits }) => [path, sharesCounters, limits.map(({ at }) => at)])).toEqual([
     ['demo: 1.user_a#b', false, [0]],
@@ -76,12 +77,12 @@ test('limits that are rates are advised on, with the way down to their rules; th
   });
   expect(rules.map(({ limits }) => limits[0]?.keepsAlgorithm)).toEqual([true, false, false, true]);
   expect(skipped).toEqual([
-    'demo: 1.user.path_/login*: in_flight counts what is in flight, not a rate',
+    'demo: 1.user.path_/login*: in_flight limits concurrency, not a rate',
     'demo: 1.plan_gold: unlimited; give it a limit with shadow_mode first',
   ]);
 });
 
-test('proposals for every limit are an overlay that the rules take without a problem or a warning', () => {
+test('the proposals for all limits form an overlay that loads without a problem or a warning', () => {
   const all = advised().map((limit) =>
     adviceOf(limit, {
       requestsPerUnit: 7,
@@ -93,7 +94,7 @@ test('proposals for every limit are an overlay that the rules take without a pro
   const text = overlayText(all);
   const { rules, warnings } = treeOf(text);
   expect(warnings.filter(({ file }) => file === 'advice.yaml')).toEqual([]);
-  const limits = rules.rules.flatMap((rule) =>
+  const limits = [...rules.rules].flatMap((rule) =>
     rule.limits.map(({ limit }) => [
       ...[rule.path, limit.algorithm, limit.requestsPerUnit, limit.windowMs],
       'burst' in limit ? limit.burst : undefined,
@@ -109,7 +110,7 @@ test('proposals for every limit are an overlay that the rules take without a pro
   ]);
 });
 
-test('reasons are comments, whatever is in them', () => {
+test('reasons are comments, whatever their text', () => {
   const [limit] = advised();
   if (!limit) throw new Error('there is a limit');
   const text = overlayText([adviceOf(limit, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
@@ -118,11 +119,22 @@ domain: "demo: 1"
 descriptors:
   # demo: 1.user_a#b: was 10 per day
   # why: because
-  # 1 request of 1 key on 1 day,  to ; confidence low: one line # and more
+  # 1 request of 1 key on 1 day,  to ; confidence low: one\\x0aline # and\\u2028more
   - key: "user"
     value: "a#b"
     rate_limit: { requests_per_unit: 7 }
 `);
+});
+
+test('control characters in names are printed as escapes, and read back unchanged', () => {
+  const [limit] = advised();
+  if (!limit) throw new Error('there is a limit');
+  const node = { key: '\u001b]0;pwn\u0007\t\u202e"', value: '\\x41\n\u009b31m\u2028\u{1f600}' };
+  const domain = 'demo\u007f\r: 1';
+  const hostile: AdvisedLimit = { ...limit, domain, rule: `${domain}.${node.key}`, nodes: [node] };
+  const text = overlayText([adviceOf(hostile, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
+  expect(text).not.toMatch(/[^\P{Cc}\n]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/u);
+  expect(readYaml(text)).toEqual({ domain, descriptors: [{ ...node, rate_limit: { requests_per_unit: 7 } }] });
 });
 
 const ruleAdvised = (rateLimit: string) => {
@@ -130,10 +142,10 @@ const ruleAdvised = (rateLimit: string) => {
   return { text, ...advisedRules(rulesFrom(text)) };
 };
 
-test('a limit that sites share is left out: a site sees its own part', () => {
+test('a limit that sites share is left out, since a site sees only its own part', () => {
   const shared = '{ unit: minute, requests_per_unit: 60, sites: { mode: escrow } }';
   expect(ruleAdvised(`rate_limit: ${shared}`)).toMatchObject({
-    ...{ rules: [], skipped: ['demo.user: sites share it, and a site sees its own part alone'] },
+    ...{ rules: [], skipped: ['demo.user: sites share it, and each site sees only its own part'] },
   });
   const { rules, skipped } = ruleAdvised(`rate_limits: [${shared}, { unit: hour, requests_per_unit: 9 }]`);
   expect(rules.map(({ limits }) => limits.map(({ at, of }) => [at, of]))).toEqual([[[1, 2]]]);
@@ -143,15 +155,15 @@ test('a limit that sites share is left out: a site sees its own part', () => {
 test.each([
   ['schedule', 'schedule: [{ active: { days: [sat, sun] }, requests_per_unit: 20 }]'],
   ['active', 'active: { hours: 09:00-17:00 }'],
-])('a rule whose limits have %s is left out: they do not apply at the same time', (_, when) => {
+])('a rule whose limits have %s is left out, since they do not apply at the same time', (_, when) => {
   expect(ruleAdvised(`rate_limit: { unit: minute, requests_per_unit: 60, ${when} }`)).toMatchObject({
     rules: [],
-    skipped: ['demo.user: its limits change by the clock; advise on each in rules without schedule and active'],
+    skipped: ['demo.user: its limits depend on the time; for advice on each, use rules without schedule and active'],
   });
 });
 
 test.each(['fixed_window', 'sliding_window_counter', 'sliding_window_buckets, buckets: 4'])(
-  'a limit by %s whose windows begin with a date keeps its algorithm, and so its overlay is right',
+  'a limit by %s whose windows begin with a date keeps its algorithm, so that its overlay is valid',
   (algorithm) => {
     const anchored = 'alignment: { anchor: 2026-01-05T09:30 }';
     const { rules } = ruleAdvised(

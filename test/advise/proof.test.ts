@@ -1,9 +1,9 @@
 import { adviceOn, judge } from '../../bench/advise-judgement.ts';
 import { adviseModels } from '../../bench/advise-models.ts';
 
-/** `npm run advise-proof` is the long form, with 100 of each model. */
+/** `npm run advise-proof` is the long form, with 100 runs of each model. */
 test.each(adviseModels)(
-  'advice from $name hits 1 % of the legitimate keys at most, and the abusive ones',
+  'advice from $name affects at most 1 % of the legitimate keys, and the abusive ones',
   async (model) => {
     const { legitimateHit, abusiveHit = 1 } = await judge(model, 1, 101);
     expect(legitimateHit).toBeLessThanOrEqual(0.01);
@@ -20,10 +20,10 @@ const modelOf = (name: string) => {
 test('the office of the model nat is recognized by the clients behind its address', async () => {
   const { warnings } = await adviceOn(modelOf('nat'), 1);
   const { text } = warnings.find(({ kind }) => kind === 'many_clients') ?? {};
-  expect(text).toMatch(/192\.0\.2\.1 is some (2[5-9]\d|3[0-4]\d) clients/);
+  expect(text).toMatch(/192\.0\.2\.1 is about (2[5-9]\d|3[0-4]\d) clients/);
 });
 
-test('the scraper is apart, and so are the bots of a flash sale', async () => {
+test('the scraper and the bots of a flash sale are separate groups', async () => {
   expect((await adviceOn(modelOf('scraper'), 1)).proposal?.apartHit).toEqual({ keys: 1, share: 1 });
   expect((await adviceOn(modelOf('flash-sale'), 1)).proposal?.apartHit).toEqual({ keys: 10, share: 1 });
 });

@@ -25,7 +25,18 @@ async function results(tests: string, env: Record<string, string> = {}) {
   return { lines: lines.map((line) => line.replaceAll(`${folder}/`, '')), failed };
 }
 
-test('tests that hold: rule, answer and what remains, on counters that are new for each', async () => {
+const testOf = (descriptor: string): string =>
+  `rules: rules.yaml\ntests:\n  - { domain: demo, descriptors: ['${descriptor}'], expect: { rules: demo.user } }\n`;
+
+test('a comma in a value of a test is written with a backslash, which nothing else may follow', async () => {
+  const browser = String.raw`user=Mozilla/5.0 (KHTML\, like Gecko)`;
+  expect(await results(testOf(browser))).toEqual({ lines: [`ok     tests.yaml:3: demo ${browser}`], failed: 0 });
+  const { lines, failed } = await results(testOf(String.raw`user=a\d`));
+  expect(failed).toBe(1);
+  expect(lines[0]).toContain('FAILED tests.yaml:3: a backslash in a descriptor must be written');
+});
+
+test('passing tests check the rule, the answer and the remaining hits, with new counters for each', async () => {
   const tests = `rules: rules.yaml
 tests:
   - name: a user has two requests
@@ -53,7 +64,7 @@ tests:
   });
 });
 
-test('tests that fail say what was expected, what came, and why', async () => {
+test('failing tests show the expected and the actual answer, and the reason', async () => {
   const tests = `rules: rules.yaml
 tests:
   - domain: demo
@@ -72,7 +83,7 @@ tests:
   ]);
 });
 
-test('modes are those of the environment', async () => {
+test('modes are taken from the environment', async () => {
   const tests = 'rules: rules.yaml\ntests: [{ domain: demo, descriptors: [user=a], times: 3, expect: { code: OK } }]\n';
   expect((await results(tests)).failed).toBe(1);
   expect((await results(tests, { SHADOW_MODE: 'true' })).failed).toBe(0);
@@ -80,7 +91,7 @@ test('modes are those of the environment', async () => {
 
 test.each([
   ['tests: []', 'tests.yaml:1: rules must name a rule file or directory, got nothing'],
-  ['rules: rules.yaml\ntests: []', 'tests.yaml:1: tests must hold a test, got none'],
+  ['rules: rules.yaml\ntests: []', 'tests.yaml:1: tests must contain at least one test, got none'],
   ['rules: nowhere.yaml\ntests: [{domain: d, descriptors: [a=b], expect: {}}]', 'cannot be read: ENOENT'],
   [
     'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a], expect: {}}',
@@ -95,7 +106,7 @@ test.each([
     "tests.yaml:3: unknown key 'expects' of a test; expected one of name, domain",
   ],
   ['rules: [', 'tests.yaml:1: '],
-])('%j is no file of tests', async (tests, reason) => {
+])('%j is not a valid test file', async (tests, reason) => {
   const { lines, failed } = await results(tests);
   expect({ line: lines[0], failed }).toEqual({ line: expect.stringContaining(reason), failed: 1 });
 });

@@ -26,14 +26,14 @@ interface Run {
   readonly code: number;
 }
 
-/** Runs a command of `weir`, whatever it exits with. */
+/** Runs a command of `weir`; any exit code will do. */
 const weirCommand = (...args: readonly string[]): Promise<Run> =>
   promisify(execFile)(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, NO_COLOR: '1' } }).then(
     ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
     ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
   );
 
-test('a descriptor that matches a rule fits one of its shapes', () => {
+test("a descriptor that matches a rule has one of the rule's shapes", () => {
   fc.assert(
     fc.property(anyRules, anyRequest, (rules, { domain, descriptors }) => {
       for (const { entries } of descriptors) {
@@ -51,7 +51,7 @@ test('a descriptor that matches a rule fits one of its shapes', () => {
   );
 });
 
-test('a descriptor that commits what a request has used is not sent when the request begins', () => {
+test("a descriptor that commits a request's usage is not sent when the request begins", () => {
   const rules = rulesFrom(readFileSync(join(PROJECT, 'config/examples/llm-tokens.yaml'), 'utf8'));
   const { shapes, commits } = expectedShapes(rules, 'llm');
   expect(shapes.map((shape) => shape.map(({ key }) => key))).toEqual([['tenant', 'request_id']]);
@@ -62,7 +62,7 @@ test('a descriptor that commits what a request has used is not sent when the req
   }
 });
 
-test('a policy for Envoy Gateway has a rule for each limit, and comments for what it cannot express', () => {
+test('a policy for Envoy Gateway has a rule for each limit, and comments for limits that it cannot express', () => {
   const rules = rulesFrom(`
 domain: shop
 descriptors:
@@ -108,14 +108,14 @@ descriptors:
     },
   ]);
   expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
-    expect.stringMatching(/^# shop\.user\.remote_address_10\.0\.0\.7 is left out: .*without a limit/),
+    expect.stringMatching(/^# shop\.user\.remote_address_10\.0\.0\.7 is left out: .*needs a limit/),
     expect.stringMatching(/^# shop\.remote_address_2001:db8::1 becomes a fixed window/),
     expect.stringMatching(/^# shop\.tenant is left out: its window/),
     expect.stringMatching(/^# shop\.generic_key_slow is left out: .*no selector/),
   ]);
 });
 
-test('rules name the descriptors that a proxy is to send, and keys that none can send', () => {
+test('the descriptors that a proxy must send, and keys that it cannot send, are found from rules', () => {
   const rules = rulesFrom(`
 domain: demo
 descriptors:
@@ -144,7 +144,7 @@ test.each([
   ...readdirSync(join(PROJECT, 'config/examples'))
     .filter((name) => name.endsWith('.yaml'))
     .map((name) => `config/examples/${name}`),
-])('Envoy takes the configuration that is printed for %s', async (path) => {
+])('Envoy accepts the configuration printed for %s', async (path) => {
   const { stdout, code, stderr } = await weirCommand('envoy', join(PROJECT, path));
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   const folder = mkdtempSync(join(tmpdir(), 'envoy-'));
@@ -158,7 +158,7 @@ test.each([
   }
 });
 
-test('the doctor finds what is wrong with a running Envoy, and nothing with envoy.yaml', async () => {
+test('the doctor finds the problems of a running Envoy, and none with envoy.yaml', async () => {
   const weir = await startWeir({ USE_STATSD: 'false' });
   const right = await startEnvoy(weir.grpcPort);
   const wrong = await startEnvoy(weir.grpcPort, (config) =>
@@ -170,16 +170,14 @@ test('the doctor finds what is wrong with a running Envoy, and nothing with envo
   try {
     const doctor = (port: number) => weirCommand('doctor', '--envoy', `http://127.0.0.1:${port}`, '--rules', CONFIG);
     const healthy = await doctor(right.portOf('9901'));
-    expect(healthy.stdout).toContain('right  domain demo: path,remote_address can meet a rule');
+    expect(healthy.stdout).toContain('right  domain demo: path,remote_address can match a rule');
     expect(healthy.stdout).not.toContain('wrong');
     expect(healthy.code).toBe(0);
     const ill = await doctor(wrong.portOf('9901'));
     expect(ill.stdout).toContain('wrong  domain dmo has no rules: every request passes; the nearest is demo');
-    expect(ill.stdout).toContain('wrong  domain demo: usr matches nothing; the nearest key is user');
-    expect(ill.stdout).toMatch(/wrong {2}domain demo: Envoy waits 10 ms, and Weir may take \d+ ms/);
-    expect(ill.stdout).toContain(
-      'failure_mode_deny is true: while Weir cannot be asked, requests are refused with 500',
-    );
+    expect(ill.stdout).toContain('wrong  domain demo: usr matches no rule; the nearest key is user');
+    expect(ill.stdout).toMatch(/wrong {2}domain demo: Envoy waits 10 ms, but Weir may take \d+ ms/);
+    expect(ill.stdout).toContain('failure_mode_deny is true: while Weir is unreachable, requests are refused with 500');
     expect(ill.code).toBe(1);
   } finally {
     await Promise.all([right.stop(), wrong.stop(), weir.stop()]);

@@ -1,5 +1,6 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,8 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { accepts, freePort, type Running, start } from '../helpers/process.ts';
-import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.ts';
 import { until } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -35,6 +35,7 @@ beforeAll(async () => {
   writeFileSync(rules, RULES);
   weir = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
   upstream = createServer((_, response) => void open.push(response)).listen(0, '127.0.0.1');
+  await once(upstream, 'listening');
 });
 afterAll(async () => {
   upstream.closeAllConnections();
@@ -49,33 +50,20 @@ const weirCommand = (...args: readonly string[]) =>
     ({ stdout, code }) => ({ stdout, code }),
   );
 
-interface Proxy extends Pick<Running, 'stop'> {
-  readonly port: number;
-  readonly adminPort: number;
-}
-
-/** Envoy on the configuration that `weir envoy` prints for the rules, with other ports. */
-async function startPrinted(edit = (config: string): string => config): Promise<Proxy> {
-  const { stdout } = await weirCommand('envoy', rules, '--target', `127.0.0.1:${weir.grpcPort}`);
-  const [port, adminPort] = [await freePort(), await freePort()];
-  const address = (of: number) => `address: { socket_address: { address: 127.0.0.1, port_value: ${of} } }`;
-  const config = stdout
-    .replace('address: 0.0.0.0, port_value: 10000', `address: 127.0.0.1, port_value: ${port}`)
-    .replace('port_value: 8000', `port_value: ${(upstream.address() as AddressInfo).port}`);
-  const path = join(folder, `envoy-${port}.yaml`);
-  writeFileSync(path, `admin: { ${address(adminPort)} }\n${edit(config)}`);
-  const envoy = await start(await envoyBinary(), ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'], {
-    name: 'envoy',
+/** Envoy with the configuration that `weir envoy` prints for the rules. */
+const startPrinted = (edit?: (config: string) => string): Promise<PrintedEnvoy> =>
+  startPrintedEnvoy({
+    rules,
+    target: `127.0.0.1:${weir.grpcPort}`,
+    upstreamPort: (upstream.address() as AddressInfo).port,
+    ...(edit && { edit }),
   });
-  for (const one of [port, adminPort]) await envoy.waitFor(() => accepts(one));
-  return { port, adminPort, stop: envoy.stop };
-}
 
-/** A request whose client chooses the id that it must not choose. */
-const get = ({ port }: Proxy): Promise<Response> =>
+/** A request whose client sends an id, which Envoy must replace. */
+const get = ({ port }: PrintedEnvoy): Promise<Response> =>
   fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-tenant': 'acme', 'x-request-id': 'mine' } });
 
-const doctor = ({ adminPort }: Proxy) =>
+const doctor = ({ adminPort }: PrintedEnvoy) =>
   weirCommand('doctor', '--envoy', `http://127.0.0.1:${adminPort}`, '--rules', rules);
 
 async function usedSlots(): Promise<number> {
@@ -84,7 +72,7 @@ async function usedSlots(): Promise<number> {
   return counters[0]?.used ?? 0;
 }
 
-test('Envoy acquires and releases slots by the configuration that is printed, and the doctor finds it right', async () => {
+test('Envoy acquires and releases slots with the printed configuration, and the doctor finds no problem', async () => {
   const envoy = await startPrinted();
   try {
     const [first, second] = [get(envoy), get(envoy)];
@@ -92,10 +80,10 @@ test('Envoy acquires and releases slots by the configuration that is printed, an
     expect((await get(envoy)).status).toBe(429);
     for (const response of open.splice(0)) response.end('done');
     expect([(await first).status, (await second).status]).toEqual([200, 200]);
-    while ((await usedSlots()) > 0) await sleep(5); // the test's own time is the limit
+    while ((await usedSlots()) > 0) await sleep(5); // until the test's timeout
     const { stdout, code } = await doctor(envoy);
     expect(stdout).toContain(
-      'right  domain demo: routes end requests after 8000 ms at most, slots after 10000 ms (ttl)',
+      'right  domain demo: routes time out after at most 8000 ms, slots expire after 10000 ms (ttl)',
     );
     expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
   } finally {
@@ -111,9 +99,7 @@ test('the doctor reports routes that last longer than the ttl, and slots that ar
   );
   try {
     const { stdout, code } = await doctor(envoy);
-    expect(stdout).toContain(
-      'wrong  domain demo: a route ends requests after any time, and a slot is free after 10000 ms',
-    );
+    expect(stdout).toContain('wrong  domain demo: a route has no timeout, but a slot expires after 10000 ms');
     expect(stdout).toContain('wrong  domain demo: no route sends tenant,request_id when streams end');
     expect(code).toBe(1);
   } finally {
@@ -121,7 +107,7 @@ test('the doctor reports routes that last longer than the ttl, and slots that ar
   }
 });
 
-test('check finds a ttl that is not longer than the timeout of routes', async () => {
+test('check reports a ttl that is not longer than the timeout of routes', async () => {
   const check = (timeout: string) => weirCommand('check', rules, '--backend', 'memory', '--route-timeout', timeout);
   expect((await check('9s')).stdout).not.toContain('ttl');
   expect((await check('10s')).stdout).toContain(

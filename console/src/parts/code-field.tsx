@@ -7,7 +7,7 @@ const LINE = 24;
 interface CodeFieldProps {
   readonly label: string;
   readonly text: string;
-  /** Lines that it shows at once, until its reader resizes it. */
+  /** The number of visible lines, until the user resizes the field. */
   readonly rows: number;
   /** Lines with a problem, counted from 1. */
   readonly marked: ReadonlyMap<number, 'error' | 'warning'>;
@@ -18,7 +18,7 @@ interface CodeFieldProps {
   readonly onInput: (text: string) => void;
 }
 
-/** A text with numbered lines. Tab leaves it, so that the keyboard reaches what follows. */
+/** A text area with line numbers. Tab leaves it, so that keyboard users reach the next element. */
 export function CodeField({ label, text, rows, marked, describedBy, isWrong, field, onInput }: CodeFieldProps) {
   const gutter = useRef<HTMLDivElement>(null);
   const lines = countLines(text);
@@ -59,7 +59,7 @@ export function countLines(text: string): number {
   return lines;
 }
 
-/** Moves the cursor to a place in the text, and the place into view. */
+/** Moves the cursor to a position in the text, and scrolls it into view. */
 export function showPlace(field: HTMLTextAreaElement, line: number, column: number): void {
   let start = 0;
   for (let at = 1; at < line; at++) {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 
-/** Copies a text; says so for a moment. */
+/** Copies a text, and confirms this briefly. */
 export function CopyButton({
   text,
   label = 'Copy',

@@ -16,10 +16,10 @@ interface DescriptorFormProps {
   readonly onSubmit: (asked: DescriptorQuery) => void;
 }
 
-/** A domain and the entries of one descriptor, in their order. */
+/** A form for a domain and the entries of one descriptor, in order. */
 export function DescriptorForm({ initial, action, withHits, onSubmit }: DescriptorFormProps) {
   const [typedDomain, setDomain] = useState<string>();
-  const domain = typedDomain ?? initial.domain; // which may become known only later
+  const domain = typedDomain ?? initial.domain; // may become known only later
   const [pairs, setPairs] = useState<readonly Pair[]>(
     initial.entries.length > 0 ? initial.entries : [{ key: '', value: '' }],
   );

@@ -12,11 +12,11 @@ interface DrawingProps {
   readonly hits: number;
   readonly isOver: boolean;
   readonly resetsInMs: number;
-  /** For readers that do not see the drawing. */
+  /** The alternative text for screen readers. */
   readonly text: string;
 }
 
-/** A counter as its algorithm keeps it: what was used, then the hits of the request, against the limit. */
+/** A counter as its algorithm stores it: the used hits, then those of the request, against the limit. */
 export function Drawing(props: DrawingProps) {
   const { drawing, text } = props;
   return (
@@ -35,7 +35,7 @@ export function Drawing(props: DrawingProps) {
   );
 }
 
-/** One bar: what was used, in its parts, then the request. What is far beyond the limit is cut. */
+/** One bar: the used hits in their parts, then the request. It is cut off far beyond the limit. */
 function Levels({ drawing, used, hits, isOver }: DrawingProps) {
   const { capacity } = drawing;
   const parts = drawing.kind === 'parts' ? drawing.parts : [Math.min(used, capacity)];
@@ -71,7 +71,7 @@ function Levels({ drawing, used, hits, isOver }: DrawingProps) {
   );
 }
 
-/** Multiples of the limit. */
+/** The end of the bar, as a multiple of the limit. */
 const MOST_SHOWN = 1.5;
 
 /** A bar for each part of the window. */
@@ -130,11 +130,11 @@ function captionOf({ drawing, used, hits, resetsInMs }: DrawingProps): string {
     case 'level':
       return `Bucket: ${of}; empty in ${duration(resetsInMs)}`;
     case 'window':
-      return `Window of ${duration(drawing.windowMs)}: ${of}; ${resetsInMs > 0 ? `starts anew in ${duration(resetsInMs)}` : 'not begun'}`;
+      return `Window of ${duration(drawing.windowMs)}: ${of}; ${resetsInMs > 0 ? `restarts in ${duration(resetsInMs)}` : 'not begun'}`;
     case 'parts':
       return drawing.parts.length > 2
         ? `${drawing.parts.length} parts of the window: ${of}`
-        : `Share of the last window, then this one: ${of}`;
+        : `Share of the previous window, then this one: ${of}`;
     case 'ticks':
       return `Hits of the last ${duration(drawing.windowMs)}: ${of}`;
   }

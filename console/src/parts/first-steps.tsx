@@ -10,13 +10,13 @@ import { usePoll } from './use-poll.ts';
 /** The port that `weir ask` uses without `--target`. */
 const DEFAULT_PORT = 8081;
 
-/** A newcomer sees the first steps until all are done or they close them. */
+/** New users see the first steps until all are done or the panel is closed. */
 const isClosed = signal(false);
 const begun = signal(false);
 
 const sumOf = (field: string): number => (history.value[field] ?? []).reduce((sum, value) => sum + value, 0);
 
-/** Three commands for the demo rules, and what became of them. */
+/** Three commands for the demo rules, and whether they were run. */
 export function FirstSteps() {
   const paths = new Set(rules.value?.rules.map(({ path }) => path));
   const isDemo = paths.has('demo.user') && paths.has('demo.api_key');
@@ -57,7 +57,7 @@ export function FirstSteps() {
     },
     {
       command: `npx weir ask demo usr=alice${target}`,
-      effect: 'meets no rule: see Unmatched',
+      effect: 'matches no rule: see Unmatched',
       isDone: (unmatched.data?.descriptors.length ?? 0) > 0,
     },
   ];

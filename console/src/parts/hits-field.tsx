@@ -1,5 +1,5 @@
 interface HitsFieldProps {
-  /** Of its label. */
+  /** The class of its label. */
   readonly class: string;
   readonly value: number;
   readonly onChange: (hits: number) => void;

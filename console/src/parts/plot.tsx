@@ -15,10 +15,10 @@ export interface PlotLine {
 interface PlotProps {
   readonly title: string;
   readonly lines: readonly PlotLine[];
-  /** Of the newest value. */
+  /** The time of the newest value. */
   readonly endMs: number;
   readonly stepMs: number;
-  /** Steps that the axis shows, whether there are values or not. */
+  /** The number of steps on the axis, even without values. */
   readonly steps: number;
   readonly unit: string;
 }
@@ -27,7 +27,7 @@ const HEIGHT = 208;
 
 const colorOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Lines over time. The axis covers the whole range from the start, so that nothing moves but the lines. */
+/** Lines over time. The axis covers the whole range from the start, so that only the lines move. */
 export function Plot({ title, lines, endMs, stepMs, steps, unit }: PlotProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);

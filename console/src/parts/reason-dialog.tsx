@@ -4,20 +4,20 @@ import { ApiError } from '../api.ts';
 import { Failure } from './texts.tsx';
 
 interface ReasonDialogProps {
-  /** Also what the button that makes the change says. */
+  /** Also the label of the button that makes the change. */
   readonly title: string;
-  /** What the change will touch, and its fields. */
+  /** The effects of the change, and its fields. */
   readonly children: ComponentChildren;
-  /** @returns what was done @throws ApiError */
+  /** @returns a description of the change @throws ApiError */
   readonly make: (reason: string) => Promise<string>;
-  /** With what was done; undefined: nothing was. */
+  /** Called with a description of the change; undefined: there was none. */
   readonly onClose: (done?: string) => void;
 }
 
-/** Asks for the reason of a change before it is made. */
+/** Asks for a reason before a change. */
 export function ReasonDialog({ title, children, make, onClose }: ReasonDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const done = useRef<string | undefined>(undefined); // the dialog closes by itself, so that the focus returns to where it was opened
+  const done = useRef<string | undefined>(undefined); // the native dialog closes itself, so that the focus returns to the element that opened it
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);

@@ -20,7 +20,7 @@ export interface SeriesLine {
   readonly color: string;
   readonly isDashed?: boolean;
   readonly isFilled?: boolean;
-  /** The same at all times; absent: the series of the field. */
+  /** A constant value; absent: the series of the field. */
   readonly constant?: number;
 }
 

@@ -6,7 +6,7 @@ interface SparklineProps {
   readonly label: string;
 }
 
-/** The last minute of a rule: passed as an area, refused on top of it. */
+/** The last minute of a rule: passed requests as an area, with refused ones on top. */
 export function Sparkline({ series, label }: SparklineProps) {
   const passed = series?.passed ?? [];
   const refused = series?.refused ?? [];

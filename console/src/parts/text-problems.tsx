@@ -4,7 +4,7 @@ import { State, Value } from './texts.tsx';
 
 interface ProblemsProps {
   readonly found: FoundProblems;
-  /** Where a problem of the text itself leads. */
+  /** Called when a problem in the text itself is clicked. */
   readonly onChoose?: ((problem: TextProblem) => void) | undefined;
 }
 

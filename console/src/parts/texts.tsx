@@ -3,10 +3,10 @@ import { duration, exact, time, visible, zone } from '../format.ts';
 import { nowMs } from '../live.ts';
 import type { Pair } from '../route.ts';
 
-/** Longer texts of callers are cut where they stand in a table. */
+/** Tables cut longer texts of callers. */
 const SHOWN_CHARACTERS = 120;
 
-/** A text that a caller sent: never markup, isolated from the direction of the text around it. */
+/** A caller's text: never markup, and isolated from the direction of surrounding text. */
 export function Value({ text, whole = false }: { readonly text: string; readonly whole?: boolean }) {
   const isCut = !whole && text.length > SHOWN_CHARACTERS;
   const shown = visible(isCut ? text.slice(0, SHOWN_CHARACTERS) : text);
@@ -41,7 +41,7 @@ export function Descriptor({
   );
 }
 
-/** Below a descriptor in a table. */
+/** The domain of a descriptor, below it in a table. */
 export function OfDomain({ domain }: { readonly domain: string }) {
   return (
     <div class="dim">
@@ -50,7 +50,7 @@ export function OfDomain({ domain }: { readonly domain: string }) {
   );
 }
 
-/** A descriptor, or its hash where values are hashed. */
+/** A descriptor, or its hash if values are hashed. */
 export function DescriptorOrHash({
   entries,
   descriptor,
@@ -87,7 +87,7 @@ export function ActionsHeading() {
 
 export type StateName = 'good' | 'bad' | 'warn' | 'plain';
 
-/** A state in words; colour repeats what the words say. */
+/** A state in words, repeated by a colour. */
 export function State({ is, children }: { readonly is: StateName; readonly children: ComponentChildren }) {
   return <span class={`state ${is}`}>{children}</span>;
 }
@@ -102,7 +102,7 @@ export function Time({ atMs }: { readonly atMs: number }) {
   );
 }
 
-/** What stands where there is nothing to show, and what to do next. */
+/** Replaces an empty table or list, with a hint at what to do next. */
 export function Empty({ title, children }: { readonly title: string; readonly children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -112,7 +112,7 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
   );
 }
 
-/** Says that counts are estimates, where not all was counted. @param oneIn  1: all was */
+/** A note that counts are estimates, if only a sample was counted. @param oneIn  1: everything was counted */
 export function Estimates({ oneIn, confidence }: { readonly oneIn: number; readonly confidence: number }) {
   if (oneIn === 1) return null;
   return (
@@ -122,7 +122,7 @@ export function Estimates({ oneIn, confidence }: { readonly oneIn: number; reado
   );
 }
 
-/** How far a count may be off; nothing where it is exact. */
+/** The possible error of a count; nothing if it is exact. */
 export function Bounds({ tooHighBy, tooLowBy = 0 }: { readonly tooHighBy: number; readonly tooLowBy?: number }) {
   if (tooHighBy === 0 && tooLowBy === 0) return null;
   const low = tooLowBy > 0 && `${exact(tooLowBy)} too low`;

@@ -3,7 +3,7 @@ import { clearCandidate, loadCandidate, type TriedCandidate } from '../candidate
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Value } from '../parts/texts.tsx';
 
-/** What is asked to be done with the candidate. */
+/** A requested change of the candidate. */
 export type CandidateChange =
   | { readonly name: 'load'; readonly text: string; readonly domain: string }
   | { readonly name: 'clear' };
@@ -11,7 +11,7 @@ export type CandidateChange =
 interface CandidateDialogProps {
   readonly change: CandidateChange;
   readonly candidate: TriedCandidate;
-  /** With what was done; undefined: nothing was. */
+  /** Called with a description of the change; undefined: there was none. */
   readonly onClose: (done?: string) => void;
 }
 
@@ -26,7 +26,7 @@ export function CandidateDialog({ change, candidate: { state, origin }, onClose 
         }}
         onClose={onClose}
       >
-        <p>The trial ends, and its figures are gone. The rules in force and their counters are not touched.</p>
+        <p>The trial ends, and its figures are lost. The rules in force and their counters are not affected.</p>
         {origin === 'file' && <p>It stays off until the files at CANDIDATE_RULES_PATH change.</p>}
       </ReasonDialog>
     );
@@ -36,16 +36,17 @@ export function CandidateDialog({ change, candidate: { state, origin }, onClose 
       title="Load the candidate"
       make={async (reason) => {
         const after = await loadCandidate(text, reason);
-        if (after.state === 'wrong') throw new ApiError(200, `It is wrong: ${after.problems[0]?.message ?? ''}`);
+        if (after.state === 'wrong')
+          throw new ApiError(200, `The candidate is invalid: ${after.problems[0]?.message ?? ''}`);
         return 'The candidate is loaded. It is tried on requests from now on.';
       }}
       onClose={onClose}
     >
       <p>
-        Requests of <Value text={domain} /> are decided by these rules, too, after they are answered. Counters of the
-        rules in force are not touched: the candidate has its own.
+        These rules also decide the requests of <Value text={domain} />, after they are answered. Counters of the rules
+        in force are not affected: the candidate has its own.
       </p>
-      {state === 'on' && <p>It replaces the candidate that is tried now. Figures begin anew.</p>}
+      {state === 'on' && <p>It replaces the current candidate. Figures restart.</p>}
     </ReasonDialog>
   );
 }

@@ -14,18 +14,18 @@ import { mayOperate } from '../session.ts';
 const MIN_ROWS = 8;
 const MAX_ROWS = 24;
 
-/** The text that is edited, kept while other views are shown. */
+/** The edited text, kept while other views are shown. */
 const draft = signal('');
-/** What the text was before another took its place. */
+/** The previous text, before another one replaced it. */
 const replaced = signal<string | undefined>(undefined);
-/** The text as it was when the edit began. */
+/** The text at the start of the edit. */
 const begunWith = signal<string | undefined>(undefined);
 const files = signal<readonly RuleText[]>([]);
 const domain = signal<string | undefined>(undefined);
 const failure = signal<string | undefined>(undefined);
 
 function begin(found: string): void {
-  const text = found.replace(/\r\n?/g, '\n'); // as a textarea has it
+  const text = found.replace(/\r\n?/g, '\n'); // like the value of a textarea
   batch(() => {
     replaced.value = draft.peek() !== (begunWith.peek() ?? '') && draft.peek() !== text ? draft.peek() : undefined;
     begunWith.value = text;
@@ -34,7 +34,7 @@ function begin(found: string): void {
   });
 }
 
-/** Runs something that asks the service, and keeps why it failed. */
+/** Runs a request to the service, and keeps its error. */
 async function attempt(run: () => Promise<void>): Promise<void> {
   try {
     await run();
@@ -58,7 +58,7 @@ interface CandidateEditorProps {
   readonly onLoad: (text: string, domain: string) => void;
 }
 
-/** A rule file to try: begun with that in force, and checked as it is typed. */
+/** An editor for a candidate's rule file, which starts with the current rules and checks the text while typing. */
 export function CandidateEditor({ candidate, onLoad }: CandidateEditorProps) {
   const { origin, state } = candidate;
   const field = useRef<HTMLTextAreaElement>(null);
@@ -97,18 +97,18 @@ export function CandidateEditor({ candidate, onLoad }: CandidateEditorProps) {
             type="button"
             onClick={() => {
               begin(replaced.peek() ?? '');
-              field.current?.focus(); // the button is gone
+              field.current?.focus(); // the button has disappeared
             }}
           >
-            Undo: back to my text
+            Undo: restore my text
           </button>
         )}
       </div>
       <Failure message={failure.value} />
       {files.value.length > 1 && (
         <div class="notice warn">
-          The rules of the domain are in {files.value.length} files. A candidate is one: copy into it what it needs of
-          the others.
+          The rules of the domain are in {files.value.length} files. A candidate is a single file: copy into it what it
+          needs from the others.
           <ul>
             {files.value.map((file) => (
               <li key={file.name}>
@@ -207,7 +207,7 @@ function PutInForce({ isOpen }: { readonly isOpen: boolean }) {
               , here <code>{only.name}</code>
             </>
           )}
-          : the service follows its files.
+          : the service reloads changed files.
         </li>
         <li>Clear the candidate.</li>
       </ol>

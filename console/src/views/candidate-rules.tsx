@@ -3,7 +3,7 @@ import { exact } from '../format.ts';
 import { DescriptorOrHash, Empty, Value } from '../parts/texts.tsx';
 import { linkTo, pairsParam } from '../route.ts';
 
-/** What the candidate would change by rule, the most changed first. */
+/** The changes by the candidate for each rule, largest first. */
 export function TriedRules({ candidate }: { readonly candidate: TriedCandidate }) {
   const { rules, moreRules, domains } = candidate;
   if (rules.length === 0)

@@ -11,7 +11,7 @@ import { CandidateEditor } from './candidate-editor.tsx';
 import { TriedRules } from './candidate-rules.tsx';
 import { SignInNeeded } from './sign-in.tsx';
 
-/** Rules that are tried on live traffic, and what they would change. */
+/** Candidate rules on live traffic, and the decisions that they would change. */
 export function Candidate() {
   const [change, setChange] = useState<CandidateChange>();
   const [done, setDone] = useState<string>();
@@ -28,7 +28,7 @@ export function Candidate() {
     <>
       <h1>Candidate</h1>
       <p>
-        Rules that are tried on live traffic, beside those in force and on counters of their own. No answer changes.
+        Rules that are tried on live traffic, with their own counters. The rules in force still decide every answer.
       </p>
       {!seesValues.value && <SignInNeeded what="Candidate" />}
       <Failure message={error?.message} />
@@ -60,7 +60,7 @@ const states = {
   off: ['plain', 'Off'],
   loading: ['plain', 'Being checked'],
   on: ['good', 'On'],
-  wrong: ['bad', 'Wrong: not tried'],
+  wrong: ['bad', 'Invalid: not tried'],
 } as const;
 
 function Facts({ candidate, onClear }: { readonly candidate: TriedCandidate; readonly onClear: () => void }) {
@@ -136,9 +136,9 @@ function Figures({ candidate: { totals, dropped, failed, evicted } }: { readonly
     ['Newly passed', totals.newlyPassed, ''],
   ] as const;
   const missing = [
-    [dropped.behind, 'were dropped, since too many were in flight'],
-    [dropped.overload, 'were dropped, since the process was late'],
-    [failed, 'got no answer from the counters of the candidate in time'],
+    [dropped.behind, 'were dropped because too many were in flight'],
+    [dropped.overload, 'were dropped because the process was late'],
+    [failed, 'got no timely reply from the counters of the candidate'],
   ] as const;
   return (
     <section class="panel" aria-label="Figures">
@@ -162,7 +162,7 @@ function Figures({ candidate: { totals, dropped, failed, evicted } }: { readonly
       )}
       {evicted > 0 && (
         <p class="notice warn">
-          {exact(evicted)} counters of the candidate were forgotten for want of memory: it refuses too little.
+          {exact(evicted)} counters of the candidate were evicted to free memory: it refuses too few requests.
         </p>
       )}
     </section>

@@ -7,7 +7,7 @@ import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Descriptor } from '../parts/texts.tsx';
 import type { Pair } from '../route.ts';
 
-/** What can be changed about a descriptor. `needs`: without it the change has no effect. */
+/** The possible changes for a descriptor. Without the resource named by `needs`, a change has no effect. */
 export const changes = {
   reset: { button: 'Reset…', title: 'Reset', needs: 'counters' },
   grant: { button: 'Grant hits…', title: 'Grant hits', needs: 'counters' },
@@ -24,7 +24,7 @@ interface ChangeDialogProps {
   readonly entries: readonly Pair[];
   readonly limits: readonly ExplainedLimit[];
   readonly override: Pick<Override, 'entries' | 'effect' | 'by'> | undefined;
-  /** With what was done; undefined: nothing was. */
+  /** Called with a description of the change; undefined: there was none. */
   readonly onClose: (done?: string) => void;
 }
 
@@ -37,7 +37,7 @@ const untilChoices = [
 
 const units = ['second', 'minute', 'hour', 'day'] as const;
 
-/** Asks for a reason, and says what the change will touch before it is made. */
+/** Shows the effects of a change and asks for a reason before it is made. */
 export function ChangeDialog({ name, domain, entries, limits, override, onClose }: ChangeDialogProps) {
   const [hits, setHits] = useState(1);
   const [requests, setRequests] = useState(100);
@@ -49,10 +49,10 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
     switch (name) {
       case 'reset':
         await call('POST', 'counters/reset', body);
-        return 'The counters are new. The next request passes.';
+        return 'The counters are reset. The next request passes.';
       case 'grant':
         await call('POST', 'counters/grant', { ...body, hits });
-        return `${exact(hits)} hits were given back, as far as they were used.`;
+        return `${exact(hits)} ${hits === 1 ? 'hit was' : 'hits were'} refunded, at most as many as were used.`;
       case 'remove':
         await call('DELETE', 'overrides', { ...body, descriptor: override?.entries ?? entries });
         return 'The override is gone. The rules apply again within a second.';
@@ -110,7 +110,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
   );
 }
 
-/** What the change will touch, in words. */
+/** The effects of the change, in words. */
 function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'limits' | 'override'>) {
   const counters = limits.length === 1 ? '1 counter' : `${limits.length} counters`;
   const list = (
@@ -126,14 +126,14 @@ function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'l
     case 'reset':
       return (
         <div>
-          <p>This makes {counters} new, in every process of every instance:</p>
+          <p>This resets {counters} in every process of every instance:</p>
           {list}
         </div>
       );
     case 'grant':
       return (
         <div>
-          <p>This gives hits back to {counters}, as far as they were used:</p>
+          <p>This refunds hits to {counters}, at most as many as were used:</p>
           {list}
         </div>
       );
@@ -141,14 +141,14 @@ function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'l
       return (
         <p>
           Every request with this descriptor is refused, on every instance, whatever the rules say. Other descriptors
-          are not touched.
+          are not affected.
         </p>
       );
     case 'exempt':
       return (
         <p>
           Every request passes as far as this descriptor is concerned, and is not counted. Other descriptors are not
-          touched.
+          affected.
         </p>
       );
     case 'limit':

@@ -30,7 +30,7 @@ export function Explain() {
   return (
     <>
       <h1>Explain</h1>
-      <p>What a request would be answered with now, and why. Nothing is counted.</p>
+      <p>The current answer to a request, and the reason. Nothing is counted.</p>
       {seesValues.value ? (
         <DescriptorForm
           key={`${param('domain')} ${param('pairs')} ${hits}`}
@@ -198,15 +198,16 @@ function Explained({
 }
 
 const reasonTexts = {
-  no_such_key: 'its key is another one',
-  value_differs: 'its value is another one',
+  no_such_key: 'its key differs',
+  value_differs: 'its value differs',
   wildcard_fails: 'the pattern stops matching',
-  earlier_wildcard_won: 'a pattern before it matches, too',
+  earlier_wildcard_won: 'an earlier pattern matches',
   more_specific_won: 'an exact value or a pattern is preferred',
 } as const;
 
 function LimitExplained({ limit, hits }: { readonly limit: ExplainedLimit; readonly hits: number }) {
-  const { code, arithmetic, before, drawing, source, retryAfterMs, shadow, soft, replacedBy, file, line } = limit;
+  const { code, arithmetic, before, drawing, source, failure, retryAfterMs, shadow, soft, replacedBy, file, line } =
+    limit;
   const isOver = code === 'OVER_LIMIT';
   const text = `${exact(before?.used ?? 0)} used, ${exact(hits)} requested: ${arithmetic ?? ''}`;
   return (
@@ -247,6 +248,7 @@ function LimitExplained({ limit, hits }: { readonly limit: ExplainedLimit; reado
       )}
       <p class="dim">
         {source !== undefined && source !== 'backend' && `Answered from ${sourceTexts[source]}. `}
+        {failure !== undefined && `The counter cannot be read: ${failure}. `}
         {soft && 'Passes on the soft part of the limit. '}
         {isOver &&
           retryAfterMs !== undefined &&
@@ -266,8 +268,8 @@ const sourceTexts = {
   local: 'on_store_failure: local',
 } as const;
 
-/** What the sum says: used and requested against what the limit admits. */
+/** The comparison in words: used and requested hits against the limit. */
 function wordsFor(arithmetic: string): string {
-  if (arithmetic.includes('>')) return 'used and requested are more than the limit admits';
+  if (arithmetic.includes('>')) return 'used and requested together exceed the limit';
   return arithmetic.includes('≤') ? 'used and requested are within the limit' : '';
 }

@@ -120,7 +120,7 @@ function Processes() {
               {name}
             </Fact>
           ))}
-        <Fact name="Restarts of workers">
+        <Fact name="Worker restarts">
           <span class="number">{exact(workers.restarts)}</span>
         </Fact>
         <Fact name="Started">

@@ -49,15 +49,16 @@ function Counters({ domain, entries }: { readonly domain: string; readonly entri
   const overrides = usePoll(() => get<{ readonly overrides: readonly Override[] }>('overrides'), [], 3_000);
   const found = data?.descriptors[0];
   const limits = found?.limits.filter(({ before }) => before !== undefined) ?? [];
+  const failure = found?.limits.find((limit) => limit.failure !== undefined)?.failure;
   const name = nameOf(entries);
   const listed = overrides.data?.overrides.find((one) => one.domain === domain && nameOf(one.entries) === name);
-  const own = found?.override ?? listed; // listed by hashes where values are hashed
+  const own = found?.override ?? listed; // listed by hashes if values are hashed
   useEffect(() => {
     if (done !== undefined) said.current?.focus();
   }, [done]);
   return (
     <>
-      <Failure message={error?.message} />
+      <Failure message={error?.message ?? failure} />
       {done !== undefined && (
         <p class="notice good" role="status" tabIndex={-1} ref={said}>
           {done}
@@ -76,9 +77,9 @@ function Counters({ domain, entries }: { readonly domain: string; readonly entri
             {new Date(own.until).toLocaleString()}. <Value text={own.reason} whole />
           </p>
         )}
-        {found && limits.length === 0 && (
+        {found && limits.length === 0 && failure === undefined && (
           <Empty title="The descriptor has no counters.">
-            <p>{found.stopped ? <Value text={found.stopped.why} whole /> : `No counter is asked: ${found.outcome}.`}</p>
+            <p>{found.stopped ? <Value text={found.stopped.why} whole /> : `No counter applies: ${found.outcome}.`}</p>
           </Empty>
         )}
         {limits.length > 0 && <CounterTable limits={limits} />}
@@ -137,7 +138,7 @@ function CounterTable({ limits }: { readonly limits: readonly ExplainedLimit[] }
             Remaining
           </th>
           <th scope="col" class="number">
-            Unspent in
+            Resets in
           </th>
         </tr>
       </thead>
@@ -162,7 +163,7 @@ function CounterTable({ limits }: { readonly limits: readonly ExplainedLimit[] }
             <td data-label="Remaining" class="number">
               {exact(before?.remaining ?? 0)}
             </td>
-            <td data-label="Unspent in" class="number">
+            <td data-label="Resets in" class="number">
               {before && before.resetsInMs > 0 ? duration(before.resetsInMs) : 'now'}
             </td>
           </tr>
@@ -197,7 +198,7 @@ function LastRefusals({ domain, entries }: { readonly domain: string; readonly e
         </Empty>
       )}
       {error && error.status !== 404 && <Failure message={error.message} />}
-      {data && own.length === 0 && <Empty title="None of the refusals that are kept is of this descriptor." />}
+      {data && own.length === 0 && <Empty title="No kept refusal is for this descriptor." />}
       {own.length > 0 && (
         <table>
           <Headings names={['Time', 'Limit', 'Why']} />
@@ -220,7 +221,7 @@ function LastRefusals({ domain, entries }: { readonly domain: string; readonly e
   );
 }
 
-/** What is set for single descriptors. */
+/** Overrides of single descriptors. */
 function Overrides() {
   const { data, error } = usePoll(() => get<{ readonly overrides: readonly Override[] }>('overrides'), [], 3_000);
   return (

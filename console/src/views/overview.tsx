@@ -108,7 +108,7 @@ function Problems() {
       )}
       {!now.rules.isNewest && (
         <div class="notice bad" role="alert">
-          The newest rules are invalid; the ones loaded before are in force.
+          The newest rules are invalid; the previous rules stay in force.
           <ul>
             {now.rules.problems.slice(0, 5).map((problem) => (
               <li key={problem}>
@@ -123,14 +123,14 @@ function Problems() {
       )}
       {now.load.shedShare > 0 && (
         <p class="notice warn" role="alert">
-          The service is overloaded and refuses {Math.ceil(now.load.shedShare * 100)} % of calls unanswered.
+          The service is overloaded and refuses {Math.ceil(now.load.shedShare * 100)} % of calls.
         </p>
       )}
     </>
   );
 }
 
-/** Rows of the overview: the rest is a link away. */
+/** Rows in each table of the overview; a link leads to the rest. */
 const ROWS = 8;
 
 function RefusedKeys() {

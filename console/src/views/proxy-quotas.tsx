@@ -5,7 +5,7 @@ import { usePoll } from '../parts/use-poll.ts';
 import { seesValues } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
-/** What the proxies of a rule have and use: they report every few seconds. */
+/** The shares and usage of a rule's proxies, which report every few seconds. */
 export function ProxyQuotas({ rule }: { readonly rule: string }) {
   const { data, error } = usePoll(
     () => get<QuotaReport>('quotas', { rule, count: '20' }),

@@ -51,9 +51,9 @@ function Found({ id }: { readonly id: string }) {
   if (!data) return null;
   if (data.refusals.length === 0)
     return (
-      <Empty title="None of the refusals that are kept has this id.">
+      <Empty title="No kept refusal has this id.">
         <p>
-          The id is that of the entry with <code>not_counted: trace</code>.{' '}
+          The id is the value of the entry with <code>not_counted: trace</code>.{' '}
           {data.dropped > 0 && <>{data.dropped.toLocaleString('en')} refusals were not kept.</>}
         </p>
       </Empty>
@@ -90,7 +90,7 @@ const row = (
   </tr>
 );
 
-/** A link where the rule is still in force. */
+/** The rule's path, as a link if the rule still exists. */
 function RuleLink({ path }: { readonly path: string }) {
   const isKnown = rules.value?.rules.some((one) => one.path === path) ?? false;
   return isKnown ? <a href={linkTo('rule', { path })}>{path}</a> : <Value text={path} />;

@@ -48,7 +48,7 @@ export function Rule() {
               <dt>Used</dt>
               <dd>
                 <span class="number">{usedShare(share)}</span>{' '}
-                <span class="dim">of the limit, by the fullest counter of the last minute</span>
+                <span class="dim">of the limit, by the fullest counter in the last minute</span>
               </dd>
             </div>
             {rule.schedule && <ScheduleFacts schedule={rule.schedule} />}
@@ -74,7 +74,7 @@ export function Rule() {
         <section class="panel">
           <h2>Limits</h2>
           {rule.limits.some(({ algorithm }) => algorithm !== 'in_flight') && (
-            <p class="dim">The drawings show how an algorithm decides, with numbers of their own.</p>
+            <p class="dim">The drawings show how an algorithm decides, with example numbers.</p>
           )}
           <div class="limits">
             {rule.limits.map((limit, at) => (
@@ -103,14 +103,14 @@ function ScheduleFacts({ schedule }: { readonly schedule: NonNullable<ListedRule
       <dd>
         {now.length === 0 ? 'no limit applies now' : 'limits depend on the time'},{' '}
         <span class="dim">
-          {changesAtMs === undefined ? 'and nothing changes any more' : `next change ${time(changesAtMs)}`}
+          {changesAtMs === undefined ? 'with no further changes' : `next change ${time(changesAtMs)}`}
         </span>
       </dd>
     </div>
   );
 }
 
-/** What the last reload did to the counters of the rule. */
+/** The effect of the last reload on the rule's counters. */
 function CounterFacts({ path, reload }: { readonly path: string; readonly reload: ListedReload }) {
   const isKept = reload.counters_kept.includes(path);
   if (!isKept && !reload.counters_anew.includes(path)) return null;
@@ -118,7 +118,7 @@ function CounterFacts({ path, reload }: { readonly path: string; readonly reload
     <div>
       <dt>Changed</dt>
       <dd>
-        {time(reload.at_ms)}: <span class="dim">{isKept ? 'counters were kept' : 'counters began anew'}</span>
+        {time(reload.at_ms)}: <span class="dim">{isKept ? 'counters were kept' : 'counters were restarted'}</span>
       </dd>
     </div>
   );
@@ -135,7 +135,7 @@ const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | 
   ['On change', ({ on_change }) => on_change],
 ];
 
-/** @param isNow  undefined: it applies always */
+/** @param isNow  undefined: the limit always applies */
 function LimitFacts({ limit, isNow }: { readonly limit: ListedLimit; readonly isNow: boolean | undefined }) {
   return (
     <figure class="limit">
@@ -215,7 +215,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
                   Hits
                 </th>
                 <th scope="col" class="number">
-                  At most too high by
+                  Too high by at most
                 </th>
                 <ActionsHeading />
               </tr>
@@ -258,7 +258,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
             </tbody>
           </table>
           <p class="dim">
-            {exact(top.total)} hits in all. A key that is not listed had {exact(top.unlistedAtMost)} at most
+            {exact(top.total)} hits in total. An unlisted key had at most {exact(top.unlistedAtMost)}
             {top.keys.length === 20 && ', or fewer than those listed'}.
           </p>
         </>

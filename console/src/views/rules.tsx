@@ -6,7 +6,7 @@ import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, State, Value } from '../parts/texts.tsx';
 import { linkTo, param, replaceParams } from '../route.ts';
 
-/** Rows that are shown before a button shows more. */
+/** Rows shown at first; a button shows more. */
 const PAGE = 100;
 
 const sum = (values: readonly number[] | undefined): number =>
@@ -136,7 +136,7 @@ function Problems() {
   if (!state || state.isNewest) return null;
   return (
     <div class="notice bad" role="alert">
-      The newest rules are invalid; the rules below were loaded before.
+      The newest rules are invalid; the previous rules, listed below, stay in force.
       <ul>
         {state.problems.map((problem) => (
           <li key={problem}>

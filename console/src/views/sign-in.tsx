@@ -16,7 +16,7 @@ export function SignIn() {
     return (
       <>
         <h1>Sign in</h1>
-        <p>No token is set, so there is nothing to sign in with. Set ADMIN_TOKEN and restart the service.</p>
+        <p>No token is set, so signing in is not possible. Set ADMIN_TOKEN and restart the service.</p>
       </>
     );
   return (
@@ -44,7 +44,7 @@ export function SignIn() {
   );
 }
 
-/** Stands where values may not be seen. */
+/** Shown in place of values that require signing in. */
 export function SignInNeeded({ what }: { readonly what: string }) {
   return (
     <div class="empty">

@@ -9,7 +9,7 @@ import { SignInNeeded } from './sign-in.tsx';
 /** `0 %`, `4.2 %`. */
 export const percentOf = (ratio: number): string => `${Math.round(ratio * 1_000) / 10} %`;
 
-/** What each site has of the limits that were exchanged of late. */
+/** Each site's share of recently exchanged limits. */
 export function SiteShares({ own }: { readonly own: string }) {
   const { data, error } = usePoll(
     () => get<ShareList>('sites/limits', { count: '20' }),
@@ -23,12 +23,12 @@ export function SiteShares({ own }: { readonly own: string }) {
       <Failure message={error?.message} />
       {data?.limits.length === 0 && data.more === 0 && (
         <Empty title="Each site has its equal part of every limit.">
-          <p>A limit is listed while a site has less than a quarter of its part left, or refuses hits of it.</p>
+          <p>A limit is listed while a site has less than a quarter of its part left, or refuses hits.</p>
         </Empty>
       )}
       {data && data.limits.length > 0 && (
         <>
-          <p class="dim">A bar is the share of a site, its filled part what is used, and the line its equal part.</p>
+          <p class="dim">A bar shows the share of a site, the filled part its use, and the line its equal part.</p>
           <div class="shared-limits">
             {data.limits.map((one) => (
               <SharedLimit key={`${one.rule} ${one.limit} ${JSON.stringify(one.entries)}`} one={one} own={own} />
@@ -57,7 +57,7 @@ function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: st
         <ModeState one={one} />
       </div>
       <p class="dim">
-        {one.limit}; this site has {exact(left)} left, {isBucket ? 'what was moved is void' : 'the window ends'} in{' '}
+        {one.limit}; this site has {exact(left)} left, {isBucket ? 'moved hits expire' : 'the window ends'} in{' '}
         {duration(leftMs)}
       </p>
       <table class="wide">
@@ -92,20 +92,15 @@ function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: st
   );
 }
 
-/** The mode of the limit, and its measured error beside what it declares. */
+/** The mode of the limit, and its measured and declared errors. */
 function ModeState({ one: { mode, hasFallenBack, errorRatio, errorBound } }: { readonly one: ListedShare }) {
   const isBeyond = (errorRatio ?? 0) > errorBound;
   const [is, text]: readonly [StateName, string] =
-    mode === 'escrow'
-      ? ['plain', 'Escrow']
-      : hasFallenBack
-        ? ['warn', 'Fallen back to escrow']
-        : ['good', 'Optimistic'];
+    mode === 'escrow' ? ['plain', 'Escrow'] : hasFallenBack ? ['warn', 'Fell back to escrow'] : ['good', 'Optimistic'];
   return (
     <div>
       <span class={isBeyond ? 'bad-text' : 'dim'}>
-        {errorRatio === undefined ? 'error not known' : `${percentOf(errorRatio)} over`}, declared{' '}
-        {percentOf(errorBound)}
+        {errorRatio === undefined ? 'error unknown' : `${percentOf(errorRatio)} over`}, declared {percentOf(errorBound)}
       </span>{' '}
       <State is={is}>{text}</State>
     </div>
@@ -136,7 +131,7 @@ function PortionRow({ portion, isOwn, scale }: PortionProps) {
         {moved > 0 ? `+${exact(moved)}` : moved < 0 ? `\u2212${exact(-moved)}` : '0'}
       </td>
       <td class="number" data-label="Used">
-        {used === undefined ? <span class="dim">not known</span> : exact(used)}
+        {used === undefined ? <span class="dim">unknown</span> : exact(used)}
       </td>
       <td class="number" data-label="As of">
         {isOwn || (usedMsAgo !== undefined && usedMsAgo < 1_500) ? (
@@ -152,15 +147,15 @@ function PortionRow({ portion, isOwn, scale }: PortionProps) {
 }
 
 const HEIGHT = 16;
-/** The line of a base stays visible at the end of the longest bar. */
+/** Keeps the line of a base visible at the end of the longest bar. */
 const BAR_MARGIN = 1.01;
 
-/** The share, what is used of it and beyond it, and the base. */
+/** The share, the usage within and beyond it, and the base. */
 function ShareBar({ portion: { site, base, share, used: known }, scale }: Omit<PortionProps, 'isOwn'>) {
   const used = known ?? 0;
   const wide = (hits: number): string => `${(100 * Math.max(hits, 0)) / scale}%`;
   const within = Math.min(used, Math.max(share, 0));
-  const use = known === undefined ? 'use not known' : `${exact(known)} used`;
+  const use = known === undefined ? 'use unknown' : `${exact(known)} used`;
   const text = `${site}: a share of ${exact(share)}, ${use}; its equal part is ${exact(base)}`;
   return (
     <svg class="drawing" width="100%" height={HEIGHT} role="img" aria-label={text}>

@@ -6,7 +6,7 @@ import { percentOf, SiteShares } from './site-shares.tsx';
 
 type Peer = SiteList['peers'][number];
 
-/** The sites that share limits: how it stands with each, and what it has. */
+/** The sites that share limits, with the state and shares of each. */
 export function Sites() {
   const { data, error } = usePoll(() => get<SiteList>('sites'), [], 1_000);
   const isAlone = error?.status === 404;
@@ -34,7 +34,7 @@ export function Sites() {
   );
 }
 
-/** What an operator should know first. */
+/** The problems that an operator should see first. */
 function Problems({ list: { peers, lost, errorRatio, errorBound } }: { readonly list: SiteList }) {
   const cutOff = peers.filter(({ state }) => state === 'cut_off');
   const untimely = peers.filter(({ untimely: loans }) => loans > 0);
@@ -43,7 +43,7 @@ function Problems({ list: { peers, lost, errorRatio, errorBound } }: { readonly 
       {errorRatio > errorBound && (
         <p class="notice bad">
           In the last minute a limit was exceeded by {percentOf(errorRatio)}; its rule declares {percentOf(errorBound)}.
-          Was it lowered, or do callers report what they have used already?
+          Was the limit lowered, or do callers report hits that they have already used?
         </p>
       )}
       {lost.length > 0 && (
@@ -56,8 +56,8 @@ function Problems({ list: { peers, lost, errorRatio, errorBound } }: { readonly 
         <div key={site} class="notice bad">
           <p>
             Site <Value text={site} />{' '}
-            {silentMs < 0 ? 'has never answered' : `has not answered for ${duration(silentMs)}`}. Each site goes on with
-            what it has, and from the next window on with its equal part of each limit. The part of{' '}
+            {silentMs < 0 ? 'has never answered' : `has not answered for ${duration(silentMs)}`}. Each site continues
+            with its present share, and from the next window with its equal part of each limit. The part of{' '}
             <Value text={site} /> stays reserved for it: it may be alive.
           </p>
           {problem !== '' && (
@@ -69,7 +69,7 @@ function Problems({ list: { peers, lost, errorRatio, errorBound } }: { readonly 
       ))}
       {untimely.map(({ site, untimely: loans }) => (
         <p key={site} class="notice warn">
-          {exact(loans)} loans of <Value text={site} /> were not taken: they came too late, or the clocks of the two
+          {exact(loans)} loans of <Value text={site} /> were not accepted: they came too late, or the clocks of the two
           sites are more than a second apart.
         </p>
       ))}
@@ -141,8 +141,8 @@ function Exchanges({ list: { peers } }: { readonly list: SiteList }) {
         </tbody>
       </table>
       <p class="dim">
-        Lag is how long the last exchange took; a site called here when it asked this instance for hits. Sites exchange
-        twice a second while a limit runs low, and are idle otherwise.
+        Lag is the duration of the last exchange; a site called here when it requested hits from this instance. Sites
+        exchange twice a second while a limit runs low, and are idle otherwise.
       </p>
     </section>
   );

@@ -6,12 +6,12 @@ import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
 const SIZE = 20;
 const GAP = 4;
 const IN_A_ROW = 20;
-/** More are drawn as one bar. */
+/** A larger number of slots is drawn as one bar. */
 const MAX_BOXES = 60;
 const WIDTH = IN_A_ROW * (SIZE + GAP) - GAP;
 const BAR_HEIGHT = 12;
 
-/** What is in flight by a rule: its slots, how old the oldest is, and both over time. */
+/** The requests in flight of a rule: its slots, the age of the oldest, and both over time. */
 export function Slots({ path, limit }: { readonly path: string; readonly limit: ListedLimit }) {
   const series = ruleHistory.value.get(path);
   const held = Math.round(series?.held?.at(-1) ?? 0);
@@ -35,11 +35,11 @@ export function Slots({ path, limit }: { readonly path: string; readonly limit: 
           ) : (
             <Bar share={held / slots} text={text} />
           )}
-          <figcaption class="dim">Of the counter that holds most, as its last request found it.</figcaption>
+          <figcaption class="dim">Of the counter with the most slots, as of its last request.</figcaption>
         </figure>
         <figure class="drawing">
           <Bar share={oldestMs / limit.window_ms} text={`The oldest slot: ${duration(oldestMs)}`} isAge />
-          <figcaption class="dim">Age of the oldest, against the ttl.</figcaption>
+          <figcaption class="dim">Age of the oldest slot, relative to the ttl.</figcaption>
         </figure>
         <dl class="figures">
           <div>
@@ -62,8 +62,8 @@ export function Slots({ path, limit }: { readonly path: string; readonly limit: 
       </div>
       {expired > 0 && (
         <p class="notice warn">
-          Slots expire that nothing releases: their holders died, or requests last longer than the ttl, or the proxy
-          sends no release.
+          Unreleased slots expire: their holders died, requests last longer than the ttl, or the proxy sends no
+          releases.
         </p>
       )}
       <SeriesPlot title="Slots" rule={path} lines={lines} unit="" />
@@ -78,7 +78,7 @@ interface BoxesProps {
   readonly text: string;
 }
 
-/** A box a slot; those that are held are filled, soft ones come last. */
+/** A box for each slot; held ones are filled, soft ones come last. */
 function Boxes({ slots, held, soft, text }: BoxesProps) {
   const height = Math.max(Math.ceil(slots / IN_A_ROW), 1) * (SIZE + GAP) - GAP;
   const classOf = (at: number): string => {
@@ -102,7 +102,7 @@ function Boxes({ slots, held, soft, text }: BoxesProps) {
   );
 }
 
-/** From this share of the ttl on, a slot is about to expire. */
+/** A slot older than this fraction of its ttl is about to expire. */
 const OLD_SHARE = 0.8;
 
 function Bar({

@@ -7,6 +7,8 @@ import { linkTo, pairsParam } from '../route.ts';
 import { seesValues, session } from '../session.ts';
 
 interface UnmatchedAnswer {
+  /** Requests of the last minute. */
+  readonly requests: number;
   readonly total: number;
   readonly unlistedAtMost: number;
   readonly countedOneIn: number;
@@ -20,12 +22,12 @@ export function Unmatched() {
   return (
     <>
       <h1>Unmatched</h1>
-      <p>Descriptors of the last minute that met no rule. Nothing limits them.</p>
+      <p>Descriptors of the last minute that matched no rule. Nothing limits them.</p>
       <Failure message={error?.message} />
       {data && <Estimates oneIn={data.countedOneIn} confidence={data.confidence} />}
       {data?.descriptors.length === 0 && (
-        <Empty title="Every descriptor of the last minute met a rule.">
-          <p>Where a limit does not take effect, its descriptors appear here, with the nearest rule.</p>
+        <Empty title={data.requests === 0 ? 'No request arrived in the last minute.' : 'No unmatched descriptor.'}>
+          <p>If a limit does not take effect, its descriptors appear here, with the nearest rule.</p>
         </Empty>
       )}
       {data && data.descriptors.length > 0 && (
@@ -36,7 +38,7 @@ export function Unmatched() {
               <th scope="col" class="number">
                 Requests
               </th>
-              <th scope="col">Why it met no rule</th>
+              <th scope="col">Why it matched no rule</th>
               <ActionsHeading />
             </tr>
           </thead>
@@ -64,7 +66,7 @@ function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly 
         <Bounds tooHighBy={error} tooLowBy={one.atMostTooLowBy ?? 0} />
       </td>
       <td data-label="Why">
-        {why === undefined ? 'It would meet a rule now: the rules have changed.' : <Value text={why} whole />}
+        {why === undefined ? 'It would match a rule now: the rules have changed.' : <Value text={why} whole />}
         {nearest.slice(0, 1).map(({ rule, file, line }) => (
           <div key={rule} class="dim">
             nearest: <a href={linkTo('rule', { path: rule })}>{rule}</a>
@@ -84,7 +86,7 @@ function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly 
   );
 }
 
-/** A rule file that the descriptor would match: a node per entry, for any value. */
+/** A rule file that matches the descriptor, with a node per entry, for any value. */
 export function ruleFor(domain: string, entries: readonly { readonly key: string }[]): string {
   const lines = [`domain: ${JSON.stringify(domain)}`];
   entries.forEach(({ key }, depth) => {

@@ -10,7 +10,7 @@ import { send, signIn, TOKEN, viewAt } from '../../helpers/console.ts';
 import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const docs = readFileSync('docs/candidate.md', 'utf8');
-/** The rules in force in the walk of the docs. */
+/** The live rules in the walkthrough of the docs. */
 const [, RULES = ''] = /## A walk.*?```yaml\n(.*?)```/s.exec(docs) ?? [];
 
 let folder: string;
@@ -44,7 +44,7 @@ async function openView(weir: Weir, width = 1280): Promise<Page> {
   return view;
 }
 
-/** Loads the rules with another limit. */
+/** Loads the rules with another limit as the candidate. */
 async function load(view: Page, limit: number): Promise<void> {
   const reason = `try ${limit} a day`;
   await editorOf(view).fill(RULES.replace('50', String(limit)));
@@ -58,7 +58,7 @@ async function load(view: Page, limit: number): Promise<void> {
   await view.locator('dt', { hasText: 'Figures since' }).locator('..').locator('time').waitFor();
 }
 
-/** A number of the whole service. */
+/** Waits for a figure of the whole service. */
 const figure = (view: Page, label: string, value: string): Promise<void> =>
   view
     .getByLabel('Figures')
@@ -76,7 +76,7 @@ async function users(weir: Weir, requests: Readonly<Record<string, number>>): Pr
   return answers;
 }
 
-test('an operator lowers a limit as a candidate, sees which clients it would hit, and puts the figure of the advisor in force', async () => {
+test("an operator tries a lower limit as a candidate, sees which clients it would refuse, and applies the advisor's figure", async () => {
   const weir = await started();
   try {
     const view = await openView(weir);
@@ -122,9 +122,9 @@ test('an operator lowers a limit as a candidate, sees which clients it would hit
   } finally {
     await weir.stop();
   }
-}, 120_000);
+});
 
-test('a candidate is shown on a phone, and what callers sent is text', async () => {
+test("a candidate is shown on a phone, with callers' values as text", async () => {
   const weir = await started();
   try {
     const view = await openView(weir, 360);
@@ -146,9 +146,9 @@ test('a candidate is shown on a phone, and what callers sent is text', async () 
   } finally {
     await weir.stop();
   }
-}, 120_000);
+});
 
-test('keys are hashes where values are hashed', async () => {
+test('keys are shown as hashes if values are hashed', async () => {
   const weir = await started({ HASH_KEYS: 'true' });
   try {
     const view = await openView(weir);
@@ -161,16 +161,16 @@ test('keys are hashes where values are hashed', async () => {
   } finally {
     await weir.stop();
   }
-}, 120_000);
+});
 
-test('without a token a text is checked, and not loaded; a wrong candidate from a file is shown with its line', async () => {
+test('without a token, a text is checked but not loaded, and an invalid candidate from a file is shown with its line', async () => {
   const candidate = join(folder, 'proposed.yaml');
   writeFileSync(candidate, RULES.replace('day', 'fortnight'));
   const weir = await started({ ADMIN_TOKEN: '', CANDIDATE_RULES_PATH: candidate });
   try {
     const view = await browser.open();
     await view.goto(viewAt(weir, 'candidate'));
-    await view.getByText('Wrong: not tried').waitFor();
+    await view.getByText('Invalid: not tried').waitFor();
     await view.getByText("invalid rate limit unit 'fortnight'").waitFor();
     await view.getByText('proposed.yaml:4').waitFor();
     await view.getByText('1 rule of demo, no error').waitFor();
@@ -181,9 +181,9 @@ test('without a token a text is checked, and not loaded; a wrong candidate from 
   } finally {
     await weir.stop();
   }
-}, 120_000);
+});
 
-test('nothing is shown until a token is given', async () => {
+test('nothing is shown until a token is entered', async () => {
   const weir = await started();
   try {
     const view = await browser.open();
@@ -193,11 +193,11 @@ test('nothing is shown until a token is given', async () => {
   } finally {
     await weir.stop();
   }
-}, 120_000);
+});
 
 const DAY_MS = 86_400_000;
 
-/** A recorded week: 300 users of 3 to 12 requests a day, and one of 45. */
+/** A recorded week: 300 users with 3 to 12 requests per day, and one with 45. */
 function weekOfRequests(): string {
   const sent: (readonly [atMs: number, name: string])[] = [];
   for (let day = 0; day < 7; day++)
@@ -217,7 +217,7 @@ function weekOfRequests(): string {
     .join('');
 }
 
-/** What weir advise proposes after such a week. */
+/** The limit that weir advise proposes after such a week. */
 async function advisedOfWeek(): Promise<number> {
   const week = join(folder, 'week.ndjson');
   writeFileSync(week, weekOfRequests());

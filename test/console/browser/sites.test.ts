@@ -16,7 +16,7 @@ descriptors:
     rate_limit: { unit: second, requests_per_unit: 100, algorithm: token_bucket, burst: 300, sites: { mode: escrow } }
 `;
 
-/** Pictures are made into the docs by UPDATE_SCREENSHOTS=1, else into a folder that is removed. */
+/** UPDATE_SCREENSHOTS=1 saves pictures in the docs; otherwise they go to a folder that is removed. */
 const isUpdate = process.env.UPDATE_SCREENSHOTS === '1';
 
 let folder: string;
@@ -39,9 +39,9 @@ beforeAll(async () => {
       send(first, 'edge', [['job', 'nightly']], 7),
       send(first, 'edge', [['job', 'nightly']]),
       send(first, 'edge', [['api', 'search']], 12),
-    ]).catch(() => []); // the service ends first
+    ]).catch(() => []); // the service may stop first
   load = setInterval(() => void demand(), 100);
-}, 60_000);
+});
 afterAll(async () => {
   clearInterval(load);
   await browser.close();
@@ -60,13 +60,13 @@ test('the view shows sites, their shares of limits, and notices of failures', as
   expect(await reached?.innerText()).toMatch(/In step\s+[\d.]+ ms\s+now/);
   expect(await lost?.innerText()).toMatch(/Cut off\s+–\s+never/);
   expect(await page.locator('.notice.bad').innerText()).toMatch(/stays reserved for it.*UNAVAILABLE/s);
-  await page.getByText('Fallen back to escrow').waitFor();
+  await page.getByText('Fell back to escrow').waitFor();
   const tenant = page.locator('.shared-limit').filter({ hasText: 'tenant=acme' });
   await tenant.getByRole('row').filter({ hasText: 'us-east' }).filter({ hasText: '−' }).waitFor();
   expect(await tenant.innerText()).toContain('Escrow');
-  expect(await tenant.getByRole('row').filter({ hasText: 'ap-south' }).innerText()).toContain('not known');
+  expect(await tenant.getByRole('row').filter({ hasText: 'ap-south' }).innerText()).toContain('unknown');
   expect(await tenant.getByRole('img').first().getAttribute('aria-label')).toMatch(
-    /^ap-south: a share of 2,000, use not known/,
+    /^ap-south: a share of 2,000, use unknown/,
   );
   await page.getByRole('navigation').getByRole('link', { name: 'Sites' }).click();
   await page.getByRole('link', { name: 'per-tenant' }).click();
@@ -78,25 +78,21 @@ test.each([
   ['dark', 1280],
   ['dark', 360],
   ['light', 360],
-] as const)(
-  'the view of sites is accessible and fits its window, %s, %p px',
-  async (colorScheme, width) => {
-    const page = await browser.open({ colorScheme, viewport: { width, height: 900 }, reducedMotion: 'reduce' });
-    await page.goto(viewAt(east, 'sites'));
-    await page.getByText('Fallen back to escrow').waitFor();
-    expect(await accessibilityViolations(page)).toEqual([]);
-    expect(await overflowOf(page)).toBe(0);
-    const into = isUpdate && colorScheme === 'light' && width > 1_000 ? 'docs/console' : join(folder, 'img');
-    mkdirSync(into, { recursive: true });
-    const name = into === 'docs/console' ? 'sites' : `sites-${colorScheme}-${width}`;
-    const png = await page.screenshot({ path: join(into, `${name}.png`), fullPage: true });
-    expect(png.length).toBeLessThan(250_000);
-    await page.context().close();
-  },
-  60_000,
-);
+] as const)('the view of sites is accessible and fits its window, %s, %p px', async (colorScheme, width) => {
+  const page = await browser.open({ colorScheme, viewport: { width, height: 900 }, reducedMotion: 'reduce' });
+  await page.goto(viewAt(east, 'sites'));
+  await page.getByText('Fell back to escrow').waitFor();
+  expect(await accessibilityViolations(page)).toEqual([]);
+  expect(await overflowOf(page)).toBe(0);
+  const into = isUpdate && colorScheme === 'light' && width > 1_000 ? 'docs/console' : join(folder, 'img');
+  mkdirSync(into, { recursive: true });
+  const name = into === 'docs/console' ? 'sites' : `sites-${colorScheme}-${width}`;
+  const png = await page.screenshot({ path: join(into, `${name}.png`), fullPage: true });
+  expect(png.length).toBeLessThan(250_000);
+  await page.context().close();
+});
 
-test('the view says which sites are set as lost, and lists their parts as those of the others', async () => {
+test('the view names the sites that are set as lost, and lists their parts as those of the others', async () => {
   const left = await startLinkedSites(RULES, { names: ['eu-west'], lost: ['us-east'], env: { SITE_LOST: 'us-east' } });
   const [alone] = left.sites as [Weir]; // one was started
   try {
@@ -106,7 +102,7 @@ test('the view says which sites are set as lost, and lists their parts as those 
     await page.goto(viewAt(alone, 'sites'));
     await page.getByText('SITE_LOST names us-east').waitFor();
     const row = page.getByRole('row').filter({ hasText: 'us-east (lost)' });
-    expect(await row.innerText()).toMatch(/not known/);
+    expect(await row.innerText()).toMatch(/unknown/);
     expect(await page.getByText('0 % over, declared 5 %').count()).toBe(1);
     expect(await accessibilityViolations(page)).toEqual([]);
     expect(await overflowOf(page)).toBe(0);
@@ -115,7 +111,7 @@ test('the view says which sites are set as lost, and lists their parts as those 
   }
 });
 
-test('a service that is the only site has no link to the view, which says how to set sites', async () => {
+test('a service without other sites has no link to the view, which explains how to set sites', async () => {
   const alone = await startWeir({ USE_STATSD: 'false' });
   try {
     const page = await browser.open();

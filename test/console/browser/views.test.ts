@@ -23,7 +23,7 @@ descriptors:
   - {key: tenant, descriptors: [{key: job, not_counted: hold, rate_limit: {name: reports, algorithm: in_flight, requests_per_unit: 4, soft: 1, ttl: 1h}}]}
 `;
 
-/** Values that break pages that take them for markup, or that change the text around them. */
+/** Values that break pages which treat them as markup, or that change the display of text around them. */
 const HOSTILE = {
   markup: '<img src=x onerror=alert(1)><script>alert(2)</script>',
   direction: '\u202Egnp.exe\u2066abc',
@@ -31,7 +31,7 @@ const HOSTILE = {
   link: 'javascript:alert(3)',
 } as const;
 
-/** Pictures are made into the docs by UPDATE_SCREENSHOTS=1, else into a folder that is removed. */
+/** UPDATE_SCREENSHOTS=1 saves pictures in the docs; otherwise they go to a folder that is removed. */
 const isUpdate = process.env.UPDATE_SCREENSHOTS === '1';
 
 let folder: string;
@@ -107,22 +107,18 @@ test.each([
   ['light', 1280],
   ['light', 360],
   ['dark', 360],
-] as const)(
-  'every view is accessible and fits its window, %s, %p px',
-  async (colorScheme, width) => {
-    const page = await browser.open({ colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' });
-    await signIn(page, weir);
-    for (const [name, view, text] of views) {
-      await page.goto(viewAt(weir, view));
-      await page.locator('main').filter({ hasText: text }).or(page.getByAltText(text)).first().waitFor();
-      await page.getByText('Live', { exact: true }).waitFor();
-      expect({ name, violations: await accessibilityViolations(page) }).toEqual({ name, violations: [] });
-      expect({ name, overflow: await overflowOf(page) }).toEqual({ name, overflow: 0 });
-    }
-    await page.context().close();
-  },
-  240_000,
-);
+] as const)('every view is accessible and fits its window, %s, %p px', async (colorScheme, width) => {
+  const page = await browser.open({ colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' });
+  await signIn(page, weir);
+  for (const [name, view, text] of views) {
+    await page.goto(viewAt(weir, view));
+    await page.locator('main').filter({ hasText: text }).or(page.getByAltText(text)).first().waitFor();
+    await page.getByText('Live', { exact: true }).waitFor();
+    expect({ name, violations: await accessibilityViolations(page) }).toEqual({ name, violations: [] });
+    expect({ name, overflow: await overflowOf(page) }).toEqual({ name, overflow: 0 });
+  }
+  await page.context().close();
+});
 
 test('a dialog is accessible, and fits a phone', async () => {
   const page = await browser.open({ viewport: { width: 360, height: 800 } });
@@ -184,7 +180,7 @@ test('hostile values are shown as text in every view', async () => {
   await page.goto(viewAt(weir, 'rule?path=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E'));
   await page.getByText('This rule is not among those in force.').waitFor();
   await isClean('unknown rule');
-}, 120_000);
+});
 
 test('the copied rule makes an unmatched descriptor match', async () => {
   const page = await browser.open({ permissions: ['clipboard-read', 'clipboard-write'] });
@@ -218,7 +214,7 @@ test('the copied rule makes an unmatched descriptor match', async () => {
   }
 });
 
-test('everything is reached and used by the keyboard alone', async () => {
+test('everything can be reached and used by keyboard alone', async () => {
   const page = await browser.open();
   await signIn(page, weir);
   await page.goto(viewAt(weir));
@@ -235,7 +231,7 @@ test('everything is reached and used by the keyboard alone', async () => {
   for (const view of ['Weir', 'Overview', 'Rules', 'Unmatched', 'Explain', 'Key']) await tabTo(view);
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Key', exact: true }).waitFor();
-  await page.waitForFunction('document.activeElement.id === "main"'); // an effect, after the heading is there
+  await page.waitForFunction('document.activeElement.id === "main"'); // set by an effect after the heading is rendered
   for (const text of ['demo', 'user', 'alice']) {
     await page.keyboard.press('Tab');
     await page.keyboard.press('ControlOrMeta+a');
@@ -248,10 +244,10 @@ test('everything is reached and used by the keyboard alone', async () => {
   await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  expect(await focused()).toBe('Reset…'); // where it was
+  expect(await focused()).toBe('Reset…'); // the previous focus
 });
 
-test('a view keeps its place in the address', async () => {
+test('a view keeps its state in the URL', async () => {
   const page = await browser.open();
   await page.goto(viewAt(weir, 'rules'));
   await page.getByLabel('Search').fill('token_bucket');
@@ -264,7 +260,7 @@ test('a view keeps its place in the address', async () => {
   await page.getByText('No rule has').waitFor();
 });
 
-test('times are shown in the zone of the reader', async () => {
+test("times are shown in the user's time zone", async () => {
   const page = await browser.open({ timezoneId: 'Asia/Tokyo' });
   await page.goto(viewAt(weir, 'health'));
   const time = page.locator('time').first();
@@ -273,7 +269,7 @@ test('times are shown in the zone of the reader', async () => {
   expect(shown).toBe(tokyo.format(new Date(String(await time.getAttribute('datetime')))));
 });
 
-test('pictures of the console are made for the docs', async () => {
+test('pictures of the console for the docs can be taken', async () => {
   const into = isUpdate ? 'docs/console' : join(folder, 'img');
   mkdirSync(into, { recursive: true });
   const page = await browser.open({ colorScheme: 'light', viewport: { width: 1024, height: 720 } });
@@ -288,7 +284,7 @@ test('pictures of the console are made for the docs', async () => {
       ['rules', 'rules'],
       ['explain', forKey('explain', 'demo', alice)],
       ['candidate', 'candidate'],
-      ['overview', ''], // last: its minute then has no requests of the tests before
+      ['overview', ''], // last, so that its minute has no requests of earlier tests
     ] as const) {
       await page.goto(viewAt(weir, view));
       await page.getByText('Live', { exact: true }).waitFor();
@@ -301,9 +297,9 @@ test('pictures of the console are made for the docs', async () => {
   } finally {
     clearInterval(steady);
   }
-}, 120_000);
+});
 
-/** Tries a lower limit of each API key. */
+/** Loads a candidate with a lower limit for each API key. */
 async function loadCandidate(): Promise<void> {
   const url = `http://127.0.0.1:${weir.debugPort}/api/v1/candidate?reason=spread%20the%20load`;
   const answer = await fetch(url, {

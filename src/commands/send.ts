@@ -1,0 +1,83 @@
+import { readFileSync } from 'node:fs';
+import { request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+
+export interface SentRequest {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+  /** A file with the authorities to trust for the server's certificate; undefined: those of Node. */
+  readonly ca: string | undefined;
+  readonly timeoutMs: number;
+}
+
+export interface Received {
+  readonly status: number;
+  readonly statusText: string;
+  readonly text: string;
+}
+
+/**
+ * Sends one request, and reads the response. Does not use `fetch`: in Node 20 it cannot be given authorities.
+ *
+ * @throws Error  there is no response; the message says why
+ */
+export async function send(url: URL, { method, headers, body, ca, timeoutMs }: SentRequest): Promise<Received> {
+  const isSecure = url.protocol === 'https:';
+  const authorities = ca === undefined ? undefined : authoritiesIn(ca);
+  try {
+    return await new Promise((resolve, reject) => {
+      const options = {
+        method,
+        headers: { ...headers, ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }) },
+        signal: AbortSignal.timeout(timeoutMs),
+        ...(authorities && { ca: authorities }),
+      };
+      const request = isSecure ? requestHttps(url, options) : requestHttp(url, options);
+      request.once('error', reject);
+      request.once('response', (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.once('error', reject);
+        response.once('end', () => {
+          const { statusCode: status = 0, statusMessage: statusText = '' } = response;
+          resolve({ status, statusText, text: Buffer.concat(chunks).toString('utf8') });
+        });
+      });
+      request.end(body);
+    });
+  } catch (error) {
+    throw new Error(`${messageOf(error)}${hint(error, isSecure)}`);
+  }
+}
+
+function authoritiesIn(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new Error(`--ca cannot be read: ${messageOf(error)}`);
+  }
+}
+
+/** If the server has several addresses, the errors of all. */
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return [...new Set(error.errors.map(messageOf))].join(', ');
+  if (error instanceof Error) return error.name === 'AbortError' ? 'no answer in time' : error.message;
+  return String(error);
+}
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+
+/** Codes of a certificate that no known authority has signed. */
+const UNKNOWN_AUTHORITY = /^(UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED_CERT)/;
+
+function hint(error: unknown, isSecure: boolean): string {
+  const code = codeOf(error);
+  if (!isSecure)
+    return /^(ECONNRESET$|HPE_)/.test(code) ? '; if the port speaks TLS, put https:// before the target' : '';
+  if (UNKNOWN_AUTHORITY.test(code)) return '; name a file with its CA by --ca or NODE_EXTRA_CA_CERTS';
+  return code === 'EPROTO' || code.startsWith('ERR_SSL_')
+    ? '; if the port does not speak TLS, put http:// before the target'
+    : '';
+}
