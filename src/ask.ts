@@ -3,25 +3,26 @@ import { type ChannelCredentials, Client, credentials, type MethodDefinition, ty
 import type { Clock } from './clock.ts';
 import { parseDescriptor } from './descriptor-text.ts';
 import { type GrpcServerIdentity, serverIdentity } from './grpc-tls.ts';
+import { printable, printableJson } from './printable.ts';
 import { responseToJson } from './rls/json.ts';
 import { type FoundRule, findRules, shouldRateLimit } from './rls/proto.ts';
 import { codeNumbers, nameOf, unitNumbers, type WireRequest, type WireResponse, type WireStatus } from './rls/wire.ts';
 
-/** One question for a running service. */
+/** A request to a running service. */
 export interface Question {
   readonly domain: string;
-  /** `key=value[,key=value…]`, one a descriptor. */
+  /** `key=value[,key=value…]`, one per descriptor. */
   readonly descriptors: readonly string[];
   readonly hits: number;
   /** `host:port` of its gRPC server, or the path of its unix socket. */
   readonly target: string;
-  /** The answer as JSON instead of text. */
+  /** Prints the answer as JSON instead of text. */
   readonly json: boolean;
   /** Undefined: plain text. */
   readonly tls?: AskTls | undefined;
 }
 
-/** Files with certificates; without `ca` those of the system. */
+/** Certificate files; without `ca`, the system's certificates are used. */
 export interface AskTls {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
@@ -30,20 +31,20 @@ export interface AskTls {
   readonly serverName?: string | undefined;
 }
 
-/** The longest that an answer is waited for. */
+/** The longest wait for an answer. */
 const DEADLINE_MS = 5_000;
 
-/** What is asked on the command line cannot be sent: a file cannot be read, or is missing. */
+/** The request on the command line cannot be sent: a file is unreadable or missing. */
 export class InvalidQuestion extends Error {
   override readonly name = 'InvalidQuestion';
 }
 
 /**
- * Sends one request to a running service, and asks it for the rules behind the answer.
+ * Sends one request to a running service, and queries the service for the rules behind the answer.
  *
  * @param clock  for the deadline
- * @returns      the answer, as it is to be printed
- * @throws InvalidQuestion, InvalidDescriptor, and the gRPC error where the service gives none
+ * @returns      the printed form of the answer
+ * @throws InvalidQuestion, InvalidDescriptor, or the gRPC error if there is no answer
  */
 export async function ask(question: Question, clock: Clock): Promise<string> {
   const { domain, descriptors, hits, target, json, tls } = question;
@@ -64,8 +65,8 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
   try {
     const deadlineMs = clock() + DEADLINE_MS;
     const response = await call(client, shouldRateLimit, request, deadlineMs);
-    if (json) return JSON.stringify(responseToJson(response), undefined, 2);
-    // another service has no such method
+    if (json) return printableJson(responseToJson(response));
+    // services other than Weir do not have the method
     const rules = await call(client, findRules, request, deadlineMs).catch(() => undefined);
     return describeResponse(response, descriptors, rules?.found ?? []);
   } finally {
@@ -115,7 +116,9 @@ function describeResponse(
       return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status, rules[at])}`;
     }),
     ...response_headers_to_add.map(({ key, value }) => `  ${key}: ${value}`),
-  ].join('\n');
+  ]
+    .map(printable)
+    .join('\n');
 }
 
 function describeStatus(

@@ -1,17 +1,18 @@
 import { describeLimit } from './rules/describe.ts';
 import type { Level, RuleTree } from './rules/tree.ts';
+import { take } from './slices.ts';
 
-/** Rules that are listed one by one; of more than that, the rest is counted. */
+/** The most rules that are listed individually; the rest are counted. */
 const LISTED_RULES = 10;
 
 export interface Running {
   readonly version: string;
   readonly rulesFrom: string;
-  /** How the source of the rules is read, if that is not obvious. */
+  /** Details of how the rules are read, unless they are obvious. */
   readonly notes: readonly string[];
   readonly rules: RuleTree | undefined;
   readonly counters: string;
-  /** How many processes answer. */
+  /** The number of processes that answer requests. */
   readonly workers: number;
   readonly grpc: string;
   readonly http: string;
@@ -20,10 +21,10 @@ export interface Running {
   readonly console: string;
 }
 
-/** What is printed at the start: which rules, where it listens, and one command to try. */
+/** The text printed at the start: the rules, the addresses, and a command to try. */
 export function banner(running: Running): string {
   const { version, rulesFrom, notes, rules, counters, workers, grpc, http, debug, console } = running;
-  const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
+  const listed = Array.from(take(LISTED_RULES, rules?.rules ?? []), ({ path, unlimited, limits }) => {
     return `            ${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
   });
   const more = (rules?.rules.length ?? 0) - LISTED_RULES;
@@ -31,7 +32,7 @@ export function banner(running: Running): string {
     `Weir ${version}`,
     `  rules     ${rulesFrom}: ${rules ? count(rules) : 'none yet'}`,
     ...notes.map((note) => `            note: ${note}`),
-    ...(listed ?? []),
+    ...listed,
     ...(more > 0 ? [`            … and ${more} more: see /rlconfig on the debug port`] : []),
     `  counters  ${counters}`,
     ...(workers > 1 ? [`  workers   ${workers} processes`] : []),
@@ -47,7 +48,7 @@ const count = ({ domains, rules }: RuleTree): string =>
   `${plural(domains.size, 'domain')}, ${plural(rules.length, 'rule')}`;
 const plural = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 
-/** A question that the first rule of the first domain answers. */
+/** A command whose request matches the first rule of the first domain. */
 function exampleCommand({ domains }: RuleTree, grpc: string): string {
   const [domain] = domains.values();
   const entries = domain ? exampleEntries(domain.root) : undefined;

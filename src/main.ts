@@ -4,6 +4,7 @@ import { addAdminCommands, type Surroundings } from './commands/admin.ts';
 import { addAdviseCommand } from './commands/advise.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
 import { addDiffCommand } from './commands/diff.ts';
+import { addDoctor } from './commands/doctor.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { groupCommands } from './commands/groups.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
@@ -12,23 +13,24 @@ import { addReplayCommands } from './commands/replay.ts';
 import type { ReplaySurroundings } from './commands/replay-flags.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
+import { DESCRIPTOR } from './descriptor-text.ts';
 import { nearest } from './nearest.ts';
-import { fail, version } from './process.ts';
+import { endStartOnSignals, fail, version } from './process.ts';
 
-// Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
+// Each command loads its own modules: `weir check` must not wait for Redis clients and servers.
 
 const program = new Command('weir')
   .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
   .version(version)
   .showHelpAfterError('(see --help)');
 
-/** Flags of `weir serve` that stand for environment variables, and win over them. */
+/** Flags of `weir serve` that set environment variables, and take precedence over them. */
 const serveFlags: readonly (readonly [flags: string, variable: string, meaning: string])[] = [
   ['--grpc-port <port>', 'GRPC_PORT', 'port of the gRPC server (8081)'],
   ['--port <port>', 'PORT', 'port of the HTTP server (8080)'],
   ['--debug-port <port>', 'DEBUG_PORT', 'port of the debug server (6070)'],
-  ['--redis <url>', 'REDIS_URL', 'count in this Redis instead of in memory'],
-  ['--workers <n>', 'WORKERS', 'processes that answer; auto: one for each processor'],
+  ['--redis <url>', 'REDIS_URL', 'keep counters in this Redis instead of in memory'],
+  ['--workers <n>', 'WORKERS', 'number of worker processes; auto: one per processor'],
   ['--log-level <level>', 'LOG_LEVEL', 'trace, debug, info, warn (the default), error or fatal'],
   ['--log-format <format>', 'LOG_FORMAT', 'text or json'],
 ];
@@ -37,7 +39,7 @@ const serve = program
   .command('serve', { isDefault: true })
   .summary('answer requests (the default command)')
   .description(
-    'Answer requests until SIGTERM, SIGINT or SIGHUP. Settings come from the environment; flags win over it.',
+    'Answer requests until SIGTERM, SIGINT or SIGHUP. Settings come from environment variables; flags override them.',
   )
   .option('--rules <path>', 'rule file, or directory of rule files (RULES_PATH)')
   .allowExcessArguments()
@@ -50,16 +52,19 @@ program
   .description(
     'Find problems in rule files and settings, with the same checks as the service. Exits with 1 if there is an error.',
   )
-  .argument('[path...]', 'rule files or directories; - reads standard input; none: where the environment says')
+  .argument(
+    '[path...]',
+    'rule files or directories; - reads standard input; none: the rules that the environment names',
+  )
   .addOption(
-    new Option('--backend <name>', 'where counters are to be, instead of what the environment says').choices([
+    new Option('--backend <name>', 'store of the counters, instead of the one that the environment names').choices([
       'memory',
       'redis',
       'memcached',
     ]),
   )
   .addOption(
-    new Option('--format <name>', 'how problems are printed')
+    new Option('--format <name>', 'output format of problems')
       .choices(['text', 'json', 'github', 'sarif'])
       .default('text'),
   )
@@ -67,8 +72,8 @@ program
     '--route-timeout <time>',
     "longest timeout of the proxy's routes, which the ttl of in_flight must exceed: 15s",
   )
-  .option('--merge-domains', 'put files of the same domain together (MERGE_DOMAIN_CONFIG)', false)
-  .option('--strict', 'exit with 1 for warnings, too', false)
+  .option('--merge-domains', 'merge files with the same domain (MERGE_DOMAIN_CONFIG)', false)
+  .option('--strict', 'also exit with 1 for warnings', false)
   .option(
     '--overlay <path>',
     'overlay file, or directory of them, instead of RULES_OVERLAY; may be given several times',
@@ -80,11 +85,9 @@ program
 program
   .command('test')
   .summary('run tests of rule files')
-  .description(
-    'Run tests of rule files: which rule a request meets, and what the answer is. Exits with 1 where one fails.',
-  )
+  .description('Run tests of rule files: which rule a request matches, and its answer. Exits with 1 if a test fails.')
   .argument('<file...>', 'YAML files of tests')
-  .option('--rules <path>', 'rule file or directory, instead of what the tests name')
+  .option('--rules <path>', 'rule file or directory, instead of the one that the tests name')
   .action(testRules);
 
 program
@@ -92,13 +95,13 @@ program
   .summary('send a request to a running service')
   .description('Send a request to a running service, and print its answer and the rules behind it.')
   .argument('<domain>')
-  .argument('<descriptor...>', 'each is one descriptor: key=value[,key=value…]')
+  .argument('<descriptor...>', `each is one descriptor: ${DESCRIPTOR}`)
   .option('--hits <n>', 'hits of the request; 0 peeks and counts nothing', hits, 1)
   .option('--target <address>', 'host:port of the gRPC server, or the path of its unix socket', 'localhost:8081')
-  .option('--tls', 'speak TLS', false)
-  .option('--ca <file>', 'authority of the server, instead of those of the system; implies --tls')
-  .option('--cert <file>', 'certificate to show to the server; implies --tls')
-  .option('--key <file>', 'its key')
+  .option('--tls', 'use TLS', false)
+  .option('--ca <file>', "CA file for the server's certificate, instead of the system CAs; implies --tls")
+  .option('--cert <file>', 'file with the client certificate; implies --tls')
+  .option('--key <file>', 'file with the key of the client certificate')
   .option('--server-name <name>', "name in the server's certificate, if it is not the target's host")
   .option('--json', "print the service's answer as JSON", false)
   .action(askService);
@@ -112,6 +115,7 @@ const surroundings: Surroundings = {
 };
 addAdminCommands(program, surroundings);
 addEnvoyCommands(program, surroundings);
+addDoctor(program, surroundings);
 addDiffCommand(program, surroundings);
 addRecordCommand(program, surroundings);
 addCandidateCommand(program, surroundings);
@@ -130,7 +134,7 @@ groupCommands(program);
 
 await program.parseAsync();
 
-/** Resolves when there is room for more; the process ends where the reader has gone: `weir replay --answers | head`. */
+/** Resolves when more can be written; ends the process if the reader has gone: `weir replay --answers | head`. */
 function writeOutput(text: string): Promise<void> {
   if (process.stdout.listenerCount('error') === 0) process.stdout.on('error', () => process.exit());
   return new Promise((resolve) => void process.stdout.write(text, () => resolve()));
@@ -140,11 +144,12 @@ type ServeOptions = Readonly<Record<string, string | undefined>>;
 
 async function serveWithFlags({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
   refuseOperands(command);
+  const onOpen = endStartOnSignals();
   const { runService } = await import('./commands/serve.ts');
-  await runService({ ...process.env, ...variablesOf(flags) }, rules, Date.now);
+  await runService({ ...process.env, ...variablesOf(flags) }, rules, { clock: Date.now, onOpen });
 }
 
-/** The variables that flags of `weir serve` stand for. */
+/** The variables that the given flags of `weir serve` set. */
 function variablesOf(flags: ServeOptions): Readonly<Record<string, string>> {
   const set = serveFlags.flatMap(([written, variable]): (readonly [string, string])[] => {
     const value = flags[new Option(written).attributeName()];
@@ -186,13 +191,14 @@ async function checkRules(paths: readonly string[], { format, ...options }: Chec
 }
 
 async function testRules(files: readonly string[], options: { readonly rules?: string }): Promise<void> {
-  const [{ runRuleTests }, { InvalidSettings }] = await Promise.all([
+  const [{ runRuleTests }, { InvalidSettings }, { printableLines }] = await Promise.all([
     import('./check/rule-tests.ts'),
     import('./settings/values.ts'),
+    import('./printable.ts'),
   ]);
   try {
     const { lines, failed } = await runRuleTests(files, options.rules, process.env);
-    for (const line of lines) console.log(line);
+    for (const line of lines) console.log(printableLines(line));
     if (failed > 0) fail(`${failed} of ${lines.length} failed`);
   } catch (error) {
     if (!(error instanceof InvalidSettings)) throw error;

@@ -3,31 +3,36 @@ import type { Clock } from './clock.ts';
 import { countedEntries, type Entry, type Match } from './rules/match.ts';
 import type { RuleLimit } from './rules/tree.ts';
 
-/** What an operator sets for one descriptor, until a time. */
+/** An operator's override for one descriptor, until a given time. */
 export interface StandingOverride {
   readonly domain: string;
   readonly entries: readonly Entry[];
   readonly effect: OverrideEffect;
   /** Milliseconds since the epoch. */
   readonly untilMs: number;
-  /** Of the token that set it. */
+  /** The name of the token that set it. */
   readonly by: string;
   readonly reason: string;
 }
 
-/** limit: instead of those of its rule. block: every hit is refused. exempt: every hit passes, and none is counted. */
+/** limit: replaces the limits of its rule. block: refuses every hit. exempt: passes every hit without counting it. */
 export type OverrideEffect =
   | { readonly kind: 'limit'; readonly requestsPerUnit: number; readonly unit: Unit }
   | { readonly kind: 'block' | 'exempt' };
 
-/** Names a descriptor: texts cannot run into one another. */
+/** The counter of the limit that represents a block. */
+export const BLOCK_COUNTER = 'override|block';
+/** The text for such a limit. */
+export const BLOCK_TEXT = 'blocked by an override';
+
+/** Identifies a descriptor unambiguously. */
 export function descriptorKey(domain: string, entries: readonly Entry[]): string {
   let key = `${domain.length}:${domain}`;
   for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
   return key;
 }
 
-/** The overrides that this process follows. */
+/** The overrides that this process applies. */
 export class Overrides {
   readonly #clock: Clock;
   readonly #windowMs: (unit: Unit) => number;
@@ -45,7 +50,7 @@ export class Overrides {
     return this.#byKey.size;
   }
 
-  /** Another number after each change of what is followed. */
+  /** Changes whenever the overrides do. */
   get revision(): number {
     return this.#revision;
   }
@@ -55,7 +60,7 @@ export class Overrides {
     for (const { override } of this.#byKey.values()) if (override.untilMs > nowMs) yield override;
   }
 
-  /** Follows these from now on, and no others. */
+  /** Applies these overrides from now on, and no others. */
   replace(overrides: Iterable<StandingOverride>): void {
     const nowMs = this.#clock();
     const known = this.#byKey;
@@ -64,7 +69,7 @@ export class Overrides {
       if (override.untilMs <= nowMs) continue;
       const key = descriptorKey(override.domain, override.entries);
       const same = known.get(key);
-      // then what is remembered of its limit holds
+      // an unchanged override keeps its limit object, for which caches exist
       const isSame = same && JSON.stringify(same.override) === JSON.stringify(override);
       next.set(key, isSame ? same : { override, limit: this.#limitOf(override.effect) });
     }
@@ -73,14 +78,14 @@ export class Overrides {
     this.#byKey = next;
   }
 
-  /** The override of a descriptor; undefined where there is none, or its time is over. */
+  /** The override of a descriptor; undefined: there is none, or it has expired. */
   find(domain: string, entries: readonly Entry[]): StandingOverride | undefined {
     const found = this.#byKey.get(descriptorKey(domain, entries));
     return found && found.override.untilMs > this.#clock() ? found.override : undefined;
   }
 
   /**
-   * The override of a descriptor that matches: its own, else that of its counter, whose entries have no ids and shared
+   * The override of a matched descriptor: its own, else that of its counter, whose entries have no ids and have shared
    * values.
    */
   of(found: Match, domain: string, entries: readonly Entry[]): StandingOverride | undefined {
@@ -90,10 +95,10 @@ export class Overrides {
     return counted === entries ? undefined : this.find(domain, counted);
   }
 
-  /** What becomes of a match. An override of a descriptor that meets no rule does nothing. */
+  /** Applies the override to a match. An override of a descriptor that matches no rule has no effect. */
   apply(found: Match, domain: string, entries: readonly Entry[]): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
-    if (found.kind === 'limited' && found.commits) return found; // what has been used is charged where it was reserved
+    if (found.kind === 'limited' && found.commits) return found; // usage is charged to the counter with its reservation
     const override = this.of(found, domain, entries);
     if (!override) return found;
     const { rule } = found;
@@ -115,7 +120,7 @@ export class Overrides {
     const { requestsPerUnit, unit } =
       effect.kind === 'limit' ? effect : { requestsPerUnit: 0, unit: 'MINUTE' as const };
     const windowMs = this.#windowMs(unit);
-    const counter = effect.kind === 'block' ? 'override|block' : `fixed_window|${windowMs}`;
+    const counter = effect.kind === 'block' ? BLOCK_COUNTER : `fixed_window|${windowMs}`;
     return {
       limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
       label: { name: 'override', unit, unitMultiplier: 1 },

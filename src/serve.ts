@@ -13,6 +13,7 @@ import { openLocalResponder } from './serve/responder.ts';
 import { spendProblemOf } from './settings/store-traits.ts';
 import type { Settings } from './settings.ts';
 import { CannotStart, openParts } from './start-up.ts';
+import { openTls } from './transport/open.ts';
 import { openWorkers } from './workers/pool.ts';
 
 /** A running service. */
@@ -30,8 +31,8 @@ export interface Service {
 }
 
 /**
- * Opens the parts of the service: counters and rules, what answers requests, what serves operators, then the servers.
- * `close` closes them in reverse.
+ * Opens the parts of the service: counters and rules, the responders, the operators' port, then the servers. `close`
+ * closes them in reverse order.
  *
  * @throws CannotStart if rules at a plain path are invalid, an address cannot be bound, or certificates cannot be used
  */
@@ -48,6 +49,8 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
     const open = (traits: StoreTraits) => openRules(settings.rules, traits, logRuleLoads(statistics, log), context);
     const core = add(await openCore(settings, open, context));
+    const { tls } = settings.grpc;
+    if (workers > 1 && tls) add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context)); // to pass them to workers
     const responders = add(
       workers > 1
         ? openWorkers(settings, core.rules, statistics, log)

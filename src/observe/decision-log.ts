@@ -1,34 +1,36 @@
 import type { Counters } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Answer, RequestDescriptor, Verdict } from '../decide.ts';
+import { printable } from '../printable.ts';
 import { decodeRequest } from '../rls/codec.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { explain } from '../rules/explain.ts';
 import { type Entry, match } from '../rules/match.ts';
+import { NearestTexts } from '../rules/nearest-of.ts';
 import { describeRulePlace } from '../rules/rule-place.ts';
 import { stopReasons } from '../rules/stop.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Logger } from './log.ts';
 
-/** Which answers are logged: those that refuse, all, or a random part of them. */
+/** The answers that are logged: those that refuse, all, or a random fraction. */
 export type LoggedDecisions = 'off' | 'refused' | 'all' | number;
 
-/** Logs an answer, after it has left. */
+/** Logs an answer after it has been sent. */
 export type LogDecision = (request: WireRequest, answer: Answer) => void;
 
 export interface DecisionLogOptions {
   readonly rules: () => RuleTree | undefined;
   readonly counters: Counters;
-  /** How a value that a caller sent is logged; undefined: as it is. */
+  /** Turns a value that a caller sent into the text to log; undefined: it is logged unchanged. */
   readonly shownValue?: ((value: string) => string) | undefined;
-  /** Readable, one line per descriptor; undefined if not enabled. */
+  /** The readable log, with one line per descriptor; undefined if not enabled. */
   readonly debug: Pick<Logger, 'debug'> | undefined;
   readonly decisions: LoggedDecisions;
-  /** Takes decisions whatever the level of other lines is. */
+  /** Takes decisions regardless of the level of other lines. */
   readonly log: DecisionSink;
   readonly maxPerSecond: number;
-  /** Takes how many decisions were not logged since there were too many. */
+  /** Called with the number of decisions that were not logged, since there were too many. */
   readonly onDropped: (decisions: number) => void;
   readonly monotonicMs: Monotonic;
   readonly random: () => number;
@@ -36,13 +38,13 @@ export interface DecisionLogOptions {
 
 export type DecisionSink = (decision: object) => void;
 
-/** Undefined if nothing is to be logged, so that it is not called. */
+/** Returns undefined if nothing is to be logged, so that callers need not call it. */
 export function createDecisionLog(options: DecisionLogOptions): LogDecision | undefined {
   const { decisions, debug } = options;
   const record = decisions === 'off' ? undefined : createRecorder(options, decisions);
   if (!debug) return record;
   return (request, answer) => {
-    for (const line of linesOf(request, answer, options)) debug.debug(line);
+    for (const line of linesOf(request, answer, ofOneRequest(options))) debug.debug(line);
     record?.(request, answer);
   };
 }
@@ -57,12 +59,24 @@ function createRecorder(options: DecisionLogOptions, decisions: Exclude<LoggedDe
     if (now !== second) logged = 0;
     second = now;
     if (++logged > maxPerSecond) return onDropped(1);
-    log(recordOf(request, answer, options));
+    log(recordOf(request, answer, ofOneRequest(options)));
   };
 }
 
-/** What is known of one descriptor's answer. */
-function recordOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions): object {
+/** The most texts compared for one request: callers choose how many descriptors match no rule. */
+const LOGGED_COMPARISONS = 500;
+
+interface RequestLogOptions extends DecisionLogOptions {
+  readonly nearest: NearestTexts;
+}
+
+const ofOneRequest = (options: DecisionLogOptions): RequestLogOptions => ({
+  ...options,
+  nearest: new NearestTexts(LOGGED_COMPARISONS),
+});
+
+/** The log record of one answer. */
+function recordOf(wire: WireRequest, answer: Answer, options: RequestLogOptions): object {
   const { domain, descriptors } = decodeRequest(wire);
   return {
     domain,
@@ -96,8 +110,8 @@ function recordOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions
   };
 }
 
-/** In words of envoyproxy/ratelimit where it has some, so that a search for them leads here. */
-function linesOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions): readonly string[] {
+/** Uses the words of envoyproxy/ratelimit where it has some, so that a search for them succeeds. */
+function linesOf(wire: WireRequest, answer: Answer, options: RequestLogOptions): readonly string[] {
   const { domain, descriptors } = decodeRequest(wire);
   return answer.verdicts.map((verdict, at) => {
     const descriptor = descriptors[at];
@@ -106,7 +120,7 @@ function linesOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions)
       .map(({ key, value }) => `(${key}=${value})`)
       .join(',');
     const got = `got descriptor: ${entries} of domain '${domain}'`;
-    return `${got}: ${describeVerdict(domain, descriptor, verdict, options)}`;
+    return printable(`${got}: ${describeVerdict(domain, descriptor, verdict, options)}`);
   });
 }
 
@@ -114,7 +128,7 @@ function describeVerdict(
   domain: string,
   descriptor: RequestDescriptor,
   verdict: Verdict,
-  options: DecisionLogOptions,
+  options: RequestLogOptions,
 ): string {
   if (verdict.kind === 'unlimited') return `descriptor is unlimited by rule ${describeRulePlace(verdict.rule)}`;
   if (verdict.kind !== 'limited') {
@@ -128,22 +142,26 @@ function describeVerdict(
   const tried = (verdict.shadowRefusals ?? []).map(
     (one) => `; ${describeLimit(one)} would refuse, but for shadow_mode`,
   );
-  return `${what}: ${code}${shadow}, ${descriptor.hits} hits, ${decision.limitRemaining} remaining${tried.join('')}`;
+  return `${what}: ${code}${shadow}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${decision.limitRemaining} remaining${tried.join('')}`;
 }
 
 const shownEntries = (entries: readonly Entry[], { shownValue }: DecisionLogOptions): readonly Entry[] =>
   shownValue ? entries.map(({ key, value }) => ({ key, value: shownValue(value) })) : entries;
 
 /** Why no limit applies. */
-function reasonOf(domain: string, descriptor: RequestDescriptor, { rules, shownValue }: DecisionLogOptions): string {
+function reasonOf(
+  domain: string,
+  descriptor: RequestDescriptor,
+  { rules, shownValue, nearest }: RequestLogOptions,
+): string {
   const tree = rules();
   if (!tree) return 'the rules have changed';
-  const { rule, reason, text } = explain(tree, domain, descriptor);
+  const { rule, reason, text } = explain(tree, domain, descriptor, nearest);
   if (shownValue && reason) return stopReasons[reason];
   return `${text}${rule ? ', which another rule of the request replaces' : ''}`;
 }
 
-/** The counter's key, with values as they are shown; undefined where the rules have changed since. */
+/** The counter's key, with values as logged; undefined if the rules have changed since. */
 function keyOf(
   domain: string,
   descriptor: RequestDescriptor,

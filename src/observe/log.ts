@@ -1,5 +1,6 @@
 import { destination, type Logger, pino, stdTimeFunctions } from 'pino';
 import pretty from 'pino-pretty';
+import { printableJson, printableLines } from '../printable.ts';
 
 export type { Logger };
 
@@ -26,6 +27,7 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
         colorize: false,
         ignore: 'pid,hostname',
         translateTime: 'UTC:yyyy-mm-dd HH:MM:ss.l',
+        messageFormat: (line, key) => printableLines(String(line[key] ?? '')), // it may quote a request
       }),
     );
   }
@@ -38,9 +40,9 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
   return pino(options, destination({ dest: 2, sync: true }));
 }
 
-/** Takes decisions, a line each, whatever level other lines have: in JSON under `decision`. */
+/** Logs decisions, one line each, regardless of the level of other lines; in JSON under `decision`. */
 export function createDecisionSink(options: LogOptions): (decision: object) => void {
   const log = createLogger({ ...options, level: 'info' });
   if (options.format === 'json') return (decision) => log.info({ decision }, 'decision');
-  return (decision) => log.info(`decision ${JSON.stringify(decision)}`);
+  return (decision) => log.info(`decision ${printableJson(decision, 0)}`);
 }

@@ -18,17 +18,17 @@ import { type HitCounts, type HoldCounts, NO_HITS, type ReservationCounts, type 
 import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
 
-/** The numbers of this process for Prometheus to scrape. */
+/** The metrics of this process for Prometheus. */
 export interface Metrics {
-  /** The page is written as it is read, so that it is never in memory as a whole. */
+  /** Writes the page while it is read, so that it is never in memory as a whole. */
   render(format?: ExpositionFormat): Exposition;
-  /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
+  /** Records a call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and its duration. */
   onCallFinished(method: string, grpcStatus: number, elapsedMs: number): void;
   /** Durations of all calls so far. */
   durations(): DurationTotals;
 }
 
-/** A counter of each rule. */
+/** A counter that each rule has. */
 interface RuleCounter {
   readonly name: string;
   readonly help: string;
@@ -46,7 +46,7 @@ const RULE_COUNTERS: readonly RuleCounter[] = [
   { name: 'weir_hits_over_limit_total', help: 'Hits beyond the limit.', of: ({ overLimit }) => overLimit },
   {
     name: 'weir_hits_over_limit_from_cache_total',
-    help: 'Hits beyond the limit, refused from memory of an earlier refusal.',
+    help: 'Hits beyond the limit that were refused from the local cache.',
     of: ({ overLimitWithLocalCache }) => overLimitWithLocalCache,
   },
   {
@@ -66,15 +66,15 @@ interface LabelledCounter {
   readonly name: string;
   readonly help: string;
   readonly label: string;
-  /** Values that are shown though they have not been counted. */
+  /** Label values that are listed even before they are counted. */
   readonly known?: readonly string[];
   counts(statistics: Statistics): Iterable<readonly [value: string, count: number]>;
 }
 
-/** Reasons for which connections and streams are ended. */
+/** Error codes with which connections and streams are ended. */
 const CONNECTION_ERRORS = [
   ...['PROTOCOL_ERROR', 'INTERNAL_ERROR', 'FLOW_CONTROL_ERROR', 'STREAM_CLOSED', 'FRAME_SIZE_ERROR'],
-  ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS'],
+  ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS', 'IDLE_CONNECTION'],
 ];
 
 const LABELLED_COUNTERS: readonly LabelledCounter[] = [
@@ -92,7 +92,7 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
   },
   {
     name: 'weir_store_failures_total',
-    help: 'Requests without an answer since the counters could not be reached in time, by reason: the store, or this process, which was late.',
+    help: 'Requests without an answer because the counters could not be reached in time, by reason: the store, or this process, which was late.',
     label: 'reason',
     counts: ({ failures, sums }) => [
       ['store', failures.store - sums.processLate],
@@ -107,14 +107,14 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
   },
   {
     name: 'weir_hits_degraded_total',
-    help: "Hits that the counters could not be reached for, by the limit's own policy: on_store_failure.",
+    help: 'Hits decided while their counters could not be reached, by policy: on_store_failure.',
     label: 'policy',
     known: storeFailurePolicies,
     counts: ({ degraded }) => degraded,
   },
   {
     name: 'weir_http2_errors_total',
-    help: 'Connections and streams of gRPC that were ended since their client broke the protocol or a limit, by error code of HTTP/2.',
+    help: 'gRPC connections and streams closed because the client broke the protocol or a limit, or to make room for a new connection, by HTTP/2 error code.',
     label: 'code',
     known: CONNECTION_ERRORS,
     counts: ({ connectionErrors }) => connectionErrors,
@@ -127,16 +127,16 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
   },
 ];
 
-/** Counters of the service that are one number each. */
+/** Counters of the service without labels. */
 const SUMS: readonly { readonly name: string; readonly help: string; readonly of: keyof Sums }[] = [
   {
     name: 'weir_hits_from_lease_total',
-    help: 'Hits that were answered from what a process had debited before: consistency: leased.',
+    help: 'Hits answered from a lease of the process (consistency: leased).',
     of: 'fromLease',
   },
   {
     name: 'weir_calls_shed_total',
-    help: 'Calls that were refused at once since there was more to do than could be done in time.',
+    help: 'Calls refused at once because the service was overloaded.',
     of: 'shedCalls',
   },
   {
@@ -151,7 +151,7 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
   },
   {
     name: 'weir_requests_not_recorded_total',
-    help: 'Requests that were not recorded, beyond RECORD_MAX_PER_SECOND or since the disk was slow or full.',
+    help: 'Requests that were not recorded: beyond RECORD_MAX_PER_SECOND, or the disk was slow or full.',
     of: 'notRecorded',
   },
   {
@@ -161,17 +161,17 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
   },
 ];
 
-/** Rules that are shown with zeros before they are hit: a page must not grow beyond what scrapers take. */
+/** The most rules listed with zeros before they are hit: scrapers limit the size of a page. */
 const MAX_ZERO_RULES = 10_000;
 
-/** A rule with an algorithm: the labels of its series, and what it counted. */
+/** A rule with an algorithm: the labels of its series, and its counts. */
 type Series = RuleCounts | UnhitRule;
 
 type UnhitRule = Pick<RuleCounts, 'domain' | 'rule' | 'algorithm' | 'named'>;
 
 const countsOf = (series: Series): HitCounts => ('share' in series ? series : NO_HITS);
 
-/** Labels of rules whose names do not depend on requests: those of others could take more memory than their names. */
+/** Cached labels of rules whose names do not depend on requests: other labels could need more memory than names do. */
 const knownLabels = new WeakMap<Series, string>();
 
 function labelsOf(series: Series): string {
@@ -185,18 +185,22 @@ function labelsOf(series: Series): string {
 
 const unhitRules = new WeakMap<RuleTree, readonly UnhitRule[]>();
 
-/** What the page shows of rules before they are hit, once for each algorithm of a rule. */
-function unhitRulesOf(tree: RuleTree): readonly UnhitRule[] {
+/**
+ * The series listed for rules before they are hit, one for each algorithm of a rule. An empty text marks a step of the
+ * work.
+ */
+function* unhitRulesOf(tree: RuleTree): Generator<'', readonly UnhitRule[]> {
   const known = unhitRules.get(tree);
   if (known) return known;
   const byLabels = new Map<string, UnhitRule>();
   if (tree.rules.length <= MAX_ZERO_RULES)
     for (const { domain, levels, named, limits } of tree.rules) {
-      if (named !== 'by_rule') continue; // which names there will be is not known
-      for (const { limit } of limits) {
+      // the names of other rules are not known in advance
+      for (const { limit } of named === 'by_rule' ? limits : []) {
         const unhit = { domain, rule: levels.join('.'), levels, algorithm: limit.algorithm, named };
         byLabels.set(labelsOf(unhit), unhit);
       }
+      yield '';
     }
   const unhit = [...byLabels.values()];
   unhitRules.set(tree, unhit);
@@ -204,20 +208,20 @@ function unhitRulesOf(tree: RuleTree): readonly UnhitRule[] {
 }
 
 /**
- * The series of each rule that was hit, then of those that were not. An empty text is a step of the work without a
+ * The series of the rules that were hit, then those of the others. An empty text marks a step of the work without a
  * line.
  */
 function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
   for (const counts of statistics.rules()) into.push(counts);
-  for (const unhit of rules ? unhitRulesOf(rules) : []) {
+  for (const unhit of rules ? yield* unhitRulesOf(rules) : []) {
     if (!statistics.hasRule(unhit)) into.push(unhit);
     yield '';
   }
 }
 
 /**
- * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each
- * line is written. An empty text is a step of the work without a line.
+ * All counters, one line at a time. The set of series is fixed at the first line; the counts of a rule are read as each
+ * line is written. An empty text marks a step of the work without a line.
  */
 function* writeCounters(
   statistics: Statistics,
@@ -267,12 +271,7 @@ function* writeDomainAnswers(
   format: ExpositionFormat,
 ): Iterable<string> {
   const name = 'weir_domain_answers_total';
-  yield beginMetric(
-    name,
-    'counter',
-    'Requests answered, by domain and overall code; of domains that have rules.',
-    format,
-  );
+  yield beginMetric(name, 'counter', 'Requests answered, by domain and overall code; only domains with rules.', format);
   for (const domain of new Set([...(rules?.domains.keys() ?? []), ...domainAnswers.keys()])) {
     for (const code of ['OK', 'OVER_LIMIT'] as const) {
       const labels = writeLabels(Object.entries({ domain, code }));
@@ -285,7 +284,7 @@ function* writeDomainAnswers(
 function* writeShares(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
   const name = 'weir_rule_highest_share';
   const help =
-    'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 where hits beyond the limit are counted.';
+    'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 if hits beyond the limit are counted.';
   yield beginMetric(name, 'gauge', help, format);
   for (const one of series) if ('share' in one) yield writeSeries(name, labelsOf(one), one.share.value);
   yield betweenMetrics(format);
@@ -300,7 +299,7 @@ function* writeHolds(series: readonly Series[], format: ExpositionFormat): Itera
   yield* writeSome(reserved, reservationMetrics, format);
 }
 
-/** Metrics of rules that have them. */
+/** Metrics that only some rules have. */
 function* writeSome<C>(
   series: readonly (readonly [labels: string, counts: C])[],
   metrics: readonly RuleMetric<C>[],
@@ -339,21 +338,16 @@ const reservationMetrics: readonly RuleMetric<ReservationCounts>[] = [
   [
     'weir_reservations_unknown_total',
     'counter',
-    'Commits of requests that had reserved nothing, or whose reservation was lost: charged all the same.',
+    'Commits of requests that had reserved nothing, or whose reservation was lost; they are still charged.',
     ({ unknown }) => unknown,
   ],
-  [
-    'weir_reservations_repeated_total',
-    'counter',
-    'Commits that came again, and did nothing.',
-    ({ repeated }) => repeated,
-  ],
+  ['weir_reservations_repeated_total', 'counter', 'Repeated commits, which were ignored.', ({ repeated }) => repeated],
 ];
 const holdMetrics: readonly RuleMetric<HoldCounts>[] = [
   [
     'weir_slots_held',
     'gauge',
-    'The most slots of a limit in flight that any counter of a rule had in the last minute (60 to 75 seconds).',
+    'The most slots that any counter of a rule held in the last minute (60 to 75 seconds).',
     ({ held }) => held.value,
   ],
   [
@@ -365,7 +359,7 @@ const holdMetrics: readonly RuleMetric<HoldCounts>[] = [
   [
     'weir_slots_expired_total',
     'counter',
-    'Slots that nothing had released when their ttl was over: their requests outlived it, or their releases were lost.',
+    'Slots not released before their ttl ended: their requests outlived it, or their releases were lost.',
     ({ expired }) => expired,
   ],
 ];
@@ -384,7 +378,7 @@ export function createMetrics(
     'Time from a decoded call to its answer, by method and gRPC status.',
   );
   let registry: Promise<Registry> | undefined;
-  /** Loads prom-client for the first scrape: a service without scrapes does not need it. */
+  /** Loads prom-client at the first scrape: a service that is not scraped does not need it. */
   const openRegistry = async (): Promise<Registry> => {
     const { createRegistry } = await import('./registry.ts');
     return createRegistry(isReady, store, durations);

@@ -4,13 +4,14 @@ import { hashOf, type PackedRules } from '../rules/packed.ts';
 import { countProblems, formatProblem, MAX_KEPT_PROBLEMS, type Problem } from '../rules/problem.ts';
 import type { CompareRules, Reload } from '../rules/reload.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { inSlices, take } from '../slices.ts';
 import type { Logger } from './log.ts';
 import type { Statistics } from './stats.ts';
 
-/** Logged problems per load: thousands of lines would delay requests. */
+/** The most problems logged for one load: thousands of lines would delay requests. */
 const MAX_LOGGED_PROBLEMS = 200;
 
-/** The result of a load, and what is needed to report it. */
+/** The result of a load, and the data to report it. */
 export interface RuleLoad {
   readonly loaded: LoadedRules;
   /** For messages: the source of the rules. */
@@ -18,7 +19,7 @@ export interface RuleLoad {
   readonly compare: CompareRules;
 }
 
-/** Called with each load. Resolves with what a reload did. */
+/** Called with each load. Resolves with the effect of a reload. */
 export type OnLoad = (load: RuleLoad) => Promise<Reload | undefined>;
 
 /** Counts loads, and logs their problems or their changes. */
@@ -32,7 +33,7 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
       log.info(`${reloaded}: ${found.text ?? 'no rule has changed'}`);
       return found;
     } catch (error) {
-      // the thread failed, e.g. out of memory
+      // the process failed, e.g. out of memory
       const text = `changes unknown: ${error instanceof Error ? error.message : error}`;
       log.info(`${reloaded}: ${text}`);
       return { text, countersKept: [], countersAnew: [] };
@@ -52,10 +53,20 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
     const reload = inForce && logReload(what, isTroubled, compare(inForce, packed));
     inForce = packed;
     isTroubled = false;
-    if (log.isLevelEnabled('debug'))
-      for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(rules.rules))) log.debug(line);
+    if (log.isLevelEnabled('debug')) await logOverlaid(rules, log);
     return reload;
   };
+}
+
+async function logOverlaid({ rules }: RuleTree, log: Logger): Promise<void> {
+  let left = MAX_LOGGED_PROBLEMS;
+  for await (const slice of inSlices(rules)) {
+    for (const line of take(left, listOverlaid(slice))) {
+      log.debug(line);
+      left--;
+    }
+    if (left === 0) return;
+  }
 }
 
 const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: string): string =>
@@ -68,12 +79,4 @@ export function logProblems(problems: readonly Problem[], log: Logger): void {
   const more = countProblems(problems) - MAX_LOGGED_PROBLEMS;
   const all = problems[0]?.line === undefined ? '' : '; weir check lists them all'; // it reads files
   log.warn(`… and ${more} more; /rlconfig?verbose on the debug port lists up to ${MAX_KEPT_PROBLEMS}${all}`);
-}
-
-function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
-  let left = count;
-  for (const item of items) {
-    if (left-- === 0) return;
-    yield item;
-  }
 }

@@ -5,19 +5,19 @@ import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import type { PeerReport, SitesReport } from '../sites/site-counts.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';
 
-/** How busy the processes are that answer, all together. */
+/** The total load of the processes that answer. */
 export interface Load {
-  /** Calls that are being handled, or wait for that; those that are held included. */
+  /** Calls that are being handled or are waiting, including held calls. */
   readonly inFlight: number;
   /** Calls that are held until their turn: `max_delay`. */
   readonly held: number;
   /** Connections of callers, gRPC and HTTP. */
   readonly connections: number;
-  /** Streams of health Watch. */
+  /** Open streams of the health service's Watch. */
   readonly watches: number;
-  /** Of all calls the share that is refused since there is too much to do, 0 to 1: of the process that refuses most. */
+  /** The fraction of calls refused because of overload, 0 to 1, in the process that refuses most. */
   readonly shedShare: number;
-  /** Memory that is held for callers, and the most that may be. */
+  /** Memory held for callers, and its limit. */
   readonly callerBytes: number;
   readonly callerMaxBytes: number;
   /** Absent: the rate limit quota service is off. */
@@ -28,7 +28,7 @@ export interface Load {
   readonly sites?: SitesReport;
 }
 
-/** How it stands with the engine that keeps the counters. Times in milliseconds. */
+/** The state of the store. Times in milliseconds. */
 export interface StoreFacts {
   readonly isUp: boolean;
   readonly latencyMs: number | undefined;
@@ -39,44 +39,40 @@ export interface StoreFacts {
 export interface MemoryFacts {
   readonly counters: number;
   readonly bytes: number;
-  /** Counters that were forgotten before they expired, to make room. */
+  /** Counters evicted before they expired, to make room. */
   readonly evicted: number;
 }
 
-/** What a dashboard shows besides counts. */
+/** The sources of the service's gauges. */
 export interface ServiceGauges {
   rules(): RuleTree | undefined;
-  /** The last rules that were right; undefined: there were none. */
+  /** The last valid rules; undefined: there were none. */
   lastLoad(): { readonly atMs: number; readonly hash: string; readonly isNewest: boolean } | undefined;
   load(): Load;
   /** Undefined: counters are in this process. */
   store(): StoreFacts | undefined;
   /** Undefined: counters are elsewhere. */
   memory(): MemoryFacts | undefined;
-  /** Workers that took the place of one that ended. */
+  /** Workers that replaced one that exited. */
   restarts(): number;
   readonly version: string;
 }
 
-/** Limits that are listed: a page must not grow beyond what scrapers take. */
+/** The most limits listed: scrapers limit the size of a page. */
 const MAX_LIMITS = 10_000;
 
-/** A line at a time; an empty text is a step of the work without a line. */
+/** Writes one line at a time; an empty text marks a step of the work without a line. */
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
   const { gauge, counter } = metricsIn(format);
   const { inFlight, held, connections, watches, shedShare, quotas, commits, sites } = sources.load();
-  yield gauge(
-    'weir_calls_in_flight',
-    'Calls that are handled or wait for that, those that are held included.',
-    inFlight,
-  );
-  yield gauge('weir_calls_held', 'Calls that are held until their turn: max_delay.', held);
+  yield gauge('weir_calls_in_flight', 'Calls that are being handled or wait to be, including held calls.', inFlight);
+  yield gauge('weir_calls_held', 'Calls that are held until they may pass (max_delay).', held);
   yield gauge('weir_connections', 'Connections of callers, gRPC and HTTP.', connections);
   yield gauge('weir_health_watches', 'Open streams of the gRPC health service (Watch).', watches);
   yield gauge(
     'weir_shed_share',
-    'Share of calls that the busiest process refuses since there is too much to do, 0 to 1.',
+    'Share of calls that the busiest process refuses because of overload, 0 to 1.',
     shedShare,
   );
   if (quotas) yield* writeQuotaCounts(quotas, format);
@@ -86,10 +82,10 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
   const memory = sources.memory();
   if (memory) {
     yield gauge('weir_memory_counters', 'Counters that are held in memory.', memory.counters);
-    yield gauge('weir_memory_counter_bytes', 'What they cost.', memory.bytes);
+    yield gauge('weir_memory_counter_bytes', 'Memory that these counters use.', memory.bytes);
     yield counter(
       'weir_memory_counters_evicted_total',
-      'Counters that were forgotten before they expired, to make room.',
+      'Counters evicted before they expired, to make room.',
       memory.evicted,
     );
   }
@@ -98,12 +94,12 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
     yield gauge('weir_rules_loaded_timestamp_seconds', 'When the rules in force were loaded.', last.atMs / 1_000);
     yield gauge(
       'weir_rules_newest',
-      '1 while the rules in force are the newest, 0 while newer ones are wrong.',
+      '1 while the rules in force are the newest, 0 while newer rules are invalid.',
       last.isNewest ? 1 : 0,
     );
     yield gauge('weir_rules_info', 'The hash of the rules in force.', 1, { hash: last.hash });
   }
-  yield counter('weir_worker_restarts_total', 'Workers that took the place of one that ended.', sources.restarts());
+  yield counter('weir_worker_restarts_total', 'Workers started to replace one that ended.', sources.restarts());
   const info = { version: sources.version, node: nodeVersion };
   yield gauge('weir_build_info', 'The version of the service, and of Node.', 1, info);
 }
@@ -118,7 +114,7 @@ function* writeStore(store: StoreFacts | undefined, format: ExpositionFormat): I
   if (store?.latencyMs !== undefined)
     yield gauge(
       'weir_store_latency_seconds',
-      'How long the last answer to the check of the store took.',
+      'Duration of the last store check that was answered.',
       store.latencyMs / 1_000,
     );
   if (store?.lastSuccessAtMs !== undefined)
@@ -140,8 +136,8 @@ const metricsIn = (format: ExpositionFormat) => ({
 function* writeQuotaCounts(quotas: QuotaCounts, format: ExpositionFormat): Iterable<string> {
   const { gauge, counter } = metricsIn(format);
   yield gauge('weir_rlqs_streams', 'Proxies that are connected to the rate limit quota service.', quotas.streams);
-  yield gauge('weir_rlqs_buckets', 'Buckets that they report.', quotas.buckets);
-  yield counter('weir_rlqs_reports_total', 'Reports, each of all buckets of a proxy.', quotas.reports);
+  yield gauge('weir_rlqs_buckets', 'Buckets that proxies report.', quotas.buckets);
+  yield counter('weir_rlqs_reports_total', 'Reports, each with all buckets of a proxy.', quotas.reports);
   yield counter('weir_rlqs_assignments_total', 'Assignments that were sent, each for one bucket.', quotas.assignments);
   yield counter('weir_rlqs_abandoned_total', 'Buckets that were abandoned after three idle reports.', quotas.abandoned);
   yield counter(
@@ -158,11 +154,11 @@ function* writeQuotaCounts(quotas: QuotaCounts, format: ExpositionFormat): Itera
 
 function* writeCommitCounts({ pending, sent, dropped }: CommitCounts, format: ExpositionFormat): Iterable<string> {
   const { gauge, counter } = metricsIn(format);
-  yield gauge('weir_pending_commits', 'Commits that the store could not take, kept to be sent again.', pending);
-  yield counter('weir_pending_commits_sent_total', 'Those that the store has taken since.', sent);
+  yield gauge('weir_pending_commits', 'Commits that the store could not take, kept for a retry.', pending);
+  yield counter('weir_pending_commits_sent_total', 'Pending commits that the store took later.', sent);
   yield counter(
     'weir_pending_commits_dropped_total',
-    'Those that are lost: their ttl was over, or there was no room for them.',
+    'Pending commits that were dropped: their ttl had ended, or there was no room for them.',
     dropped,
   );
 }
@@ -171,10 +167,10 @@ function* writeSites({ peers, errorRatio, errorBound }: SitesReport, format: Exp
   const { gauge } = metricsIn(format);
   yield gauge(
     'weir_site_error_ratio',
-    'By how much the limit of sites that is furthest beyond its bound was exceeded in the last minute, as a part of it.',
+    'Excess over the shared limit that is furthest beyond its bound, in the last minute, as a part of the limit.',
     errorRatio,
   );
-  yield gauge('weir_site_error_bound', 'What the rule of that limit declares as max_error.', errorBound);
+  yield gauge('weir_site_error_bound', 'The max_error of the limit in weir_site_error_ratio.', errorBound);
   const metric = (kind: 'gauge' | 'counter', name: string, help: string, numberOf: (peer: PeerReport) => number) => [
     beginMetric(name, kind, help, format),
     ...peers.map((peer) => writeSeries(name, writeLabels([['peer', peer.site]]), numberOf(peer))),
@@ -190,25 +186,25 @@ function* writeSites({ peers, errorRatio, errorBound }: SitesReport, format: Exp
   yield* metric(
     'gauge',
     'weir_site_failing',
-    'Exchanges in a row that another site did not answer: 0 while they work, or none are needed.',
+    'Consecutive exchanges that another site did not answer; 0 while exchanges succeed or none are needed.',
     ({ failing }) => failing,
   );
   yield* metric(
     'counter',
     'weir_site_borrowed_hits_total',
-    'Hits of shared limits that were taken from another site.',
+    'Hits of shared limits that were borrowed from another site.',
     ({ borrowed }) => borrowed,
   );
   yield* metric(
     'counter',
     'weir_site_untimely_total',
-    'Loans that were not taken: too late, or the clocks of the sites are too far apart.',
+    'Loans that were not accepted: they came too late, or the clocks of the sites are too far apart.',
     ({ untimely }) => untimely,
   );
   yield* metric(
     'gauge',
     'weir_site_round_trip_seconds',
-    'How long the last exchange with another site took.',
+    'Duration of the last exchange with another site.',
     ({ roundTripMs }) => roundTripMs / 1_000,
   );
 }
@@ -218,9 +214,10 @@ function* writeLimits(rules: RuleTree | undefined, format: ExpositionFormat): It
   yield beginMetric(name, 'gauge', 'Hits that pass in a window, by rule; window in seconds.', format);
   const seen = new Set<string>();
   for (const { domain, levels, limits } of rules?.rules ?? []) {
+    if (seen.size >= MAX_LIMITS) break; // else further rules would be created, but not shown
     for (const one of limits) {
       const labels = writeLabels(labelsOf(domain, levels, one));
-      if (seen.has(labels)) continue; // two limits that differ in nothing that is shown
+      if (seen.has(labels)) continue; // two limits that differ only in what is not shown
       if (seen.size >= MAX_LIMITS) break;
       seen.add(labels);
       yield writeSeries(name, labels, one.limit.requestsPerUnit);

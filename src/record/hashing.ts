@@ -7,13 +7,13 @@ const MARK = '#';
 const HASH_CHARACTERS = 16;
 const HASHED = /^#[\w-]{16}$/;
 
-/** The same value has the same hash under the same key, so that what is counted together stays together. */
+/** Equal values have equal hashes under the same key, so that requests of one counter stay together. */
 export const hashValue = (value: string, key: string): string =>
   MARK + createHmac('sha256', key).update(value).digest('base64url').slice(0, HASH_CHARACTERS);
 
 export const isHashedValue = (value: string): boolean => HASHED.test(value);
 
-/** Whether a level chose its node by the value: then the value has to stay as it is. */
+/** Whether a level chose its node by the value, which must then not be hashed. */
 export function needsValue(level: Level | undefined, { key, value }: Entry, found: Node | undefined): boolean {
   if (!level || !found) return false;
   const branch = level.byKey.get(key);
@@ -23,7 +23,7 @@ export function needsValue(level: Level | undefined, { key, value }: Entry, foun
   return chosen?.value !== undefined;
 }
 
-/** Same digest: the rules match alike, whatever their limits. */
+/** Rules with the same digest match alike; their limits may differ. */
 export function matchDigest({ domains }: RuleTree): string {
   const hash = createHash('sha256');
   const add = (part: string): void => void hash.update(`${part.length}:${part}`);
@@ -53,12 +53,12 @@ function addPattern({ key, value, node }: WildcardNode, add: Add): void {
   addNode(value ? `value ${value.text}` : 'any value', node, add);
 }
 
-function addNode(name: string, { rule, children }: Node, add: Add): void {
+function addNode(name: string, { hasRule, children }: Node, add: Add): void {
   add(name);
-  add(rule ? 'rule' : 'none');
+  add(hasRule ? 'rule' : 'none');
   if (children) addLevel(children, add);
 }
 
-/** Where the order of the file does not matter. */
+/** Sorted: the order in the file does not matter. */
 const sorted = <T>(byName: ReadonlyMap<string, T>): readonly (readonly [string, T])[] =>
   [...byName].sort(([one], [other]) => (one < other ? -1 : 1));

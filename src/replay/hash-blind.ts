@@ -3,16 +3,17 @@ import type { Branch, Level, Node, RuleTree, WildcardIndex } from '../rules/tree
 import { createWildcardIndex } from '../rules/wildcard-index.ts';
 
 /**
- * The same rules, but a hash goes to no pattern for values. The value that was hashed went to none (see `needsValue`),
- * so that by the rules that were recorded, its hash meets the rule that it met, whatever characters the hash has.
+ * The same rules, except that a hash matches no value pattern. The original value matched none either (see
+ * `needsValue`), so under the recorded rules, its hash matches the same rule, whatever characters the hash has.
  */
 export function hashBlind(rules: RuleTree): RuleTree {
   const copies = new Map<Node, Node>();
   const nodeOf = (node: Node): Node => {
-    if (!node.children) return node;
+    const { composite, naming, sharedValue, hasRule, rule, children } = node;
+    if (!children) return node;
     let copy = copies.get(node);
     if (!copy) {
-      copy = { ...node, children: levelOf(node.children) };
+      copy = { composite, naming, sharedValue, hasRule, rule, children: levelOf(children) };
       copies.set(node, copy);
     }
     return copy;

@@ -1,26 +1,28 @@
 import { textsOf } from '../admin/counter-key.ts';
 import { rfc3339 } from '../admin/times.ts';
+import { descriptorText } from '../descriptor-text.ts';
+import { printable } from '../printable.ts';
 import type { ChangeFigures, Figures, RuleFigures, SideFigures } from './figures.ts';
 import { percent } from './thresholds.ts';
 import type { TrafficCounts } from './traffic.ts';
 
-/** What a report is made of. */
+/** The data of a report. */
 export interface ReportSource {
   readonly figures: Figures;
   readonly counts: TrafficCounts;
-  /** What the operator should know, one text each. */
+  /** Warnings to the operator, one text each. */
   readonly warnings: readonly string[];
 }
 
-/** What the bound of the figures leaves out, one text each. */
+/** Refusals that the bound leaves out of the figures, one text each. */
 export const boundWarnings = ({ untrackedRefusals, maxHurtKeys }: Figures): readonly string[] =>
   untrackedRefusals === 0
     ? []
     : [
-        `more than ${number(maxHurtKeys)} keys were refused: ${number(untrackedRefusals)} refusals of further keys are counted, but these keys are not among those hurt, newly hurt or spared`,
+        `more than ${number(maxHurtKeys)} keys were refused: ${number(untrackedRefusals)} refusals of further keys are counted, but these keys are not listed as hurt, newly hurt or spared`,
       ];
 
-/** The report for programs. */
+/** The report as JSON. */
 export function reportJson({ figures, counts, warnings }: ReportSource): object {
   const { rules, against, change, recorded, labels, firstMs, lastMs } = figures;
   return {
@@ -62,15 +64,17 @@ const readable = ({ key, refusals }: { readonly key: string; readonly refusals: 
   refusals,
 });
 
-/** A counter's key as people write a descriptor: `demo user=alice,path=/login`. */
+/** A counter's key in readable form: `demo user=alice,path=/login`. */
 export function readableKey(key: string): string {
   for (const at of barsIn(`|${key}`)) {
     const texts = textsOf(`|${key}`, at);
     if (!texts || texts.length % 2 === 0) continue;
     const [domain = '', ...rest] = texts;
-    const entries: string[] = [];
-    for (let one = 0; one < rest.length; one += 2) entries.push(`${rest[one]}=${rest[one + 1]}`);
-    return `${domain} ${entries.join(',')}`;
+    const entries = Array.from({ length: rest.length / 2 }, (_, at) => ({
+      key: rest[2 * at] ?? '',
+      value: rest[2 * at + 1] ?? '',
+    }));
+    return `${domain} ${descriptorText(entries)}`;
   }
   return key;
 }
@@ -79,7 +83,7 @@ function* barsIn(key: string): Iterable<number> {
   for (let at = key.indexOf('|'); at >= 0; at = key.indexOf('|', at + 1)) yield at;
 }
 
-/** The report for people. */
+/** The report as text. */
 export function reportText({ figures, counts, warnings }: ReportSource): string {
   const { rules, against, change, recorded, labels, firstMs, lastMs } = figures;
   const span =
@@ -88,7 +92,11 @@ export function reportText({ figures, counts, warnings }: ReportSource): string 
       : ` from ${rfc3339(firstMs)} to ${rfc3339(lastMs)} (${spanText(lastMs - firstMs)})`;
   const lines = [`${number(rules.requests)} requests${span}`, '', ...sideLines(rules, against ? 'rules' : undefined)];
   if (against) lines.push('', ...sideLines(against, 'against'));
-  if (change) lines.push('', ...changeLines(change, against ? 'against, beside rules' : 'beside what was recorded'));
+  if (change)
+    lines.push(
+      '',
+      ...changeLines(change, against ? 'against, compared with rules' : 'compared with the recorded answers'),
+    );
   if (recorded)
     lines.push('', `recorded answers: ${number(recorded.same)} of ${number(recorded.answers)} are the same`);
   if (labels)
@@ -98,14 +106,15 @@ export function reportText({ figures, counts, warnings }: ReportSource): string 
     );
   if (counts.broken > 0) lines.push('', `${number(counts.broken)} broken lines were skipped:`);
   for (const example of counts.examples) lines.push(`  ${example}`);
-  if (counts.late > 0) lines.push('', `${number(counts.late)} requests came too late to be put in order (--reorder)`);
+  if (counts.late > 0)
+    lines.push('', `${number(counts.late)} requests were too far out of order to be sorted (--reorder)`);
   if (counts.unmapped > 0)
     lines.push(
       '',
-      `${number(counts.unmapped)} requests have no descriptor by the mapping: they pass without being counted`,
+      `${number(counts.unmapped)} requests get no descriptor from the mapping: they pass without being counted`,
     );
   for (const warning of warnings) lines.push('', `warning: ${warning}`);
-  return lines.join('\n');
+  return lines.map(printable).join('\n');
 }
 
 function sideLines({ requests, admitted, refused, rules, keysHurt }: SideFigures, title = 'all'): readonly string[] {
@@ -126,7 +135,7 @@ function rowOf(
   return [title, number(requests), number(admitted), number(refused), part, number(keysHurt)];
 }
 
-/** The first column to the left, the others to the right. */
+/** Aligns the first column to the left, the others to the right. */
 export function table(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
   return rows.map((row) =>

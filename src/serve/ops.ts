@@ -58,7 +58,14 @@ export function openOps(
     );
     const advice = await openAdvice(settings, rules.book.rules, responders);
     if (advice) add(advice);
-    const own = { core, ask, version, advice, sites: () => load().sites, console: console.operations };
+    const requestsOfMinute = async (): Promise<number> => {
+      await refreshed();
+      return console.requestsOfMinute();
+    };
+    const own = {
+      ...{ core, ask, version, advice, requestsOfMinute },
+      ...{ sites: () => load().sites, console: console.operations },
+    };
     const admin = add(openAdminPages(settings, own, context));
     const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
     const pages: DebugSources = {

@@ -6,6 +6,7 @@ import { contextOf } from '../process-context.ts';
 import type { OpenRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, openParts, type Part } from '../start-up.ts';
+import { takeUsable, type UsableFiles } from '../usable-files.ts';
 import type { FromWorker, ToWorker } from '../workers/messages.ts';
 import { ReportSender } from '../workers/report-sender.ts';
 import { createReporter } from '../workers/reporter.ts';
@@ -14,7 +15,7 @@ import { openCore } from './core.ts';
 import { openResponder } from './responder.ts';
 
 /**
- * Answers requests as one of several processes, and reports to the primary process, also if it cannot start.
+ * Answers requests as one of several processes, and reports to the primary process, even if it cannot start.
  *
  * If the primary process ends, Node ends its workers at once.
  *
@@ -26,6 +27,10 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
   const reporter = createReporter(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
   const rules = receiveRules(log, settings.counters.split);
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
+  let takeFiles = (_: UsableFiles): void => {};
+  const files = new Promise<UsableFiles>((resolve) => {
+    takeFiles = resolve;
+  });
   const reports = new ReportSender(send, () => reporter.take(undefined));
   let agent: AdminAgent | undefined;
   let opened: Part = { close: () => {} };
@@ -49,6 +54,8 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
       }
       case 'report':
         return void reports.send().then(() => send({ kind: 'reported', number: message.number }));
+      case 'files':
+        return takeFiles(message.usable);
       case 'candidate':
         return rules.receiveCandidate(message.message);
       default:
@@ -56,6 +63,8 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     }
   });
 
+  await send({ kind: 'takes_files' });
+  takeUsable(await files);
   try {
     const answering = await openParts(async (add) => {
       const context = contextOf(clock, log, settings.recording !== undefined);
@@ -78,7 +87,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
   return close;
 }
 
-/** Waits for the rules of the primary process, which alone knows how they were loaded. */
+/** Waits for the rules of the primary process, which alone has the details of their loading. */
 async function takeRules(
   { book, candidate, arrived }: ReceivedRules,
   send: (message: FromWorker) => Promise<void>,

@@ -13,8 +13,7 @@ export class Mismatch {
 }
 
 export const text: Parse<string> = (written) => written;
-export const textNotEmpty: Parse<string> = (written) =>
-  written === '' ? new Mismatch('a text that is not empty') : written;
+export const textNotEmpty: Parse<string> = (written) => (written === '' ? new Mismatch('a non-empty text') : written);
 
 /** An HTTP field name. @see https://www.rfc-editor.org/rfc/rfc9110#name-field-names */
 export const headerName: Parse<string> = (written) =>

@@ -1,5 +1,5 @@
 --[[
-  One report of a holder of a pool, and the share that it is sent. Twin of shares.ts: change both or neither.
+  Takes a report of a holder of a pool, and returns the share to send to it. Twin of shares.ts: change both or neither.
   KEYS[1]  the state: for each holder its id and nine numbers, separated by spaces
   ARGV     units, fill (ms), burst, ttl (ms), transit (ms), silence (ms), now (ms; 0: the clock of this server),
            holder, requests, elapsed (ms), sent, is confirmed (0 or 1), is resumed (0 or 1), leaves (0 or 1)

@@ -1,15 +1,15 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { SiteShareLimit } from '../algorithms/site-share.ts';
 
-/** Rules, as far as their limits go. */
+/** The part of the rules that contains their limits. */
 interface LimitTable {
-  readonly rules: readonly { readonly limits: readonly { readonly limit: Limit }[] }[];
+  readonly rules: Iterable<{ readonly limits: readonly { readonly limit: Limit }[] }>;
 }
 
-/** Finds the limit of this site's own rules by the name of its counters and its numbers. */
+/** Finds the limit of this site's own rules by the name of its counters, its rate and its burst. */
 export type OwnLimits = (counter: string, requestsPerUnit: number, burst: number) => SiteShareLimit | undefined;
 
-/** @param rules  those in force */
+/** @param rules  the rules in force */
 export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits {
   let source: LimitTable | undefined;
   let known = new Map<string, SiteShareLimit>();
@@ -24,7 +24,7 @@ export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits 
 }
 
 const sharedOf = ({ rules }: LimitTable): readonly SiteShareLimit[] =>
-  rules.flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'site_share' ? [limit] : [])));
+  [...rules].flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'site_share' ? [limit] : [])));
 
 const nameOf = ({ counter, requestsPerUnit, burst }: Pick<SiteShareLimit, 'counter' | 'requestsPerUnit' | 'burst'>) =>
   `${counter}|${requestsPerUnit}|${burst}`;

@@ -5,6 +5,7 @@ import type { Load } from '../observe/service-gauges.ts';
 import type { Counted } from '../observe/stats.ts';
 import type { PackedDomain } from '../rules/packed.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
+import type { UsableFiles } from '../usable-files.ts';
 
 /** A worker's addresses. */
 export interface Listening {
@@ -43,8 +44,10 @@ export type RulesMessage =
 
 /** Messages of the primary process to a worker. */
 export type ToWorker =
+  /** The last usable contents of certificate and key files. */
+  | { readonly kind: 'files'; readonly usable: UsableFiles }
   | RulesMessage
-  /** The candidate, in the same way; an end without rules: there is none. */
+  /** The candidate, sent in the same way; an end without rules: there is none. */
   | { readonly kind: 'candidate'; readonly message: RulesMessage }
   /** Requests a report with this number. */
   | { readonly kind: 'report'; readonly number: number }
@@ -55,7 +58,9 @@ export type ToWorker =
 
 /** Messages of a worker to the primary process. */
 export type FromWorker =
-  /** Ready to receive rules: those in force, then each change. */
+  /** Ready to receive files, which are sent once. */
+  | { readonly kind: 'takes_files' }
+  /** Ready to receive rules: the rules in force, then each change. */
   | { readonly kind: 'takes_rules' }
   | { readonly kind: 'listening'; readonly at: Listening }
   | { readonly kind: 'cannot_start'; readonly message: string }

@@ -8,6 +8,7 @@ import type { RuleBook } from '../rules/book.ts';
 import type { Settings } from '../settings.ts';
 import { start } from '../start-up.ts';
 import { removeStaleSocket } from '../transport/listener.ts';
+import { HandedConnections } from './handed-connections.ts';
 import type { Responders } from './responders.ts';
 import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
 import { createWorkerTotals } from './worker-totals.ts';
@@ -26,15 +27,15 @@ const MAX_DELAY_MS = 10_000;
  */
 const END_GRACE_MS = 10_000;
 
-/** What the primary process sends to workers. */
+/** The rules that the primary process sends to workers. */
 export interface WorkerRules {
   readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
   readonly candidate: Pick<CandidateFeed, 'packed' | 'onChange'>;
 }
 
 /**
- * Answers requests in worker processes on the same ports, among which connections are distributed, and replaces those
- * that end. There are none before `listen`, which sends them the rules in force, then each change.
+ * Answers requests in worker processes on the same ports, distributes connections among them, and replaces workers that
+ * end. Workers are started by `listen`, and receive the rules in force, then each change.
  */
 export function openWorkers(
   { workers: count, grpc, drain }: Pick<Settings, 'workers' | 'grpc' | 'drain'>,
@@ -67,8 +68,9 @@ export function openWorkers(
       cluster.schedulingPolicy = cluster.SCHED_RR;
       cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
       const sent = { rules: rules.packed, candidate: () => candidate.packed() };
+      const connections = new HandedConnections();
       const spawn = (): WorkerHandle => {
-        const worker = spawnWorker(sent, (id, report) => totals.add(id, report, onCallFinished));
+        const worker = spawnWorker(sent, connections, (id, report) => totals.add(id, report, onCallFinished));
         workers.add(worker);
         void worker.ended.then(() => {
           workers.delete(worker);
@@ -100,7 +102,7 @@ async function reportAll(workers: ReadonlySet<WorkerHandle>): Promise<void> {
   await Promise.all(Array.from(workers, (worker) => worker.report()));
 }
 
-/** The replies of the workers that do not hang. */
+/** The replies of the workers that respond in time. */
 async function askAll<Q extends AgentQuestion>(
   workers: ReadonlySet<WorkerHandle>,
   question: Q,

@@ -1,10 +1,10 @@
 import cluster, { type Worker } from 'node:cluster';
-import { once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { AgentQuestion, AgentReply } from '../admin/agent.ts';
 import type { PackedRules } from '../rules/packed.ts';
 import { CannotStart } from '../start-up.ts';
-import { trackHandedConnections } from './handed-connections.ts';
+import { usableFiles } from '../usable-files.ts';
+import type { HandedConnections } from './handed-connections.ts';
 import type { FromWorker, Listening, Report, ToWorker } from './messages.ts';
 import { PendingReplies } from './pending-replies.ts';
 import { messagesOf } from './rules-messages.ts';
@@ -36,15 +36,42 @@ const REPORT_TIMEOUT_MS = 1_000;
 /** Timeout of a reply to an operator's question: longer than reading counters may take. */
 const REPLY_TIMEOUT_MS = 3_000;
 
-/** What workers are sent: the rules in force, and the candidate. */
+/** The rules that workers receive: those in force, and the candidate. */
 export interface SentRules {
   rules(): PackedRules | undefined;
   candidate(): PackedRules | undefined;
 }
 
-/** Starts a worker process. */
-export const spawnWorker = (sent: SentRules, onReport: (id: number, report: Report) => void): WorkerHandle =>
-  new SpawnedWorker(sent, onReport);
+/**
+ * Starts a worker process. A worker that could not be started, for lack of memory or file descriptors, counts as ended.
+ *
+ * @param connections  shared by all workers
+ */
+export function spawnWorker(
+  sent: SentRules,
+  connections: HandedConnections,
+  onReport: (id: number, report: Report) => void,
+): WorkerHandle {
+  try {
+    return new SpawnedWorker(sent, connections, onReport);
+  } catch (error) {
+    return neverStarted(noProcess(error)); // Node throws some reasons, such as ENOMEM, and emits others
+  }
+}
+
+function neverStarted(how: string): WorkerHandle {
+  const listening = Promise.reject(new CannotStart(how));
+  listening.catch(() => {}); // as for other workers
+  const ignored = (): void => {};
+  return {
+    ...{ id: 0, name: 'a worker', listening, ended: Promise.resolve(how) },
+    ...{ sendRules: ignored, sendCandidate: ignored, close: ignored, kill: ignored },
+    report: async () => {},
+    ask: async () => undefined,
+  };
+}
+
+const noProcess = (error: unknown): string => `no process: ${error instanceof Error ? error.message : error}`;
 
 class SpawnedWorker implements WorkerHandle {
   readonly id: number;
@@ -58,11 +85,12 @@ class SpawnedWorker implements WorkerHandle {
   #isListening = false;
   #takesRules = false;
 
-  constructor(sent: SentRules, onReport: (id: number, report: Report) => void) {
+  constructor(sent: SentRules, connections: HandedConnections, onReport: (id: number, report: Report) => void) {
     this.id = this.#worker.id;
-    this.name = `worker ${this.id} (process ${this.#worker.process.pid})`;
+    const { pid } = this.#worker.process;
+    this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
     this.#sent = sent;
-    this.ended = endOf(this.#worker);
+    this.ended = endOf(this.#worker, connections);
     this.listening = new Promise<Listening>((resolve, reject) => {
       this.#worker.on('message', (message: FromWorker) => {
         switch (message.kind) {
@@ -86,8 +114,10 @@ class SpawnedWorker implements WorkerHandle {
     this.listening.catch(() => {}); // callers that await it receive the error; others use `ended`
   }
 
-  #received(message: Extract<FromWorker, { kind: 'takes_rules' | 'reported' | 'reply' }>): void {
+  #received(message: Extract<FromWorker, { kind: 'takes_files' | 'takes_rules' | 'reported' | 'reply' }>): void {
     switch (message.kind) {
+      case 'takes_files':
+        return this.#send({ kind: 'files', usable: usableFiles() });
       case 'takes_rules':
         this.#takesRules = true;
         this.sendRules();
@@ -126,8 +156,9 @@ class SpawnedWorker implements WorkerHandle {
     this.#worker.process.kill('SIGKILL');
   }
 
-  /** Its end is reported by `ended`. */
+  /** If the worker has ended, `ended` reports it. */
   #send(message: ToWorker, onLost = () => {}): void {
+    if (!this.#worker.isConnected()) return onLost(); // without a process, there is no channel
     this.#worker.send(message, (error) => error && onLost());
   }
 }
@@ -138,19 +169,22 @@ const POLL_MS = 10;
 
 /**
  * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does
- * not report that end where the worker died with a connection on its way to it, so the event is not waited for.
+ * not report that end if the worker died while a connection was on its way to it, so the channel is polled instead.
  */
-async function endOf(worker: Worker): Promise<string> {
-  const closeHandedConnections = trackHandedConnections(worker);
-  try {
-    const [code, signal] = await once(worker, 'exit');
-    const endMs = performance.now() + LAST_MESSAGES_MS;
-    while (worker.process.connected && performance.now() < endMs) await sleep(POLL_MS);
-    await nextTurn(); // messages that were read are emitted a tick later
-    closeHandedConnections();
-    worker.process.emit('disconnect'); // has the cluster module forget the worker, where nothing else did
-    return signal ?? `exit code ${code}`;
-  } catch (error) {
-    return `no process: ${error instanceof Error ? error.message : error}`; // 'error' replaces 'exit' then
-  }
+async function endOf(worker: Worker, connections: HandedConnections): Promise<string> {
+  const { process: child } = worker;
+  const ended = new Promise<string>((resolve) => {
+    // not `once`: the worker may emit further errors later, such as for a failed message or signal
+    worker.on('error', (error) => child.pid === undefined && resolve(noProcess(error)));
+    worker.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  // without file descriptors, there is no channel, and nothing is passed to the worker
+  const closeHandedConnections = child.connected ? connections.track(child) : () => {};
+  const how = await ended;
+  const endMs = performance.now() + LAST_MESSAGES_MS;
+  while (child.connected && performance.now() < endMs) await sleep(POLL_MS);
+  await nextTurn(); // messages that were read are emitted a tick later
+  child.emit('disconnect'); // makes the cluster module forget the worker, in case nothing else did
+  closeHandedConnections();
+  return how;
 }

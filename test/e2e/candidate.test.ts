@@ -70,7 +70,7 @@ async function ask(weir: Weir, user: string, times = 1): Promise<number[]> {
   return codes;
 }
 
-/** Runs `weir candidate …`; what it printed, and its exit code. */
+/** Runs `weir candidate …`. @returns its output and exit code */
 async function weirCandidate(weir: Weir, ...args: readonly string[]): Promise<{ code: number; text: string }> {
   const all = [MAIN, 'candidate', ...args, '--target', `127.0.0.1:${weir.debugPort}`, '--token', 'token'];
   try {
@@ -88,11 +88,11 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
   const weir = await started();
   try {
     const path = join(folder, 'candidate.yaml');
-    expect((await weirCandidate(weir)).text).toBe('no candidate is tried\n');
+    expect((await weirCandidate(weir)).text).toBe('no candidate is loaded\n');
     writeFileSync(path, rules('two'));
     const wrong = await weirCandidate(weir, 'load', path, '--reason', 'a slip');
     expect(wrong.code).toBe(1);
-    expect(wrong.text).toContain('the candidate is wrong, and nothing is tried: the admin API, by admin: a slip');
+    expect(wrong.text).toContain('the candidate is invalid, and is not tried: the admin API, by admin: a slip');
     expect(wrong.text).toMatch(/line 4: error: descriptors\[0\]\.rate_limit\.requests_per_unit: .*'two'/);
     writeFileSync(path, rules(2));
     expect((await weirCandidate(weir, 'load', path, '--reason', 'lower')).code).toBe(0);
@@ -101,9 +101,9 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     expect(await ask(weir, 'bob', 2)).toEqual([200, 200]);
     await untilShown(weir, 'all are tried', ({ totals }) => totals.requests === 8);
     const { text } = await weirCandidate(weir);
-    expect(text).toContain('1 rules of demo are tried: the admin API, by admin: lower');
+    expect(text).toContain('1 rule of demo is tried: the admin API, by admin: lower');
     expect(text).toContain('8 requests, refused 1 live, 4 by the candidate: 3 newly refused, 0 newly passed');
-    expect(text).toContain('newly refused: 1 keys\n    3  user=alice\n');
+    expect(text).toContain('newly refused: 1 key\n    3  user=alice\n');
     const diff = (await weirCandidate(weir, 'diff')).text;
     expect(diff).toContain('~ demo.user: ');
     expect(diff).toContain('counters are kept');
@@ -114,7 +114,7 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     expect(metrics).toContain(
       'weir_candidate_decisions_total{rule="demo.user",live="refused",candidate="refused"} 1\n',
     );
-    expect((await weirCandidate(weir, 'clear', '--reason', 'done')).text).toBe('no candidate is tried\n');
+    expect((await weirCandidate(weir, 'clear', '--reason', 'done')).text).toBe('no candidate is loaded\n');
     expect(await ask(weir, 'carol', 3)).toEqual([200, 200, 200]);
     const audited = readFileSync(join(folder, 'audit.log'), 'utf8')
       .trim()
@@ -130,7 +130,7 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
   }
 });
 
-test('a text is checked as it is typed, and an edit begins with the file in force', async () => {
+test('a text is checked while typing, and an edit starts with the live file', async () => {
   const weir = await started({ HASH_KEYS: 'true' });
   try {
     const found = await call<Shown & { ok: boolean }>(weir, 'POST', '/rules/check', rules('five'));
@@ -169,7 +169,7 @@ test('a text is checked as it is typed, and an edit begins with the file in forc
     const { rules: list } = await untilShown(weir, 'alice is newly refused', ({ totals }) => totals.newlyRefused === 1);
     expect(JSON.stringify(list)).not.toContain('alice');
     expect(list[0]?.newlyRefusedKeys.keys).toEqual([
-      { descriptor: expect.stringMatching(/^#/), hits: 1, atMostTooHighBy: 0 },
+      { descriptor: expect.stringMatching(/^user=#[0-9a-f]{12}$/), hits: 1, atMostTooHighBy: 0 },
     ]);
     const unsigned = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/candidate?reason=x`, { method: 'POST' });
     expect(unsigned.status).toBe(401);
@@ -189,7 +189,7 @@ describe('with Redis', () => {
     await other.stop();
   });
 
-  test('every worker tries the candidate in a name space of its own, and so does one that takes the place of another', async () => {
+  test('every worker, including a replacement, tries the candidate in its own name space', async () => {
     writeFileSync(join(folder, 'rules.yaml'), rules(1_000_000));
     writeFileSync(join(folder, 'candidate.yaml'), rules(1));
     const weir = await started({
@@ -197,7 +197,7 @@ describe('with Redis', () => {
       LOG_LEVEL: 'info',
     });
     const connection = await openReady(redis);
-    /** Asks until enough is newly refused. */
+    /** Sends requests until enough are newly refused. */
     const untilRefused = async (user: string): Promise<void> => {
       for (let polls = 0; (await shown(weir)).totals.newlyRefused < 4; polls++) {
         expect(polls).toBeLessThan(400);
@@ -232,7 +232,7 @@ describe('with Redis', () => {
       CANDIDATE_RULES_PATH: join(folder, 'candidate.yaml'),
     });
     const client = createClient(`127.0.0.1:${weir.grpcPort}`);
-    /** So many calls at once, each of another user: the answers. */
+    /** Sends many calls at once, each by another user. @returns the number of answers */
     const flood = async (name: string): Promise<number> => {
       const calls = Array.from({ length: 2_000 }, (_, at) => client.send(requestOf(`user=${name}-${at}`)));
       return (await Promise.all(calls)).filter(({ overall_code }) => overall_code === 1).length;
@@ -283,7 +283,7 @@ test('requests are answered while a huge candidate is loaded, and one beyond the
   }
 });
 
-test('a candidate counts in memcached, too, beside the counters in force', async () => {
+test('a candidate can also count in memcached, separately from the live counters', async () => {
   const memcached = await startMemcached();
   const weir = await started({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: memcached.address });
   try {

@@ -11,12 +11,12 @@ import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWatched } from '../helpers/redis-topologies.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-/** How long each combination is loaded: `IN_FLIGHT_SECONDS=100` for ten minutes of all six. */
+/** The time under load for each combination: `IN_FLIGHT_SECONDS=100` for ten minutes in total. */
 const LOAD_MS = Number(process.env.IN_FLIGHT_SECONDS ?? 3) * 1_000;
 const CLIENTS = 12;
 const SLOTS = 2;
 const TTL_MS = 3_000;
-/** Of the route: slower requests are reset. */
+/** The route's timeout: slower requests are reset. */
 const ROUTE_TIMEOUT_MS = 400;
 
 const RULES = `
@@ -37,7 +37,7 @@ const BLOCKED = `
                                 - actions:
                                     - request_headers: { header_name: x-blocked, descriptor_key: blocked }`;
 
-/** After Envoy has ended a request, the upstream may learn of it so much later. Weir may know at once. */
+/** How much later than Weir the upstream may notice that Envoy has ended a request. */
 const LEARNS_MS = 200;
 
 /** When a request was in flight. */
@@ -47,7 +47,7 @@ interface Span {
   endMs: number;
 }
 
-/** A server that records what it has in flight. */
+/** A server that records its requests in flight. */
 class Upstream {
   #spans: Span[] = [];
   readonly #server: Server;
@@ -62,12 +62,12 @@ class Upstream {
       const end = (ms: number): void => {
         if (span.endMs === Number.POSITIVE_INFINITY) span.endMs = ms;
       };
-      answer.once('close', () => end(performance.now() - LEARNS_MS)); // by Envoy, unless it has been answered
+      answer.once('close', () => end(performance.now() - LEARNS_MS)); // closed by Envoy, unless it has been answered
       void this.#answer(String(asked.headers['x-what']), answer, () => end(performance.now()));
     });
   }
 
-  /** The most requests of a tenant that were in flight at once, but for those that Envoy had ended. */
+  /** The most requests of a tenant in flight at once, except those that Envoy had ended. */
   most(tenant: string): number {
     const own = this.#spans.filter((span) => span.tenant === tenant && span.endMs > span.startMs);
     const atStarts = own.map(
@@ -145,7 +145,7 @@ async function startStack(env: Readonly<Record<string, string>>, edit = withOthe
   const { envoy, port } = await startEnvoy(weir.grpcPort, upstreamPort, edit);
   const stack = { weir, envoy, upstream, port };
   stacks.push(stack);
-  await envoy.waitFor(async () => (await call(stack, { tenant: 'first', what: 'end' })) === 200); // Envoy has found Weir
+  await envoy.waitFor(async () => (await call(stack, { tenant: 'first', what: 'end' })) === 200); // Envoy has connected to Weir
   return stack;
 }
 
@@ -162,7 +162,7 @@ interface Call {
   readonly id?: string;
 }
 
-/** One request on a connection of its own; undefined: it was aborted. */
+/** Sends one request on a new connection; undefined: it was aborted. */
 function call(
   { port }: Pick<Stack, 'port'>,
   { tenant, what, blocked, abortAfterMs, id }: Call,
@@ -184,12 +184,15 @@ function call(
 
 const oneOf = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T; // the lists are not empty
 
-/** What becomes of requests that go wrong in each way, and of those that do not; undefined: aborted by the client. */
+/** The statuses of requests that fail in each way, and of those that do not; undefined: aborted by the client. */
 const OUTCOMES = [200, 429, 503, 504, undefined] as const;
-/** On a busy machine some outcome may be rare. */
+/** Additional time under load, since some outcomes are rare on a busy machine. */
 const MORE_LOAD_MS = 30_000;
 
-/** Clients that send one request after the other, of which many go wrong: for so long, and until each of the outcomes has come. */
+/**
+ * Runs clients that send one request after the other, many of which fail, for this time and until each outcome has
+ * occurred.
+ */
 async function load(
   stack: Pick<Stack, 'port'>,
   tenant: string,
@@ -209,7 +212,7 @@ async function load(
   expect([...missing]).toEqual([]);
 }
 
-/** Waits until as many requests as there are slots pass at once; fails when they do not within a ttl and what the machine may add. */
+/** Waits until as many requests as there are slots pass at once; fails after a ttl and a margin for a busy machine. */
 async function expectAllSlots(stack: Stack, tenant: string): Promise<void> {
   const together = () => Promise.all(Array.from({ length: SLOTS }, () => call(stack, { tenant, what: 'end' })));
   const isUsed = () => stack.upstream.most(tenant) >= SLOTS;
@@ -223,12 +226,12 @@ const stores = { memory: () => ({}), Redis: () => ({ BACKEND_TYPE: 'redis', REDI
 
 describe.each(Object.entries(stores))('counted in %s', (store, env) => {
   test.each(spends)(
-    'no more than two requests are in flight at once with spend: %s, and both slots come back',
+    'at most two requests are in flight at once with spend: %s, and both slots are freed',
     async (spend) => {
       const stack = await startStack({ ...env(), SPEND: spend });
       const tenant = `${store}-${spend}`;
       await load(stack, tenant, LOAD_MS, OUTCOMES);
-      expect(stack.upstream.most(tenant)).toBeLessThanOrEqual(SLOTS); // one may be lost for a ttl
+      expect(stack.upstream.most(tenant)).toBeLessThanOrEqual(SLOTS); // a slot may be lost for a ttl
       await expectAllSlots(stack, tenant);
       expect(stack.upstream.most(tenant)).toBe(SLOTS);
     },
@@ -236,13 +239,13 @@ describe.each(Object.entries(stores))('counted in %s', (store, env) => {
   );
 
   test(
-    'without an id no more than two requests are in flight at once either',
+    'without an id, at most two requests are in flight at once, too',
     async () => {
       const stack = await startStack(env(), (config) => config.replaceAll(WITHOUT_ID, ''));
       const tenant = `${store}-anonymous`;
       await load(stack, tenant, LOAD_MS / 2);
       expect(stack.upstream.most(tenant)).toBeLessThanOrEqual(SLOTS);
-      await sleep(TTL_MS + TTL_MS / 64); // lost slots stay for as long as requests come
+      await sleep(TTL_MS + TTL_MS / 64); // with ongoing requests, lost slots would stay
       await expectAllSlots(stack, tenant);
       expect(stack.upstream.most(tenant)).toBe(SLOTS);
     },
@@ -250,14 +253,14 @@ describe.each(Object.entries(stores))('counted in %s', (store, env) => {
   );
 });
 
-test('requests to which clients give the same id hold a slot each', async () => {
+test('requests with the same client-chosen id hold a slot each', async () => {
   const stack = await startStack({});
   const asked = Array.from({ length: 8 }, () => call(stack, { tenant: 'same-id', what: 'end', id: 'chosen' }));
   expect(await Promise.all(asked)).toContain(429);
   expect(stack.upstream.most('same-id')).toBeLessThanOrEqual(SLOTS);
 });
 
-test('with Envoy and Weir killed under load no more than two requests are in flight, and both slots are back after the ttl', async () => {
+test('with Envoy and Weir killed under load, at most two requests are in flight, and both slots are free after the ttl', async () => {
   const stack = await startStack(stores.Redis());
   const tenant = 'killed';
   const loaded = load(stack, tenant, 2_000);
@@ -274,9 +277,9 @@ test('with Envoy and Weir killed under load no more than two requests are in fli
   await expectAllSlots(after, tenant);
   expect(stack.upstream.most(tenant)).toBe(SLOTS);
   await stopStack(after);
-}, 90_000);
+});
 
-test('when Redis fails over at most one more limit is in flight, and both slots are back after the ttl', async () => {
+test('when Redis fails over, at most one further limit is in flight, and both slots are free after the ttl', async () => {
   const watched = await startWatched();
   const env = {
     BACKEND_TYPE: 'redis',
@@ -296,4 +299,4 @@ test('when Redis fails over at most one more limit is in flight, and both slots 
   await expectAllSlots(stack, tenant);
   expect(stack.upstream.most(tenant)).toBe(SLOTS);
   await watched.stop();
-}, 90_000);
+});

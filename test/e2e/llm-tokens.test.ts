@@ -12,22 +12,22 @@ import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/llm-tokens.md', import.meta.url));
 const LIMIT = 100_000;
-/** Of the page's configuration. */
+/** The estimate in the page's configuration. */
 const ESTIMATE = 1_000;
 const STREAMS = 100;
 const TOKENS = 'x-tokens';
 
 /**
- * A server that streams as many tokens as the request names, as events, and reports their number at the end. On request
- * it fails, waits until its tenant's requests go on, or never ends.
+ * A server that streams the requested number of tokens as events, and reports their number at the end. On request it
+ * fails, waits until its tenant's requests may continue, or never ends.
  */
 class Model {
   readonly #server: Server;
   running = 0;
   most = 0;
-  /** Lets the requests of a tenant go on that wait. */
+  /** Lets the waiting requests of a tenant continue. */
   readonly continued = new EventEmitter({}).setMaxListeners(0);
-  /** Tokens that were streamed to the end, by tenant. */
+  /** Tokens of completed streams, by tenant. */
   readonly used = new Map<string, number>();
 
   constructor() {
@@ -101,7 +101,7 @@ async function startStack(env: Readonly<Record<string, string>>, rules = 'rules.
   const started = await startPageEnvoy('llm-tokens.md', { weirPort: weir.grpcPort, upstreamPort: modelPort }, edit);
   const stack = { weir, model, modelPort, ...started };
   stacks.push(stack);
-  await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200); // Envoy has found Weir
+  await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200); // Envoy has connected to Weir
   return stack;
 }
 
@@ -117,7 +117,7 @@ interface Chat {
   readonly abortAfterMs?: number;
 }
 
-/** One request on a connection of its own; undefined: it was aborted. */
+/** Sends one request on a new connection; undefined: it was aborted. */
 function chat(
   { port }: Pick<Stack, 'port'>,
   { tenant, tokens, what, abortAfterMs }: Chat,
@@ -133,7 +133,7 @@ function chat(
   });
 }
 
-/** What the tenant's counter has charged, and what is on hold. */
+/** The charged hits of the tenant's counter, and those on hold. */
 async function standing({ weir }: Pick<Stack, 'weir'>, tenant: string) {
   const query = `domain=llm&descriptor=${encodeURIComponent(`tenant=${tenant}`)}`;
   const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?${query}`);
@@ -144,14 +144,14 @@ async function standing({ weir }: Pick<Stack, 'weir'>, tenant: string) {
 
 const settled = (stack: Stack, tenant: string, charged: number) =>
   stack.envoy.waitFor(async () => {
-    const now = await standing(stack, tenant).catch(() => undefined); // the store is not reached yet
+    const now = await standing(stack, tenant).catch(() => undefined); // no connection to the store yet
     return now?.charged === charged && now.onHold === 0;
   });
 
 const stores = { memory: () => ({}), Redis: () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }) };
 
 describe.each(Object.entries(stores))('counted in %s', (store, env) => {
-  test(`a budget is never overspent by more than ${STREAMS} streams use beyond what each has reserved`, async () => {
+  test(`a budget is never overspent by more than ${STREAMS} streams use beyond their reservations`, async () => {
     const stack = await startStack(env());
     const tenant = `${store}-busy`;
     const seen = new Map<number | undefined, number>();
@@ -175,9 +175,9 @@ describe.each(Object.entries(stores))('counted in %s', (store, env) => {
     expect(used).toBeGreaterThan(LIMIT * 0.8);
     const metrics = await (await fetch(`http://127.0.0.1:${stack.weir.debugPort}/metrics`)).text();
     expect(metrics).not.toMatch(/^weir_unmatched_total\{.*\} [1-9]/m); // a rule for each message
-  }, 120_000);
+  });
 
-  test('an upstream that fails frees the reservation at once, and an abort after the ttl; nothing is charged', async () => {
+  test('a failing upstream frees the reservation at once, an abort after the ttl, and nothing is charged', async () => {
     const stack = await startStack(env(), 'short.yaml');
     const tenant = `${store}-broken`;
     expect(await chat(stack, { tenant, tokens: 500, what: 'fail' })).toBe(500);
@@ -185,13 +185,13 @@ describe.each(Object.entries(stores))('counted in %s', (store, env) => {
     await chat(stack, { tenant, tokens: 500, what: 'hang', abortAfterMs: 50 });
     await stack.envoy.waitFor(() => stack.model.running === 0);
     expect(await standing(stack, tenant)).toEqual({ charged: 0, onHold: ESTIMATE });
-    await settled(stack, tenant, 0); // when the ttl is over
+    await settled(stack, tenant, 0); // after the ttl
     expect(await chat(stack, { tenant, tokens: 700 })).toBe(200);
     await settled(stack, tenant, 700);
-  }, 60_000);
+  });
 });
 
-test('with clip a tenant that uses more than it reserves is charged for what it has reserved', async () => {
+test('with clip, a tenant that uses more than it reserves is charged only its reservation', async () => {
   await writeFile(
     join(folder, 'clip.yaml'),
     (await readFile(join(folder, 'rules.yaml'), 'utf8')).replace('on_overrun: debt', 'on_overrun: clip'),
@@ -201,7 +201,7 @@ test('with clip a tenant that uses more than it reserves is charged for what it 
   await settled(stack, 'clipped', ESTIMATE);
 });
 
-test('requests that are refused reserve nothing, and are charged nothing', async () => {
+test('refused requests reserve nothing, and are charged nothing', async () => {
   const stack = await startStack({}, 'rules.yaml', (config) => config.replace('number: 1000', 'number: 60000'));
   const first = chat(stack, { tenant: 'refused', tokens: 60_000, what: 'hang', abortAfterMs: 1_000 });
   await stack.envoy.waitFor(async () => (await standing(stack, 'refused')).onHold === 60_000);
@@ -210,7 +210,7 @@ test('requests that are refused reserve nothing, and are charged nothing', async
   await first;
 });
 
-test('tokens that a killed Envoy has reserved are free after the ttl, and none of them is charged', async () => {
+test('tokens reserved by a killed Envoy are free after the ttl, and none of them is charged', async () => {
   const stack = await startStack(stores.Redis(), 'short.yaml');
   const tenant = 'killed';
   const running = Array.from({ length: 20 }, () => chat(stack, { tenant, tokens: 100, what: 'hang' }));
@@ -223,7 +223,7 @@ test('tokens that a killed Envoy has reserved are free after the ttl, and none o
   await settled(after, tenant, 0);
   await second.envoy.waitFor(async () => (await chat(after, { tenant, tokens: 300 })) === 200);
   await second.envoy.stop('SIGKILL');
-}, 60_000);
+});
 
 /** Ten streams that run until the returned function is called. */
 async function waiting(stack: Stack, tenant: string): Promise<() => Promise<readonly (number | undefined)[]>> {
@@ -249,13 +249,13 @@ test('streams that end while Redis fails over, or as soon as Weir is connected a
   await stack.weir.waitFor((printed) => /connected to master .* again/.test(printed), 60_000);
   expect(await endAfterwards()).toEqual(Array(10).fill(200));
   for (const tenant of ['meanwhile', 'afterwards']) await settled(stack, tenant, 12_000);
-}, 120_000);
+});
 
-test('streams that run while Weir is killed are charged by the next one; those that end meanwhile are charged nothing', async () => {
+test('streams that run while Weir is killed are charged by the next instance, and those that end meanwhile are not', async () => {
   const stack = await startStack(stores.Redis(), 'short.yaml');
   const endMissed = await waiting(stack, 'missed');
   await stack.weir.stop('SIGKILL');
-  expect(await endMissed()).toEqual(Array(10).fill(200)); // they have been admitted
+  expect(await endMissed()).toEqual(Array(10).fill(200)); // they were admitted before
   const startAgain = () => {
     const env = { ...stores.Redis(), STORE_TIMEOUT: '5s', GRPC_PORT: String(stack.weir.grpcPort) };
     return startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
@@ -263,7 +263,7 @@ test('streams that run while Weir is killed are charged by the next one; those t
   const second = await startAgain();
   stacks.push({ ...stack, weir: second });
   await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200);
-  await settled({ ...stack, weir: second }, 'missed', 0); // when the ttl is over
+  await settled({ ...stack, weir: second }, 'missed', 0); // after the ttl
 
   const endFound = await waiting(stack, 'found');
   await second.stop('SIGKILL');
@@ -273,4 +273,4 @@ test('streams that run while Weir is killed are charged by the next one; those t
   await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200);
   expect(await endFound()).toEqual(Array(10).fill(200));
   await settled({ ...stack, weir: third }, 'found', 12_000);
-}, 60_000);
+});

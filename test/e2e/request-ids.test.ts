@@ -10,7 +10,7 @@ import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The YAML of the page, in its order. */
+/** The YAML blocks of the page, in order. */
 const [rules = '', action = '', , accessLog = ''] = Array.from(
   readFileSync(join(PROJECT, 'docs/request-ids.md'), 'utf8').matchAll(/```yaml\n(.*?)```/gs),
   ([, yaml = '']) => yaml,
@@ -18,7 +18,7 @@ const [rules = '', action = '', , accessLog = ''] = Array.from(
 
 const indented = (yaml: string, spaces: number): string => yaml.replaceAll(/^(?=.)/gm, ' '.repeat(spaces));
 
-/** envoy.yaml with what the page adds to it. */
+/** envoy.yaml with the page's additions. */
 const withPage = (config: string): string =>
   config
     .replace('rate_limits:\n', (line) => `${line}${indented(action, 24)}`)
@@ -40,7 +40,7 @@ beforeAll(async () => {
   };
   weir = await startWeir(env, { args: ['--rules', folder] });
   envoy = await startEnvoy(weir.grpcPort, withPage);
-}, 120_000);
+});
 afterAll(async () => {
   await envoy.stop();
   await weir.stop();
@@ -52,7 +52,7 @@ const refusals = async (id: string, ...more: string[]): Promise<string> => {
   return (await promisify(execFile)(process.execPath, args)).stdout;
 };
 
-/** The first line of the access log like this. */
+/** The first matching line of the access log. */
 async function logged(isWanted: (line: Record<string, unknown>) => boolean): Promise<object | undefined> {
   let found: Record<string, unknown> | undefined;
   await envoy.waitFor((output) => {
@@ -63,7 +63,7 @@ async function logged(isWanted: (line: Record<string, unknown>) => boolean): Pro
   return found;
 }
 
-test('the id that Envoy gave a refused request finds the limit that refused it, in Weir and in the access log', async () => {
+test("Envoy's id of a refused request leads to the limit that refused it, in Weir and in the access log", async () => {
   await envoy.get('10000', '/', 'alice');
   const refused = await envoy.get('10000', '/', 'alice');
   expect(refused.status).toBe(429);
@@ -74,7 +74,7 @@ test('the id that Envoy gave a refused request finds the limit that refused it, 
   expect(printed).toContain(`  demo  request ${id}\n`);
   expect(printed).toMatch(/ {2}user=alice {2}demo\.user: 1 per year {2}OVER_LIMIT {2}1 \+ 1 = 2 > 1, passes in /);
   expect(JSON.parse(await refusals(id, '--json')).refusals).toHaveLength(1);
-  expect(await refusals('another')).toBe('no such refusal is kept\n');
+  expect(await refusals('another')).toBe('no matching refusals\n');
 
   expect(await logged((line) => line.request_id === id)).toEqual({
     ...{ request_id: id, path: '/', status: 429 },
@@ -82,7 +82,7 @@ test('the id that Envoy gave a refused request finds the limit that refused it, 
   });
 });
 
-test('an allowed request has its limit in the access log, and the id makes no counter of its own', async () => {
+test('an allowed request has its limit in the access log, and the id creates no separate counter', async () => {
   await envoy.get('10000', '/', 'bob');
   expect(await logged(({ status, limit_rule }) => status !== 429 && limit_rule === 'demo.user')).toMatchObject({
     limit_code: 'OK',

@@ -11,7 +11,7 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const TOKEN = 'a token';
 
 const page = readFileSync(join(PROJECT, 'docs/why-refused.md'), 'utf8');
-/** Each command of the page with what it prints. */
+/** Each command of the page with the output that the page shows. */
 const shown = new Map(
   Array.from(
     page.matchAll(/```sh\nnpx weir (\w+)([^\n]*)\n```\n\n```text\n(.*?)```/gs),
@@ -19,7 +19,7 @@ const shown = new Map(
   ),
 );
 
-/** Without times and what names the rules: they differ from run to run. */
+/** The text without times and the identity of rules, which differ from run to run. */
 const lasting = (text: string): string =>
   text.replace(/\d+(\.\d+)? (s|ms)\b/g, '… s').replace(/^rules \S+/gm, 'rules …');
 
@@ -31,7 +31,7 @@ async function runShown(weir: Weir, command: string): Promise<void> {
   expect(lasting(stdout)).toBe(lasting(printed));
 }
 
-/** Late enough before the minute's end for all that is shown to happen in one window. */
+/** Waits for the next minute, unless enough of this one is left for the whole page to happen in one window. */
 async function nextMinuteUnlessEarly(): Promise<void> {
   const MINUTE_MS = 60_000;
   const LATEST_MS = 35_000;
@@ -39,7 +39,7 @@ async function nextMinuteUnlessEarly(): Promise<void> {
   if (atMs > LATEST_MS) await new Promise((resolve) => setTimeout(resolve, MINUTE_MS - atMs + 100));
 }
 
-test('a newcomer with a wrong descriptor in Envoy finds out why by one command, and resets a user by another, as docs/why-refused.md shows', async () => {
+test('a new user with a wrong descriptor in Envoy finds the reason with one command, and resets a user with another, as in docs/why-refused.md', async () => {
   expect([...shown.keys()]).toEqual(['unmatched', 'explain', 'reset']);
   const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false', AUDIT_LOG: 'stderr' });
   const wrong = await startEnvoy(weir.grpcPort, (config) =>
@@ -64,4 +64,4 @@ test('a newcomer with a wrong descriptor in Envoy finds out why by one command, 
     await right.stop();
     await weir.stop();
   }
-}, 180_000);
+});

@@ -41,7 +41,7 @@ async function weir(args: readonly string[], env: Readonly<Record<string, string
   return { code, output: running.output().replaceAll(`${folder}/`, '') };
 }
 
-/** The status of so many requests, one after another. */
+/** The statuses of consecutive requests. */
 async function statuses({ httpPort }: Weir, requests: number): Promise<readonly number[]> {
   const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] });
   const found: number[] = [];
@@ -51,7 +51,7 @@ async function statuses({ httpPort }: Weir, requests: number): Promise<readonly 
 }
 
 describe('serve', () => {
-  test('lays RULES_OVERLAY over rule files, and says so', async () => {
+  test('applies RULES_OVERLAY to rule files, and logs this', async () => {
     const overlay = file('overlay.yaml', `spend: spare_others\n${BUCKET}`);
     const running = await service({ RULES_OVERLAY: overlay });
     expect(await statuses(running, 5)).toEqual([200, 200, 200, 200, 429]);
@@ -81,9 +81,9 @@ describe('serve', () => {
     [
       'does not go with the rules',
       BUCKET.replace('burst: 4', 'buckets: 4'),
-      /overlay\.yaml:2: .*buckets means nothing with token_bucket/,
+      /overlay\.yaml:2: .*buckets cannot be used with token_bucket/,
     ],
-  ])('does not start where the overlay %s', async (_, text, message) => {
+  ])('does not start if the overlay %s', async (_, text, message) => {
     if (text !== undefined) file('overlay.yaml', text);
     const env = { RULES_OVERLAY: join(folder, 'overlay.yaml') };
     const { code, output } = await weir(['serve', '--rules', file('rules.yaml', RULES)], env);
@@ -92,7 +92,7 @@ describe('serve', () => {
     expect(code).toBe(1);
   });
 
-  test('lays it over once for all workers', async () => {
+  test('applies the overlay once for all workers', async () => {
     const redis: Redis = await startRedis();
     stops.push(redis.stop);
     const running = await service({
@@ -100,15 +100,15 @@ describe('serve', () => {
       RULES_OVERLAY: file('overlay.yaml', BUCKET),
     });
     expect(await statuses(running, 5)).toEqual([200, 200, 200, 200, 429]);
-    file('overlay.yaml', BUCKET.replace('token_bucket', 'leaky_bucket')); // which counts afresh
+    file('overlay.yaml', BUCKET.replace('token_bucket', 'leaky_bucket')); // its counters start from 0
     const page = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
     await running.waitFor(async () => (await page()).includes('leaky_bucket'));
-    await running.waitFor(async () => (await statuses(running, 1))[0] === 200); // a worker may have it a moment later
+    await running.waitFor(async () => (await statuses(running, 1))[0] === 200); // another worker may load it a moment later
   });
 });
 
 describe('check', () => {
-  test('--overlay says how many rules are overlaid', async () => {
+  test('--overlay prints the number of overlaid rules', async () => {
     const [rules, overlay] = [file('rules.yaml', RULES), file('overlay.yaml', BUCKET)];
     expect(await weir(['check', '--overlay', overlay, rules])).toEqual({
       code: 0,
@@ -116,7 +116,7 @@ describe('check', () => {
     });
   });
 
-  test('--overlay may be given several times, and problems have the file and line of theirs', async () => {
+  test('--overlay may be repeated, and problems have the file and line of their overlay', async () => {
     const more = file('more.yaml', BUCKET.replace('algorithm: token_bucket, burst: 4', 'local_share: 2'));
     const args = ['check', '--overlay', file('overlay.yaml', BUCKET), file('rules.yaml', RULES), '--overlay', more];
     expect(await weir(args)).toEqual({
@@ -129,7 +129,7 @@ describe('check', () => {
     });
   });
 
-  test('a strict check fails where an overlay matches nothing', async () => {
+  test('a strict check fails if an overlay matches nothing', async () => {
     const overlay = file('overlay.yaml', BUCKET.replace('key: user', 'key: users'));
     const { code, output } = await weir(['check', '--strict', '--overlay', overlay, file('rules.yaml', RULES)]);
     expect({ code, lines: output.split('\n').filter((line) => !line.includes(' | ')) }).toEqual({
@@ -142,12 +142,12 @@ describe('check', () => {
     });
   });
 
-  test('RULES_OVERLAY is the overlay where --overlay names none', async () => {
+  test('RULES_OVERLAY is used without --overlay', async () => {
     const [rules, overlay] = [file('rules.yaml', RULES), file('overlay.yaml', BUCKET)];
     expect((await weir(['check', rules], { RULES_OVERLAY: overlay })).output).toContain('1 rule(s), 1 overlaid\n');
   });
 
-  test('an overlay that cannot be read is an error beside those of the rules', async () => {
+  test('an unreadable overlay is an error in addition to those of the rules', async () => {
     const rules = file('rules.yaml', RULES.replace('year', 'years'));
     const { code, output } = await weir(['check', '--overlay', join(folder, 'missing'), rules]);
     expect(output).toContain('missing:1: cannot be read: ENOENT');

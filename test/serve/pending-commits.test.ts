@@ -28,7 +28,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** The service behind a sentinel, and a client of it without a proxy between. */
+/** The service with a Redis behind a sentinel, and a direct client of the service. */
 async function startBehindSentinel() {
   const watched = await startWatched();
   closing.push(() => watched.stop());
@@ -49,7 +49,7 @@ async function startBehindSentinel() {
   return { watched, weir, client };
 }
 
-/** @param used  absent: reserves */
+/** @param used  commits this usage; absent: reserves */
 function send(client: GrpcClient, id: string, used?: number) {
   const entries = [
     { key: 'tenant', value: 'moved' },
@@ -63,7 +63,7 @@ function send(client: GrpcClient, id: string, used?: number) {
 
 const ids = Array.from({ length: REQUESTS }, (_, at) => `request-${at}`);
 
-/** What the counter has charged, and what is on hold; undefined: the store cannot be read. */
+/** The charged hits of the counter, and those on hold; undefined: the store is unreachable. */
 async function standing({ debugPort }: Weir) {
   const query = `domain=llm&descriptor=${encodeURIComponent('tenant=moved')}`;
   const answer = await fetch(`http://127.0.0.1:${debugPort}/api/v1/counters?${query}`);
@@ -91,9 +91,9 @@ test('commits sent while Redis has no master are charged once by the next one', 
   expect(await metric(weir, 'weir_pending_commits')).toBe(0);
   expect(await metric(weir, 'weir_pending_commits_sent_total')).toBe(REQUESTS);
   expect(await metric(weir, 'weir_pending_commits_dropped_total')).toBe(0);
-  await Promise.all(ids.map((id) => send(client, id, USED))); // once more, as a client does that had no answer
+  await Promise.all(ids.map((id) => send(client, id, USED))); // repeated, like clients without an answer
   expect(await standing(weir)).toEqual({ charged: REQUESTS * USED, onHold: 0 });
-}, 90_000);
+});
 
 test('commits sent as soon as the service is connected again are charged once', async () => {
   const { watched, weir, client } = await startBehindSentinel();
@@ -102,4 +102,4 @@ test('commits sent as soon as the service is connected again are charged once', 
   await weir.waitFor((printed) => /connected to master .* again/.test(printed), FAILOVER_MS);
   await Promise.allSettled(ids.map((id) => send(client, id, USED)));
   await weir.waitFor(() => isCharged(weir), FAILOVER_MS);
-}, 90_000);
+});

@@ -56,7 +56,7 @@ async function service(
   return weir;
 }
 
-/** Runs the service where it cannot start. */
+/** Runs the service with settings that prevent its start. */
 async function refusedService(env: Readonly<Record<string, string>>) {
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', PORT: '0' };
   const weir = await start(process.execPath, [MAIN, 'serve', '--rules', join(folder, 'rules.yaml')], {
@@ -66,7 +66,7 @@ async function refusedService(env: Readonly<Record<string, string>>) {
   return { code, output: weir.output() };
 }
 
-/** A client on a connection of its own. */
+/** A client on a new connection. */
 function client(target: string, ...channel: Parameters<typeof createClient>[1][]): GrpcClient {
   const made = createClient(target, ...channel);
   stops.push(made.close);
@@ -90,7 +90,7 @@ async function stats({ debugPort }: Weir): Promise<Readonly<Record<string, numbe
   return Object.fromEntries(lines.map((line) => line.split(': ')).map(([name, value]) => [name, Number(value)]));
 }
 
-/** The processes of the workers that listen or have listened, by the worker's number. */
+/** The process ids of workers that listen or have listened, by the worker's number. */
 const workersOf = ({ output }: Weir): ReadonlyMap<number, number> =>
   new Map(
     Array.from(output().matchAll(/worker (\d+) \(process (\d+)\) listens/g), ([, id, pid]) => [
@@ -116,7 +116,7 @@ async function untilRedisIsAlone(): Promise<void> {
   own.disconnect();
 }
 
-test('admit exactly the limit together, and have common statistics', async () => {
+test('workers together admit exactly the limit, and have common statistics', async () => {
   const weir = await service({ LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
   expect(weir.output()).toContain('  workers   3 processes\n');
   const calls = clients(weir, 20).flatMap((client) => Array.from({ length: 10 }, () => client.ask()));
@@ -138,7 +138,7 @@ test('admit exactly the limit together, and have common statistics', async () =>
   expect(metrics).toContain('weir_ready 1\n');
 });
 
-test('connections are spread evenly over them, also after one has been replaced', async () => {
+test('workers get connections evenly, even after one has been replaced', async () => {
   const weir = await service();
   const CONNECTIONS = 30;
   const shares = async (): Promise<Readonly<Record<string, number>>> => {
@@ -160,7 +160,7 @@ test('connections are spread evenly over them, also after one has been replaced'
   };
   const expectEven = (spread: Readonly<Record<string, number>>, workers: readonly string[]): void => {
     expect(Object.keys(spread)).toEqual(workers);
-    const most = CONNECTIONS / workers.length + 3; // a worker that is slow to take one is passed over
+    const most = CONNECTIONS / workers.length + 3; // a worker that is slow to accept one is skipped
     for (const count of Object.values(spread)) expect(count).toBeLessThanOrEqual(most);
   };
   expectEven(await shares(), ['1', '2', '3']);
@@ -169,7 +169,7 @@ test('connections are spread evenly over them, also after one has been replaced'
   expectEven(await shares(), ['2', '3', '4']);
 });
 
-test('one that is killed is replaced; calls go on, and what it has reported still counts', async () => {
+test('a killed worker is replaced, while calls continue and its reported counts are kept', async () => {
   const weir = await service();
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
   const counted = await stats(weir);
@@ -212,12 +212,12 @@ function greeted(socket: Socket): Socket {
   return socket;
 }
 
-/** A server of HTTP/2 answers this at once: a connection without a byte has been taken by no worker. */
+/** An HTTP/2 server answers at once, so no worker has accepted a connection without a received byte. */
 function dropAnswered(sockets: Socket[]): void {
   for (const socket of sockets.filter(({ bytesRead }) => bytesRead > 0)) sockets.splice(sockets.indexOf(socket), 1);
 }
 
-test('one that hangs keeps no page from being shown', async () => {
+test('a hanging worker does not prevent pages from being shown', async () => {
   const weir = await service();
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
   await stats(weir);
@@ -226,7 +226,7 @@ test('one that hangs keeps no page from being shown', async () => {
   process.kill(pidOf(weir, 1), 'SIGCONT');
 });
 
-test('workers take changed rules, each load counted once; a replacement takes the last good ones, whatever the file holds', async () => {
+test('workers load changed rules, each load counted once, and a replacement uses the last valid ones, whatever the file contains', async () => {
   const weir = await service();
   const rules = join(folder, 'rules.yaml');
   writeFileSync(rules, RULES.replace('key: user', 'key: account'));
@@ -244,7 +244,7 @@ test('workers take changed rules, each load counted once; a replacement takes th
   for (const { statuses } of answers) expect(statuses[0]?.current_limit).toMatchObject({ requests_per_unit: LIMIT });
 });
 
-test('a replaced worker has the rules of a control plane that is away, and the service asks it on one stream', async () => {
+test('a replaced worker has the rules of a control plane that is down, and the service uses one stream to it', async () => {
   const controlPlane = await startControlPlane();
   const source = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${controlPlane.port}` };
   const weir = await service({ ...source, WORKERS: '2' }, []);
@@ -258,7 +258,7 @@ test('a replaced worker has the rules of a control plane that is away, and the s
   for (const { statuses } of answers) expect(statuses[0]?.current_limit).toMatchObject({ requests_per_unit: 7 });
 });
 
-test('rules of many messages reach every worker whole', async () => {
+test('rules in many messages reach every worker completely', async () => {
   const descriptors = Array.from({ length: 2_000 }, (_, at) => ({
     ...{ key: 'user', value: `user-${at}` },
     rate_limit: { unit: 'year', requests_per_unit: at + 1 },
@@ -278,7 +278,7 @@ test.each<[string, (weir: Weir) => void]>([
     'SIGINT to all, as a terminal sends it',
     (weir) => [weir.pid, ...workersOf(weir).values()].forEach((pid) => void process.kill(pid, 'SIGINT')),
   ],
-])('answer calls in flight and end after %s', async (_, end) => {
+])('workers answer calls in flight and end after %s', async (_, end) => {
   const weir = await service();
   const [one, other] = clients(weir, 2);
   await one?.send(queued);
@@ -288,10 +288,11 @@ test.each<[string, (weir: Weir) => void]>([
   expect(await held).toMatchObject({ overall_code: OK });
   expect(await weir.exited).toEqual({ code: 0, signal: null });
   await untilRedisIsAlone();
-  expect(weir.output()).not.toContain('another takes its place');
+  expect(weir.output()).not.toContain('it is replaced in');
+  expect(workersOf(weir).size).toBe(3);
 });
 
-test('answer calls in flight and are replaced if one receives SIGTERM', async () => {
+test('a worker that receives SIGTERM answers its calls in flight, and is replaced', async () => {
   const weir = await service({ WORKERS: '2' });
   const [one, other] = clients(weir, 2);
   await one?.send(queued);
@@ -301,22 +302,22 @@ test('answer calls in flight and are replaced if one receives SIGTERM', async ()
   for (const worker of [1, 2]) process.kill(pidOf(weir, worker), 'SIGTERM');
   expect(await held).toMatchObject({ overall_code: OK });
   await weir.waitFor(() => [3, 4].every((id) => workersOf(weir).has(id)));
-  expect((await stats(weir))['ratelimit_server.ShouldRateLimit.total_requests']).toBe(2); // the last report has come
+  expect((await stats(weir))['ratelimit_server.ShouldRateLimit.total_requests']).toBe(2); // the last report has arrived
 });
 
-test('end when the primary process is gone', async () => {
+test('workers end when the primary process has ended', async () => {
   const weir = await service();
   process.kill(weir.pid, 'SIGKILL');
   await untilRedisIsAlone();
 });
 
-test('send statistics as one', async () => {
+test('workers send their statistics together', async () => {
   const statsd = await startUdpStatsd();
   stops.push(statsd.close);
   const [USE_STATSD, STATSD_PROTOCOL, STATSD_HOST, STATSD_PORT] = ['true', 'udp', '127.0.0.1', String(statsd.port)];
   const weir = await service({ USE_STATSD, STATSD_PROTOCOL, STATSD_HOST, STATSD_PORT });
   await Promise.all(clients(weir, 9).map((one) => one.ask()));
-  await weir.stop(); // what is left is sent
+  await weir.stop(); // sends the last report
   const sent = (name: string) => statsd.lines().filter((line) => line.startsWith(`${name}:`));
   await statsd.until(() => sent('ratelimit_server.ShouldRateLimit.response_time').length === 9);
   const hits = sent('ratelimit.service.rate_limit.demo.user.total_hits').map((line) =>
@@ -325,7 +326,7 @@ test('send statistics as one', async () => {
   expect(hits.reduce((sum, count) => sum + count, 0)).toBe(9);
 });
 
-test('share a unix socket, one that was left behind included, and a port for TLS', async () => {
+test('workers share a unix socket, even a stale one, and a port for TLS', async () => {
   const socket = join(folder, 'weir.sock');
   const left = await start(process.execPath, [
     '-e',
@@ -353,7 +354,7 @@ test('an occupied port stops start-up, and is reported once', async () => {
   const occupied = createServer().listen(await freePort(), '127.0.0.1');
   stops.push(() => occupied.close());
   await once(occupied, 'listening');
-  const { port } = occupied.address() as { readonly port: number }; // of TCP
+  const { port } = occupied.address() as { readonly port: number }; // a TCP port
   const refused = await refusedService({ WORKERS: '3', REDIS_URL: redis.url, GRPC_PORT: String(port) });
   expect(refused).toEqual({
     code: 1,
@@ -361,7 +362,7 @@ test('an occupied port stops start-up, and is reported once', async () => {
   });
 });
 
-test('counters in memory are refused', async () => {
+test('workers with counters in memory are refused', async () => {
   expect(await refusedService({ WORKERS: '4' })).toEqual({
     code: 1,
     output: expect.stringContaining(
@@ -370,7 +371,7 @@ test('counters in memory are refused', async () => {
   });
 });
 
-test('auto: as many as there are processors', async () => {
+test('WORKERS=auto starts as many workers as there are processors', async () => {
   const weir = await service({ WORKERS: 'auto' });
   const count = availableParallelism();
   const told = /workers {3}(\d+) processes/.exec(weir.output())?.[1] ?? '1';

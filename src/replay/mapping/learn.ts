@@ -1,21 +1,22 @@
+import { printableJson } from '../../printable.ts';
 import { isAddressField, isKnownField, isTimeField, type LogFields, namesOfHeader, textOf } from '../readers/fields.ts';
 import type { LogFormatName } from '../readers/format-names.ts';
 import { timeMsOf } from '../readers/times.ts';
 
-/** Distinct values that are counted of a field; more are `more than`. */
+/** The most distinct values that are counted per field; above it, `more than` is shown. */
 const MAX_VALUES = 10_000;
-/** Fields that are noted; a log has dozens. */
+/** The most fields that are kept; a log has dozens. */
 const MAX_FIELDS = 200;
 const SHOWN_CHARACTERS = 40;
 
-/** What a log has in one of its fields. */
+/** Statistics of one field of a log. */
 interface FieldFigures {
   readonly values: Set<string>;
   present: number;
   readonly example: string;
 }
 
-/** Learns from the lines of a log which of its fields a mapping can use. */
+/** Learns from the lines of a log which of its fields are useful in a mapping. */
 export class LogSample {
   readonly #fields = new Map<string, FieldFigures>();
   #lines = 0;
@@ -38,7 +39,7 @@ export class LogSample {
     }
   }
 
-  /** A first mapping, which parses, with what is known of each field as comments. */
+  /** A first mapping, which is valid, with comments on each field. */
   mapping(source: string, format: LogFormatName): string {
     const address = this.#named(isAddressField);
     const path = this.#first(namesOfHeader(':path'));
@@ -55,7 +56,7 @@ export class LogSample {
       'rate_limits:',
       ...(address === undefined && path === undefined && headers.length === 0
         ? [
-            '  - actions: # no field of the log is known: see the table above',
+            '  - actions: # no known field in the log; see the table above',
             '      - generic_key: { descriptor_value: all }',
           ]
         : []),
@@ -69,8 +70,8 @@ export class LogSample {
             `      - request_headers: { header_name: ":path", descriptor_key: path, regex: '^([^?]*)' }`,
           ]),
       ...headers.flatMap((name) => [
-        `  - actions: # (${JSON.stringify(keyOf(name))}, the field ${comment(name)})`,
-        `      - request_headers: { header_name: ${JSON.stringify(name)}, descriptor_key: ${JSON.stringify(keyOf(name))} }`,
+        `  - actions: # (${printableJson(keyOf(name))}, the field ${comment(name)})`,
+        `      - request_headers: { header_name: ${printableJson(name)}, descriptor_key: ${printableJson(keyOf(name))} }`,
       ]),
     ].join('\n')}\n`;
   }
@@ -87,16 +88,16 @@ export class LogSample {
     return [`#   ${'field'.padEnd(width)}  ${'values'.padStart(8)}  ${'present'.padStart(7)}  example`, ...rows];
   }
 
-  /** Names of fields that have to be given: a time that is not under a usual name. */
+  /** Names of fields that must be configured: a time field without a usual name. */
   #fieldNames(): readonly string[] {
     if (this.#named(isTimeField) !== undefined) return [];
     const time = [...this.#fields].find(
       ([, { example }]) => (timeMsOf(example) ?? 0) > 0 && !/^\d{1,9}$/.test(example),
     );
-    return time ? ['fields:', `  time: ${JSON.stringify(time[0])}`] : [];
+    return time ? ['fields:', `  time: ${printableJson(time[0])}`] : [];
   }
 
-  /** Fields of clients that limits may count by: they vary, and repeat. */
+  /** Client fields that limits may count by: their values vary, and repeat. */
   #headers(): readonly string[] {
     return [...this.#fields]
       .filter(([name, { values, present }]) => {
@@ -121,8 +122,8 @@ const keyOf = (field: string): string =>
     .replace(/^(x|http)[-_]/, '')
     .replaceAll(/[^a-z0-9]+/g, '_') || 'field';
 
-/** A text of the log in a comment: one line, and not long. */
+/** A text from the log as a comment: on one line, and shortened. */
 function comment(text: string): string {
-  const plain = text.replaceAll(/[^\x20-\x7e\u00a0-\u{10ffff}]|[\u2028\u2029]/gu, '?');
+  const plain = text.replaceAll(/[^\x20-\x7e\u00a0-\u{10ffff}]|[\p{Zl}\p{Zp}\p{Cs}\p{Bidi_Control}]/gu, '?');
   return plain.length <= SHOWN_CHARACTERS ? plain : `${plain.slice(0, SHOWN_CHARACTERS)}…`;
 }
