@@ -28,7 +28,7 @@ interface Extra {
   readonly requestLimit?: RequestLimit;
 }
 
-/** `user=alice,path=/a` are two entries; what has no `=` has an empty value. */
+/** `user=alice,path=/a` are two entries; a text without `=` has an empty value. */
 function descriptor(text: string, { hits = 1, requestLimit }: Extra = {}): RequestDescriptor {
   const entries = text.split(',').map((entry) => {
     const [key = '', value = ''] = entry.split('=');
@@ -37,7 +37,7 @@ function descriptor(text: string, { hits = 1, requestLimit }: Extra = {}): Reque
   return { entries, requestLimit, hits };
 }
 
-/** Asks for descriptors written as `user=alice`, or made with `descriptor`. */
+/** Decides descriptors written as `user=alice`, or made with `descriptor`. */
 const ask = async (decider: Decider, ...descriptors: readonly (string | RequestDescriptor)[]): Promise<Answer> =>
   decide(
     { domain: DOMAIN, descriptors: descriptors.map((one) => (typeof one === 'string' ? descriptor(one) : one)) },
@@ -51,7 +51,7 @@ const shown = ({ verdicts }: Answer): string[] =>
     verdict.kind === 'limited' ? `${verdict.code} ${verdict.decision.limitRemaining}` : verdict.kind,
   );
 
-/** A store that answers every hit alike, and remembers what it was asked. */
+/** A store that gives every hit the same answer, and records its calls. */
 function stubStore(answer: Replies[number]) {
   const calls: { hits: readonly Operation[]; spend: Spend; timeoutMs: number }[] = [];
   const store = backendThat((hits, { spend, timeoutMs }) => {
@@ -78,7 +78,7 @@ describe('a decision', () => {
   - { key: host, rate_limit: { unlimited: true } }
   - { key: bare }`);
 
-  test('answers the descriptors in their order', async () => {
+  test('answers the descriptors in order', async () => {
     const answer = await ask(deciderFor(rules), 'other=1', 'path=/slow', 'host=a', 'user=alice', 'bare=1', 'path=/');
     expect(shown(answer)).toEqual(['no_rule', 'OK 0', 'unlimited', 'OK 1', 'no_rule', 'no_rule']);
     expect(answer).toMatchObject({ overallCode: 'OK', shadowed: false });
@@ -115,13 +115,20 @@ describe('a decision', () => {
     expect(calls).toEqual([]);
   });
 
-  test('shows the tightest of several limits, and counts all of them', async () => {
+  test('shows the tightest of several limits, and charges all of them', async () => {
     const show = async (hits: number, ...limits: Limit[]) => {
       const rule = ruleOf({ path: 'shop.k', limits: limits.map((limit) => ruleLimitOf(limit)) });
-      const node = { composite: 'k', naming: 'rule' as const, rule, children: undefined, sharedValue: undefined };
+      const node = {
+        composite: 'k',
+        naming: 'rule' as const,
+        hasRule: true,
+        rule,
+        children: undefined,
+        sharedValue: undefined,
+      };
       const branch = { byValue: new Map(), wildcards: createWildcardIndex([], 'value'), anyValue: node };
       const root = { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
-      const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root }]]), rules: [] };
+      const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root, ruleCount: 1 }]]), rules: [] };
       const decider = deciderFor(rules, { rules: () => tree });
       const { verdicts } = await ask(decider, descriptor('k=v', { hits }), descriptor('k=v', { hits: 0 }));
       return verdicts.map((verdict) => verdict.kind === 'limited' && verdict.limit);
@@ -132,7 +139,7 @@ describe('a decision', () => {
     expect(await show(1, many, few)).toEqual([few, few]);
     expect(await show(3, few, many)).toEqual([few, few]); // one refuses
     expect(await show(3, many, few)).toEqual([few, few]);
-    expect((await show(2, none, noneForLong))[1]).toBe(noneForLong); // both refuse: the one to wait for longest
+    expect((await show(2, none, noneForLong))[1]).toBe(noneForLong); // both refuse: the one with the longest wait
     expect((await show(2, noneForLong, none))[1]).toBe(noneForLong);
   });
 });
@@ -178,7 +185,7 @@ describe('quota rules', () => {
   - { key: free, rate_limit: { unlimited: true } }`);
 
   test.each([
-    // what is asked, then the overall code: where rules say what is a quota; where every rule is one
+    // the request, then the overall code: with quotas set by rules, and with every rule as a quota
     { asked: 'spent_quota quota', ordinarily: 'OK', quotaMode: 'OK' },
     { asked: 'quota spent_quota', ordinarily: 'OK', quotaMode: 'OK' },
     { asked: 'spent_quota spent_quota', ordinarily: 'OVER_LIMIT', quotaMode: 'OVER_LIMIT' },
@@ -221,7 +228,7 @@ describe('replaces', () => {
     { asked: ['better', 'base'], got: ['OK 8', 'no_rule'] },
     { asked: ['base', 'free', 'base'], got: ['no_rule', 'unlimited', 'no_rule'] },
     { asked: ['x', 'y'], got: ['no_rule', 'no_rule'] }, // each other
-    { asked: ['x', 'y', 'base'], got: ['no_rule', 'no_rule', 'no_rule'] }, // by one that is itself replaced
+    { asked: ['x', 'y', 'base'], got: ['no_rule', 'no_rule', 'no_rule'] }, // by a limit that is itself replaced
     { asked: ['x', 'base'], got: ['OK 4', 'OK 4'] },
     { asked: ['gift', 'taker'], got: ['unlimited', 'OK 4'] }, // unlimited is no limit to replace
     { asked: ['base'], got: ['OK 4'] },
@@ -333,7 +340,7 @@ describe('a request that cannot be decided', () => {
     { domain: '', asked: [], name: 'InvalidRequest', message: 'rate limit domain must not be empty' },
     { domain: DOMAIN, asked: [], name: 'InvalidRequest', message: 'rate limit descriptor list must not be empty' },
     { domain: DOMAIN, asked: ['user'], name: 'RulesNotLoaded', message: 'no rate limit configuration loaded' },
-  ])('fails first because of: $message', async ({ domain, asked, name, message }) => {
+  ])('fails with the first reason: $message', async ({ domain, asked, name, message }) => {
     const request = { domain, descriptors: asked.map((text) => descriptor(text)) };
     const decided = async () => decide(request, deciderFor(rules, noRules), 1_000);
     await expect(decided()).rejects.toMatchObject({ name, message });
@@ -413,9 +420,9 @@ describe('several limits on a node', () => {
       - { unit: hour, requests_per_unit: 5 }
       - { unit: minute, requests_per_unit: 9, algorithm: sliding_window_log }`);
 
-  /** What is left of each limit, by its own counter. */
+  /** The remaining hits of each limit, by its own counter. */
   async function left(decider: Decider): Promise<(number | undefined)[]> {
-    const limits = decider.rules()?.rules[0]?.limits ?? [];
+    const limits = [...(decider.rules()?.rules ?? [])][0]?.limits ?? [];
     const entries = [{ key: 'user', value: 'a' }];
     const looks = limits.map((one) => {
       return debitOf(decider.counters(one.limit, DOMAIN, entries), one, 0, true);
@@ -424,7 +431,7 @@ describe('several limits on a node', () => {
     return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));
   }
 
-  test('are all sent at once, in the order of the file', async () => {
+  test('are all sent in one call, in the order of the file', async () => {
     const { store, calls } = stubStore(PASSED);
     await ask(deciderFor(rules, { ledger: ledgerOf(store) }), descriptor('user=a', { hits: 2 }), 'user=b');
     expect(calls).toHaveLength(1);
@@ -445,7 +452,7 @@ describe('several limits on a node', () => {
     expect(shown(await ask(decider, descriptor('user=a', { hits: 2 }), 'user=b'))).toEqual(['OK 1', 'OK 2']);
     expect(await left(decider)).toEqual([1, 3, 7]);
     clock.advance(60_000);
-    expect(shown(await ask(decider, descriptor('user=a', { hits: 2 })))).toEqual(['OK 1']); // 1 in both: the first of them
+    expect(shown(await ask(decider, descriptor('user=a', { hits: 2 })))).toEqual(['OK 1']); // 1 left in both: shows the first
     clock.advance(60_000);
     const refused = await ask(decider, descriptor('user=a', { hits: 2 }));
     expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', verdicts: [{ label: { unit: 'HOUR' } }] });
@@ -491,7 +498,7 @@ describe('what a refused request spends', () => {
     { ofDomain: undefined, byDefault: 'spare_others', spend: 'spare_others' },
     { ofDomain: 'all_or_nothing', byDefault: 'each', spend: 'all_or_nothing' },
     { ofDomain: 'each', byDefault: 'all_or_nothing', spend: 'each' },
-  ] as const)('is $spend if its domain says $ofDomain and the service $byDefault', async (row) => {
+  ] as const)('is $spend if its domain sets $ofDomain and the service $byDefault', async (row) => {
     const { store, calls } = stubStore(PASSED);
     const yaml = row.ofDomain ? `spend: ${row.ofDomain}\n${shop(nodes)}` : shop(nodes);
     await ask(deciderFor(yaml, { ledger: ledgerOf(store), spend: row.byDefault }), 'user=a');
@@ -503,7 +510,7 @@ describe('what a refused request spends', () => {
     { asked: 'spent', quotaMode: true, blocks: false },
     { asked: 'shadow', quotaMode: false, blocks: false },
     { asked: 'quota', quotaMode: false, blocks: false },
-  ])('is decided by $asked: $blocks, with quota mode $quotaMode', async ({ asked, quotaMode, blocks }) => {
+  ])('is decided for $asked: $blocks, with quota mode $quotaMode', async ({ asked, quotaMode, blocks }) => {
     const { store, calls } = stubStore(PASSED);
     await ask(deciderFor(shop(nodes), { ledger: ledgerOf(store), quotaMode }), asked);
     expect(calls[0]?.hits).toMatchObject([{ blocks }]);
@@ -513,7 +520,7 @@ describe('what a refused request spends', () => {
   });
 });
 
-test('global shadow mode neither blocks nor holds requests', async () => {
+test('global shadow mode neither blocks nor delays requests', async () => {
   const rules = shop(`
   - { key: slow, rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s } }
   - { key: full, rate_limit: { unit: minute, requests_per_unit: 0 } }`);
@@ -525,7 +532,7 @@ test('global shadow mode neither blocks nor holds requests', async () => {
   expect(await patient('slow')).toMatchObject({ overallCode: 'OK', shadowed: false, delayMs: 0, verdicts: [turn] });
 });
 
-test('a rule in shadow mode does not hold requests', async () => {
+test('a rule in shadow mode does not delay requests', async () => {
   const slow = 'rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s }';
   const decider = deciderFor(shop(`  - { key: shadow, shadow_mode: true, ${slow} }\n  - { key: slow, ${slow} }`));
   const patient = (...texts: string[]) =>
@@ -547,7 +554,7 @@ test('a request that passes on the soft part of a limit is flagged', async () =>
   expect(await softs()).toMatchObject([{ code: 'OVER_LIMIT', soft: false }]);
 });
 
-test('a flagged limit is tighter than an unflagged one, however many hits remain', async () => {
+test('a flagged limit is tighter than an unflagged one, regardless of the remaining hits', async () => {
   const flagged = { ...PASSED, soft: true, limitRemaining: 5 };
   const rules = shop(`
   - key: user
@@ -560,7 +567,7 @@ test('a flagged limit is tighter than an unflagged one, however many hits remain
   ]);
 });
 
-describe('a held request', () => {
+describe('a delayed request', () => {
   const rules = shop(`
   - { key: slow, rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s } }
   - { key: fast, rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 2, burst: 1, max_delay: 3s } }
@@ -569,7 +576,7 @@ describe('a held request', () => {
   const asked = (decider: Decider, callerTimeoutMs: number, ...texts: string[]) =>
     decide({ domain: DOMAIN, descriptors: texts.map((text) => descriptor(text)) }, decider, callerTimeoutMs);
 
-  test('is held for the longest delay of its limits', async () => {
+  test('waits for the longest delay of its limits', async () => {
     const decider = deciderFor(rules);
     const delays = async (...texts: string[]) => (await asked(decider, 60_000, ...texts)).delayMs;
     expect(await delays('slow', 'fast', 'free')).toBe(0);
@@ -579,7 +586,7 @@ describe('a held request', () => {
     expect(await delays('fast')).toBe(1_500);
   });
 
-  test('is not held when another limit refuses it', async () => {
+  test('does not wait if another limit refuses it', async () => {
     const decider = deciderFor(rules);
     await asked(decider, 60_000, 'slow');
     const answer = await asked(decider, 60_000, 'slow', 'full');
@@ -596,7 +603,7 @@ describe('a held request', () => {
     const decider = deciderFor(rules);
     await asked(decider, 60_000, 'slow');
     expect(await asked(decider, leftMs, 'slow')).toMatchObject({ overallCode: code, delayMs });
-    const turns = code === 'OK' ? 2_000 : 1_000; // none is reserved for who has gone
+    const turns = code === 'OK' ? 2_000 : 1_000; // no turn is reserved for a caller that has gone
     expect(await asked(decider, 60_000, 'slow')).toMatchObject({ delayMs: turns });
   });
 
@@ -618,7 +625,7 @@ describe('modes of a limit', () => {
     return ask(decider, ...descriptors);
   };
 
-  test('a limit in shadow mode beside another counts, never refuses, and is never the one that is shown', async () => {
+  test('a limit in shadow mode beside another one counts, but never refuses and is never shown', async () => {
     const decider = deciderFor(limits(TRIAL, DAY));
     const answer = await twice(decider, 'user=alice');
     expect(answer.overallCode).toBe('OK');
@@ -629,12 +636,12 @@ describe('modes of a limit', () => {
     expect((await ask(decider, 'user=alice')).overallCode).toBe('OVER_LIMIT'); // by the day's limit
   });
 
-  test('a limit in shadow mode lets the others of its request be charged whatever spend says', async () => {
+  test('a limit in shadow mode does not keep the other limits of its request from being charged, for any spend', async () => {
     const decider = deciderFor(limits(TRIAL, DAY), { spend: 'all_or_nothing' });
     expect(shown(await twice(decider, 'user=alice'))).toEqual(['OK 0']);
   });
 
-  test("a limit's own shadow_mode and quota_mode win over the node's", async () => {
+  test("a limit's own shadow_mode and quota_mode take precedence over the node's", async () => {
     const node = '  - key: user\n    shadow_mode: true\n    quota_mode: true\n';
     const own = 'unit: day, requests_per_unit: 0, shadow_mode: false, quota_mode: false';
     const enforced = deciderFor(shop(`${node}    rate_limits: [{ ${own} }]\n`));
@@ -643,7 +650,7 @@ describe('modes of a limit', () => {
     expect((await ask(inherited, 'user=alice')).overallCode).toBe('OK');
   });
 
-  test('a quota beside an ordinary limit refuses only with all other quotas, the ordinary one by itself', async () => {
+  test('a quota beside an ordinary limit refuses only together with all other quotas, but the ordinary limit refuses alone', async () => {
     const quota = 'unit: hour, requests_per_unit: 1, quota_mode: true';
     const other = '  - { key: path, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 1 } }\n';
     const decider = deciderFor(limits(quota, DAY) + other);

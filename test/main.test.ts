@@ -50,7 +50,7 @@ async function service(env: Readonly<Record<string, string>>, args: readonly str
 const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--target', `127.0.0.1:${grpcPort}`]);
 const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${httpPort}${path}`);
 
-/** Asks again until the answer is the expected one. */
+/** Repeats the question until the answer is as expected. */
 async function eventually<T>(question: () => Promise<T>, isExpected: (answer: T) => boolean): Promise<T> {
   for (let tries = 0; ; tries++) {
     const answer = await question();
@@ -125,7 +125,7 @@ describe('serve', () => {
     expect((await ask(running, 'demo', 'user=alice')).output).toContain('x-soft: demo.user');
   });
 
-  test('answers held calls in their turn after SIGTERM', async () => {
+  test('answers delayed calls in turn after SIGTERM', async () => {
     const queue = '{ unit: second, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 5s }';
     const rules = file('rules.yaml', `domain: demo\ndescriptors:\n  - { key: user, rate_limit: ${queue} }\n`);
     const running = await service({}, ['--rules', rules]);
@@ -143,13 +143,13 @@ describe('serve', () => {
     expect(await stopped).toEqual({ code: 0, signal: null });
   });
 
-  test('ends on SIGTERM in spite of open watches and connections', async () => {
+  test('ends on SIGTERM despite open watches and connections', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     expect((await get(running, '/healthcheck')).status).toBe(200); // fetch keeps the connection
     const client = new Client(`127.0.0.1:${running.grpcPort}`, credentials.createInsecure());
     const { path, requestSerialize, responseDeserialize } = healthMethods.Watch;
     const watch = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: 'ratelimit' });
-    watch.on('error', () => {}); // its end is what this test is about
+    watch.on('error', () => {}); // this test is about its end
     const statuses: unknown[] = [];
     const first = new Promise<void>((resolve) => watch.on('data', (status) => statuses.push(status) && resolve()));
     await first;
@@ -200,7 +200,7 @@ describe('serve', () => {
     expect((await ask(running, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
   });
 
-  test('loads changed rules while running; invalid ones are shown and change nothing', async () => {
+  test('loads changed rules while running, and shows invalid ones, which change nothing', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     const rulesShown = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
 
@@ -211,7 +211,7 @@ describe('serve', () => {
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
     const problem = "rules.yaml:2: descriptors: error loading config file: expected a list, got the number '5'";
-    const shown = await eventually(rulesShown, (text) => text.includes(problem)); // a file that is being written is empty for a moment
+    const shown = await eventually(rulesShown, (text) => text.includes(problem)); // while the file is written, it is empty for a moment
     expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
   });
 
@@ -239,7 +239,7 @@ describe('serve', () => {
     expect((await get(running, '/healthcheck')).status).toBe(200);
   });
 
-  test('the start says how the volume of a ConfigMap in a runtime directory is read', async () => {
+  test('logs at the start how it reads a ConfigMap volume in a runtime directory', async () => {
     const version = join(folder, 'config/..2026_11_21');
     mkdirSync(version, { recursive: true });
     writeFileSync(join(version, 'rules.yaml'), RULES);
@@ -247,7 +247,7 @@ describe('serve', () => {
     symlinkSync('..data/rules.yaml', join(folder, 'config/rules.yaml'));
     const { output } = await service({ RUNTIME_ROOT: folder });
     expect(output()).toContain(`${join(folder, 'config')}: 1 domain, 1 rule`);
-    expect(output()).toContain(`note: ${join(folder, 'config')} is a volume of Kubernetes (a ConfigMap, say): ..data`);
+    expect(output()).toContain(`note: ${join(folder, 'config')} is a Kubernetes volume (such as a ConfigMap): ..data`);
   });
 
   test('survives a Redis that is down at the start, then up, down and up again', async () => {
@@ -349,11 +349,11 @@ describe('check', () => {
     const b = file('b.yaml', RULES.replace('demo', 'other'));
     const { code, output } = await weir(['check', '--strict', a, b]);
     const [note, ...others] = output.trimEnd().split('\n');
-    expect(note).toMatch(/^note: domain 'demo' spends all_or_nothing: .* negative hits/);
+    expect(note).toMatch(/^note: domain 'demo' has spend: all_or_nothing: .* negative hits/);
     expect({ code, others }).toEqual({ code: 0, others: ['all right: 2 domain(s), 2 rule(s)'] });
   });
 
-  test('checks a directory at any depth; an unreadable one is an error', async () => {
+  test('checks a directory at any depth, and reports an unreadable one', async () => {
     mkdirSync(join(folder, 'team'));
     file('demo.yaml', RULES);
     file('team/other.yml', RULES.replace('demo', 'other'));
@@ -384,7 +384,7 @@ describe('ask', () => {
     const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
     expect(code).toBe(0);
     expect(output).toMatch(
-      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor goes on at level 2 with 'path', where the rules end: demo\.user is the last rule\n$/,
+      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor continues at level 2 with 'path', where the rules end: demo\.user is the last rule\n$/,
     );
     expect(JSON.parse((await ask(running, 'demo', 'user=alice', '--json', '--hits', '2')).output)).toEqual({
       overallCode: 'OVER_LIMIT',
@@ -429,7 +429,7 @@ describe('ask with other targets and rules', () => {
     [
       'demo',
       'user=alice,path=/',
-      "the descriptor goes on at level 2 with 'path', where the rules end: demo.user is the last rule",
+      "the descriptor continues at level 2 with 'path', where the rules end: demo.user is the last rule",
     ],
     ['demo', 'path=/', 'the descriptor ends at level 1, where no rule has a limit: path=/,method=… has one'],
     ['demo', 'path=/,method=GET', 'rule demo.path.method ('],
@@ -479,7 +479,7 @@ test('flags of serve override the environment', async () => {
   expect(running.output()).toContain('INFO: loaded 1 rules of 1 domains from');
 });
 
-test('the help of weir lists every command, a line each below what it is for', async () => {
+test('the help of weir lists every command on one line, grouped by purpose', async () => {
   const { output } = await weir(['--help']);
   const lines = output.trimEnd().split('\n');
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
@@ -490,7 +490,7 @@ test('the help of weir lists every command, a line each below what it is for', a
   expect(lines).toHaveLength(lines.indexOf('Run:') + listed.length + 9); // five headings, with lines between
 });
 
-/** The commands of the program by name, as its source adds them; without those below another command. */
+/** The names of the program's commands in its source, without subcommands. */
 function commandsInSource(): ReadonlySet<string> {
   const src = join(__dirname, '../src');
   const files = ['main.ts', ...readdirSync(join(src, 'commands')).map((name) => join('commands', name))];
@@ -503,7 +503,7 @@ function commandsInSource(): ReadonlySet<string> {
 describe('the log of rules at info', () => {
   const infos = ({ output }: Weir) => output().match(/INFO: .*(rules|shutting down).*/g) ?? [];
 
-  test('has loads with count and hash, the changes of reloads, recovery, and the reason for a shutdown, once each', async () => {
+  test('has loads with count and hash, changes by reloads, recovery, and the reason for a shutdown, once each', async () => {
     const rules = file('rules.yaml', RULES);
     const running = await service({ LOG_LEVEL: 'info' }, ['--rules', rules]);
     await running.waitFor('loaded 1 rules of 1 domains from');
@@ -528,12 +528,12 @@ describe('the log of rules at info', () => {
 describe('the log of decisions', () => {
   const RULES_WITH_TRIAL = `${RULES}  - { key: open, rate_limit: { unlimited: true } }\n`;
 
-  test('has for each descriptor the rule with its position and counter, or why none applies, with LOG_LEVEL=debug', async () => {
+  test('has the rule with its position and counter for each descriptor, or why none applies, with LOG_LEVEL=debug', async () => {
     const running = await service({ LOG_LEVEL: 'debug' }, ['--rules', file('rules.yaml', RULES_WITH_TRIAL)]);
     await ask(running, 'demo', 'user=alice', 'color=red', 'open=x');
     await running.waitFor('descriptor is unlimited by rule demo.open');
     expect(running.output()).toMatch(
-      /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hits, 1 remaining/,
+      /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hit, 1 remaining/,
     );
     expect(running.output()).toContain(
       "got descriptor: (color=red) of domain 'demo': descriptor does not match any limit, no limits applied: level 1: no rule has the key 'color'",

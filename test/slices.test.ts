@@ -2,7 +2,7 @@ import { encodeInSlices, inSlices, SLICE_ITEMS, sortInSlices } from '../src/slic
 import fc from './helpers/property.ts';
 import { mostStepsInATurn } from './helpers/turns.ts';
 
-/** Texts that are made one after another, each of them a step. */
+/** Texts that are created one after another; each counts as a step. */
 function* made(count: number, step: () => void): Iterable<string> {
   for (let at = 0; at < count; at++) {
     step();
@@ -10,7 +10,21 @@ function* made(count: number, step: () => void): Iterable<string> {
   }
 }
 
-test('items come in order, and no more than a slice of them in a turn', async () => {
+afterEach(() => jest.restoreAllMocks());
+
+/** Stops the clock, which then advances only by the steps of work. */
+function stopClock(): { passMs(ms: number): void } {
+  let nowMs = 0;
+  jest.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  return {
+    passMs(ms) {
+      nowMs += ms;
+    },
+  };
+}
+
+test('items come in order, at most one slice per turn', async () => {
+  stopClock();
   const all: string[] = [];
   const most = await mostStepsInATurn(async (step) => {
     for await (const slice of inSlices(made(5_500, step))) all.push(...slice);
@@ -19,7 +33,15 @@ test('items come in order, and no more than a slice of them in a turn', async ()
   expect(most).toBe(SLICE_ITEMS);
 });
 
-test('texts are encoded and sorted as they would be in one go, a slice of them in a turn', async () => {
+test('a slice ends sooner if its items take long', async () => {
+  const { passMs } = stopClock();
+  const lengths: number[] = [];
+  for await (const slice of inSlices(made(200, () => passMs(0.02)))) lengths.push(slice.length);
+  expect(lengths).toEqual([56, 56, 56, 32]);
+});
+
+test('texts are encoded and sorted with the same result as at once, one slice per turn', async () => {
+  stopClock();
   const texts = [...made(5_500, () => {})];
   expect(Buffer.concat(await encodeInSlices(texts)).toString()).toBe(texts.join(''));
   expect(await sortInSlices(texts)).toEqual(texts.toSorted());

@@ -9,10 +9,13 @@ Runs the tests beside one busy process for each core: a test that depends on a f
 Takes several times as long as npm test.
 `);
 
-/** Of a test that has no time of its own: many take minutes here. */
-const TEST_TIMEOUT_MS = 300_000;
+/** The timeout of tests that set none: many take minutes here. */
+const TEST_TIMEOUT_MS = 900_000;
 
-/** Runs the tests beside one busy process for each core: a test that depends on a fast machine fails. Arguments go to jest. */
+/**
+ * Runs the tests beside one busy process per core, so that tests which depend on a fast machine fail. Arguments go to
+ * jest.
+ */
 const busy = Array.from({ length: availableParallelism() }, () =>
   spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
 );

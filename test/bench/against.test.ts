@@ -49,7 +49,7 @@ describe('a checkout to compare with', () => {
     expect(() => checkoutAt(folder)).toThrow(`${join(folder, 'package.json')} is of 'other'`);
   });
 
-  test('is started beside two processes of this build, anew for each launch, at one rate', async () => {
+  test('is started again beside two processes of this build for each launch, at one rate', async () => {
     for (const part of ['dist', 'proto', 'package.json', 'node_modules'])
       symlinkSync(join(PROJECT, part), join(folder, part));
     const generator = startGenerator();
@@ -63,7 +63,7 @@ describe('a checkout to compare with', () => {
     } finally {
       generator.stop();
     }
-  }, 120_000); // starts six services and as many of Redis
+  }); // starts six services, each with a Redis
 });
 
 test.each([
@@ -74,14 +74,14 @@ test.each([
   expect(shares(rounds, launches)).toEqual(expected);
 });
 
-test('a row is slower where only the service with its Redis is', () => {
+test('a row is slower if only the service with its Redis is', () => {
   const slower = ratioOf(11, 11, 10);
   expect(isSlower(row(same, same))).toBe(false);
   expect(isSlower(row(slower, same))).toBe(true);
   expect(isSlower(row(same, slower))).toBe(true);
 });
 
-test('prints the figures and the verdict of each comparison', () => {
+test('the report has the figures and the verdict of each comparison', () => {
   expect(
     comparisonsToMarkdown([row(ratioOf(11, 11, 10), ratioOf(15, 16, 16))])
       .split('\n')
@@ -92,14 +92,14 @@ test('prints the figures and the verdict of each comparison', () => {
   ]);
 });
 
-test('concludes with exit code 1 when a row is slower, and names it', () => {
+test('the exit code is 1 if a row is slower, and the conclusion names it', () => {
   expect(conclude([row(same), row(ratioOf(11, 11, 10))])).toEqual({
     text: 'Slower: Redis, one hot key (h2).',
     exitCode: 1,
   });
 });
 
-test('concludes with exit code 0 when no row is slower, and says where the spread hides small differences', () => {
+test('the exit code is 0 if no row is slower, and the conclusion names rows whose spread hides small differences', () => {
   expect(conclude([row(same)])).toEqual({ text: 'No row is slower.', exitCode: 0 });
   const { text, exitCode } = conclude([row(same), row(ratioOf(10, 11, 10))]);
   expect(text).toMatch(/^In 1 of 2 rows this build differs from itself by more than 3 %/);

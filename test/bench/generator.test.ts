@@ -45,7 +45,7 @@ describe('the load generator, against the service', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('counts what passed and what was over the limit', async () => {
+  test('counts admitted and refused calls', async () => {
     const { answers } = await generator.drive(loadOf(weir.grpcPort, 'hot'));
     expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
   });
@@ -68,7 +68,7 @@ describe('the load generator, against the service', () => {
     expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
   });
 
-  test('begins as many calls as a rate means', async () => {
+  test('begins as many calls as the rate requires', async () => {
     const pace = { kind: 'open', callsPerSecond: 400, end: { elapsedMs: 250 } } as const;
     const { answers } = await generator.drive(loadOf(weir.grpcPort, 'at a rate', { pace }));
     expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
@@ -85,14 +85,14 @@ describe('the load generator, against the service', () => {
   });
 });
 
-describe('the load generator, against a server that answers wrongly', () => {
+describe('the load generator, against a server with wrong answers', () => {
   let server: Http2Server;
   let answer: (stream: ServerHttp2Stream) => void;
   let port: number;
   beforeAll(async () => {
     server = createServer({ settings: { maxConcurrentStreams: 2 } });
     server.on('stream', (stream) => {
-      stream.on('error', () => {}); // the generator breaks off what it calls a failure
+      stream.on('error', () => {}); // the generator resets a failed call
       stream.resume().on('end', () => answer(stream));
     });
     server.on('session', (session) => session.on('error', () => {})); // likewise
@@ -101,7 +101,7 @@ describe('the load generator, against a server that answers wrongly', () => {
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));
 
-  /** One message with this overall code, and these trailers. */
+  /** Answers with one message with this overall code, and these trailers. */
   const answering = (overallCode: number, trailers: Record<string, string>) => (stream: ServerHttp2Stream) => {
     const message = shouldRateLimit.responseSerialize({
       overall_code: overallCode,
@@ -111,11 +111,11 @@ describe('the load generator, against a server that answers wrongly', () => {
     const prefix = Buffer.from([0, 0, 0, 0, message.length]);
     stream.respond({ 'content-type': 'application/grpc' }, { waitForTrailers: true });
     stream.on('wantTrailers', () => stream.sendTrailers(trailers));
-    stream.write(prefix); // apart from the message: an answer may come in pieces
+    stream.write(prefix); // separate from the message: an answer may arrive in pieces
     stream.end(message);
   };
 
-  test('counts refusals where they are allowed', async () => {
+  test('counts refusals if they are allowed', async () => {
     let calls = 0;
     answer = (stream) => answering(1, { 'grpc-status': ['0', '8', '14'][calls++ % 3] ?? '' })(stream);
     const { answers, inTime } = await generator.drive({ ...loadOf(port, 'hot'), mayRefuse: true });
@@ -131,11 +131,11 @@ describe('the load generator, against a server that answers wrongly', () => {
   });
 
   test.each([
-    ['a code that is none', answering(0, { 'grpc-status': '0' }), /overall code OK \(1\) or OVER_LIMIT \(2\), got 0/],
+    ['an invalid code', answering(0, { 'grpc-status': '0' }), /overall code OK \(1\) or OVER_LIMIT \(2\), got 0/],
     ['no status', answering(1, {}), /must end with grpc-status 0, got none/],
     ['another status', answering(1, { 'grpc-status': '13' }), /must end with grpc-status 0, got 13/],
-    ['a refusal', answering(1, { 'grpc-status': '8' }), /a call was refused/],
-    ['an answer that nothing could be counted', answering(1, { 'grpc-status': '14' }), /a call was refused/],
+    ['a refusal', answering(1, { 'grpc-status': '8', 'grpc-message': 'too late' }), /got 8 too late/],
+    ['an answer that nothing could be counted', answering(1, { 'grpc-status': '14' }), /got 14/],
     [
       'no message',
       (stream: ServerHttp2Stream) => stream.respond({ 'grpc-status': '0' }, { endStream: true }),

@@ -23,8 +23,8 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: ${perMinute} }
 `;
 
-/** A book whose polls are made by `poll`. */
-function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [], checker = inThisThread()) {
+/** A book that polls when the test calls `poll`. */
+function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [], checker = inThisProcess()) {
   const states: CandidateFacts[] = [];
   let poll = (): void => {};
   const book = new CandidateBook({
@@ -41,21 +41,21 @@ function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [],
   return { book, states, poll: () => poll(), changes: () => changes };
 }
 
-function inThisThread(): FileChecker {
+function inThisProcess(): FileChecker {
   const check = createFileChecker({ mergeDomains: false });
   return { do: async (files, overlay) => check(files, overlay), close: () => {} };
 }
 
 const posted = (text: string) => ({ text, by: 'anna', reason: 'a test' });
 
-test('there is no candidate before one is sent', () => {
+test('there is no candidate until one is sent', () => {
   const { book, changes } = bookOf();
   expect(book.facts).toMatchObject({ state: 'off', origin: undefined, domains: [], ruleCount: 0, problems: [] });
   expect(book.packed()).toBeUndefined();
   expect(changes()).toBe(0);
 });
 
-test('a candidate that is sent is on until it is cleared', async () => {
+test('a candidate is on from when it is sent until it is cleared', async () => {
   const { book, changes } = bookOf();
   await book.load(posted(rules(5)));
   expect(book.facts).toMatchObject({
@@ -69,7 +69,7 @@ test('a candidate that is sent is on until it is cleared', async () => {
   expect(changes()).toBe(2);
 });
 
-test('a wrong candidate is off, also where the one before was right', async () => {
+test('an invalid candidate is off, even if the previous one was valid', async () => {
   const { book } = bookOf();
   await book.load(posted(rules(5)));
   await book.load(posted(rules('five')));
@@ -87,7 +87,7 @@ test('warnings do not keep a candidate from being tried', async () => {
   expect(book.facts).toMatchObject({ state: 'on', problems: [{ severity: 'warning' }] });
 });
 
-test('files are followed: wrong ones end the trial, and right ones begin it again', async () => {
+test('changes of files are followed: invalid files end the trial, and valid ones start it again', async () => {
   const path = join(folder, 'candidate.yaml');
   const { book, states, poll } = bookOf(path);
   await until('the file is missing', () => book.facts.state === 'wrong');
@@ -105,17 +105,17 @@ test('files are followed: wrong ones end the trial, and right ones begin it agai
   expect(states.map(({ state }) => state)).toEqual(['wrong', 'on', 'wrong', 'on']);
 });
 
-test('files that cannot be read once are read again, though they have not changed', async () => {
+test('files that were unreadable once are read again, even if they have not changed', async () => {
   const path = join(folder, 'candidate.yaml');
   writeFileSync(path, rules(5));
   let mustFail = true;
-  const right = inThisThread();
+  const right = inThisProcess();
   const checker: FileChecker = {
     ...right,
     do: (...given) => (mustFail ? Promise.reject(new Error('out of memory')) : right.do(...given)),
   };
   const { book, poll } = bookOf(path, () => [], checker);
-  await until('the thread has failed', () => book.facts.state === 'wrong');
+  await until('the process has failed', () => book.facts.state === 'wrong');
   expect(book.facts.problems).toMatchObject([{ message: 'cannot be read: out of memory' }]);
   mustFail = false;
   await until('the file is read', () => {
@@ -154,9 +154,9 @@ test('a candidate that an operator sends replaces files until they change', asyn
   expect(book.facts.origin).toBe('file');
 });
 
-test('the newest of several candidates is on, whichever is checked first', async () => {
+test('the newest of several candidates is on, no matter which is checked first', async () => {
   const checks: (() => void)[] = [];
-  const right = inThisThread();
+  const right = inThisProcess();
   const checker: FileChecker = {
     ...right,
     do: (...given) => new Promise<CheckedRules>((resolve) => void checks.push(() => resolve(right.do(...given)))),
@@ -169,7 +169,7 @@ test('the newest of several candidates is on, whichever is checked first', async
   expect(book.facts.state).toBe('wrong');
 });
 
-test('the overlay of the rules is laid over the candidate, too', async () => {
+test('the overlay of the rules also applies to the candidate', async () => {
   let text = 'domain: demo\ndescriptors: [{ key: user, rate_limit: { soft: 1 } }]';
   const { book } = bookOf(undefined, () => [{ name: 'overlay.yaml', text }]);
   await book.load(posted(rules(5)));

@@ -39,7 +39,7 @@ test('the server is sent the time for which its caller waits', async () => {
   await client.limit('demo', { user: 'a' }, { timeoutMs: 2e9 });
   const [short = 0, long = 0] = timeouts;
   expect(short).toBeLessThanOrEqual(30_000);
-  expect(long).toBeLessThanOrEqual(99_999_999); // the largest that the header can say
+  expect(long).toBeLessThanOrEqual(99_999_999); // the largest value of the header
   expect(long).toBeGreaterThan(short);
 });
 
@@ -47,9 +47,9 @@ test('an answer that arrived while the process was busy is read before its call 
   const { grpc: target } = await startService(RULES);
   const client = await openClient({ target, batch: false });
   await client.limit('demo', { slow: 'x' }, { hits: 5 });
-  const call = client.limit('demo', { slow: 'x' }, { timeoutMs: 500 }); // the rule holds it for 200 ms
-  await new Promise((resolve) => setTimeout(resolve, 50)); // it has been sent
-  await new Promise((resolve) => setImmediate(resolve)); // timers are next, then sockets
+  const call = client.limit('demo', { slow: 'x' }, { timeoutMs: 500 }); // the rule delays it by 200 ms
+  await new Promise((resolve) => setTimeout(resolve, 50)); // the call has been sent
+  await new Promise((resolve) => setImmediate(resolve)); // timers run next, then sockets
   const endMs = performance.now() + 1_500;
   while (performance.now() < endMs);
   expect(await call).toMatchObject({ ok: true, error: undefined });
@@ -82,7 +82,7 @@ test('a server that was updated while it was away gets batches', async () => {
   expect(client.stats().servers[0]?.takesBatches).toBe(true);
 });
 
-test('hits are given back once, also where a server fails after it has counted', async () => {
+test('hits are refunded once, even if a server fails after it has counted', async () => {
   let requests = 0;
   const startFailing = async () => {
     const server = createServer((socket) => {
@@ -105,7 +105,7 @@ test('hits are given back once, also where a server fails after it has counted',
   expect(requests).toBe(3);
 });
 
-test('a request over HTTP that meets an idle connection which the server closes is sent again', async () => {
+test('a request over HTTP on an idle connection that the server closes is sent again', async () => {
   const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{"overallCode":"OK"}';
   let requests = 0;
   const server = createServer((socket) => {
@@ -129,9 +129,9 @@ test('a request over HTTP that meets an idle connection which the server closes 
 });
 
 describe('the holder of a slot', () => {
-  const held = { held: true, ttl: { seconds: 0, nanos: 90e6 }, retry_after: null };
+  const held = { held: true, ttl: { seconds: 0, nanos: 900e6 }, retry_after: null };
 
-  test('releases it after a renewal that is on its way, which would take the slot again', async () => {
+  test('releases it after a pending renewal, which would otherwise take the slot again', async () => {
     const events: string[] = [];
     let finishRenewal = (): void => {};
     const { target } = await startScripted({
@@ -159,7 +159,7 @@ describe('the holder of a slot', () => {
     expect(events).toEqual(['renewal begins', 'renewal ends', 'release']);
   });
 
-  test('releases it when it has given up waiting, since the server may have given it all the same', async () => {
+  test('releases it when it has given up waiting, since the server may have granted it anyway', async () => {
     const released: unknown[] = [];
     const { target } = await startScripted({
       acquire: () => new Promise(() => {}),

@@ -29,24 +29,20 @@ async function startProcess(service: Service, maxWaitMs: number): Promise<Runnin
   return running;
 }
 
-test(
-  'a process pauses for what another process was asked',
-  async () => {
-    const service = await startService(PAUSES);
-    const api = await startApi({ status: 429, headers: { 'retry-after': String(PAUSE_MS / 1_000) } });
-    const [first, waiting, hasty] = await Promise.all([0, 60_000, 0].map((ms) => startProcess(service, ms)));
-    first?.write(`${api.origin}/first\n`);
-    await first?.waitFor('/first: 429, not shared: 0', TIMEOUT_MS);
-    waiting?.write(`${api.origin}/waiting\n`);
-    hasty?.write(`${api.origin}/hasty\n`);
-    await hasty?.waitFor('/hasty: OriginPaused, not shared: 0', TIMEOUT_MS);
-    await waiting?.waitFor('/waiting: 200, not shared: 0', TIMEOUT_MS);
-    expect(api.received.map(({ path }) => path)).toEqual(['/first', '/waiting']);
-    const [asked, sent] = api.received.map(({ atMs }) => atMs);
-    expect((sent ?? 0) - (asked ?? 0)).toBeGreaterThan(PAUSE_MS - 10); // timers count whole milliseconds
-  },
-  TIMEOUT_MS,
-);
+test('a process pauses when another process was asked to', async () => {
+  const service = await startService(PAUSES);
+  const api = await startApi({ status: 429, headers: { 'retry-after': String(PAUSE_MS / 1_000) } });
+  const [first, waiting, hasty] = await Promise.all([0, 60_000, 0].map((ms) => startProcess(service, ms)));
+  first?.write(`${api.origin}/first\n`);
+  await first?.waitFor('/first: 429, not shared: 0', TIMEOUT_MS);
+  waiting?.write(`${api.origin}/waiting\n`);
+  hasty?.write(`${api.origin}/hasty\n`);
+  await hasty?.waitFor('/hasty: OriginPaused, not shared: 0', TIMEOUT_MS);
+  await waiting?.waitFor('/waiting: 200, not shared: 0', TIMEOUT_MS);
+  expect(api.received.map(({ path }) => path)).toEqual(['/first', '/waiting']);
+  const [asked, sent] = api.received.map(({ atMs }) => atMs);
+  expect((sent ?? 0) - (asked ?? 0)).toBeGreaterThan(PAUSE_MS - 10); // timers count whole milliseconds
+});
 
 test('without Weir, each process pauses by itself', async () => {
   const service = await startService(PAUSES);
@@ -65,7 +61,7 @@ test.each([
     'it is another limit',
     'domain: outgoing\ndescriptors: [{ key: origin, rate_limit: { unit: day, requests_per_unit: 1000 } }]',
   ],
-])('without the rule, each process pauses by itself, and the counts show it: %s', async (_, rules) => {
+])('without the rule, each process pauses by itself, as counted: %s', async (_, rules) => {
   const service = await startService(rules);
   const api = await startApi({ status: 429, headers: { 'retry-after': '1' } });
   const send = weirFetch({ client: await openClient({ target: service.grpc }), baseBackoffMs: 1 });
@@ -96,7 +92,7 @@ test.each(['grpc', 'http'] as const)(
   },
 );
 
-test('a pause is as long as the rule allows', async () => {
+test('a pause is at most as long as the rule permits', async () => {
   const service = await startService(PAUSES.replace('3600000', '100000'));
   const pauses = await sharedBy(service);
   await pauses.extend('api', 90_000);

@@ -17,13 +17,12 @@ import { freePort, start } from '../helpers/process.ts';
 import { closeAll, closeLater, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const NPM_TIMEOUT_MS = 120_000;
 const MAX_BYTES = 1_000_000;
 
 const run = (command: string, args: readonly string[], cwd: string) =>
   promisify(execFile)(command, args, { cwd, maxBuffer: 1 << 26 }).then(({ stdout }) => stdout);
 
-/** Where the packed client is installed, in a folder that has nothing else. */
+/** The folder with the installed packed client, and nothing else. */
 let folder: string;
 
 beforeAll(async () => {
@@ -34,7 +33,7 @@ beforeAll(async () => {
   const [tarball = ''] = readdirSync(aside).filter((name) => /^weir-client-.*\.tgz$/.test(name));
   const quietly = ['--ignore-scripts', '--offline', '--no-audit', '--no-fund', '--cache', join(aside, 'cache')];
   await run('npm', ['install', ...quietly, join(aside, tarball)], folder);
-}, NPM_TIMEOUT_MS);
+});
 afterAll(async () => {
   await closeAll();
   rmSync(join(folder, '..'), { recursive: true });
@@ -43,7 +42,7 @@ afterAll(async () => {
 const packages = (): readonly string[] =>
   readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'));
 
-/** Makes a package of this project one that is installed beside the client. */
+/** Makes a package of this project available beside the client. */
 function provide(name: string): void {
   const link = join(folder, 'node_modules', name);
   mkdirSync(dirname(link), { recursive: true });
@@ -62,12 +61,12 @@ test('the packed client installs offline, without scripts and without any other 
   expect(bytes).toBeLessThan(MAX_BYTES);
 });
 
-test('the packed client has the licences of what it holds', () => {
+test('the packed client has the licences of its contents', () => {
   const licences = readFileSync(join(folder, 'node_modules/weir-client/dist/LICENSES.txt'), 'utf8');
   for (const name of ['@fastify/proxy-addr', '@fastify/forwarded', 'ipaddr.js']) expect(licences).toContain(`${name} `);
 });
 
-test('without @grpc/grpc-js, a call over gRPC says what to install, and calls over HTTP are answered', async () => {
+test('without @grpc/grpc-js, a call over gRPC names the package to install, and calls over HTTP are answered', async () => {
   const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
   writeFileSync(
     join(folder, 'calls.mjs'),
@@ -86,7 +85,7 @@ test('without @grpc/grpc-js, a call over gRPC says what to install, and calls ov
   ]);
 });
 
-test('a client that is not closed keeps no process alive', async () => {
+test('an open client does not keep a process alive', async () => {
   const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
   if (!packages().includes('@grpc')) provide('@grpc/grpc-js');
   for (const target of [service.grpc, service.http]) {

@@ -7,7 +7,6 @@ import { startRedis } from '../helpers/redis.ts';
 import { closeAll, closeLater, RULES, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const TIMEOUT_MS = 120_000;
 
 const snippetsOf = (page: string): readonly string[] =>
   Array.from(readFileSync(join(PROJECT, page), 'utf8').matchAll(/```ts\n(.*?)```/gs), ([, program = '']) => program);
@@ -18,7 +17,7 @@ const snippets = snippetsOf('client/README.md');
 /** Programs that do not end, so that only their types are checked. */
 const endless = ['docs/deferral.md', 'docs/good-client.md'].flatMap(snippetsOf);
 
-/** Where the packages of the project are found, and no tool searches. */
+/** A new folder in which the project's packages are found, and which no tool searches. */
 function newFolder(): string {
   const cache = join(PROJECT, 'node_modules/.cache');
   mkdirSync(cache, { recursive: true });
@@ -29,55 +28,51 @@ function newFolder(): string {
 
 afterEach(closeAll);
 
-test(
-  'the programs in the README of the client, and about deferral and good clients, are valid TypeScript, and the former run against a service',
-  async () => {
-    expect(snippets.length).toBeGreaterThanOrEqual(9);
-    const service = await startService(RULES);
-    const redis = await startRedis();
-    closeLater(() => redis.stop());
-    const folder = newFolder();
-    const names = snippets.map((_, at) => `snippet-${at}.ts`);
-    for (const [at, name] of names.entries()) {
-      const program = (snippets[at] ?? '').replaceAll('localhost:8081', service.grpc);
-      const withPorts = program.replaceAll('http://localhost:8080', service.http).replace('6379', String(redis.port));
-      writeFileSync(join(folder, name), withPorts);
-    }
-    const endlessNames = endless.map((_, at) => `endless-${at}.ts`);
-    for (const [at, name] of endlessNames.entries()) writeFileSync(join(folder, name), endless[at] ?? '');
-    const compilerOptions = {
-      target: 'es2023',
-      module: 'nodenext',
-      strict: true,
-      exactOptionalPropertyTypes: true,
-      experimentalDecorators: true,
-      skipLibCheck: false,
-      noEmit: true,
-      types: ['node'],
-    };
-    const config = join(folder, 'tsconfig.json');
-    writeFileSync(config, JSON.stringify({ compilerOptions, files: [...names, ...endlessNames] }));
-    writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-    const run = (args: readonly string[]) =>
-      promisify(execFile)(process.execPath, args, {
-        cwd: PROJECT,
-        env: { ...process.env, TSX_TSCONFIG_PATH: config },
-      }).catch(({ stdout, stderr }) => {
-        throw new Error(`${stdout}${stderr}`);
-      });
-    const compiled = await run([join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch(String);
-    const errors = typeof compiled === 'string' ? compiled.match(/^.*\berror TS.*$/gm) : [];
-    expect(errors?.filter((line) => !/node_modules\/@types\//.test(line))).toEqual([]); // those do not fit one another
-    const elsewhere = ['app.listen(', 'weir.reserve(']; // package.test.ts and reservations.test.ts run these
-    const finite = names.filter((_, at) => !elsewhere.some((text) => snippets[at]?.includes(text)));
-    expect(finite).toHaveLength(names.length - elsewhere.length);
-    for (const name of finite) {
-      const ending = `setTimeout(() => process.exit(), 1_000).unref();`; // a client keeps no process alive
-      const path = join(folder, name);
-      writeFileSync(path, `import 'reflect-metadata';\n${readFileSync(path, 'utf8')}\n${ending}`);
-      const { stderr } = await run(['--import', 'tsx', path]);
-      expect(stderr).not.toMatch(/error/i);
-    }
-  },
-  TIMEOUT_MS,
-);
+test('the programs in the README of the client, and about deferral and good clients, are valid TypeScript, and the former run against a service', async () => {
+  expect(snippets.length).toBeGreaterThanOrEqual(9);
+  const service = await startService(RULES);
+  const redis = await startRedis();
+  closeLater(() => redis.stop());
+  const folder = newFolder();
+  const names = snippets.map((_, at) => `snippet-${at}.ts`);
+  for (const [at, name] of names.entries()) {
+    const program = (snippets[at] ?? '').replaceAll('localhost:8081', service.grpc);
+    const withPorts = program.replaceAll('http://localhost:8080', service.http).replace('6379', String(redis.port));
+    writeFileSync(join(folder, name), withPorts);
+  }
+  const endlessNames = endless.map((_, at) => `endless-${at}.ts`);
+  for (const [at, name] of endlessNames.entries()) writeFileSync(join(folder, name), endless[at] ?? '');
+  const compilerOptions = {
+    target: 'es2023',
+    module: 'nodenext',
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    experimentalDecorators: true,
+    skipLibCheck: false,
+    noEmit: true,
+    types: ['node'],
+  };
+  const config = join(folder, 'tsconfig.json');
+  writeFileSync(config, JSON.stringify({ compilerOptions, files: [...names, ...endlessNames] }));
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+  const run = (args: readonly string[]) =>
+    promisify(execFile)(process.execPath, args, {
+      cwd: PROJECT,
+      env: { ...process.env, TSX_TSCONFIG_PATH: config },
+    }).catch(({ stdout, stderr }) => {
+      throw new Error(`${stdout}${stderr}`);
+    });
+  const compiled = await run([join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch(String);
+  const errors = typeof compiled === 'string' ? compiled.match(/^.*\berror TS.*$/gm) : [];
+  expect(errors?.filter((line) => !/node_modules\/@types\//.test(line))).toEqual([]); // those types conflict with each other
+  const elsewhere = ['app.listen(', 'weir.reserve(']; // package.test.ts and reservations.test.ts run these
+  const finite = names.filter((_, at) => !elsewhere.some((text) => snippets[at]?.includes(text)));
+  expect(finite).toHaveLength(names.length - elsewhere.length);
+  for (const name of finite) {
+    const ending = `setTimeout(() => process.exit(), 1_000).unref();`; // a client does not keep a process alive
+    const path = join(folder, name);
+    writeFileSync(path, `import 'reflect-metadata';\n${readFileSync(path, 'utf8')}\n${ending}`);
+    const { stderr } = await run(['--import', 'tsx', path]);
+    expect(stderr).not.toMatch(/error/i);
+  }
+});

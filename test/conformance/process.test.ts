@@ -7,8 +7,8 @@ import { type Backends, playInProcess } from './process.ts';
 import type { RecordedCase } from './recorded-case.ts';
 
 /**
- * Most of a case's time is waiting: for files to be polled, for a window to begin, for statistics to be sent. So several are played at once, each with a
- * Redis and a memcached that no other has meanwhile.
+ * Cases mostly wait: for polls of files, for the start of a window, for statistics. So several are played at once, each
+ * with its own Redis and memcached.
  */
 const AT_ONCE = 3;
 
@@ -43,16 +43,12 @@ describe.each(files)('%s', (file) => {
     cases: RecordedCase[];
   };
 
-  test.concurrent.each(cases.map((recorded) => [recorded.name, recorded] as const))(
-    '%s',
-    async (name, recorded) => {
-      const reason = processDeviations[name];
-      const differences = await withBackends((backends) =>
-        playInProcess(recorded, configs, backends, { untilFirst: reason !== undefined }),
-      );
-      if (reason === undefined) expect(differences).toEqual([]);
-      else expect({ reason, differences }).not.toEqual({ reason, differences: [] });
-    },
-    120_000,
-  );
+  test.concurrent.each(cases.map((recorded) => [recorded.name, recorded] as const))('%s', async (name, recorded) => {
+    const reason = processDeviations[name];
+    const differences = await withBackends((backends) =>
+      playInProcess(recorded, configs, backends, { untilFirst: reason !== undefined }),
+    );
+    if (reason === undefined) expect(differences).toEqual([]);
+    else expect({ reason, differences }).not.toEqual({ reason, differences: [] });
+  });
 });

@@ -13,14 +13,14 @@ import { ownKeyDeviations as deviations } from './deviations.ts';
 import type { RecordedCase } from './recorded-case.ts';
 import { isPlayable, run } from './run.ts';
 
-/** A moment in the middle of every window, away from all boundaries. */
+/** A time in the middle of every window, away from all boundaries. */
 const NOW_MS = 1_700_000_000_000;
 
 let redis: Redis;
 let cluster: TestCluster;
 beforeAll(async () => {
   [redis, cluster] = await Promise.all([startRedis(), startCluster()]);
-}, 60_000);
+});
 afterAll(() => Promise.all([redis.stop(), cluster.stop()]));
 
 const stores: Readonly<Record<string, (clock: () => number) => Promise<Backend>>> = {
@@ -31,13 +31,13 @@ const stores: Readonly<Record<string, (clock: () => number) => Promise<Backend>>
   'a Cluster': async (clock) => {
     const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
     const connection = connect({ ...ordinary, address: { kind: 'cluster', nodes } });
-    const store = new RedisBackend(connection, clock, { atomic: 'request', replay: true }); // by the keys' hash tag
+    const store = new RedisBackend(connection, clock, { atomic: 'request', replay: true }); // possible with the keys' hash tag
     await eventually(() => store.health().ready);
     return store;
   },
 };
 
-/** Settings, sinks and control planes are of the process as a whole: process.test.ts plays them. */
+/** Settings, sinks and control planes concern a whole process: process.test.ts plays them. */
 const files = readdirSync(__dirname).filter((name) => /^0[1-6].*\.json$/.test(name));
 
 describe.each(Object.keys(stores))('on %s', (storeName) => {

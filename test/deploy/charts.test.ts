@@ -26,7 +26,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'charts-'));
   schemas = join(folder, 'schemas');
   await writeSchemas(schemas, KUBERNETES_VERSION);
-}, 60_000);
+});
 afterAll(() => rmSync(folder, { recursive: true }));
 
 interface Outcome {
@@ -34,14 +34,14 @@ interface Outcome {
   readonly output: string;
 }
 
-/** Runs a tool to its end, whatever it says. */
+/** Runs a tool to its end, even if it fails. */
 const outcomeOf = (tool: string, args: readonly string[]): Promise<Outcome> =>
   promisify(execFile)(tool, args, { maxBuffer: 1 << 26 }).then(
     ({ stdout, stderr }) => ({ isRight: true, output: `${stdout}${stderr}` }),
     ({ stdout, stderr }: { stdout: string; stderr: string }) => ({ isRight: false, output: `${stdout}${stderr}` }),
   );
 
-/** What the chart makes of values: all its manifests. */
+/** Renders all manifests of the chart. */
 const render = async (...args: readonly string[]): Promise<Outcome> =>
   outcomeOf(await helm(), [
     'template',
@@ -54,7 +54,7 @@ const render = async (...args: readonly string[]): Promise<Outcome> =>
     ...args,
   ]);
 
-/** Holds manifests against the schemas of Kubernetes and of all custom resources; one without a schema is an error. */
+/** Validates manifests against the schemas of Kubernetes and of all custom resources; a missing schema is an error. */
 async function conform(manifests: string): Promise<Outcome> {
   const file = join(folder, `${process.hrtime.bigint()}.yaml`);
   writeFileSync(file, manifests);
@@ -83,7 +83,7 @@ interface Manifest {
   };
 }
 const manifestsIn = (yaml: string): readonly Manifest[] =>
-  loadAll(yaml).filter((found) => found !== null) as Manifest[]; // they conform, by a test below
+  loadAll(yaml).filter((found) => found !== null) as Manifest[]; // a test below validates them
 
 describe.each(cases)('the chart with %s-values.yaml', (name) => {
   let rendered: Outcome;
@@ -97,14 +97,14 @@ describe.each(cases)('the chart with %s-values.yaml', (name) => {
     });
   });
 
-  test('renders what the golden file holds (UPDATE_GOLDEN=1 writes it)', () => {
+  test('renders the contents of the golden file (UPDATE_GOLDEN=1 writes it)', () => {
     expect(rendered).toMatchObject({ isRight: true });
     const golden = join(GOLDEN, `${name}.yaml`);
     if (process.env.UPDATE_GOLDEN) writeFileSync(golden, rendered.output);
     expect(rendered.output).toBe(readFileSync(golden, 'utf8'));
   });
 
-  test('renders manifests that conform to the schemas of Kubernetes and of each custom resource', async () => {
+  test('renders manifests that conform to the schemas of Kubernetes and of all custom resources', async () => {
     const { isRight, output } = await conform(rendered.output);
     expect({ isRight, output }).toEqual({
       isRight: true,
@@ -112,7 +112,7 @@ describe.each(cases)('the chart with %s-values.yaml', (name) => {
     });
   });
 
-  test('sets variables that the service takes without a warning', async () => {
+  test('sets variables that the service accepts without a warning', async () => {
     const deployment = manifestsIn(rendered.output).find(({ kind }) => kind === 'Deployment');
     const secret: Readonly<Record<string, string>> = {
       REDIS_URL: 'redis:6379',
@@ -124,7 +124,7 @@ describe.each(cases)('the chart with %s-values.yaml', (name) => {
     expect((await readSettings(Object.fromEntries(env))).warnings).toEqual([]);
   });
 
-  test('gives a pod as long to end as it drains', () => {
+  test('gives a pod enough time to drain before it is killed', () => {
     const pod = manifestsIn(rendered.output).find(({ kind }) => kind === 'Deployment')?.spec.template.spec;
     const env = new Map(pod?.containers[0].env.map(({ name, value }) => [name, value]));
     const sleepS = Number(/"seconds":(\d+)/.exec(JSON.stringify(pod?.containers[0].lifecycle ?? {}))?.[1] ?? 0);
@@ -136,9 +136,9 @@ describe.each(cases)('the chart with %s-values.yaml', (name) => {
 
 describe('the chart refuses', () => {
   test.each([
-    ['a preset that there is not', ['preset=nginx'], 'preset'],
-    ['a value that there is not', ['replica=2'], 'replica'],
-    ['several replicas that would each count for themselves', ['replicas=2'], 'more than one replica needs redis.url'],
+    ['an unknown preset', ['preset=nginx'], 'preset'],
+    ['an unknown value', ['replica=2'], 'replica'],
+    ['several replicas that would count separately', ['replicas=2'], 'more than one replica needs redis.url'],
     ['several workers without Redis', ['workers=2'], 'workers above 1 need redis.url'],
     ['an ingress of the console without a host', ['console.ingress.enabled=true'], 'console.ingress.host'],
   ])('%s', async (_title, values, message) => {
@@ -180,7 +180,7 @@ describe('kubeconform refuses', () => {
 });
 
 describe('rules from the chart', () => {
-  /** Lays a ConfigMap out as the kubelet does: a directory with the data, behind two links. */
+  /** Mounts a ConfigMap as the kubelet does: a directory with the data, behind two links. */
   function mount(data: Readonly<Record<string, string>>): string {
     const volume = mkdtempSync(join(folder, 'volume-'));
     const version = join(volume, '..2026_01_01_00_00_00.1');
@@ -193,7 +193,7 @@ describe('rules from the chart', () => {
     return volume;
   }
 
-  test('are loaded from a volume of the ConfigMap, and decide', async () => {
+  test('are loaded from a volume with the ConfigMap, and applied', async () => {
     const { output } = await render('--values', valuesOf('minimal'));
     const config = manifestsIn(output).find(({ kind }) => kind === 'ConfigMap');
     const weir = await startWeir({ RULES_PATH: mount(config?.data ?? {}) });
@@ -238,7 +238,7 @@ const blocksOf = (page: string): readonly string[] =>
     ([, text = '']) => text,
   );
 
-/** Writes a text to a file of its own. */
+/** Writes a text to a new file. */
 function fileOf(text: string): string {
   const file = join(folder, `${process.hrtime.bigint()}.yaml`);
   writeFileSync(file, text);
@@ -249,7 +249,7 @@ describe('the pages', () => {
   test.each([
     ...blocksOf('kubernetes.md').map((text) => ['standalone', text] as const),
     ...blocksOf('istio.md').map((text) => ['istio', text] as const),
-  ])('show values that the chart takes with the preset %s: %s', async (preset, text) => {
+  ])('show values that the chart accepts with the preset %s: %s', async (preset, text) => {
     const rendered = await render('--set', `preset=${preset}`, '--values', fileOf(text));
     expect(rendered).toMatchObject({ isRight: true });
     expect(await conform(rendered.output)).toMatchObject({ isRight: true });
@@ -259,7 +259,7 @@ describe('the pages', () => {
     expect(await conform(text)).toMatchObject({ isRight: true });
   });
 
-  test('show the values for the chart of Envoy Gateway that the file has', () => {
+  test("show the same values for Envoy Gateway's chart as the file", () => {
     const file = readFileSync(join(PROJECT, 'deploy/envoy-gateway/values.yaml'), 'utf8');
     const withoutComments = load(file) as object;
     const [shown = ''] = blocksOf('envoy-gateway.md');
@@ -267,11 +267,11 @@ describe('the pages', () => {
   });
 });
 
-test("Envoy Gateway's own chart takes the values, and deploys the image", async () => {
+test("Envoy Gateway's own chart accepts the values, and deploys the image", async () => {
   const source = join(await goSource('github.com/envoyproxy/gateway'), 'charts/gateway-helm');
   const chart = join(folder, 'gateway-helm');
   cpSync(source, chart, { recursive: true, dereference: true });
-  await promisify(execFile)('chmod', ['-R', 'u+w', chart]); // modules of Go are read only
+  await promisify(execFile)('chmod', ['-R', 'u+w', chart]); // files of Go modules are read-only
   const template = readFileSync(join(chart, 'values.tmpl.yaml'), 'utf8');
   writeFileSync(
     join(chart, 'values.yaml'),
@@ -299,7 +299,7 @@ test("Envoy Gateway's own chart takes the values, and deploys the image", async 
   const { rateLimitDeployment } = provider.kubernetes;
   expect(rateLimitDeployment).toMatchObject({ replicas: 2, container: { image: 'weir:0.2.0' } });
 
-  // The configuration has no schema. The same block is part of the resource EnvoyProxy, which has one.
+  // The configuration has no schema, but the resource EnvoyProxy, which includes the same block, has one.
   const proxy = {
     ...{ apiVersion: 'gateway.envoyproxy.io/v1alpha1', kind: 'EnvoyProxy', metadata: { name: 'check' } },
     spec: { provider: { type: 'Kubernetes', kubernetes: { envoyDeployment: rateLimitDeployment } } },

@@ -38,18 +38,19 @@ const filesBelow = (path: string): readonly string[] => [
 ];
 
 describe('the root file system', () => {
-  test('has at most 150 MB, Node included', () => {
+  test('has at most 150 MB, including Node', () => {
     const bytes = filesBelow(root).reduce((sum, path) => sum + statSync(path).size, 0);
     expect(bytes / BYTES_PER_MB).toBeLessThan(150);
   });
 
-  test('holds no shell, no program that runs as another user, and no package but those of tracing', () => {
+  test('contains no shell, no setuid program, no packages except those for tracing, and no cache of this machine', () => {
     const files = filesBelow(root);
     expect(readdirSync(join(root, 'usr/bin')).sort()).toEqual(['healthcheck', 'node', 'ratelimit', 'weir']);
     expect(files.filter((path) => (statSync(path).mode & 0o6000) !== 0)).toEqual([]);
     expect(readdirSync(join(root, 'app')).sort()).toEqual(
       ['LICENSE', 'config', 'dist', 'node_modules', 'package.json', 'proto'].sort(),
     );
+    expect(readdirSync(join(root, 'app/dist'))).not.toContain('compile-cache');
     const packages = readdirSync(join(root, 'app/node_modules'), { recursive: true, encoding: 'utf8' });
     expect(packages).toEqual(expect.arrayContaining(TRACING_PACKAGES));
     for (const bundled of ['ioredis', 'pino', 'typescript', 'esbuild']) expect(packages).not.toContain(bundled);
@@ -66,34 +67,30 @@ const inPod = async (name: string, hosts: readonly string[]): Promise<PodReport>
     hosts,
     env: { IMAGE_ROOT: root },
     timeoutMs: POD_TIMEOUT_MS,
-  })) as PodReport; // what the script reports
+  })) as PodReport; // reported by the script
 
-test(
-  'the image started like docker run answers, reports its health, cannot write, and ends on SIGTERM as PID 1',
-  async () => {
-    const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as { readonly version: string };
-    const found = await inPod('entrypoint', []);
-    expect(found).toMatchObject({
-      healthBefore: { code: 1 },
-      health: { code: 0 },
-      answer: { code: 0, output: expect.stringContaining('OK') },
-      version: { code: 0, output: `${version}\n` },
-      write: { code: 1, output: expect.stringContaining('EROFS') },
-      exit: { code: 0, signal: null },
-      workersExit: { code: 0, signal: null },
-    });
-    expect(found.workers).not.toContain('unknown option');
-  },
-  POD_TIMEOUT_MS,
-);
+test('the image, started as by docker run, answers, reports its health, cannot write, and ends on SIGTERM as PID 1', async () => {
+  const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as { readonly version: string };
+  const found = await inPod('entrypoint', []);
+  expect(found).toMatchObject({
+    healthBefore: { code: 1 },
+    health: { code: 0 },
+    answer: { code: 0, output: expect.stringContaining('OK') },
+    version: { code: 0, output: `${version}\n` },
+    write: { code: 1, output: expect.stringContaining('EROFS') },
+    exit: { code: 0, signal: null },
+    workersExit: { code: 0, signal: null },
+  });
+  expect(found.workers).not.toContain('unknown option');
+});
 
 describe("under Envoy Gateway's environment and probes", () => {
   let found: PodReport;
   beforeAll(async () => {
     found = await inPod('envoy-gateway', ['envoy-gateway', 'envoy-ratelimit', 'redis.redis.svc']);
-  }, POD_TIMEOUT_MS);
+  });
 
-  test('it is ready throughout, runs as the user of the manifest without capabilities, and ends on SIGTERM', () => {
+  test("the container is always ready, runs as the manifest's user without capabilities, and ends on SIGTERM", () => {
     expect(found).toMatchObject({ user: 65_534, failures: [], exit: { code: 0, signal: null } });
     expect(found.probes).toBeGreaterThan(0);
     expect(found.status).toMatch(/^CapEff:\t0+$/m);
@@ -101,7 +98,7 @@ describe("under Envoy Gateway's environment and probes", () => {
     expect(found.status).toMatch(/^NSpid:.*\t1$/m);
   });
 
-  test('it takes the rules that Envoy Gateway generates, and each descriptor that Envoy Gateway generates meets one', () => {
+  test('the service loads the rules that Envoy Gateway generates, and each descriptor of Envoy Gateway matches one', () => {
     const cases = found.cases as { name: string; descriptors: number }[];
     expect(found.nodeId).toBe('envoy-ratelimit');
     expect(cases.length).toBeGreaterThan(20);
@@ -115,12 +112,12 @@ describe("under Envoy Gateway's environment and probes", () => {
     expect(cases.reduce((sum, { descriptors }) => sum + descriptors, 0)).toBeGreaterThan(30);
   });
 
-  test('it serves the statistics that the dashboards of Envoy Gateway query, with their labels', async () => {
+  test("the service has the statistics that Envoy Gateway's dashboards query, with their labels", async () => {
     const folder = join(await goSource('github.com/envoyproxy/gateway'), 'charts/gateway-addons-helm/dashboards');
     const dashboard = readFileSync(join(folder, 'global-ratelimit.json'), 'utf8');
     const names = new Set(Array.from(dashboard.matchAll(/"expr": "[^"]*?\b(\w+_\w+)\b/g), ([, name = '']) => name));
     const notOurs = ['go_memstats_gc_cpu_fraction']; // there is no Go runtime
-    // Of a limit that none of the descriptors exceeded, over_limit and near_limit are 0, and absent as in envoyproxy/ratelimit.
+    // If no descriptor exceeded a limit, its over_limit and near_limit are 0, and absent as in envoyproxy/ratelimit.
     const zero = ['ratelimit_service_rate_limit_near_limit', 'ratelimit_service_rate_limit_over_limit'];
     const served = new Set(Array.from(String(found.metrics).matchAll(/^# TYPE (\w+) /gm), ([, name = '']) => name));
     expect([...names].sort()).toEqual(
@@ -132,7 +129,7 @@ describe("under Envoy Gateway's environment and probes", () => {
     );
   });
 
-  test('it warns of the variables that have no effect, and of nothing else', () => {
+  test('the service warns only of variables without effect', () => {
     const names = Array.from(
       String(found.output).matchAll(/WARN: (\w+) is set but has no effect/g),
       ([, name]) => name,
@@ -141,26 +138,22 @@ describe("under Envoy Gateway's environment and probes", () => {
   });
 });
 
-test(
-  "under Envoy AI Gateway's command line and environment it enforces the quotas that AI Gateway generates",
-  async () => {
-    const found = await inPod('ai-gateway', [
-      'ai-gateway-controller.envoy-ai-gateway-system.svc.cluster.local',
-      'redis.redis-system.svc.cluster.local',
-      'envoy-ai-gateway-ratelimit.envoy-gateway-system',
-    ]);
-    const [OK, OVER_LIMIT] = [1, 2];
-    expect(found).toMatchObject({
-      nodeId: 'envoy-ai-gateway-ratelimit',
-      verdict: { ack: '1' },
-      simple: [OK, OVER_LIMIT, OVER_LIMIT], // begun; charged 12 of 10 when it ends; the next one
-      other: [OK, OVER_LIMIT],
-      tenants: { begun: OK, finished: OK, tenantIsOver: OK, spent: OVER_LIMIT, bothAreOver: OVER_LIMIT },
-      exit: { code: 0, signal: null },
-    });
-  },
-  POD_TIMEOUT_MS,
-);
+test("under Envoy AI Gateway's command line and environment it enforces the quotas that AI Gateway generates", async () => {
+  const found = await inPod('ai-gateway', [
+    'ai-gateway-controller.envoy-ai-gateway-system.svc.cluster.local',
+    'redis.redis-system.svc.cluster.local',
+    'envoy-ai-gateway-ratelimit.envoy-gateway-system',
+  ]);
+  const [OK, OVER_LIMIT] = [1, 2];
+  expect(found).toMatchObject({
+    nodeId: 'envoy-ai-gateway-ratelimit',
+    verdict: { ack: '1' },
+    simple: [OK, OVER_LIMIT, OVER_LIMIT], // at the start; 12 of 10 charged at the end; the next request
+    other: [OK, OVER_LIMIT],
+    tenants: { begun: OK, finished: OK, tenantIsOver: OK, spent: OVER_LIMIT, bothAreOver: OVER_LIMIT },
+    exit: { code: 0, signal: null },
+  });
+});
 
 describe('the Dockerfile', () => {
   const lint = async (file: string): Promise<string> =>
@@ -169,11 +162,11 @@ describe('the Dockerfile', () => {
       ({ stdout }: { stdout: string }) => stdout,
     );
 
-  test('has nothing that hadolint finds', async () => {
+  test('has no problem that hadolint finds', async () => {
     expect(await lint(DOCKERFILE)).toBe('');
   });
 
-  test('would be found wrong with a relative working directory', async () => {
+  test('would be rejected with a relative working directory', async () => {
     const broken = join(folder, 'Dockerfile');
     cpSync(DOCKERFILE, broken);
     writeFileSync(broken, readFileSync(DOCKERFILE, 'utf8').replace('WORKDIR /app', 'WORKDIR app'));
@@ -181,46 +174,42 @@ describe('the Dockerfile', () => {
   });
 });
 
-test(
-  'the last stage of the Dockerfile builds from that root file system with buildah, where it is installed',
-  async () => {
-    const program = await buildah();
-    if (program === undefined) return;
-    const storage = ['--storage-driver', 'vfs', '--root', join(folder, 'storage'), '--runroot', join(folder, 'run')];
-    const run = async (...args: readonly string[]) =>
-      promisify(execFile)(program, [...storage, ...args], { maxBuffer: 1 << 26 });
-    const [, lastStage = ''] = readFileSync(DOCKERFILE, 'utf8').split(/^(?=FROM scratch$)/m);
-    const file = join(folder, 'Dockerfile.last');
-    writeFileSync(file, lastStage.replace('COPY --from=build /rootfs /', 'COPY . /'));
-    try {
-      const args = ['--build-arg', 'VERSION=1.2.3', '--build-arg', 'COMMIT=abc'];
-      await run(
-        'build',
-        '--format',
-        'docker',
-        '--isolation',
-        'chroot',
-        '--file',
-        file,
-        '--tag',
-        'weir:test',
-        ...args,
-        root,
-      );
-      const { stdout } = await run('inspect', '--type', 'image', 'weir:test');
-      const { Docker } = JSON.parse(stdout) as { readonly Docker: { readonly config: object } }; // as buildah prints it
-      expect(Docker.config).toMatchObject({
-        User: '65532:65532',
-        WorkingDir: '/app',
-        Entrypoint: ['/usr/bin/weir'],
-        ExposedPorts: { '8081/tcp': {}, '8080/tcp': {}, '6070/tcp': {} },
-        StopSignal: 'SIGTERM',
-        Healthcheck: { Test: ['CMD', '/usr/bin/healthcheck'] },
-        Labels: { 'org.opencontainers.image.version': '1.2.3', 'org.opencontainers.image.revision': 'abc' },
-      });
-    } finally {
-      await run('rmi', '--all', '--force').catch(() => {}); // nothing was built
-    }
-  },
-  POD_TIMEOUT_MS,
-);
+test('the last stage of the Dockerfile builds from that root file system with buildah, if it is installed', async () => {
+  const program = await buildah();
+  if (program === undefined) return;
+  const storage = ['--storage-driver', 'vfs', '--root', join(folder, 'storage'), '--runroot', join(folder, 'run')];
+  const run = async (...args: readonly string[]) =>
+    promisify(execFile)(program, [...storage, ...args], { maxBuffer: 1 << 26 });
+  const [, lastStage = ''] = readFileSync(DOCKERFILE, 'utf8').split(/^(?=FROM scratch$)/m);
+  const file = join(folder, 'Dockerfile.last');
+  writeFileSync(file, lastStage.replace('COPY --from=build /rootfs /', 'COPY . /'));
+  try {
+    const args = ['--build-arg', 'VERSION=1.2.3', '--build-arg', 'COMMIT=abc'];
+    await run(
+      'build',
+      '--format',
+      'docker',
+      '--isolation',
+      'chroot',
+      '--file',
+      file,
+      '--tag',
+      'weir:test',
+      ...args,
+      root,
+    );
+    const { stdout } = await run('inspect', '--type', 'image', 'weir:test');
+    const { Docker } = JSON.parse(stdout) as { readonly Docker: { readonly config: object } }; // in buildah's format
+    expect(Docker.config).toMatchObject({
+      User: '65532:65532',
+      WorkingDir: '/app',
+      Entrypoint: ['/usr/bin/weir'],
+      ExposedPorts: { '8081/tcp': {}, '8080/tcp': {}, '6070/tcp': {} },
+      StopSignal: 'SIGTERM',
+      Healthcheck: { Test: ['CMD', '/usr/bin/healthcheck'] },
+      Labels: { 'org.opencontainers.image.version': '1.2.3', 'org.opencontainers.image.revision': 'abc' },
+    });
+  } finally {
+    await run('rmi', '--all', '--force').catch(() => {}); // nothing was built
+  }
+});

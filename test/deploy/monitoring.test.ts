@@ -18,7 +18,9 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const ALERTS = join(PROJECT, 'deploy/helm/weir/files/alerts.yaml');
 const DASHBOARDS = join(PROJECT, 'deploy/helm/weir/files/dashboards');
 
-/** Each is waited for as long: a scrape, an evaluation and the fault's own delay take a second or two where nothing else runs. */
+/**
+ * The wait for each alert. A scrape, an evaluation and the fault's own delay take a second or two on an idle machine.
+ */
 const DEADLINE_MS = 60_000;
 const PAUSE_MS = 25;
 
@@ -34,20 +36,20 @@ const alerts = groups.flatMap(({ rules }) => rules);
 describe('the alert rules', () => {
   const check = async (...args: readonly string[]) => promisify(execFile)(await promtool(), args);
 
-  test('are what promtool takes', async () => {
+  test('are valid according to promtool', async () => {
     await check('check', 'rules', ALERTS);
   });
 
-  test('fire after their time and not before, as promtool computes', async () => {
+  test('fire after their time and not earlier, according to promtool', async () => {
     await check('test', 'rules', join(__dirname, 'alerts.promtool.yaml'));
-  }, 60_000);
+  });
 
-  test('are all in the tests of promtool', () => {
+  test('are all covered by the tests for promtool', () => {
     const tested = readFileSync(join(__dirname, 'alerts.promtool.yaml'), 'utf8');
     for (const { alert } of alerts) expect(tested).toContain(`alertname: ${alert}\n`);
   });
 
-  test('each lead to a section of the runbooks', () => {
+  test('all have a section in the runbooks', () => {
     const page = readFileSync(join(PROJECT, 'docs/runbooks.md'), 'utf8');
     for (const { alert, annotations } of alerts) {
       expect(annotations.runbook_url).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
@@ -66,18 +68,18 @@ descriptors:
   - {key: soft, rate_limit: {unit: hour, requests_per_unit: 1, soft: 1000000}}
   - {key: local, rate_limit: {unit: hour, requests_per_unit: 1000000, on_store_failure: local}}
 `;
-/** What saves calls to Redis needs one. */
+/** A leased rule, which needs Redis. */
 const LEASED = `
   - {key: leased, rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 100000, consistency: leased}}
 `;
-/** Calls are held, so that many are in flight, and late. */
+/** Rules that delay calls, so that many are in flight, and late. */
 const HOLDING_RULES = `
 domain: demo
 descriptors:
   - {key: held, rate_limit: {algorithm: leaky_bucket, unit: second, requests_per_unit: 2, burst: 1, max_delay: 5s}}
   - {key: strict, rate_limit: {unit: hour, requests_per_unit: 1}}
 `;
-/** Of a limit that is low at once, so that the other site is asked. */
+/** A limit that is soon nearly used up, so that the site borrows from the other one. */
 const sharedRules = (requestsPerUnit: number): string => `
 domain: demo
 descriptors:
@@ -89,7 +91,7 @@ const siteOf = (name: string, other: string, port: number, otherPort: number) =>
 });
 const BROKEN_RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n';
 
-/** The faults of each instance, and the alerts that are for them. */
+/** The fault of each instance, and the expected alerts. */
 const expected: Readonly<Record<string, readonly string[]>> = {
   'without its store': ['WeirAnswersDegraded', 'WeirStoreDown', 'WeirStoreFailures'],
   'waiting for a silent store': ['WeirAnswersDegraded', 'WeirStoreCircuitOpen', 'WeirStoreDown', 'WeirStoreFailures'],
@@ -100,18 +102,18 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   'without its other site': ['WeirSiteUnreachable'],
   'beyond a limit that was lowered': ['WeirSiteErrorBeyondBound'],
   gone: ['WeirDown'],
-  healthy: [], // last: by then the others have had their time
+  healthy: [], // last, after the alerts of the others
 };
-/** Alerts about rules and domains are of the job, not of an instance. */
+/** Alerts about rules and domains have the label of the job, not of an instance. */
 const ofJob = ['WeirRuleRefusesMost', 'WeirUnknownDomain'];
-/** Alerts that may come besides: this machine may be slow, and a restart may take longer than a scrape. */
+/** Alerts that may fire as well, since the machine may be slow, and a restart may take longer than a scrape. */
 const tolerated: Readonly<Record<string, readonly string[]>> = {
   restarting: ['WeirAnswersLate', 'WeirDown', 'WeirNotReady'],
-  'without its store': ['WeirAnswersLate', 'WeirStoreCircuitOpen'], // where calls were in flight as it went
+  'without its store': ['WeirAnswersLate', 'WeirStoreCircuitOpen'], // if calls were in flight when it went down
 };
 const OF_SLOW_MACHINE = ['WeirAnswersLate'];
 
-describe('a Prometheus that scrapes instances under load, each with a fault of its own', () => {
+describe('a Prometheus that scrapes instances under load, each with a different fault', () => {
   const folder = mkdtempSync(join(tmpdir(), 'monitoring-'));
   const path = (name: string): string => join(folder, name);
   const stops: (() => unknown)[] = [];
@@ -125,7 +127,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
     return weir;
   }
 
-  /** Calls without end, one after another; refusals and errors are what is wanted. */
+  /** Calls continuously, one after another, to cause refusals and errors. */
   function keepCalling(weir: Weir, keys: readonly string[], domain = 'demo'): GrpcClient {
     const client = createClient(`127.0.0.1:${weir.grpcPort}`);
     stops.push(() => client.close());
@@ -144,7 +146,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
     return client;
   }
 
-  /** Each time after Prometheus has scraped it. */
+  /** Restarts repeatedly, each time after a scrape. */
   async function restart(weir: Weir, ports: Readonly<Record<string, string>>): Promise<void> {
     let running = weir;
     let scraped = 0;
@@ -156,7 +158,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
       );
       scraped = sample?.value ?? 0;
       await running.stop();
-      await sleep(1_000); // start times are whole seconds
+      await sleep(1_000); // start times have a resolution of seconds
       running = await instance('restarting', RULES, ports);
     }
   }
@@ -223,7 +225,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
     keepCalling(shadowed, ['user'], 'no-such-domain');
     for (const site of [alone, south, north]) keepCalling(site, ['user']);
     for (let caller = 0; caller < 8; caller++) keepCalling(overloaded, ['held']);
-    await sleep(1_000); // for calls that the lower limit would not have let through
+    await sleep(1_000); // for calls that the lower limit would have refused
     for (const site of ['south', 'north']) writeFileSync(path(`${site}.yaml`), sharedRules(4));
     await lost.stop();
     silent.pause();
@@ -251,7 +253,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
     [...new Set(firing.filter((labels) => labels.instance === instance).map(({ alertname = '' }) => alertname))].sort();
 
   test.each(Object.entries(expected))(
-    'an instance that is %s raises its alerts, and no others',
+    'an instance that is %s raises only its own alerts',
     async (name, wanted) => {
       const seen = await prometheus.until(
         async () => names(await prometheus.firing(), name),

@@ -8,13 +8,12 @@ import { startRedis } from '../helpers/redis.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const NPM_TIMEOUT_MS = 120_000;
 const MAX_BYTES = 20_000_000;
 
 const run = (command: string, args: readonly string[], cwd: string) =>
   promisify(execFile)(command, args, { cwd, maxBuffer: 1 << 26 }).then(({ stdout }) => stdout);
 
-/** Where the packed project is installed, in a folder that has nothing else. */
+/** The folder with the installed packed project, and nothing else. */
 let folder: string;
 let installed: string;
 
@@ -27,7 +26,7 @@ beforeAll(async () => {
   const quietly = ['--ignore-scripts', '--offline', '--no-audit', '--no-fund', '--cache', join(aside, 'cache')];
   await run('npm', ['install', ...quietly, join(aside, tarball)], folder);
   installed = join(folder, 'node_modules/weir-rls');
-}, NPM_TIMEOUT_MS);
+});
 afterAll(() => rmSync(join(folder, '..'), { recursive: true }));
 
 test('the packed project installs offline, without scripts and without any other package', () => {
@@ -69,7 +68,7 @@ describe('the installed service', () => {
     }
   });
 
-  test('does not start with tracing, and says which packages to install', async () => {
+  test('does not start with tracing, and names the packages to install', async () => {
     await expect(
       startWeir({ TRACING_ENABLED: 'true' }, { main: main(), cwd: folder }).then((started) => {
         weir = started;

@@ -25,12 +25,12 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('the packed project holds the built service, its messages and rules, and nothing of its development', async () => {
+test('the packed project contains the built service, its messages and rules, and no development files', async () => {
   const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts']);
   const found: unknown = JSON.parse(stdout);
   const [{ files }] = (Array.isArray(found) ? found : Object.values(found as object)) as [
     { files: { path: string }[] },
-  ]; // as `npm pack --json` documents it
+  ]; // the format of `npm pack --json`
   const paths = files.map(({ path }) => path);
   expect(new Set(paths.map((path) => path.split('/')[0]))).toEqual(
     new Set(['LICENSE', 'README.md', 'config', 'dist', 'package.json', 'proto']),
@@ -40,15 +40,15 @@ test('the packed project holds the built service, its messages and rules, and no
   );
   const built = /\.(js|js\.map|lua|proto)$|^dist\/LICENSES\.txt$|^dist\/console\/[\w-]+\.(css|html|js|svg)(\.gz)?$/;
   expect(paths.filter((path) => path.startsWith('dist/') && !built.test(path))).toEqual([]);
-}, 120_000);
+});
 
-test('the project is published as weir-rls, with the command weir and no dependency that npm would install', () => {
+test('the project is published as weir-rls, with the command weir and without dependencies', () => {
   expect(manifest).toMatchObject({ name: 'weir-rls', bin: { weir: 'dist/main.js' } });
   expect(manifest).not.toHaveProperty('private');
   expect(manifest.dependencies).toBeUndefined();
 });
 
-test('the SBOM is CycloneDX, and names the packages of the bundle and the optional ones, and none of development', async () => {
+test('the SBOM is CycloneDX, and lists bundled and optional packages, but no development dependencies', async () => {
   const { stdout } = await run('npm', ['run', '--silent', 'sbom']);
   const sbom = JSON.parse(stdout) as { specVersion: string; components: Component[] }; // checked below
   const schemas = await cyclonedxSchemas();
@@ -70,7 +70,7 @@ test('the SBOM is CycloneDX, and names the packages of the bundle and the option
   const ofDevelopment = ['typescript', 'jest', 'esbuild', 'tsx', 'ajv'];
   expect(Object.keys(manifest.devDependencies)).toEqual(expect.arrayContaining(ofDevelopment));
   expect(sbom.components.filter(({ name }) => ofDevelopment.includes(name))).toEqual([]);
-}, 120_000);
+});
 
 interface Component {
   readonly name: string;
@@ -88,15 +88,15 @@ describe('the release workflow', () => {
   };
   const workflow = read('.github/workflows/release.yaml');
 
-  test('has nothing that actionlint finds', async () => {
+  test('has no problem that actionlint finds', async () => {
     expect(await lint(workflow)).toBe('');
   });
 
-  test('would be found wrong with a job that needs one that there is not', async () => {
+  test('would be rejected with a job that needs a missing one', async () => {
     expect(await lint(workflow.replace('needs: test', 'needs: tests'))).toContain('tests');
   });
 
-  test('runs commands that the project has', () => {
+  test('runs existing commands of the project', () => {
     const scripts = Object.keys((JSON.parse(read('package.json')) as { readonly scripts: object }).scripts);
     for (const [, name] of workflow.matchAll(/npm run (?:--silent )?([\w:-]+)/g)) expect(scripts).toContain(name);
   });
@@ -111,12 +111,12 @@ describe('release notes', () => {
     ['1.0.0', '- First.'],
     ['Unreleased', undefined],
     ['1', undefined],
-  ])('of %s are its section of the changelog', (version, notes) => {
+  ])('of %s are its section in the changelog', (version, notes) => {
     expect(releaseNotes(changelog, version)).toBe(notes);
   });
 });
 
-test('the chart has the version of the project', () => {
+test('the chart has the same version as the project', () => {
   const chart = read('deploy/helm/weir/Chart.yaml');
   expect(chart).toContain(`\nversion: ${manifest.version}\nappVersion: ${manifest.version}\n`);
 });

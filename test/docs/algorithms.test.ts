@@ -14,7 +14,7 @@ import { loadText } from '../helpers/rules.ts';
 
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
 const page = readFileSync(join(DOCS, 'algorithms.md'), 'utf8');
-/** Numbers, times of day and dates of a text, in order. */
+/** The numbers, times and dates in a text, in order. */
 const figuresOf = (text: string): readonly string[] => text.match(/\d(?:[\d.,:-]*\d)?/g) ?? [];
 /** The figures of each paragraph, list item and table row of the page. */
 const passages = page.split(/\n\n|\n(?=\||- )/).map(figuresOf);
@@ -27,7 +27,7 @@ const hasFigures = (figures: readonly string[]): boolean =>
   });
 const yamlBlocks = Array.from(page.matchAll(/^```yaml\n(.*?)^```/gms), ([, text = '']) => text);
 
-/** When, how many hits, what becomes of them, how long to wait before asking again, how long they are held, whether on the soft part. */
+/** The time, the hits, their outcome, the time until a retry, the delay, and whether they are in the soft part. */
 type Row = readonly [
   at: string,
   hits: number,
@@ -38,11 +38,11 @@ type Row = readonly [
 ];
 
 interface Example {
-  /** A summary of the passage; the page has its figures, in its own words. */
+  /** A summary of the passage; the page has the same figures in other words. */
   readonly says: string;
   /** The `rate_limit`, as in a rule file. */
   readonly limit: string;
-  /** In the order of time. Rows of the same time travel in one call. */
+  /** In order of time. Rows with the same time are sent in one call. */
   readonly rows: readonly Row[];
 }
 
@@ -137,7 +137,7 @@ const examples: readonly Example[] = [
     rows: [
       ['0:00:30', 5, 'OK', 0],
       ...times(2, ['0:01:00', 1, 'OK', 0]),
-      ['0:01:00', 1, 'OVER_LIMIT', 1], // 4.99… of the five are rounded down to 4
+      ['0:01:00', 1, 'OVER_LIMIT', 1], // 4.99… of the five hits are rounded down to 4
     ],
   },
   {
@@ -294,7 +294,7 @@ function onClock(create: (clock: () => number) => Backend): Twin {
 }
 
 let counters = 0;
-/** Counters of its own for each test, though all share one Redis. */
+/** Hits with separate counters for each test, although all share one Redis. */
 const hitsOn = (limits: readonly Limit[], hits: number, counter: string) =>
   limits.map((limit) =>
     operationOf({ key: createCounterKeys('')(limit, 'docs', [{ key: 'counter', value: counter }]) }, limit, hits, true),
@@ -331,7 +331,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
     ['each', 3, 3, 1],
     ['all_or_nothing', 2, 2, 2],
     ['spare_others', 3, 2, 2],
-  ] as const)('what a refused request spends: %s', async (spend, minute, hour, left) => {
+  ] as const)('the spend of a refused request: %s', async (spend, minute, hour, left) => {
     const row = new RegExp(`^\\| \`${spend}\` \\| ${minute} \\| ${hour} \\| ${left} \\|$`, 'm');
     expect(page).toMatch(row);
     const limits = limitsOf(blockWith('spend: all_or_nothing'));
@@ -364,7 +364,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
 });
 
 describe('docs/algorithms.md', () => {
-  test.each([...new Set(examples.map(({ says }) => says))])('has the figures of: %s', (says) => {
+  test.each([...new Set(examples.map(({ says }) => says))])('has the right figures: %s', (says) => {
     expect(hasFigures(figuresOf(says))).toBe(true);
   });
 
@@ -384,7 +384,7 @@ describe('docs/algorithms.md', () => {
     ['requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 100', true],
     ['requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 101', false],
     ['requests_per_unit: 5, algorithm: token_bucket, soft: 1, max_delay: 1s', false],
-  ])('its bounds hold: %s', (keys, ok) => {
+  ])('has bounds that hold: %s', (keys, ok) => {
     expect(loadText(`domain: docs\ndescriptors: [{ key: user, rate_limit: { unit: day, ${keys} } }]\n`).ok).toBe(ok);
   });
 
@@ -395,16 +395,16 @@ describe('docs/algorithms.md', () => {
   });
 });
 
-test.each([...plots])('%s is what docs/plots.ts draws', (path, svg) => {
+test.each([...plots])('%s is the drawing of docs/plots.ts', (path, svg) => {
   expect(readFileSync(join(DOCS, '..', path), 'utf8')).toBe(svg);
 });
 
-test('docs/img holds these drawings and nothing else', () => {
+test('docs/img contains only these drawings', () => {
   const files = readdirSync(join(DOCS, 'img')).map((name) => `docs/img/${name}`);
   expect(files.sort()).toEqual([...plots.keys()].sort());
 });
 
-/** The page's rule file that has these words in it. */
+/** The page's rule file that contains these words. */
 function blockWith(words: string): string {
   const block = yamlBlocks.find((text) => text.includes(words));
   if (block === undefined) throw new Error(`expected a yaml block with '${words}'`);
@@ -415,5 +415,5 @@ function blockWith(words: string): string {
 function limitsOf(text: string): readonly Limit[] {
   const loaded = loadText(text);
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
-  return (loaded.rules.rules[0]?.limits ?? []).map(({ limit }) => limit);
+  return ([...loaded.rules.rules][0]?.limits ?? []).map(({ limit }) => limit);
 }

@@ -9,7 +9,7 @@ import { grpcurl } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/clients.md', import.meta.url));
-/** Those of config/rules.yaml, but with a window that does not end during a test. */
+/** The rules of config/rules.yaml, but with a window that does not end during a test. */
 const RULES = `
 domain: demo
 descriptors:
@@ -64,14 +64,14 @@ test('the program in Go decides, and passes requests without an answer', async (
   const binary = join(folder, 'client');
   await run('go', ['build', '-mod=mod', '-o', binary, '.'], { cwd: folder });
   await expectDecisions(() => run(binary, []));
-}, 300_000);
+});
 
 test('the program in Python decides, and passes requests without an answer', async () => {
   const file = join(folder, 'client.py');
   await writeFile(file, programOf('python', ['timeout=0.250', 'timeout=30']));
   const env = { ...process.env, PYTHONPATH: await xdsProtos() };
   await expectDecisions(() => run('python3', [file], { env }));
-}, 300_000);
+});
 
 const javaTest = hasJava() ? test : test.skip;
 const javaTitle = hasJava() ? '' : ' (skipped: java and mvn are not on PATH)';
@@ -87,7 +87,7 @@ javaTest(
   300_000,
 );
 
-test('the batch in the page is answered as the page says', async () => {
+test('the batch on the page has the answer that the page shows', async () => {
   const command = blocks.get('sh') ?? '';
   const text = command.replace('localhost:8081', `127.0.0.1:${weir.grpcPort}`).replace(/^grpcurl/, await grpcurl());
   const { answers } = JSON.parse(await run('sh', ['-c', text]));

@@ -11,10 +11,10 @@ const verdicts: (Verdict & { readonly passage: Passage })[] = [];
 
 beforeAll(async () => {
   for (const passage of passages) verdicts.push({ passage, ...(await judge(passage)) });
-}, 300_000);
+});
 
 test.each([...new Set(passages.map(({ page }) => page))])(
-  'every command in %s is run by a test, checked, or excepted with a reason',
+  'every command in %s is run by a test, checked, or exempted with a reason',
   (page) => {
     const ofPage = verdicts.filter(({ passage }) => passage.page === page);
     expect(
@@ -23,7 +23,7 @@ test.each([...new Set(passages.map(({ page }) => page))])(
   },
 );
 
-/** How many blocks, or commands in sentences, there are of a fate. */
+/** The number of blocks, or of commands in sentences, with a fate. */
 const count = (expected: Fate, isMention: boolean): number =>
   verdicts.filter(({ passage, fate }) => fate === expected && passage.isMention === isMention).length;
 const timesNeeded = (exception: (typeof exceptions)[number]): number =>
@@ -68,7 +68,7 @@ test.each([
 test.each([
   ['weir override set|list|remove', ['weir override set', 'weir override list', 'weir override remove']],
   ['weir envoy RULES [--for istio]', ['weir envoy RULES --for istio']],
-])('the summary %s stands for its forms', (summary, forms) => {
+])('the summary %s expands to its forms', (summary, forms) => {
   expect(formsOf(summary)).toEqual(forms);
 });
 
@@ -85,7 +85,7 @@ test.each([
   ['helm install weir deploy/helm/weir --set replica=2', 'the chart has no value replica'],
   ['docker compose -f deploy/compose.yaml up', 'there is no deploy/compose.yaml'],
   ['terraform apply', 'no test runs or checks terraform apply'],
-])('%s is found to be wrong', async (text, problem) => {
+])('%s is reported as wrong', async (text, problem) => {
   const { problems } = await judge({ page: 'docs/sites.md', line: 1, text, isMention: true });
   expect(problems).toContain(problem);
 });

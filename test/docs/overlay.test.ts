@@ -24,23 +24,23 @@ function rulesOf(resource: Resource, overlay: string) {
     : { rules: [], problems: loaded.problems };
 }
 
-test('the overlay for Envoy Gateway has five lines and does to its rule what the page says', () => {
+test('the overlay for Envoy Gateway has five lines and the effect that the page describes', () => {
   const [overlay = ''] = overlays;
   expect(overlay.trimEnd().split('\n')).toHaveLength(5);
   const generated = listener(selected['each value of a header']({ unit: 'SECOND', requests_per_unit: 10 }));
   const shown = (overlaid: string): string =>
-    rulesOf(generated, overlaid).rules.map(describeRule).join().replaceAll(ROUTE, 'ROUTE');
+    [...rulesOf(generated, overlaid).rules].map(describeRule).join().replaceAll(ROUTE, 'ROUTE');
   expect(page).toContain(`   ${shown('')}\n`);
   expect(rulesOf(generated, overlay).problems).toEqual([]);
   const [, properties = 'a line that begins with algorithm'] = /\n +(algorithm: .*)\n/.exec(page) ?? [];
   expect(shown(overlay)).toBe(`${shown('')}, ${properties}`);
 });
 
-test('the overlay for AI Gateway takes a tenant out of quota mode', () => {
+test('the overlay for AI Gateway removes quota mode from a tenant', () => {
   const [, overlay = ''] = overlays;
   const perMinute = { unit: 'MINUTE', requests_per_unit: 9 };
   const { rules, problems } = rulesOf(quotaPolicy(perMinute, perMinute), overlay);
-  expect({ problems, quota: rules.map(({ quota }) => quota) }).toEqual({ problems: [], quota: [false, true] });
+  expect({ problems, quota: [...rules].map(({ quota }) => quota) }).toEqual({ problems: [], quota: [false, true] });
 });
 
 test('the page names every key that a node or a limit may have', () => {

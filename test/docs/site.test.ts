@@ -25,7 +25,7 @@ beforeAll(async () => {
   pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.html'));
   server = await serveFolder(folder);
   browser = await startBrowser();
-}, 300_000);
+});
 
 afterAll(async () => {
   await browser?.close();
@@ -33,7 +33,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('every page of docs/ is in the side bar, and on the site', () => {
+test('every page of docs/ is in the sidebar, and on the site', () => {
   const sources = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.md') && path !== 'README.md')
     .map((path) => path.replace(/\.md$/, '').replace(/(^|\/)README$/, '$1'));
@@ -42,7 +42,7 @@ test('every page of docs/ is in the side bar, and on the site', () => {
   for (const link of links) expect(pages).toContain(link.endsWith('/') ? `${link}index.html` : `${link}.html`);
 });
 
-/** Where the links and pictures of a page lead. */
+/** The targets of the links and pictures on a page. */
 const targetsOf = (page: string): readonly string[] => {
   const html = readFileSync(join(folder, page), 'utf8');
   return Array.from(html.matchAll(/<(?:a|img)\b[^>]*?\s(?:href|src)="([^"]*)"/g), ([, target = '']) =>
@@ -53,7 +53,7 @@ const targetsOf = (page: string): readonly string[] => {
 const hasAnchor = (path: string, anchor: string): boolean =>
   readFileSync(path, 'utf8').includes(` id="${decodeURIComponent(anchor)}"`);
 
-test('links and anchors of every page lead somewhere', () => {
+test('the links and anchors of every page have targets', () => {
   expect(pages.length).toBeGreaterThan(60);
   const broken = pages.flatMap((page) =>
     targetsOf(page)
@@ -70,7 +70,7 @@ test('links and anchors of every page lead somewhere', () => {
   expect([...new Set(broken)]).toEqual([]);
 });
 
-test('links to the repository lead to files that it has', () => {
+test('links to the repository lead to existing files', () => {
   const targets = pages.flatMap(targetsOf).filter((target) => target.startsWith(`${REPOSITORY}/`));
   expect(targets.length).toBeGreaterThan(20);
   const missing = targets.filter((target) => {
@@ -93,7 +93,7 @@ test.each([
   expect(inRepository(href, page)).toBe(path);
 });
 
-test('no page is wider than a phone of 360 px', async () => {
+test('every page fits a phone of 360 px', async () => {
   const page = await browser.open({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true });
   const wide: string[] = [];
   for (const path of pages) {
@@ -102,7 +102,7 @@ test('no page is wider than a phone of 360 px', async () => {
     if (overflow > 0) wide.push(`${path}: ${overflow} px`);
   }
   expect(wide).toEqual([]);
-}, 300_000);
+});
 
 test('search works without network, and leads to the section', async () => {
   const page = await browser.open();
@@ -117,10 +117,10 @@ test('search works without network, and leads to the section', async () => {
   expect(browser.problems).toEqual([]);
 });
 
-/** What axe-core finds in the theme of VitePress on any page, outside of what the pages say. */
+/** Violations that axe-core finds in VitePress's theme on any page, outside of the pages' contents. */
 const ofTheme = /^(?:label-content-name-mismatch|landmark-one-main|region|nested-interactive):/;
 
-test.each(['index.html', 'why-refused.html', 'rule-keys.html'])('%s can be used by all readers', async (path) => {
+test.each(['index.html', 'why-refused.html', 'rule-keys.html'])('%s is accessible', async (path) => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const page = await browser.open({ colorScheme });
     await page.goto(`${server.origin}/${path}`);

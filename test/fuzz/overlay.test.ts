@@ -5,7 +5,7 @@ import fc from '../helpers/property.ts';
 import { loadText } from '../helpers/rules.ts';
 import { anyMutated } from './mutations.ts';
 
-/** @param overlay  none where absent */
+/** @param overlay  absent: no overlay */
 const load = (rules: string, overlay?: string): LoadedRules =>
   loadText(rules, overlay === undefined ? {} : { overlay: [{ name: 'overlay.yaml', text: overlay }] });
 
@@ -45,9 +45,9 @@ const pieces = [
   '~',
 ];
 
-/** The rules by path, with the rate of each of their limits. */
+/** The paths of the rules, with the rate of each limit. */
 const ratesOf = ({ rules }: RuleTree): readonly string[] =>
-  rules.map(({ path, limits, unlimited }) =>
+  [...rules].map(({ path, limits, unlimited }) =>
     [
       path,
       unlimited,
@@ -55,7 +55,7 @@ const ratesOf = ({ rules }: RuleTree): readonly string[] =>
     ].join(' '),
   );
 
-test('an overlay changes no rate unless it says requests_per_unit, and adds and removes no rule', () => {
+test('an overlay changes no rate unless it sets requests_per_unit, and adds and removes no rule', () => {
   const plain = load(RULES);
   const rates = plain.ok ? ratesOf(plain.rules) : [];
   let laid = 0;
@@ -64,7 +64,7 @@ test('an overlay changes no rate unless it says requests_per_unit, and adds and 
       if (overlay.includes('requests_per_unit')) return;
       const loaded = load(RULES, overlay);
       if (!loaded.ok) return expect(loaded.problems.filter(({ file }) => file !== 'overlay.yaml')).toEqual([]);
-      if (loaded.rules.rules.some((rule) => rule.overlaid)) laid++;
+      if ([...loaded.rules.rules].some((rule) => rule.overlaid)) laid++;
       expect(ratesOf(loaded.rules)).toEqual(rates);
     }),
     { numRuns: 500 },

@@ -15,7 +15,7 @@ import {
 import type { Authority, Certificate } from './certificates.ts';
 import { freePort } from './process.ts';
 
-/** A resource to hand out: rules, as the JSON of protobuf has them; or bytes in base64, of any type. */
+/** A resource to serve: rules in protobuf's JSON form, or base64 bytes of any type. */
 export type Resource =
   | { readonly name?: string; readonly domain?: string; readonly descriptors?: readonly Descriptor[] }
   | { readonly raw: string; readonly type_url?: string };
@@ -23,7 +23,7 @@ export type Resource =
 export interface Descriptor {
   readonly key?: string;
   readonly value?: string;
-  /** Its unit by name or number. */
+  /** The unit is a name or number. */
   readonly rate_limit?: Readonly<Record<string, unknown>>;
   readonly descriptors?: readonly Descriptor[];
   readonly shadow_mode?: boolean;
@@ -32,10 +32,12 @@ export interface Descriptor {
   readonly metadata?: JsonObject;
 }
 
-/** What a client made of a snapshot: the version that it took, or why it refused and the version that it has instead. */
+/**
+ * A client's reply to a snapshot: the version that it accepted, or why it rejected it and the version that it keeps.
+ */
 export type Verdict = { readonly ack: string } | { readonly nack: string; readonly version: string };
 
-/** What the first request of a stream said. */
+/** The contents of the first request of a stream. */
 export interface FirstRequest {
   readonly node_id: string;
   readonly node_metadata: JsonObject;
@@ -46,30 +48,32 @@ export interface FirstRequest {
 }
 
 export interface ControlPlaneOptions {
-  /** A free one where absent. */
+  /** Absent: a free port. */
   readonly port?: number;
-  /** Plain text where absent; with an authority, clients must have a certificate of it. */
+  /** Absent: plain text. With an authority, clients need a certificate that it issued. */
   readonly tls?: { readonly certificate: Certificate; readonly clientAuthority?: Authority };
   /** Ends every stream as soon as it is opened. */
   readonly hangsUp?: boolean;
 }
 
-/** A control plane on 127.0.0.1 controlled by a test, for one client. */
+/** A control plane on 127.0.0.1 for one client, controlled by a test. */
 export interface ControlPlane {
   readonly port: number;
-  /** Hands out a snapshot, once there is a stream, and waits for the verdict on it. */
+  /** Sends a snapshot once there is a stream, and waits for the client's reply. */
   serve(version: string, resources: readonly Resource[], typeUrl?: string): Promise<Verdict>;
-  /** What the first request of the newest stream said, once it has come. */
+  /** Resolves when the client has accepted this version, even if it rejected it before. */
+  taken(version: string): Promise<void>;
+  /** The contents of the newest stream's first request, once it has arrived. */
   first(): Promise<FirstRequest>;
-  /** What came with the newest stream. */
+  /** The metadata of the newest stream. */
   headers(): Promise<Metadata>;
-  /** How many streams there have been. */
+  /** The number of streams opened so far. */
   streamCount(): number;
   /** Ends the stream. */
   hangUp(): Promise<void>;
-  /** Ends the stream, and waits until another one has asked. */
+  /** Ends the stream, and waits for the first request of the next one. */
   drop(): Promise<void>;
-  /** Is gone, with all its connections. */
+  /** Shuts down and closes all connections. */
   stop(): void;
 }
 
@@ -106,7 +110,7 @@ export async function startControlPlane({
   const bind = promisify(server.bindAsync.bind(server));
   const boundPort = await bind(`127.0.0.1:${port ?? (await freePort())}`, credentialsOf(tls));
 
-  /** Checks after each change until `check` returns a value. */
+  /** Calls `check` after each change until it returns a value. */
   async function find<T>(check: () => T | undefined): Promise<T> {
     for (;;) {
       const found = check();
@@ -114,7 +118,7 @@ export async function startControlPlane({
       await once(changes, 'change');
     }
   }
-  /** The newest stream that has asked and stands. */
+  /** The newest open stream with a request. */
   const newest = (): Promise<Stream> =>
     find(() => streams.findLast(({ requests, isOver }) => requests.length > 0 && !isOver));
   const hangUp = async (): Promise<void> => {
@@ -133,10 +137,14 @@ export async function startControlPlane({
       const { version_info: inForce, error_detail: error } = answer;
       return error ? { nack: error.message, version: inForce } : { ack: inForce };
     },
+    async taken(version) {
+      const { requests } = await newest();
+      await find(() => requests.find((one) => one.version_info === version && one.response_nonce && !one.error_detail));
+    },
     async first() {
       const { requests } = await newest();
       const [{ node, type_url, version_info: version, response_nonce: nonce, resource_names }] = requests as [
-        WireDiscoveryRequest, // there is one in the newest that has asked
+        WireDiscoveryRequest, // `newest` has a request
       ];
       const node_metadata = node?.metadata ? fromStruct(node.metadata) : {};
       return { node_id: node?.id ?? '', node_metadata, type_url, version, nonce, resource_names };
@@ -164,7 +172,7 @@ function anyOf(resource: Resource): WireAny {
   if ('raw' in resource)
     return { type_url: resource.type_url ?? CONFIG_TYPE_URL, value: Buffer.from(resource.raw, 'base64') };
   const config = { ...resource, descriptors: resource.descriptors?.map(withStruct) };
-  return { type_url: CONFIG_TYPE_URL, value: configMessage.serialize(config as WireConfig) }; // the encoder takes names of enums, and does without what is absent
+  return { type_url: CONFIG_TYPE_URL, value: configMessage.serialize(config as WireConfig) }; // the encoder accepts enum names and absent fields
 }
 
 const withStruct = ({ metadata, descriptors, ...others }: Descriptor): object => ({

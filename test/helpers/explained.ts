@@ -23,7 +23,7 @@ const key = fc.constantFrom('a', 'b', 'k*');
 const value = fc.constantFrom('', '', 'x', 'y', 'x*', '*');
 const limitName = fc.constantFrom('', 'one', 'two');
 
-/** Small limits often, so that requests meet them. */
+/** Often small limits, so that requests reach them. */
 const anySmallLimit = fc
   .record({
     limit: anyLimit,
@@ -82,6 +82,7 @@ function nodeOf(
   return {
     composite,
     naming: 'rule',
+    hasRule: rule !== undefined,
     rule,
     children: children.length > 0 ? levelOf(children, path) : undefined,
     sharedValue: undefined,
@@ -92,7 +93,7 @@ function nodeOf(
 export const anyRules: fc.Arbitrary<RuleTree> = fc
   .record({ nodes: fc.array(anyNode(2), { minLength: 1, maxLength: 4 }), spend: fc.constantFrom(undefined, ...spends) })
   .map(({ nodes, spend }) => ({
-    domains: new Map([['d', { name: 'd', spend, root: levelOf(nodes, 'd') }]]),
+    domains: new Map([['d', { name: 'd', spend, root: levelOf(nodes, 'd'), ruleCount: 0 }]]),
     rules: [],
   }));
 
@@ -107,17 +108,48 @@ const anyRequestLimit = fc.record({
   unit_multiplier: fc.constantFrom(null, { value: 0 }, { value: 2 }),
 });
 
-/** Any request for that domain, or another; some are not valid. */
-export const anyRequest: fc.Arbitrary<WireRequest> = fc.record({
-  domain: fc.constantFrom('d', 'd', 'd', 'd', 'other', ''),
-  descriptors: fc.array(
-    fc.record({
-      entries: fc.array(anyEntry, { maxLength: 3 }),
-      limit: fc.oneof({ weight: 9, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: anyRequestLimit }),
-      hits_addend: fc.constantFrom(null, null, { value: 0 }, { value: 2 }, { value: 30 }),
-      is_negative_hits: fc.integer({ min: 0, max: 9 }).map((drawn) => drawn === 0),
-    }),
-    { maxLength: 3 },
-  ),
-  hits_addend: fc.constantFrom(0, 0, 1, 3),
+/** @param withoutLimit  the number of descriptors without their own limit for each one with a limit */
+const requestWith = (
+  domain: fc.Arbitrary<string>,
+  entries: fc.Arbitrary<WireRequest['descriptors'][number]['entries']>,
+  withoutLimit: number,
+): fc.Arbitrary<WireRequest> =>
+  fc.record({
+    domain,
+    descriptors: fc.array(
+      fc.record({
+        entries,
+        limit: fc.oneof(
+          { weight: withoutLimit, arbitrary: fc.constant(null) },
+          { weight: 1, arbitrary: anyRequestLimit },
+        ),
+        hits_addend: fc.constantFrom(null, null, { value: 0 }, { value: 2 }, { value: 30 }),
+        is_negative_hits: fc.integer({ min: 0, max: 9 }).map((drawn) => drawn === 0),
+      }),
+      { maxLength: 3 },
+    ),
+    hits_addend: fc.constantFrom(0, 0, 1, 3),
+  });
+
+/** Any request, mostly for the domain `d`; some are invalid. */
+export const anyRequest = requestWith(
+  fc.constantFrom('d', 'd', 'd', 'd', 'other', ''),
+  fc.array(anyEntry, { maxLength: 3 }),
+  9,
+);
+
+const anyLikelyEntry = fc.record({
+  key: fc.constantFrom('a', 'a', 'b', 'b', 'k1'),
+  value: fc.constantFrom('x', 'x', 'xy', 'y'),
 });
+
+/** The same, but more requests match a limit. */
+export const anyLikelyRequest = requestWith(
+  fc.oneof({ weight: 20, arbitrary: fc.constant('d') }, { weight: 1, arbitrary: fc.constantFrom('other', '') }),
+  fc.oneof(
+    { weight: 6, arbitrary: fc.array(anyLikelyEntry, { minLength: 1, maxLength: 1 }) },
+    { weight: 3, arbitrary: fc.array(anyLikelyEntry, { minLength: 2, maxLength: 2 }) },
+    { weight: 1, arbitrary: fc.array(anyEntry, { maxLength: 3 }) },
+  ),
+  20,
+);

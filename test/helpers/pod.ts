@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Running, start } from './process.ts';
 import { bubblewrap } from './tools.ts';
+import { PATIENT } from './weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const RESULT = 'result: ';
 
 /**
- * Runs a script in a network of its own, as the containers of a pod have one: every port is free, and these names lead to 127.0.0.1.
- * Resolves with what the script passes to `report`.
+ * Runs a script in its own network namespace, as the containers of a pod do: every port is free, and `hosts` resolve
+ * to 127.0.0.1. Resolves with the value that the script passes to `report`.
  */
 export async function runInPod(
   script: string,
@@ -29,7 +30,7 @@ export async function runInPod(
     [
       ...['--dev-bind', '/', '/', '--ro-bind', file, '/etc/hosts'],
       ...['--unshare-net', '--die-with-parent', '--chdir', PROJECT],
-      ...(isRoot ? ['--cap-add', 'ALL'] : []), // else it has made a user namespace, in which it may do as much
+      ...(isRoot ? ['--cap-add', 'ALL'] : []), // without root, bwrap creates a user namespace, which gives the same capabilities
       ...[process.execPath, '--import', 'tsx', script],
     ],
     { name: script, env: { ...process.env, HOSTS_FILE: file, ...env } },
@@ -44,7 +45,7 @@ export async function runInPod(
   }
 }
 
-/** Inside the pod: hands the result of the script to the test, and ends the pod with everything in it. */
+/** Inside the pod: passes the script's result to the test, and ends the pod with all its processes. */
 export function report(result: unknown): never {
   console.log(`${RESULT}${JSON.stringify(result)}`);
   process.exit();
@@ -54,17 +55,17 @@ export interface ContainerOptions {
   /** The root file system. */
   readonly root: string;
   readonly command: readonly string[];
-  /** The whole environment, besides PATH. */
+  /** The whole environment, apart from PATH and longer timeouts of the service. */
   readonly env?: Readonly<Record<string, string>>;
   /** User and group. */
   readonly user: number;
-  /** Folders and files of this machine by where they are in the container; read only. */
+  /** Folders and files of this machine by their paths in the container; read-only. */
   readonly mounts?: Readonly<Record<string, string>>;
 }
 
 /**
- * Inside a pod: starts a command in a root file system that cannot be written, as PID 1, as a user without any privilege in a user namespace.
- * Like a container engine, it adds /proc, /dev and /etc/hosts. `pid` and `kill` are those of the command.
+ * Inside a pod: starts a command as PID 1 in a read-only root file system, as an unprivileged user in a user namespace.
+ * Like a container engine, adds /proc, /dev and /etc/hosts. `pid` and `kill` are those of the command.
  */
 export async function startContainer(options: ContainerOptions): Promise<Running> {
   const { root, command, env = {}, user, mounts = {} } = options;
@@ -81,14 +82,18 @@ export async function startContainer(options: ContainerOptions): Promise<Running
   const running = await start(
     'sh',
     [
-      ...['-c', 'exec "$0" "$@" 3>&1', await bubblewrap()], // it closes the descriptor that it writes the process id to
+      ...['-c', 'exec "$0" "$@" 3>&1', await bubblewrap()], // bwrap closes the file descriptor to which it writes the process id
       ...[...isolation, ...ids, '--info-fd', '3'],
       ...[
         ...bindsOf(root, ''),
         ...Object.entries({ '/etc/hosts': HOSTS_FILE, ...mounts }).flatMap(([to, from]) => ['--ro-bind', from, to]),
       ],
       ...['--proc', '/proc', '--dev', '/dev', '--remount-ro', '/', '--chdir', '/app'],
-      ...Object.entries({ PATH: '/usr/bin:/bin', ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
+      ...Object.entries({ PATH: '/usr/bin:/bin', ...PATIENT, ...env }).flatMap(([name, value]) => [
+        '--setenv',
+        name,
+        value,
+      ]),
       ...command,
     ],
     { name: command.join(' ') },
@@ -103,7 +108,7 @@ export async function startContainer(options: ContainerOptions): Promise<Running
   return { ...running, pid: pidOf(), kill, stop };
 }
 
-/** Binds what a root holds, one by one, so that further files can be put beside them. */
+/** Binds the entries of a root one by one, so that further files can be added beside them. */
 function bindsOf(root: string, path: string): string[] {
   return readdirSync(join(root, path), { withFileTypes: true }).flatMap((entry) => {
     const inside = `${path}/${entry.name}`;

@@ -9,13 +9,13 @@ import { accepts, freePort, type Running, start } from './process.ts';
 import { rulesFrom } from './rules.ts';
 import { envoy as envoyBinary } from './tools.ts';
 
-/** Envoy with its rate limit quota filter, in front of nothing: a request that passes is answered with 200. */
+/** Envoy with its rate limit quota filter. It answers a request that passes with 200 itself. */
 export interface QuotaEnvoy extends Pick<Running, 'output' | 'kill' | 'stop'> {
-  /** One request; true if it passed. */
+  /** Sends one request. @returns whether it passed */
   passes(headers?: Readonly<Record<string, string>>): Promise<boolean>;
-  /** So many requests one after the other. @returns how many passed */
+  /** Sends `count` requests one after the other. @returns how many passed */
   passed(count: number): Promise<number>;
-  /** What its admin interface says. */
+  /** Reads a page of its admin interface. */
   admin(path: string): Promise<string>;
 }
 
@@ -25,7 +25,7 @@ export interface QuotaEnvoyOptions {
   readonly workers?: number;
   /** Prints another configuration for the rules, with the same listener and route. */
   readonly print?: (rules: RuleTree, domain: string, at: { readonly host: string; readonly port: number }) => string;
-  /** Changes the configuration that is printed for the rules. */
+  /** Changes the printed configuration. */
   readonly edit?: (config: string) => string;
 }
 
@@ -53,11 +53,11 @@ export async function startQuotaEnvoy(
   const [domain = ''] = tree.domains.keys();
   const printed = print(tree, domain, { host: '127.0.0.1', port: weirPort })
     .replace('0.0.0.0, port_value: 10000', `127.0.0.1, port_value: ${port}`)
+    .replace('port_value: 9901', `port_value: ${adminPort}`)
     .replace('port_value: 8000', `port_value: ${upstreamPort}`)
     .replace('  clusters:\n', `${upstream(upstreamPort)}  clusters:\n`);
   const path = join(folder, 'envoy.yaml');
-  const admin = `admin: { address: { socket_address: { address: 127.0.0.1, port_value: ${adminPort} } } }\n`;
-  await writeFile(path, edit(printed) + admin);
+  await writeFile(path, edit(printed));
   const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', String(workers), '--log-level', 'warning'];
   const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
   envoy.exited.then(() => rm(folder, { recursive: true }));

@@ -4,6 +4,9 @@ import { accepts, freePort, type Running, start } from './process.ts';
 /** The compiled command line. */
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
+/** Settings for tests of the service, since the machine may be busy. */
+export const PATIENT = { STORE_TIMEOUT: '2s', OVERLOAD_LAG: '0' };
+
 /** The built service, running. */
 export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop' | 'waitFor'> {
   readonly grpcPort: number;
@@ -19,12 +22,13 @@ interface WeirOptions {
 }
 
 /**
- * Starts `weir serve` on 127.0.0.1 and free ports; ready when its gRPC port accepts connections, unless it is a unix socket, and it has said so.
+ * Starts `weir serve` on 127.0.0.1 and free ports. It is ready when it has logged so and its gRPC port, unless it is a
+ * unix socket, accepts connections.
  *
- * @param main  the program, where it is not the one that is built
- * @param node  the Node that runs it, where it is not this one
- * @param cwd  the folder it runs in, where it is not this one's
- * @param env  what it sees besides PATH and HOME; a port set here is used as it is
+ * @param main  the program; default: the built one
+ * @param node  the Node that runs it; default: this process's
+ * @param cwd  its working directory; default: this process's
+ * @param env  environment variables besides PATH and HOME; a port set here is not replaced
  */
 export async function startWeir(
   env: Readonly<Record<string, string>> = {},
@@ -32,7 +36,6 @@ export async function startWeir(
 ): Promise<Weir> {
   const { PATH, HOME } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
-  const patient = { STORE_TIMEOUT: '2s', OVERLOAD_LAG: '0' }; // the machine has more to do than this test
   const ports = {
     GRPC_PORT: env.GRPC_PORT ?? String(await freePort()),
     PORT: env.PORT ?? String(await freePort()),
@@ -40,7 +43,7 @@ export async function startWeir(
   };
   const { pid, exited, output, stop, waitFor } = await start(node, [main, 'serve', ...args], {
     cwd,
-    env: { PATH, HOME, ...loopback, ...patient, ...env, ...ports },
+    env: { PATH, HOME, ...loopback, ...PATIENT, ...env, ...ports },
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);

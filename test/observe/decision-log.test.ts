@@ -25,7 +25,7 @@ const request = (domain: string, ...keys: readonly string[]): WireRequest => ({
   hits_addend: 0,
 });
 
-/** Logs so many equal requests; returns what was written. */
+/** Logs `times` equal requests. @returns the written lines */
 async function logged(wire: WireRequest, times: number, options: Partial<DecisionLogOptions>) {
   const lines: string[] = [];
   const decisions: object[] = [];
@@ -33,7 +33,7 @@ async function logged(wire: WireRequest, times: number, options: Partial<Decisio
   const log = createDecisionLog({
     rules: () => rules,
     counters: ownCounters(createCounterKeys('')),
-    debug: { debug: (line: string) => void lines.push(line) } as unknown as DecisionLogOptions['debug'], // all that it uses
+    debug: { debug: (line: string) => void lines.push(line) } as unknown as DecisionLogOptions['debug'], // the only method that it uses
     decisions: 'all',
     log: (decision) => void decisions.push(decision),
     maxPerSecond: 100,
@@ -57,14 +57,14 @@ test('nothing is called if neither decisions nor debug lines are enabled', async
   expect((await logged(request('shop', 'user'), 1, { decisions: 'off', debug: undefined })).isOff).toBe(true);
 });
 
-test('a limit that is only tried out is named where it would have refused', async () => {
+test('a limit in shadow mode is named if it would have refused', async () => {
   const { lines, decisions } = await logged(request('shop', 'user'), 2, {});
   expect(lines[0]).not.toContain('shadow_mode');
-  expect(lines[1]).toMatch(/: OK, 1 hits, 0 remaining; 1 per hour would refuse, but for shadow_mode$/);
+  expect(lines[1]).toMatch(/: OK, 1 hit, 0 remaining; 1 per hour would refuse, but for shadow_mode$/);
   expect(decisions[1]).toMatchObject({ code: 'OK', descriptors: [{ limit: '2 per day', in_shadow: ['1 per hour'] }] });
 });
 
-test('a rule that another one replaces says so, and an unknown domain lists those that there are', async () => {
+test('a replaced rule is marked, and an unknown domain is logged with the existing ones', async () => {
   const { lines } = await logged(request('shop', 'free', 'paid'), 1, {});
   expect(lines[0]).toMatch(
     /no limits applied: rule shop\.free \(rules\.yaml:\d+\), which another rule of the request replaces$/,
@@ -80,7 +80,7 @@ test.each([
   ['all', 3, 3],
   [0.4, 3, 0],
   [0.6, 3, 3],
-] as const)('%s logs of %d requests, of which the last is refused, %d', async (decisions, times, count) => {
+] as const)('the setting %s, for %d requests with the last one refused, logs %d', async (decisions, times, count) => {
   expect((await logged(request('shop', 'user'), times, { decisions })).decisions).toHaveLength(count);
 });
 

@@ -40,12 +40,17 @@ async function debugPage(path: string, statistics: Statistics, rules = rulesFrom
     metrics: async () => ({ contentType: '', body: '' }),
     statistics: () => referenceCounters(statistics),
   });
-  const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // all that it reads
+  const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // the only properties that it reads
   const page: Page | undefined = await routes.get(path)?.answer(request);
   return await textOf(page?.body ?? '');
 }
 
-/** Statistics of so many rules and unknown domains. */
+afterEach(() => jest.restoreAllMocks());
+
+/** Stops the clock, so that a slice ends only after a number of items, never because of its time. */
+const stopClock = () => jest.spyOn(performance, 'now').mockReturnValue(0);
+
+/** Statistics of `count` rules and as many unknown domains. */
 function statisticsOf(count: number, name: (at: number) => string = (at) => `user_${at}`): Statistics {
   const statistics = createStatistics(0.8);
   for (let at = 0; at < count; at++) hit(statistics, name(at));
@@ -60,7 +65,7 @@ function hit(statistics: Statistics, name: string): void {
   statistics.answered(name, answerOf([{ kind: 'no_domain' }]));
 }
 
-/** The same, but each number of a rule that is read is a step. */
+/** The same statistics; each read of a rule's number counts as a step. */
 function watched(statistics: Statistics, step: () => void): Statistics {
   const watch = (counts: RuleCounts): RuleCounts =>
     new Proxy(counts, {
@@ -74,14 +79,15 @@ function watched(statistics: Statistics, step: () => void): Statistics {
 }
 
 describe.each(Object.entries(pages))('%s', (_name, render) => {
-  test('is rendered with at most 1,000 lines in a turn of the event loop', async () => {
+  test('is rendered with at most 1,000 lines per turn of the event loop', async () => {
+    stopClock();
     const statistics = statisticsOf(2_000);
     const most = await mostStepsInATurn((step) => render(watched(statistics, step)));
     expect(most).toBeGreaterThan(SLICE_ITEMS / 2);
-    expect(most).toBeLessThanOrEqual(SLICE_ITEMS + 7); // the numbers of a rule may be read for one line
+    expect(most).toBeLessThanOrEqual(SLICE_ITEMS + 7); // one line may read all numbers of a rule
   });
 
-  test('stays below 20 MB after 100 MB of long names, and keeps them apart', async () => {
+  test('stays below 20 MB after 100 MB of long names, and distinguishes them', async () => {
     const statistics = statisticsOf(12_000, (at) => `${'"x\n'.repeat(1_333)}${at}`);
     const body = await render(statistics);
     expect(Buffer.byteLength(body)).toBeLessThan(20_000_000);
@@ -91,7 +97,7 @@ describe.each(Object.entries(pages))('%s', (_name, render) => {
 });
 
 describe.each(expositions)('%s', (_name, render) => {
-  test('has each series that existed at its beginning once, while statistics change', async () => {
+  test('has each series that existed at the start exactly once, while statistics change', async () => {
     const statistics = statisticsOf(3_000);
     let added = 0;
     const timer = setInterval(() => hit(statistics, `later_${added++}`), 0);
@@ -110,35 +116,36 @@ describe.each(expositions)('%s', (_name, render) => {
     expect(parseExposition(await render(statistics)).size).toBeGreaterThan(5);
   });
 
-  test('is read by promtool without an error', async () => {
+  test('is accepted by promtool', async () => {
     const statistics = statisticsOf(50, (at) => `"\\\n{é}="${at}`);
     const body = await render(statistics);
     const { code, output } = await check(body);
-    // 3: it is right, and promtool would choose other names for some metrics of the process and of the reference.
+    // 3: valid, but promtool prefers other names for some metrics of the process and of the reference.
     expect([code === 0 || code === 3, /error/i.test(output)]).toEqual([true, false]);
     expect(output).not.toMatch(/^weir_/m);
     expect((await check(`${body}${body}`)).code).toBe(1);
   });
 });
 
-/** What `promtool check metrics` says of a text. */
+/** The result of `promtool check metrics` for a text. */
 async function check(body: string): Promise<{ readonly code: number; readonly output: string }> {
   const path = await promtool();
   return new Promise((resolve) => {
     const child = execFile(path, ['check', 'metrics'], (error, stdout, stderr) =>
       resolve({ code: Number(error?.code ?? 0), output: `${stdout}${stderr}` }),
     );
-    child.stdin?.on('error', () => {}); // it may end before it has read all
+    child.stdin?.on('error', () => {}); // it may exit before it has read everything
     child.stdin?.end(body);
   });
 }
 
-test('/rlconfig is rendered with at most 1,000 rules in a turn of the event loop', async () => {
+test('/rlconfig is rendered with at most 1,000 rules per turn of the event loop', async () => {
+  stopClock();
   const nodes = Array.from({ length: 3_000 }, (_, at) => `  - key: user_${at}\n    rate_limit: { unit: day }\n`);
   const rules = rulesFrom(`domain: shop\ndescriptors:\n${nodes.join('')}`);
   let body = '';
   const most = await mostStepsInATurn(async (step) => {
-    const stepping = rules.rules.map((rule) => ({
+    const stepping = [...rules.rules].map((rule) => ({
       ...rule,
       get path() {
         step();
@@ -151,7 +158,8 @@ test('/rlconfig is rendered with at most 1,000 rules in a turn of the event loop
   expect(most).toBe(SLICE_ITEMS);
 });
 
-test('StatsD is sent at most 1,000 counters in a turn of the event loop, each once', async () => {
+test('StatsD gets at most 1,000 counters per turn of the event loop, each once', async () => {
+  stopClock();
   const counters = new Map(Array.from({ length: 5_500 }, (_, at) => [`counter_${at}`, at + 1]));
   const named: string[] = [];
   const most = await mostStepsInATurn(async (step) => {

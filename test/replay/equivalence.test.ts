@@ -25,7 +25,7 @@ import { anyRequest, anyRules } from '../helpers/explained.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 
-/** Requests that are recorded and replayed in all; `REPLAY_REQUESTS=1000000` for the long form. */
+/** The total number of recorded and replayed requests; `REPLAY_REQUESTS=1000000` for the long form. */
 const REQUESTS = Number(process.env.REPLAY_REQUESTS ?? 10_000);
 const REQUESTS_PER_RUN = 200;
 const SEED = 25;
@@ -34,10 +34,10 @@ const MEMORY = { maxCounters: 50, maxBytes: 1_000_000 }; // few, so that some ar
 const folder = mkdtempSync(join(tmpdir(), 'equivalence-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What happens before a request. */
+/** A request, and the events before it. */
 interface Step {
   readonly request: WireRequest;
-  /** Below 0 the clock is set back. */
+  /** Below 0: the clock is set back. */
   readonly advanceMs: number;
   readonly timeoutMs: number;
   readonly override: Pick<StandingOverride, 'effect' | 'entries'> | undefined;
@@ -79,11 +79,11 @@ interface Run {
   readonly steps: readonly Step[];
 }
 
-/** Has a service answer the requests, and record them in a new directory. */
+/** Runs a service that answers the requests, and records them in a new directory. */
 async function record({ rules, modes, steps }: Run, directory: string): Promise<number> {
   const time = fakeClock();
   const clock = new RequestClock(() => {
-    time.advance(1); // so that two readings of one request would differ
+    time.advance(1); // so that two readings within a request would differ
     return time();
   });
   const overrides = new Overrides(clock.read, (unit) => unitMs[unit]);
@@ -136,7 +136,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
   return recorded;
 }
 
-/** Replays what lies in the directory; the number of requests whose answers are the recorded ones, and of others. */
+/** Replays the recording in the directory. @returns the number of requests with the recorded answers, and the others */
 async function verify({ rules, modes }: Run, directory: string): Promise<{ same: number; others: readonly object[] }> {
   const engine = new ReplayEngine(rules, { ...modes, memory: MEMORY });
   const files = readdirSync(directory).map((name) => inputAt(join(directory, name), Readable.from([])));
@@ -155,7 +155,7 @@ async function verify({ rules, modes }: Run, directory: string): Promise<{ same:
   return { same, others };
 }
 
-test(`a replay answers as the service did that recorded, for any rules, in ${REQUESTS} requests`, async () => {
+test(`a replay gives the same answers as the recorded service, for any rules, in ${REQUESTS} requests`, async () => {
   let runs = 0;
   let all = 0;
   await fc.assert(
@@ -170,4 +170,4 @@ test(`a replay answers as the service did that recorded, for any rules, in ${REQ
     { seed: SEED, numRuns: Math.ceil(REQUESTS / REQUESTS_PER_RUN), endOnFailure: true },
   );
   expect(all).toBeGreaterThan(REQUESTS / 2);
-}, 3_600_000);
+});

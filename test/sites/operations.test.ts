@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import type { ListedShare, ShareList } from '../../src/admin/site-limits.ts';
 import type { SiteList } from '../../src/admin/site-operations.ts';
 import { send } from '../helpers/console.ts';
+import { documentOf } from '../helpers/documented.ts';
 import { type LinkedSites, startLinkedSites, untilAnswer } from '../helpers/linked-sites.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -20,23 +21,23 @@ let west: Weir;
 beforeAll(async () => {
   linked = await startLinkedSites(RULES, { names: ['east', 'west'], lost: ['north'] });
   [east, west] = linked.sites as [Weir, Weir]; // two were started
-}, 60_000);
+});
 afterAll(() => linked.close());
 
 const weirCommand = (...args: readonly string[]) =>
   promisify(execFile)(process.execPath, [MAIN, ...args], { env: { ...process.env, NO_COLOR: '1' } });
 const of = ({ limits }: ShareList, rule: string): ListedShare | undefined => limits.find((one) => one.rule === rule);
 
-/** Uses the base of the first site, and asks for more than all sites have, so that the others are asked. */
+/** Uses up the base of the first site and requests more than all sites have, so that it borrows from the others. */
 async function borrow(): Promise<ListedShare> {
   const tenant = [['tenant', 'acme']] as const;
   await send(east, 'edge', tenant, 34);
   await send(east, 'edge', tenant, 101);
   const answer = await untilAnswer<ShareList>(east, 'sites/limits', (list) => of(list, 'edge.tenant')?.left === 30);
-  return of(answer, 'edge.tenant') as ListedShare; // as just checked
+  return of(answer, 'edge.tenant') as ListedShare; // checked above
 }
 
-test('the admin API lists what each site has of a limit, and how it stands with each site', async () => {
+test("the admin API lists each site's share of a limit, and the state of each site", async () => {
   expect(await borrow()).toEqual({
     ...{ domain: 'edge', entries: [{ key: 'tenant', value: 'acme' }], rule: 'edge.tenant', name: 'per-tenant' },
     ...{ limit: '100 per hour', algorithm: 'fixed_window', mode: 'escrow', hasFallenBack: false },
@@ -48,6 +49,10 @@ test('the admin API lists what each site has of a limit, and how it stands with 
     ],
   });
   const list = await untilAnswer<SiteList>(east, 'sites', ({ peers }) => peers.every(({ state }) => state !== 'idle'));
+  const documented = await documentOf(east.debugPort);
+  expect(documented.flawsOfAnswer('GET /api/v1/sites', 200, list)).toEqual([]);
+  const shares = await untilAnswer<ShareList>(east, 'sites/limits', () => true);
+  expect(documented.flawsOfAnswer('GET /api/v1/sites/limits', 200, shares)).toEqual([]);
   expect(list).toMatchObject({ site: 'east', sites: ['east', 'north', 'west'], errorRatio: 0, errorBound: 0 });
   const [north, other] = ['north', 'west'].map((name) => list.peers.find(({ site }) => site === name));
   expect(north).toMatchObject({ state: 'cut_off', exchanges: 0, silentMs: -1, askedMsAgo: -1 });
@@ -55,7 +60,7 @@ test('the admin API lists what each site has of a limit, and how it stands with 
   expect(other).toMatchObject({ state: 'in_step', borrowed: 30, failures: 0, problem: '' });
 });
 
-test('the site that lends lists the limit, too, without what the other one has used', async () => {
+test('the lending site also lists the limit, without the usage of the other one', async () => {
   const { limits } = await untilAnswer<ShareList>(west, 'sites/limits', (list) => list.limits.length > 0);
   expect(limits[0]).toMatchObject({ rule: 'edge.tenant', left: 3 });
   expect(limits[0]?.sites).toEqual([
@@ -67,7 +72,7 @@ test('the site that lends lists the limit, too, without what the other one has u
   expect(peers.find(({ site }) => site === 'east')).toMatchObject({ state: 'in_step', silentMs: -1 });
 });
 
-test('a site that has used up what it may admit in advance is listed as fallen back to escrow', async () => {
+test('a site that has used up its advance is listed as fallen back to escrow', async () => {
   const job = [['job', 'nightly']] as const;
   while ((await send(east, 'edge', job)) === 200);
   const list = await untilAnswer<ShareList>(east, 'sites/limits', (found) => of(found, 'edge.job') !== undefined);
@@ -75,11 +80,11 @@ test('a site that has used up what it may admit in advance is listed as fallen b
   const endMs = performance.now() + 20_000;
   let last = of(list, 'edge.job');
   while (!last?.hasFallenBack && performance.now() < endMs) {
-    await send(east, 'edge', job); // what west lends
+    await send(east, 'edge', job); // uses hits that west lends
     last = of(await untilAnswer<ShareList>(east, 'sites/limits', () => true), 'edge.job');
   }
   expect(last).toMatchObject({ hasFallenBack: true, left: 0 });
-}, 60_000);
+});
 
 test('the command prints the sites and their shares as tables', async () => {
   await borrow();
@@ -94,9 +99,9 @@ test('the command prints the sites and their shares as tables', async () => {
   expect(stdout).toMatch(/^ {2}north +33 +0 +33 +\? {2}not known in this window$/m);
   const json = await weirCommand('sites', '--json', '--count', '1', '--target', `localhost:${east.debugPort}`);
   expect(JSON.parse(json.stdout)).toMatchObject({ site: 'east', limits: [expect.anything()], more: 1 });
-}, 60_000);
+});
 
-test('sites that are set as lost are listed as such, and the others have their part', async () => {
+test('sites set as lost are listed as lost, and the others have their part', async () => {
   const left = await startLinkedSites(RULES, { names: ['east'], lost: ['north'], env: { SITE_LOST: 'north' } });
   const [alone] = left.sites as [Weir]; // one was started
   try {
@@ -116,7 +121,7 @@ test('sites that are set as lost are listed as such, and the others have their p
   } finally {
     await left.close();
   }
-}, 60_000);
+});
 
 test('the shares of callers are for clients that may see their values', async () => {
   const [guarded, alone] = await Promise.all([
@@ -137,4 +142,4 @@ test('the shares of callers are for clients that may see their values', async ()
   } finally {
     await Promise.all([guarded.close(), alone.stop()]);
   }
-}, 60_000);
+});

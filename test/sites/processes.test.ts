@@ -17,7 +17,7 @@ const WINDOW_MS = 4_000;
 const LIMIT = 200;
 const DELAY_MS = 80;
 const DROPPED = 0.2;
-/** Calls do not start so shortly before the end of a window: their window would not be known. */
+/** No calls start this close to the end of a window, since their window would be uncertain. */
 const GUARD_MS = 300;
 
 const RULES = `
@@ -28,7 +28,7 @@ descriptors:
 `;
 
 interface RunningSite {
-  /** Two instances on one Redis; the other site calls the first. */
+  /** Two instances with one Redis; the other site calls the first. */
   readonly weirs: readonly Weir[];
   readonly redis: Redis;
   readonly clients: readonly ReturnType<typeof createClient>[];
@@ -63,7 +63,7 @@ beforeAll(async () => {
     const weirs = [await instance(ports[at] ?? 0), await instance(await freePort())];
     sites.push({ weirs, redis, clients: weirs.map(({ grpcPort }) => createClient(`127.0.0.1:${grpcPort}`)) });
   }
-}, 60_000);
+});
 afterAll(async () => {
   for (const { weirs, redis, clients } of sites) {
     for (const client of clients) client.close();
@@ -76,12 +76,12 @@ afterAll(async () => {
 
 const windowOf = (atMs: number): number => atMs - (atMs % WINDOW_MS);
 
-/** Admitted requests by window and site; only those whose window is known. */
+/** Admitted requests by window and site, without those whose window is uncertain. */
 const admitted = new Map<number, [number, number]>();
 
 let sent = 0;
 
-/** One request, to the instances in turn; it counts for the window that it began and ended in. */
+/** Sends one request, to the instances in turn; it counts if it began and ended in the same window. */
 async function request(place: 0 | 1): Promise<void> {
   const entries = [{ key: 'all', value: 'x' }];
   const descriptors = [{ entries, limit: null, hits_addend: null, is_negative_hits: false }];
@@ -95,7 +95,7 @@ async function request(place: 0 | 1): Promise<void> {
   admitted.set(window, found);
 }
 
-/** Sends so many requests for each site in every window, until the time is over. */
+/** Sends a number of requests for each site in every window, until the time is over. */
 async function load(perWindow: readonly [number, number], forMs: number): Promise<void> {
   const endMs = Date.now() + forMs;
   const calls: Promise<void>[] = [];
@@ -115,7 +115,7 @@ async function load(perWindow: readonly [number, number], forMs: number): Promis
 
 const sums = (): readonly number[] => [...admitted.values()].map(([one, other]) => one + other);
 
-/** What a site had in the fullest window since the last call. */
+/** The admitted requests of a site in the fullest window since the last call. */
 function fullest(place: 0 | 1): number {
   const most = Math.max(...Array.from(admitted.values(), (counts) => counts[place]));
   expect(Math.max(...sums())).toBeLessThanOrEqual(LIMIT);
@@ -123,19 +123,19 @@ function fullest(place: 0 | 1): number {
   return most;
 }
 
-test('a site lends another one what it does not use, and both together never exceed the limit', async () => {
+test('a site lends another one its unused hits, and both together never exceed the limit', async () => {
   await load([3 * LIMIT, 0], 3 * WINDOW_MS);
   expect(fullest(0)).toBeGreaterThan(0.85 * LIMIT);
   expect(proxies.some(({ dropped }) => dropped > 0)).toBe(true);
-}, 60_000);
+});
 
-test('demand that moves to the other site finds the limit there', async () => {
+test('the limit follows demand that moves to the other site', async () => {
   await load([0, 3 * LIMIT], 3 * WINDOW_MS);
   expect(fullest(1)).toBeGreaterThan(0.85 * LIMIT);
-}, 60_000);
+});
 
 test(
-  'each site keeps its own part while they are cut off from one another, and no window exceeds the limit',
+  'each site keeps its own part during a partition, and no window exceeds the limit',
   async () => {
     for (const proxy of proxies) proxy.cut(PARTITION_MS);
     await load([2 * LIMIT, 2 * LIMIT], PARTITION_MS);
@@ -146,10 +146,10 @@ test(
   PARTITION_MS + 60_000,
 );
 
-test('exchanges go on after a partition, and operators see them', async () => {
+test('exchanges continue after a partition, and are visible to operators', async () => {
   await load([3 * LIMIT, 0], 4 * WINDOW_MS);
   expect(fullest(0)).toBeGreaterThan(0.85 * LIMIT);
   const page = await (await fetch(`http://127.0.0.1:${sites[0]?.weirs[0]?.debugPort}/metrics`)).text();
   expect(page).toMatch(/^weir_site_borrowed_hits_total\{peer="west"\} [1-9]/m);
   expect(page).toMatch(/^weir_site_failures_total\{peer="west"\} [1-9]/m);
-}, 60_000);
+});

@@ -3,7 +3,8 @@ import type { SiteShareLimit, SiteTransfer } from '../../src/algorithms/site-sha
 import type { Operation } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { decodeBatch, encodeBatch } from '../../src/backends/redis/batch.ts';
+import { encodeBatch } from '../../src/backends/redis/batch.ts';
+import { decodeBatch } from '../../src/backends/redis/batch-reply.ts';
 import { script } from '../../src/backends/redis/script.ts';
 import { Random } from '../../src/simulate/random.ts';
 import { fakeClock } from '../helpers/clock.ts';
@@ -50,7 +51,7 @@ function anyOperation(random: Random, key: CounterKey, limit: SiteShareLimit, no
 }
 
 test.each(['fixed_window', 'token_bucket'] as const)(
-  'the twins agree about %s that is lent and taken, to the integer',
+  'the twins agree exactly about %s that is lent and taken',
   async (of) => {
     for (let seed = 1; seed <= 60; seed++) {
       const random = new Random(seed);
@@ -59,7 +60,7 @@ test.each(['fixed_window', 'token_bucket'] as const)(
       const maxErrorPercent = random.below(3) * 10;
       const more = { of, sites, site, maxErrorPercent, burst: sites + random.below(200) };
       const limit = siteShareOf(1 + random.below(300), 1_000 * (1 + random.below(5)), more);
-      const key = `twins|${of}|${seed}` as CounterKey; // any text names a counter
+      const key = `twins|${of}|${seed}` as CounterKey; // any text will do
       const clock = fakeClock(START_MS + random.below(60_000));
       const memory = createMemoryBackend(clock, { maxCounters: 10 });
       for (let step = 0; step < 50; step++) {
@@ -69,10 +70,10 @@ test.each(['fixed_window', 'token_bucket'] as const)(
         const { keys, packed } = batch;
         const transaction = connection.multi();
         transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, clock());
-        for (const one of keys) transaction.persist(one); // time goes by the schedule's clock
+        for (const one of keys) transaction.persist(one); // time follows the schedule's clock
         const [[error, reply] = []] = (await transaction.exec()) ?? [];
         if (error) throw error;
-        const [inLua] = decodeBatch(reply as Buffer, batch); // the script's reply is bytes
+        const [inLua] = decodeBatch(reply as Buffer, batch); // the script replies with bytes
         expect(inLua).toEqual(await memory.run([operation], { spend: 'each', timeoutMs: 1 }));
       }
     }

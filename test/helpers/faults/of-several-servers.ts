@@ -72,13 +72,13 @@ async function untilMaster(server: Redis): Promise<void> {
   client.disconnect();
 }
 
-/** As redis-cli does it, but slowly: callers meet slots of which half the keys have moved. */
+/** Moves slots as redis-cli does, but slowly, so that callers meet slots with half of their keys moved. */
 async function reshard(cluster: TestCluster): Promise<void> {
   const inUse = await Promise.all(cluster.clients.map((client) => client.keys('*')));
   for (const [at, keys] of inUse.entries()) {
     for (const slot of new Set(keys.map((key) => slotOf(key)))) {
       const move = await beginMove(cluster, slot, at);
-      for (const key of keys.filter((one) => slotOf(one) === slot)) {
+      for (const key of await move.keys()) {
         await move.take(key);
         await sleep(MOVE_MS);
       }
@@ -88,7 +88,7 @@ async function reshard(cluster: TestCluster): Promise<void> {
 }
 const MOVE_MS = 20;
 
-/** What befalls a master and its sentinel, or a Cluster. */
+/** Faults of a master and its sentinel, or of a Cluster. */
 export const faultsOfSeveralServers: readonly Fault[] = [
   ...[masterKilled, nodeKilled, resharded],
   onSharedCounters(resharded),

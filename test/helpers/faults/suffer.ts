@@ -7,27 +7,27 @@ import { eventually } from '../statsd.ts';
 import type { Fault } from './fault.ts';
 import { type Counted, type Load, STORE_TIMEOUT_MS, startLoad } from './load.ts';
 
-/** Before the fault. */
+/** The least time under load before the fault. */
 const WARM_MS = 300;
-/** Calls go well for so long: it is over. While something is wrong, calls fail all the time. */
+/** A fault is over once no call has failed for this long; during a fault, calls fail all the time. */
 const QUIET_MS = 500;
-/** Nothing takes longer to go back to normal. */
+/** The longest time that a recovery may take. */
 const LONGEST_RECOVERY_MS = 20_000;
 
-/** What the callers of the service saw of a fault. */
+/** A fault as seen by callers. */
 export interface Report extends Pick<Load, 'calls' | 'failed' | 'longestMs' | 'reasons' | 'thrown'> {
-  /** From the beginning of the fault until Redis could count again. */
+  /** From the start of the fault until Redis could count again. */
   readonly struckMs: number;
-  /** From then on until the last call that failed; 0 where none did. */
+  /** From then until the last failed call; 0 if none failed. */
   readonly recoveryMs: number;
   readonly counters: readonly Counted[];
-  /** What the counter that admitted most has admitted, as a share of its limit. */
+  /** The largest number of hits that a counter admitted, as a fraction of its limit. */
   readonly most: number;
 }
 
 /**
- * Puts the counters of the service, as it opens them, under constant load, lets the fault happen, and waits until all is well again. In the end
- * all counters are spent, so that it shows what each has admitted.
+ * Opens counters as the service does, puts them under constant load, causes the fault, and waits for recovery. At the
+ * end it uses up all counters, which shows how many hits each has admitted.
  *
  * @throws Error  calls still fail long after the fault
  */
@@ -47,6 +47,7 @@ export async function suffer({ begin, areShared = false }: Fault): Promise<Repor
     const load = startLoad(store, { areShared });
     try {
       await sleep(WARM_MS);
+      await eventually(() => load.counters.every(({ admitted }) => admitted > 0)); // so that every counter exists before the fault
       const startMs = performance.now();
       await victim.strike();
       const endMs = performance.now();

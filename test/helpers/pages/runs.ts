@@ -3,7 +3,7 @@ import type { PageSetup } from './run-page.ts';
 
 /** How the commands of a page are run. */
 export interface PageRun extends PageSetup {
-  /** What the commands print is what the page shows behind them, but for times. */
+  /** Whether the commands must print exactly the output that the page shows, apart from times. */
   readonly isExact?: boolean;
 }
 
@@ -14,14 +14,18 @@ const ACCESS_LOG = [3, 4, 5]
   .map((line) => `${JSON.stringify(line)}\n`)
   .join('');
 const ASK_ALICE = 'npx weir ask demo user=alice';
-/** A request of a user is in a recording. */
+/** Sends a request of a user and waits until it is in a recording. */
 const RECORDED = `${ASK_ALICE} && until zcat /var/lib/weir/recordings/* 2> zcat.log | grep -q alice; do sleep 0.1; done`;
+
+/** Uses up a user's limit through Envoy, early enough in a minute that the next commands still see refusals. */
+const REFUSED_ALICE = `until [ "$(date +%S)" -lt 45 ]; do sleep 1; done
+  for i in 1 2 3 4 5 6; do curl -s localhost:10000/health -H 'x-user: alice' > answer.txt; done`;
 
 const rules = (path: string): Readonly<Record<string, string>> => ({ 'rules.yaml': rulesOf(textOf(path))[0] ?? '' });
 
-/** The pages whose commands are run by runPage, with what their readers have. */
+/** The pages whose commands runPage runs, with their setups. */
 export const pageRuns: Readonly<Record<string, PageRun>> = {
-  'README.md': { isExact: true },
+  'README.md': { isExact: true, before: { 'weir explain': REFUSED_ALICE } },
   'docs/get-started.md': { isExact: true },
   'docs/protect-a-login.md': { isExact: true },
   'docs/plans-and-quotas.md': { isExact: true },
@@ -61,7 +65,7 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
   'docs/sites.md': { files: rules('docs/sites.md') },
 };
 
-/** Pages whose commands a test of their own runs. */
+/** Pages whose commands are run by a separate test. */
 export const ownTests: Readonly<Record<string, string>> = {
   'docs/why-refused.md': 'test/e2e/why.test.ts',
 };

@@ -8,7 +8,7 @@ function learned(lines: readonly LogFields[]): string {
   return sample.mapping('access.log', 'json');
 }
 
-/** What the mapping of a log makes of its first line. */
+/** The request that the mapping of a log makes from its first line. */
 function firstOf(text: string, fields: LogFields | undefined) {
   const parsed = parseMapping('learned.yaml', text);
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
@@ -18,7 +18,7 @@ function firstOf(text: string, fields: LogFields | undefined) {
     : found;
 }
 
-test('proposes the address, the path without its query and fields that name clients, and the proposal parses', () => {
+test('the proposed mapping has the address, the path without its query and fields that name clients, and is valid', () => {
   const lines = Array.from({ length: 100 }, (_, at) => ({
     start_time: '2026-11-22T09:17:16.123Z',
     downstream_remote_address: `10.0.0.${at % 20}:${at}`,
@@ -33,7 +33,7 @@ test('proposes the address, the path without its query and fields that name clie
   expect(text).toMatch(/^# {3}x-tenant +3 +100 % {2}t0$/m);
 });
 
-test('finds the time under an unusual name, and a log without any known field still gives a mapping', () => {
+test('the time is found under an unusual name, and a log without any known field still gets a mapping', () => {
   const lines = [{ when: '2026-11-22T09:17:16Z', a: 'x' }];
   expect(firstOf(learned(lines), lines[0])).toEqual(['generic_key=all']);
 });
@@ -47,4 +47,12 @@ test('hostile names and values of fields stay within their comments and quotes',
   const text = learned(lines);
   expect(firstOf(text, { ...lines[0], time: 1_795_339_036 })).toContain('user_rate_limits_=a\ndomain: other');
   expect(text).not.toMatch(/^domain: other/m);
+});
+
+test("control characters in a field's name are printed as escapes, and the mapping still reads the field", () => {
+  const name = 'user\u202e\u009b31m\u2028';
+  const lines = Array.from({ length: 3 }, (_, at) => ({ start_time: '2026-11-22T09:17:16Z', [name]: `u${at % 2}` }));
+  const text = learned(lines);
+  expect(text).not.toMatch(/[^\P{Cc}\n]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/u);
+  expect(firstOf(text, lines[1])).toEqual(['user_31m_=u1']);
 });

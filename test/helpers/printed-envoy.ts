@@ -1,0 +1,47 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { accepts, freePort, type Running, start } from './process.ts';
+import { envoy as envoyBinary } from './tools.ts';
+import { MAIN } from './weir.ts';
+
+/** Envoy, running with the configuration that `weir envoy` prints. */
+export interface PrintedEnvoy extends Pick<Running, 'stop'> {
+  /** The port on 127.0.0.1 where it accepts requests. */
+  readonly port: number;
+  readonly adminPort: number;
+}
+
+export interface PrintedEnvoyOptions {
+  /** The rule file. */
+  readonly rules: string;
+  /** `--target`, the gRPC address of Weir. */
+  readonly target: string;
+  readonly upstreamPort: number;
+  /** Changes the configuration before Envoy starts. */
+  readonly edit?: (config: string) => string;
+}
+
+/**
+ * Starts Envoy with the configuration that `weir envoy` prints for the rules; only the other servers' ports are
+ * replaced.
+ */
+export async function startPrintedEnvoy(options: PrintedEnvoyOptions): Promise<PrintedEnvoy> {
+  const { rules, target, upstreamPort, edit = (config) => config } = options;
+  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, 'envoy', rules, '--target', target]);
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const config = stdout
+    .replace('address: 0.0.0.0, port_value: 10000', `address: 127.0.0.1, port_value: ${port}`)
+    .replace('port_value: 9901', `port_value: ${adminPort}`)
+    .replace('port_value: 8000', `port_value: ${upstreamPort}`);
+  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  const path = join(folder, 'envoy.yaml');
+  await writeFile(path, edit(config));
+  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'];
+  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  envoy.exited.then(() => rm(folder, { recursive: true }));
+  for (const one of [port, adminPort]) await envoy.waitFor(() => accepts(one));
+  return { port, adminPort, stop: envoy.stop };
+}
