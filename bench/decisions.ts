@@ -17,35 +17,38 @@ import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
 const ownTransports = Object.keys(transports).join(',');
 
-/** Of --seconds, --rounds and --transports; and how long a service is called before anything is counted. */
+/** Defaults of --seconds, --rounds and --transports, and the length of the warm-up. */
 const defaults = {
   sideBySide: { seconds: '3', rounds: '3', transports: ownTransports, warmUpMs: 2_000 },
   sideBySideQuick: { seconds: '1', rounds: '3', transports: ownTransports, warmUpMs: 2_000 },
   against: { seconds: '1', rounds: '36', transports: 'h2', warmUpMs: 2_000 },
   againstQuick: { seconds: '0.5', rounds: '24', transports: 'h2', warmUpMs: 1_000 },
+  // each launch spans several windows of ten seconds, since the sampling ratio of views follows the previous window
+  views: { seconds: '3', rounds: '24', transports: 'h2', warmUpMs: 5_000 },
+  viewsQuick: { seconds: '1.5', rounds: '24', transports: 'h2', warmUpMs: 5_000 },
 } as const;
 
 const usage = `Usage: npm run bench -- [options]
 
-Measures what a decision costs, side by side with other services: those that npm run peers has built, or those whose programs the
+Measures the cost of a decision, side by side with other services: those that npm run peers has built, or whose programs the
 environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador-server).
 
-  --against DIR      compares this build with another one instead, and says for each row whether this one is slower;
+  --against DIR      compares this build with another one instead, and prints for each row whether this build is slower;
                      DIR is a built checkout of Weir: a folder with package.json and dist/
   --seconds N        how long calls are counted in one round (3; with --against 1)
-  --rounds N         rounds; every result is a median over them (3; with --against 36, best a multiple of 6)
-  --quick            shorter rounds (1 s; with --against 24 rounds of 0.5 s)
+  --rounds N         rounds; every result is a median over them (3; with --against 36, with --views 24; best a multiple of 6)
+  --quick            shorter rounds (1 s; with --against 24 rounds of 0.5 s; with --views 1.5 s)
   --transports LIST  values of GRPC_TRANSPORT, separated by commas (${ownTransports}; with --against h2)
   --console          Weir alone, with and without an open console
   --candidate        Weir alone, with and without a candidate that is tried
-  --views            Weir alone, with and without top keys and unmatched descriptors
+  --views            compares this build with one that records neither top keys nor unmatched descriptors, as --against does
   --workers          Weir alone, in one process and with WORKERS=2; and how evenly connections are spread over workers
-  --levers           Weir alone, with each thing that makes it cheaper switched off in turn
-  --only TEXT        only rows whose name contains it
-  --json FILE        writes all numbers to FILE, too
+  --levers           Weir alone, with each optimization switched off in turn
+  --only TEXT        only rows whose names contain TEXT
+  --json FILE        also writes all numbers to FILE
   --help             prints this text
 
-Exits with 1 when a call failed or was answered wrongly, and when --against finds a row slower.
+Exits with 1 if a call fails or has a wrong answer, or if --against or --views finds a row slower.
 `;
 
 const options = {
@@ -64,14 +67,13 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
-/** What to measure, and how. */
+/** The shapes to measure, and the options. */
 interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly shapes: readonly Shape[];
   readonly transports: readonly string[];
   readonly levers: boolean;
   readonly console: boolean;
   readonly candidate: boolean;
-  readonly views: boolean;
   readonly workers: boolean;
   readonly json: string | undefined;
 }
@@ -90,7 +92,8 @@ async function bench(): Promise<void> {
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
   const alone = (['levers', 'console', 'candidate', 'views', 'workers'] as const).find((name) => values[name]);
   if (against !== undefined && alone !== undefined) throw new Error(`--${alone} cannot be combined with --against`);
-  const fallback = defaults[`${against === undefined ? 'sideBySide' : 'against'}${values.quick ? 'Quick' : ''}`];
+  const kind = values.views ? 'views' : against === undefined ? 'sideBySide' : 'against';
+  const fallback = defaults[`${kind}${values.quick ? 'Quick' : ''}`];
   const plan: Plan = {
     shapes: chosen,
     transports: alone !== undefined ? ['h2'] : (values.transports ?? fallback.transports).split(','),
@@ -100,12 +103,11 @@ async function bench(): Promise<void> {
     levers,
     console: values.console,
     candidate: values.candidate,
-    views: values.views,
     workers: values.workers,
     json,
     onRound: (round) => console.error(`  round ${round} …`),
   };
-  const other = against === undefined ? undefined : checkoutAt(against);
+  const other = values.views ? withoutViews() : against === undefined ? undefined : checkoutAt(against);
   const generator = startGenerator();
   try {
     await (other === undefined ? measureSideBySide(plan, generator) : compareWith(other, plan, generator));
@@ -117,8 +119,8 @@ async function bench(): Promise<void> {
 }
 
 async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
-  const own = plan.views ? [withoutViews()] : plan.transports.map((transport) => weirOn(transport));
-  const isAlone = plan.levers || plan.console || plan.candidate || plan.views || plan.workers;
+  const own = plan.transports.map((transport) => weirOn(transport));
+  const isAlone = plan.levers || plan.console || plan.candidate || plan.workers;
   const candidates = (isAlone ? [] : peers).map((peer) => ({
     peer,
     program: programOf(peer, process.env),
@@ -131,7 +133,6 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
     ...(plan.levers ? withoutEach() : []),
     ...(plan.console ? [weirWithConsole('h2')] : []),
     ...(plan.candidate ? [weirWithCandidate('h2')] : []),
-    ...(plan.views ? [weirOn('h2')] : []),
     ...(plan.workers ? [weirWithWorkers('h2', 2)] : []),
   ];
   const rows: Row[] = [];
@@ -141,7 +142,7 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
       rows.push(await measureShape(shape, subjects, generator, plan));
     }
   } finally {
-    // those before a failure, too
+    // also prints the rows before a failure
     console.log(
       toMarkdown(
         rows,
@@ -185,7 +186,7 @@ async function compareWith(other: Checkout, plan: Plan, generator: Generator): P
       }
   } finally {
     console.log(`The other build is weir ${other.version} in ${other.folder}.\n`);
-    console.log(comparisonsToMarkdown(rows)); // those before a failure, too
+    console.log(comparisonsToMarkdown(rows)); // also prints the rows before a failure
   }
   const { text, exitCode } = conclude(rows);
   console.log(`\n${text}`);

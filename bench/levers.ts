@@ -2,9 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type Checkout, checkoutAt } from './against.ts';
 import { type Subject, weirOn } from './subjects.ts';
 
-/** Something that changes what decisions cost, and how it is switched off: by changes of the sources. */
+/** A feature that affects the cost of decisions, and the changes to the sources that switch it off. */
 interface Lever {
   readonly name: string;
   readonly changes: readonly { readonly file: string; readonly from: string; readonly to: string }[];
@@ -49,8 +50,8 @@ const levers: readonly Lever[] = [
     changes: [
       {
         file: 'backends/redis/dispatcher.lua',
-        from: 'return windowed[last_steps[key]]',
-        to: 'return false',
+        from: 'if algorithm.is_windowed and',
+        to: 'if false and',
       },
     ],
   },
@@ -58,25 +59,32 @@ const levers: readonly Lever[] = [
     name: 'objects that stay young',
     changes: [
       {
-        file: 'no-pretenuring.ts',
+        file: 'garbage-collection.ts',
         from: "setFlagsFromString('--no-allocation-site-pretenuring');",
         to: '',
       },
     ],
   },
+  {
+    name: 'scavenges on one thread',
+    changes: [{ file: 'garbage-collection.ts', from: "setFlagsFromString('--no-parallel-scavenge');", to: '' }],
+  },
 ];
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** Below the root, so that packages are found. */
+/** Inside the project, so that packages are found. */
 const COPIES = join(ROOT, '.cache/levers');
 
-/** Weir with each lever switched off in turn, each built from a copy of the sources. @throws  what a lever changes is not there */
+/**
+ * Builds of Weir with one lever switched off each, from copies of the sources. @throws  the code to change was not
+ * found
+ */
 export function withoutEach(): readonly Subject[] {
   rmSync(COPIES, { recursive: true, force: true });
   return levers.map((lever, at) => weirWithout(lever, String(at)));
 }
 
-/** What is recorded for operators with every answer, switched off. */
+/** Switches off what every answer records for operators. */
 const views: Lever = {
   name: 'top keys and unmatched descriptors',
   changes: [
@@ -85,10 +93,16 @@ const views: Lever = {
   ],
 };
 
-/** Weir without top keys and unmatched descriptors. @throws  what records them is not where it was */
-export const withoutViews = (): Subject => weirWithout(views, 'views');
+/** Weir without top keys and unmatched descriptors. @throws  the code that records them was not found */
+export const withoutViews = (): Checkout => checkoutAt(buildWithout(views, 'views'));
 
-function weirWithout({ name, changes }: Lever, folder: string): Subject {
+const weirWithout = (lever: Lever, folder: string): Subject => ({
+  ...weirOn('h2', join(buildWithout(lever, folder), 'dist/main.js')),
+  name: `without ${lever.name}`,
+});
+
+/** @returns  the folder of the build */
+function buildWithout({ name, changes }: Lever, folder: string): string {
   const copy = join(COPIES, folder);
   rmSync(copy, { recursive: true, force: true });
   mkdirSync(copy, { recursive: true });
@@ -102,5 +116,5 @@ function weirWithout({ name, changes }: Lever, folder: string): Subject {
     writeFileSync(path, text.replace(from, to));
   }
   execFileSync('npx', ['tsx', 'deploy/build.ts'], { cwd: copy, stdio: 'inherit' });
-  return { ...weirOn('h2', join(copy, 'dist/main.js')), name: `without ${name}` };
+  return copy;
 }

@@ -1,4 +1,4 @@
-import type { Load, Tally } from './generator/drive.ts';
+import type { Tally } from './generator/drive.ts';
 import type { Generator } from './generator/generator.ts';
 import type { Pace } from './generator/pace.ts';
 import { median } from './median.ts';
@@ -8,53 +8,53 @@ import type { Shape } from './shapes.ts';
 import { type Stage, setStage } from './stage.ts';
 import type { Subject } from './subjects.ts';
 
-/** What one service made of one shape. */
+/** The result of one service for one shape. */
 export interface Measurement {
   readonly callsPerSecond: number;
-  /** CPU time for each call, of the service with all its processes. */
+  /** CPU time per call of all processes of the service. */
   readonly serviceUs: number;
-  /** The same of Redis; undefined where counters live in memory. */
+  /** CPU time per call of Redis; undefined if counters are in memory. */
   readonly redisUs: number | undefined;
   readonly p50Ms: number;
   readonly p99Ms: number;
   /** Resident memory of the service after the calls. */
   readonly memoryBytes: number;
-  /** The part of a core that the load generator was busy: near 1, it is the generator that was measured. */
+  /** The fraction of a core that the load generator used: near 1, the generator was the bottleneck. */
   readonly generatorLoad: number;
 }
 
-/** A shape's measurements, a service each. */
+/** The measurements of all services for a shape. */
 export interface Row {
   readonly shape: Shape;
-  /** What was offered; undefined for a closed loop. */
+  /** The offered rate; undefined for a closed loop. */
   readonly callsPerSecond: number | undefined;
-  /** Of every number the median of the rounds. */
+  /** The median over the rounds, for each number. */
   readonly measured: ReadonlyMap<Subject, Measurement>;
-  /** Round by round: the same place is the same round for every service. */
+  /** The measurements of each round, at the same index for every service. */
   readonly rounds: ReadonlyMap<Subject, readonly Measurement[]>;
 }
 
 export interface MeasureOptions {
-  /** How long calls are counted in one round. */
+  /** The measured time of one round. */
   readonly roundMs: number;
   readonly rounds: number;
-  /** What to offer in an open loop; absent: half of what the slowest service does in a closed loop. */
+  /** The rate of an open loop; absent: half the rate of the slowest service in a closed loop. */
   readonly callsPerSecond?: number | undefined;
-  /** How long each service is called before anything is counted; absent: two seconds. */
+  /** The warm-up time of each service; absent: two seconds. */
   readonly warmUpMs?: number;
-  /** Called before each round of a launch, which counts from 1. */
+  /** Called before each round of a launch; rounds count from 1. */
   readonly onRound?: ((round: number) => void) | undefined;
 }
 
 const WARM_UP_MS = 2_000;
-/** How long a service is called before every round: the others have had the caches meanwhile. */
+/** The warm-up time before every round, since other services have used the caches meanwhile. */
 const REWARM_MS = 300;
 const US_PER_MS = 1_000;
 const MS_PER_S = 1_000;
 
 /**
- * Measures all services that serve the shape. They run side by side and are called one at a time, round after round and in another order
- * each round, so that whatever else the machine does affects all of them.
+ * Measures all services that serve the shape. They run side by side, and are called one at a time, in another order
+ * each round, so that other work on the machine affects all of them.
  *
  * @throws  a call failed or was answered wrongly
  */
@@ -71,7 +71,7 @@ export async function measureShape(
     }
     const rates: number[] = [];
     for (const stage of stages) {
-      rates.push(rateOf(await generator.drive(loadOf(stage, shape, closedLoop(shape, warmUpMs)))));
+      rates.push(rateOf(await drive(stage, shape, closedLoop(shape, warmUpMs), generator)));
     }
     const callsPerSecond = shape.pace === 'half capacity' ? (offered ?? Math.floor(Math.min(...rates) / 2)) : undefined;
     const pace = (elapsedMs: number): Pace =>
@@ -79,7 +79,7 @@ export async function measureShape(
         ? closedLoop(shape, elapsedMs)
         : { kind: 'open', callsPerSecond, end: { elapsedMs } };
     const all = await takeRounds(stages, { rounds, onRound }, async (stage) => {
-      await generator.drive(loadOf(stage, shape, pace(REWARM_MS)));
+      await drive(stage, shape, pace(REWARM_MS), generator);
       return measure(stage, shape, pace(roundMs), generator);
     });
     const measured = new Map([...all].map(([subject, measurements]) => [subject, medianOf(measurements)]));
@@ -89,7 +89,7 @@ export async function measureShape(
   }
 }
 
-/** Measures every stage once a round; what came of it, in the order of the rounds. */
+/** Measures every stage once in each round. @returns the measurements, in the order of the rounds */
 async function takeRounds(
   stages: readonly Stage[],
   { rounds, onRound }: Pick<MeasureOptions, 'rounds' | 'onRound'>,
@@ -113,7 +113,7 @@ async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Genera
     redis: redisPid === undefined ? undefined : usageOf(redisPid),
   });
   const before = usages();
-  const tally = await generator.drive(loadOf(stage, shape, pace));
+  const tally = await drive(stage, shape, pace, generator);
   const after = usages();
   const { answers, elapsedMs, p50Ms, p99Ms, cpuMs } = tally;
   const calls = answers.OK + answers.OVER_LIMIT;
@@ -133,12 +133,15 @@ async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Genera
   };
 }
 
-const loadOf = ({ service }: Stage, { connections, question }: Shape, pace: Pace): Load => ({
-  port: service.port,
-  connections,
-  pace,
-  question,
-});
+async function drive({ subject, service }: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Tally> {
+  const { connections, question } = shape;
+  try {
+    return await generator.drive({ port: service.port, connections, pace, question });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : cause;
+    throw new Error(`${subject.name} failed at "${shape.name}": ${reason}`, { cause });
+  }
+}
 
 const closedLoop = ({ callsInFlight }: Shape, elapsedMs: number): Pace => ({
   kind: 'closed',
@@ -148,7 +151,7 @@ const closedLoop = ({ callsInFlight }: Shape, elapsedMs: number): Pace => ({
 
 const rateOf = ({ answers, elapsedMs }: Tally): number => ((answers.OK + answers.OVER_LIMIT) / elapsedMs) * MS_PER_S;
 
-/** Of every number by itself. */
+/** The median of each number separately. */
 function medianOf(rounds: readonly Measurement[]): Measurement {
   const of = (number: (round: Measurement) => number) => median(rounds.map(number));
   return {

@@ -5,24 +5,26 @@ import type { Effect } from './log.ts';
 import type { InstanceFaultKind, PlannedFault, StoreFaultKind } from './schedule.ts';
 import { type ChaosServer, type ChaosStore, command } from './stores.ts';
 
-/** What a fault does to the counters besides that calls may fail. */
+/** The effects of a fault on counters, besides failed calls. */
 export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: readonly Effect[] } = {
   frozen: ['clock_frozen'],
   unreachable: ['clock_frozen'],
   emptied: ['data_lost'],
   flushed: ['data_lost'],
-  'master killed': ['data_lost'], // what was not replicated yet
+  'master killed': ['data_lost'], // writes that were not replicated yet
   'master frozen': ['data_lost', 'clock_frozen'],
-  'frozen returned': ['data_lost'], // it is a master until a sentinel demotes it
+  'frozen returned': ['data_lost'], // it acts as a master until a sentinel demotes it
   'instance killed': ['local_lost'],
   'instance terminated': ['local_lost'],
   'worker killed': ['local_lost'],
+  'workers killed': ['local_lost'],
+  'worker killed, rules broken': ['local_lost'],
 };
 
-/** Resolves when the fault is mended. */
-type Do<K> = (fault: PlannedFault<K>) => Promise<void>;
+/** Resolves when the fault is over; false: there was no target. */
+type Do<K> = (fault: PlannedFault<K>) => Promise<unknown>;
 
-/** Hurts the counters. */
+/** Injects faults into the counters. */
 export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
   let lost: ChaosServer | undefined; // a master that was replaced
   const oneMaster = async (target: number): Promise<ChaosServer> => {
@@ -86,7 +88,7 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
   return (fault) => acts[fault.kind](fault);
 }
 
-/** Hurts an instance of the service. */
+/** Injects faults into an instance of the service. */
 export function createInstanceFaults(fleet: Fleet): Do<InstanceFaultKind> {
   const restart = async ({ target, forMs }: PlannedFault, signal: NodeJS.Signals): Promise<void> => {
     await fleet.end(target, signal);
@@ -103,7 +105,9 @@ export function createInstanceFaults(fleet: Fleet): Do<InstanceFaultKind> {
     },
     'rules rewritten': () => fleet.rewriteRules(),
     'rules broken': () => fleet.breakRules(),
-    'worker killed': () => fleet.killWorker(),
+    'worker killed': () => fleet.killWorkers(1),
+    'workers killed': () => fleet.killWorkers(2),
+    'worker killed, rules broken': () => fleet.breakRules(() => fleet.killWorkers(1)),
   };
   return (fault) => acts[fault.kind](fault);
 }

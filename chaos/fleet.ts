@@ -5,31 +5,36 @@ import { freePort } from '../test/helpers/process.ts';
 import { startWeir, type Weir } from '../test/helpers/weir.ts';
 import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
 
-/** Instances of the built service, with the same rules and the same counters. */
+/** Instances of the built service that share rules and counters. */
 export interface Fleet {
-  /** Of gRPC, by instance. */
+  /** The gRPC port of each instance. */
   readonly ports: readonly number[];
   signal(instance: number, signal: NodeJS.Signals): void;
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has exited. */
   end(instance: number, signal: NodeJS.Signals): Promise<void>;
-  /** On the same port; resolves when it takes calls. */
+  /** Starts the instance again on the same port; resolves when it accepts calls. */
   start(instance: number): Promise<void>;
-  /** The same limits in a new file; resolves when the instances have had the time to see it. */
+  /** Writes the same limits to a new file; resolves when the instances have had time to load it. */
   rewriteRules(): Promise<void>;
-  /** A broken file in the place of the rules, and the right one again; resolves when the instances have had the time to see both. */
-  breakRules(): Promise<void>;
-  /** Kills a worker of the instance that has some; resolves when another one listens. */
-  killWorker(): Promise<void>;
+  /**
+   * Replaces the rules by a broken file and restores them; resolves when the instances have had time to load both.
+   *
+   * @param meanwhile  called while the file is broken
+   * @returns          the result of `meanwhile`
+   */
+  breakRules(meanwhile?: () => Promise<boolean>): Promise<boolean>;
+  /** Kills `count` workers of the instance with workers; resolves when new ones listen. False: the instance is down. */
+  killWorkers(count: number): Promise<boolean>;
   stop(): Promise<void>;
 }
 
 export interface FleetOptions {
-  /** For the rules, and for what the instances print. */
+  /** The folder for the rules and the output of the instances. */
   readonly folder: string;
-  /** Besides what every instance is given. */
+  /** Settings besides those that every instance has. */
   readonly env: Readonly<Record<string, string>>;
   readonly rules: readonly ChaosRule[];
-  /** Called when an instance ended by itself. */
+  /** Called when an instance exited by itself. */
   readonly onUnplanned: (instance: number) => void;
 }
 
@@ -69,8 +74,8 @@ export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptio
     const ports = { GRPC_PORT: await freePort(), PORT: await freePort(), DEBUG_PORT: await freePort() };
     const texts = Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, String(port)]));
     const own = {
-      ...(at === 0 && { LOCAL_CACHE_SIZE_IN_BYTES: '1000000' }), // one remembers refusals
-      ...(WORKERS[at] !== 1 && { WORKERS: String(WORKERS[at]), LOG_LEVEL: 'info' }), // which says which workers listen
+      ...(at === 0 && { LOCAL_CACHE_SIZE_IN_BYTES: '1000000' }), // the first instance caches refusals
+      ...(WORKERS[at] !== 1 && { WORKERS: String(WORKERS[at]), LOG_LEVEL: 'info' }), // its log names the workers that listen
     };
     instances.push({ env: { ...env, ...own, ...texts, RULES_PATH: rulesPath }, weir: undefined });
   }
@@ -91,16 +96,23 @@ export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptio
     end,
     start: launch,
     rewriteRules: () => put(`${ruleFile(rules)}\n# written ${++written} times\n`),
-    async breakRules() {
+    async breakRules(meanwhile = async () => true) {
       await put('domain: [\n');
+      const isDone = await meanwhile();
       await put(ruleFile(rules));
+      return isDone;
     },
-    async killWorker() {
+    async killWorkers(count) {
       const weir = instances[WITH_WORKERS]?.weir;
-      const [pid, ...others] = listeningWorkers(weir?.output() ?? '').toReversed();
-      if (!weir || pid === undefined) return; // the instance is down
-      process.kill(pid, 'SIGKILL');
-      await weir.waitFor((output) => listeningWorkers(output).length > others.length + 1);
+      if (!weir) return false;
+      const before = listeningWorkers(weir.output());
+      const killed = new Set(before.slice(-count));
+      for (const pid of killed) process.kill(pid, 'SIGKILL');
+      await weir.waitFor((output) => {
+        const now = listeningWorkers(output);
+        return now.length === before.length && !now.some((pid) => killed.has(pid));
+      });
+      return true;
     },
     async stop() {
       await Promise.all(instances.map((_, at) => end(at, 'SIGTERM')));
@@ -108,6 +120,9 @@ export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptio
   };
 }
 
-/** The processes of the workers that listen or have listened, the newest last. */
-const listeningWorkers = (output: string): readonly number[] =>
-  Array.from(output.matchAll(/worker \d+ \(process (\d+)\) listens/g), ([, pid]) => Number(pid));
+/** The process ids of the listening workers, newest last. */
+function listeningWorkers(output: string): readonly number[] {
+  const pidsOf = (pattern: RegExp) => Array.from(output.matchAll(pattern), ([, pid]) => Number(pid));
+  const ended = new Set(pidsOf(/worker \d+ \(process (\d+)\) ended/g));
+  return pidsOf(/worker \d+ \(process (\d+)\) listens/g).filter((pid) => !ended.has(pid));
+}

@@ -4,13 +4,13 @@ import { INSTANCES } from './rules.ts';
 
 /** A source of random numbers. */
 export interface Draw {
-  /** A whole number from `from` to `to`, both included. */
+  /** An integer from `from` to `to`, inclusive. */
   whole(from: number, to: number): number;
-  /** One of at least one. */
+  /** An item of a non-empty list. */
   pick<T>(from: readonly T[]): T;
 }
 
-/** The same numbers for the same seed. */
+/** Draws the same numbers for the same seed. */
 export function createDraw(seed: number): Draw {
   const generator = mersenne(seed); // the first numbers of similar seeds differ
   const whole = (from: number, to: number): number => uniformInt(generator, from, to);
@@ -46,33 +46,35 @@ export type InstanceFaultKind =
   | 'instance terminated'
   | 'instance frozen'
   | 'worker killed'
+  | 'workers killed'
+  | 'worker killed, rules broken'
   | 'rules rewritten'
   | 'rules broken';
 
-/** A fault that is to come. */
+/** A scheduled fault. */
 export interface PlannedFault<K = StoreFaultKind | InstanceFaultKind> {
   readonly kind: K;
   readonly forMs: number;
-  /** Which instance, or which master, counted round. */
+  /** The number of the instance or master, modulo their count. */
   readonly target: number;
 }
 
-/** After so much calm, one fault or two at once. */
+/** A calm period, then one fault, or two at once. */
 export interface Step {
   readonly calmMs: number;
   readonly store?: PlannedFault<StoreFaultKind>;
   readonly instance?: PlannedFault<InstanceFaultKind>;
 }
 
-/** The shortest and the longest, in milliseconds. */
+/** The shortest and the longest duration, in milliseconds. */
 type Range = readonly [number, number];
 
 const AT_ONCE: Range = [0, 0];
-/** Longer than a call waits, so that circuits open, and shorter. */
+/** Shorter than a call waits, or longer, so that circuits open. */
 const FOR_A_WHILE: Range = [100, 2_500];
-/** Long enough for several attempts to connect, and for a kernel to wait longer and longer between packets that it sends again. */
+/** Long enough for several attempts to connect, and for TCP's retransmission backoff to grow. */
 const FOR_LONG: Range = [1_500, 5_000];
-/** Shorter than the nodes of a Cluster take to miss one. */
+/** Shorter than the nodes of a Cluster take to detect a failed node. */
 const BRIEFLY: Range = [50, 900];
 
 const ofOneServer: Readonly<Partial<Record<StoreFaultKind, Range>>> = {
@@ -105,27 +107,40 @@ const instanceFaults: Readonly<Record<InstanceFaultKind, Range>> = {
   'instance terminated': [0, 1_500],
   'instance frozen': [100, 2_500],
   'worker killed': AT_ONCE,
+  'workers killed': AT_ONCE,
+  'worker killed, rules broken': AT_ONCE,
   'rules rewritten': AT_ONCE,
   'rules broken': AT_ONCE,
 };
 
-/** A master that was lost comes back in the next step. */
+/** A lost master returns in the next step. */
 const returns = { 'master killed': 'dead returned', 'master frozen': 'frozen returned' } as const satisfies Record<
   MasterLoss,
   StoreFaultKind
 >;
 
-/** Whether it takes a replica. */
+/** Every kind of fault, over all topologies. */
+export const faultKinds: ReadonlySet<string> = new Set([
+  ...topologies.flatMap((topology) => Object.keys(storeFaults[topology])),
+  ...Object.values(returns),
+  ...Object.keys(instanceFaults),
+]);
+
+/** The kinds of a run's faults, in order. */
+export const kindsOf = (steps: readonly Step[]): readonly (StoreFaultKind | InstanceFaultKind)[] =>
+  steps.flatMap(({ store, instance }) => [...(store ? [store.kind] : []), ...(instance ? [instance.kind] : [])]);
+
+/** Whether a replica must take over. */
 export const isMasterLoss = (kind: StoreFaultKind): kind is MasterLoss => kind in returns;
 
-/** Of a Cluster. */
+/** The most masters that a topology has: those of a Cluster. */
 const MOST_MASTERS = 3;
 
 const CALM_MS: Range = [2_000, 6_000];
-/** What a step takes besides its calm, about. */
+/** The approximate length of a step besides its calm period. */
 const STEP_MS = 1_500;
 
-/** The faults of a run: the same for the same seed. Each kind comes once before any comes twice. */
+/** The faults of a run, the same for the same seed. Each kind occurs once before any occurs twice. */
 export function scheduleOf(topology: Topology, seed: number, lengthMs: number): readonly Step[] {
   const draw = createDraw(seed);
   const storeDeck = createDeck(storeFaults[topology], MOST_MASTERS, draw);
@@ -145,7 +160,7 @@ export function scheduleOf(topology: Topology, seed: number, lengthMs: number): 
   return steps;
 }
 
-/** Deals each kind once, in random order, then all of them again. */
+/** Draws each kind once in random order, then all of them again. */
 function createDeck<K extends string>(
   ranges: Readonly<Partial<Record<K, Range>>>,
   targets: number,
@@ -153,7 +168,7 @@ function createDeck<K extends string>(
 ): () => PlannedFault<K> | undefined {
   let deck: [K, Range][] = [];
   return () => {
-    if (deck.length === 0) deck = Object.entries(ranges) as [K, Range][]; // its own keys and values
+    if (deck.length === 0) deck = Object.entries(ranges) as [K, Range][]; // the keys and values of `ranges`
     const [dealt] = deck.splice(draw.whole(0, deck.length - 1), 1);
     return dealt && { kind: dealt[0], forMs: draw.whole(...dealt[1]), target: draw.whole(0, targets - 1) };
   };

@@ -1,26 +1,34 @@
 import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
 
 export type Code = 'OK' | 'OVER_LIMIT';
-/** REFUSED: not decided, since that could not be done in time. */
+/** REFUSED: not decided, since a decision in time was impossible. */
 export type Outcome = Code | 'REFUSED';
 
 const GRPC_PREFIX_BYTES = 5;
-/** RateLimitResponse.overall_code, a varint. */
+/** The tag of RateLimitResponse.overall_code, a varint. */
 const OVERALL_CODE_TAG = 0x08;
-/** RESOURCE_EXHAUSTED and UNAVAILABLE as `grpc-status` has them. */
+/** RESOURCE_EXHAUSTED and UNAVAILABLE as values of `grpc-status`. */
 const refusals: readonly string[] = ['8', '14'];
 const codes: readonly (Code | undefined)[] = [undefined, 'OK', 'OVER_LIMIT'];
 
+/** The end of a call. */
+export interface CallEnd {
+  /** All of its DATA: one message, framed for gRPC. */
+  readonly data: Buffer | undefined;
+  /** Its last header block. */
+  readonly trailers: readonly HeaderField[];
+  /** Whether calls may be refused; otherwise a refusal is a failure. */
+  readonly mayRefuse: boolean;
+}
+
 /**
- * The overall code of a call's answer, or that it was refused.
+ * The outcome of a call: the overall code of its answer, or REFUSED.
  *
- * @param data     all of its DATA: one message as gRPC frames it
- * @param trailers  its last header block
- * @throws  the call failed, or the answer is not one of the service
+ * @throws  the call failed, or the answer is no valid answer of the service
  */
-export function readAnswer(data: Buffer | undefined, trailers: readonly HeaderField[]): Outcome {
+export function readAnswer({ data, trailers, mayRefuse }: CallEnd): Outcome {
   const status = trailers.find(({ name }) => name === 'grpc-status')?.value;
-  if (status && refusals.includes(status)) return 'REFUSED';
+  if (status && mayRefuse && refusals.includes(status)) return 'REFUSED';
   if (status !== '0') {
     const message = trailers.find(({ name }) => name === 'grpc-message')?.value ?? '';
     throw new Error(`a call must end with grpc-status 0, got ${status ?? 'none'} ${message}`.trimEnd());
@@ -29,7 +37,7 @@ export function readAnswer(data: Buffer | undefined, trailers: readonly HeaderFi
   if (!data || bytes < GRPC_PREFIX_BYTES || data.readUInt32BE(1) !== bytes - GRPC_PREFIX_BYTES || data[0] !== 0) {
     throw new Error(`a call must be answered with one message that is not compressed, got ${bytes} bytes of data`);
   }
-  // Fields come in the order of their numbers, from every serializer there is: the code is the first or is absent.
+  // All serializers write fields in the order of their numbers, so the code is the first field or absent.
   const number = data[GRPC_PREFIX_BYTES] === OVERALL_CODE_TAG ? (data[GRPC_PREFIX_BYTES + 1] ?? 0) : 0;
   const code = codes[number];
   if (code === undefined)

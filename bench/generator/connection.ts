@@ -21,13 +21,15 @@ const DEFAULT_TABLE_SIZE = 4_096;
 const MAX_FIELDS_BYTES = 65_536;
 
 export interface ConnectionOptions {
-  /** On 127.0.0.1. */
+  /** A port on 127.0.0.1. */
   readonly port: number;
   readonly headers: RequestHeaders;
   readonly requests: Requests;
-  /** @param startedMs  as it was given to `call` */
+  /** Whether calls may be refused; otherwise a refusal is a failure. */
+  readonly mayRefuse: boolean;
+  /** @param startedMs  the argument of `call` */
   readonly onAnswer: (outcome: Outcome, startedMs: number, connection: Connection) => void;
-  /** A failed call or connection; nothing more is answered then. */
+  /** Called for a failed call or connection; there are no answers afterwards. */
   readonly onFailure: (error: Error) => void;
 }
 
@@ -37,8 +39,8 @@ interface Call {
 }
 
 /**
- * A client's connection that speaks just enough HTTP/2 (prior knowledge, cleartext) to make unary gRPC calls cheaply:
- * all calls of one turn leave in one write, and whatever a gRPC server has no reason to send is a failure.
+ * A client's connection that speaks just enough HTTP/2 (prior knowledge, cleartext) for cheap unary gRPC calls: it
+ * sends all calls of one turn in one write, and fails on anything that a gRPC server has no reason to send.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
@@ -47,11 +49,11 @@ export class Connection {
   readonly #socket: Socket;
   readonly #reader = new HpackDecoder(MAX_FIELDS_BYTES);
   readonly #calls = new Map<number, Call>();
-  /** When the calls were begun that the server does not take yet. */
+  /** The start times of calls that the server does not accept yet. */
   readonly #waiting: number[] = [];
   /** 0 until the server has sent its SETTINGS. */
   #maxCalls = 0;
-  /** Begins with the bytes of a frame whose end has not come. */
+  /** Bytes of an incomplete frame. */
   #unread: Buffer = Buffer.alloc(0);
   #output = Buffer.allocUnsafe(WRITE_BUFFER_BYTES);
   #written = 0;
@@ -61,7 +63,7 @@ export class Connection {
   #receiveWindowBytes = MAX_WINDOW;
   #isOver = false;
 
-  /** Resolves when connected. Calls may begin at once, and are sent after the server's SETTINGS. */
+  /** Resolves when connected. Calls may begin at once, but are sent only after the server's SETTINGS. */
   static async open(options: ConnectionOptions): Promise<Connection> {
     const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true });
     await once(socket, 'connect');
@@ -78,7 +80,7 @@ export class Connection {
         this.#read(chunk);
         this.flush();
       } catch (error) {
-        this.#fail(error as Error); // whatever is thrown here is an Error
+        this.#fail(error as Error); // everything thrown here is an Error
       }
     });
     this.#control(PREFACE);
@@ -87,7 +89,7 @@ export class Connection {
     this.flush();
   }
 
-  /** Begins a call; it leaves with the next `flush`, or by itself after the server's answers that have just come. */
+  /** Begins a call. It is sent by the next `flush`, or after the received answers are handled. */
   call(startedMs: number): void {
     if (this.#waiting.length === 0 && this.#isReady()) this.#send(startedMs);
     else this.#waiting.push(startedMs);
@@ -116,7 +118,7 @@ export class Connection {
 
   #send(startedMs: number): void {
     const { headers, requests } = this.#options;
-    const stream = this.#nextStream; // 2^30 of them: hours, at any rate there is
+    const stream = this.#nextStream; // 2^30 of them last hours at any possible rate
     const block = stream === 1 ? headers.first : headers.later;
     this.#nextStream += 2;
     this.#reserve(2 * FRAME_HEADER_BYTES + block.length + requests.bytes);
@@ -137,7 +139,7 @@ export class Connection {
     }
   }
 
-  /** Room for so many bytes; what is written already stays where it is, since the socket may not have sent it. */
+  /** Makes room for bytes. Written bytes are not moved, since the socket may not have sent them yet. */
   #reserve(bytes: number): void {
     if (this.#written + bytes <= this.#output.length) return;
     this.flush();
@@ -175,7 +177,7 @@ export class Connection {
     this.#unread = bytes.subarray(at);
   }
 
-  /** One frame, its head included, from `at` to `end`. */
+  /** Handles one frame, including its head, from `at` to `end`. */
   #frame(bytes: Buffer, at: number, end: number): void {
     const type = bytes.readUInt8(at + 3);
     const flags = bytes.readUInt8(at + 4);
@@ -189,7 +191,7 @@ export class Connection {
     else if (type === FrameType.RST_STREAM) throw new Error(`a call was reset with code ${bytes.readUInt32BE(start)}`);
     else if (type === FrameType.GOAWAY) {
       const text = bytes.toString('latin1', start + 8, end);
-      throw new Error(`the server said GOAWAY with code ${bytes.readUInt32BE(start + 4)} ${text}`.trimEnd());
+      throw new Error(`the server sent GOAWAY with code ${bytes.readUInt32BE(start + 4)} ${text}`.trimEnd());
     } else if (type === FrameType.PUSH_PROMISE || type === FrameType.CONTINUATION) unexpected(type, flags);
   }
 
@@ -214,7 +216,8 @@ export class Connection {
   #answered(stream: number, trailers: readonly HeaderField[]): void {
     const call = this.#callOf(stream);
     this.#calls.delete(stream);
-    this.#options.onAnswer(readAnswer(call.data, trailers), call.startedMs, this);
+    const { onAnswer, mayRefuse } = this.#options;
+    onAnswer(readAnswer({ data: call.data, trailers, mayRefuse }), call.startedMs, this);
     this.#sendWaiting();
   }
 
@@ -247,7 +250,7 @@ export class Connection {
     if (!(flags & Flag.ACK)) this.#control(frameOf(FrameType.PING, Flag.ACK, 0, payload));
   }
 
-  /** Only the connection's window counts: a call sends all it has to say at once. */
+  /** Only the connection's window matters: a call sends its whole message at once. */
   #widen(bytes: number, stream: number): void {
     if (stream !== 0) return;
     this.#sendWindowBytes += bytes;
@@ -274,5 +277,5 @@ function writeHead(
 }
 
 function unexpected(type: number, flags: number): never {
-  throw new Error(`a frame of type ${type} with flags ${flags} is none that this client reads`);
+  throw new Error(`unexpected frame of type ${type} with flags ${flags}`);
 }
