@@ -1,11 +1,14 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|intermittent|own-copy|package-root|start-up|taken-socket)\\.ts':
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|in-turn|intermittent|own-copy|package-root|printable|start-up|taken-socket|usable-files)\\.ts':
     [],
+  'src/descriptor-text\\.ts': ['src/printable.ts'],
   'src/process-context\\.ts': ['src/clock.ts', 'src/observe/log.ts', 'src/record/request-clock.ts'],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
-  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
+  'src/rules/': [
+    ...['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/descriptor-text.ts', 'src/json.ts', 'src/nearest.ts'],
+  ],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
   'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
   'src/sites/': [
@@ -136,6 +139,7 @@ const mayImport = {
     'src/replay/',
     'src/record/',
     'src/admin/(counter-key|times)\\.ts',
+    'src/descriptor-text.ts',
     'src/nearest.ts',
     'src/rls/',
     'src/decide.ts',
@@ -191,12 +195,14 @@ const mayOpenerImport = {
 };
 
 /** Importable from anywhere. */
-const everywhere = ['src/(appended|grpc-status|grpc-tls|intermittent|later|own-copy|package-root|taken-socket)\\.ts'];
+const everywhere = [
+  'src/(appended|grpc-status|grpc-tls|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
+];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
   '^@grpc': '^src/(protobuf|rls|sites|transport|xds|overload|ask)',
-  '^protobufjs$': '^src/protobuf/',
+  '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/backends/redis/',
   '^js-yaml$': '^src/(rules/|envoy/gateway-policy)',
   '^luxon$': '^src/rules/',

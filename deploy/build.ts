@@ -1,7 +1,6 @@
 import {
   chmodSync,
   copyFileSync,
-  cpSync,
   existsSync,
   readdirSync,
   readFileSync,
@@ -17,24 +16,24 @@ import { buildClient } from './build-client.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
-/** Where a build is made, and moved from when it is whole. */
+/** The folder for an incomplete build, which is moved into place when complete. */
 const ASIDE = join(PROJECT, 'dist.building');
 
 /** The command line imports it on demand. */
 const SERVICE = 'src/commands/serve.ts';
 
 /**
- * What is built, each apart from the others, so that it consists of few files: the command line, the service, and the threads that check
- * rules. Each entry becomes a file of its name in `dist/`.
+ * The bundles: the command line, the service, and the processes that check rules. They are built separately, so that
+ * each consists of few files. Each entry becomes a file of its name in `dist/`.
  */
 const BUILDS: readonly Readonly<Record<string, string>>[] = [
   { main: 'src/bin.ts' },
   { serve: SERVICE },
-  { 'file-check-thread': 'src/rules/file-check-thread.ts' },
-  { 'resource-check-thread': 'src/xds/resource-check-thread.ts' },
+  { 'file-check-process': 'src/rules/file-check-process.ts' },
+  { 'resource-check-process': 'src/xds/resource-check-process.ts' },
 ];
 
-/** What all files of the console may have together, compressed. */
+/** The maximum compressed size of all files of the console together. */
 const MAX_CONSOLE_BYTES = 150_000;
 
 /** Drawings of algorithms that the console shows. */
@@ -43,10 +42,13 @@ const DRAWINGS = [
   ...['token-bucket.svg', 'leaky-bucket.svg'],
 ];
 
-/** Loaded only where tracing is on, from where the operator has installed it. */
+/** Loaded only if tracing is on, from the operator's own installation. */
 const OPTIONAL = ['@opentelemetry/*'];
 
-/** What packages that are CommonJS expect to find, and an ES module lacks. One module has it, since a build has dozens of them. */
+/**
+ * Globals that CommonJS packages expect and ES modules lack. They are in one shared module, since a build has dozens of
+ * modules.
+ */
 const COMMON_JS = "import { require, dirname as __dirname } from './commonjs.js';";
 const COMMON_JS_MODULE = `import { createRequire } from 'node:module';
 import { dirname as directoryOf } from 'node:path';
@@ -67,16 +69,6 @@ const serviceApart: Plugin = {
   },
 };
 
-/** The reflection service reads its .proto files from its own package: in a build they are in `dist/proto/`. */
-const reflectionProtos: Plugin = {
-  name: 'protos of @grpc/reflection',
-  setup({ onLoad }) {
-    onLoad({ filter: /@grpc\/reflection\/build\/src\/implementations\/.*\.js$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replaceAll("'../../proto/", "'proto/"),
-    }));
-  },
-};
-
 const usage = `Usage: npm run build
 
 Bundles the service into dist/: its code with that of the packages it needs, the Lua scripts, and the licences of all of it.
@@ -87,15 +79,15 @@ const options = {
   absWorkingDir: PROJECT,
   outdir: ASIDE,
   bundle: true,
-  splitting: true, // what is imported on demand is loaded on demand
+  splitting: true, // so that dynamic imports stay lazy
   format: 'esm',
   platform: 'node',
   target: 'node20.19',
   external: OPTIONAL,
   banner: { js: COMMON_JS },
-  plugins: [serviceApart, reflectionProtos],
+  plugins: [serviceApart],
   minifySyntax: true,
-  minifyWhitespace: true, // names stay, for stack traces
+  minifyWhitespace: true, // keeps names, for stack traces
   lineLimit: 160,
   sourcemap: 'linked',
   sourcesContent: false,
@@ -110,9 +102,6 @@ async function bundle(): Promise<void> {
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
   const consoleMeta = await bundleConsole();
-  cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
-    recursive: true,
-  });
   writeFileSync(join(ASIDE, 'LICENSES.txt'), licences([...inputs, ...Object.keys(consoleMeta.inputs)]));
   chmodSync(join(ASIDE, 'main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
@@ -120,7 +109,7 @@ async function bundle(): Promise<void> {
   await buildClient(licences);
 }
 
-/** The console: what browsers load, each file also compressed. */
+/** Builds the console: the files that browsers load, each also compressed. */
 async function bundleConsole(): Promise<Metafile> {
   const source = join(PROJECT, 'console');
   const folder = join(ASIDE, 'console');
@@ -155,25 +144,25 @@ async function bundleConsole(): Promise<Metafile> {
   return metafile;
 }
 
-/** The Lua files, which the code reads from beside itself. */
+/** Copies the Lua files, which the code reads from its own folder. */
 function copyScripts(): void {
   for (const path of readdirSync(join(PROJECT, 'src'), { recursive: true, encoding: 'utf8' })) {
     if (path.endsWith('.lua')) copyFileSync(join(PROJECT, 'src', path), join(ASIDE, basename(path)));
   }
 }
 
-/** The folders of the packages that the build includes, from the root of the project. */
+/** The folders of the packages that the build includes, relative to the root of the project. */
 export async function bundledPackages(): Promise<readonly string[]> {
   return packagesIn(await buildAll(false));
 }
 
-/** @returns  the files that went into the builds, from the root of the project */
+/** @returns  the source files of the builds, relative to the root of the project */
 async function buildAll(write = true): Promise<readonly string[]> {
   const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...options, entryPoints, write })));
   return results.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 }
 
-/** The folder of each package that a part of went into the build. */
+/** The folder of each package with files in the build. */
 function packagesIn(inputs: readonly string[]): readonly string[] {
   const folders = inputs.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
   return [...new Set(folders)].sort();

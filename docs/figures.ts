@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 
 const resultsOf = (name: string): string => readFileSync(new URL(`results/${name}.md`, import.meta.url), 'utf8');
 
-/** The figures that the README and the site begin with, out of the tables of docs/results. */
+/** The figures at the top of the README and of the site, from the tables of docs/results. */
 export interface Figures {
   readonly hotKey: Comparison;
   readonly manyKeys: Comparison;
-  /** CPU of Redis for a decision, with many keys. */
+  /** CPU time of Redis for a decision, with many keys. */
   readonly ofRedis: Comparison;
-  /** At the same rate of requests. */
+  /** Latencies at the same request rate. */
   readonly p99Ms: Comparison;
   readonly faults: number;
   readonly calls: number;
@@ -16,13 +16,13 @@ export interface Figures {
   readonly memoryMib: number;
 }
 
-/** Of Weir and of envoyproxy/ratelimit, as the table has it: µs of CPU unless the name says another unit. */
+/** The values for Weir and envoyproxy/ratelimit as in the table: µs of CPU unless the name has another unit. */
 export interface Comparison {
   readonly weir: string;
   readonly reference: string;
 }
 
-/** @throws Error  a table has no such row */
+/** @throws Error  a table lacks a row */
 export function readFigures(): Figures {
   const bench = resultsOf('bench');
   const [calls, faults] = sumsOf(resultsOf('chaos'));
@@ -70,14 +70,14 @@ function sumsOf(page: string): readonly [calls: number, faults: number] {
 
 export const inWords = (count: number): string => count.toLocaleString('en-US');
 
-/** How many times less, rounded down: `8`. */
+/** The factor by which Weir needs less, rounded down: `8`. */
 export const timesLess = ({ weir, reference }: Comparison): number =>
   Math.floor(Number(reference) / Number(weir) + 0.05);
 
 const BEGIN = '<!-- figures: begin, written by `npm run docs` -->';
 const END = '<!-- figures: end -->';
 
-/** The README with the figures of the results. */
+/** The README with the current figures. */
 export function withFigures(readme: string): string {
   const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
   if (begin < 0 || end < begin) throw new Error(`expected ${BEGIN} and ${END} in the README`);
@@ -88,8 +88,9 @@ function figuresBlock(): string {
   const { hotKey, manyKeys, ofRedis, p99Ms, ...figures } = readFigures();
   const row = (what: string, { weir, reference }: Comparison, unit: string): string =>
     `| ${what} | **${weir} ${unit}** | ${reference} ${unit} |`;
+  const times = [...new Set([timesLess(manyKeys), timesLess(hotKey)])].join(' to ');
   return [
-    `**${timesLess(manyKeys)} to ${timesLess(hotKey)} times less CPU time** for a decision, on the same machine and Redis:`,
+    `**${times} times less CPU time** for a decision, on the same machine and Redis:`,
     '',
     '| on the same Redis, [measured](docs/results/bench.md) by `npm run bench` | Weir | envoyproxy/ratelimit |',
     '| --- | ---: | ---: |',

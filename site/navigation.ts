@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A group of the side bar: its title and its pages, by file name without `.md`. */
+/** A group of the side bar: its title, and its pages by file name without `.md`. */
 export interface NavigationGroup {
   readonly title: string;
   readonly pages: readonly string[];
   readonly isFolded?: boolean;
 }
 
-/** All pages of docs/, guides before reference. A test fails for a page that is missing here. */
+/** All pages of docs/, guides before reference. A test fails if a page is missing here. */
 export const navigation: readonly NavigationGroup[] = [
   { title: 'Start', pages: ['get-started', 'rules', 'algorithms', 'layers'] },
   {
@@ -75,6 +75,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/chaos',
       'results/faults',
       'results/overload',
+      'results/reload',
       'results/attack',
       'results/leases',
       'results/sharing',
@@ -84,7 +85,7 @@ export const navigation: readonly NavigationGroup[] = [
   },
 ];
 
-/** Shorter than the titles of the pages. */
+/** Labels that are shorter than the titles of their pages. */
 const labels: ReadonlyMap<string, string> = new Map([
   ['llm-tokens', 'LLM tokens'],
   ['clients', 'Go, Python and Java'],
@@ -97,7 +98,7 @@ const labels: ReadonlyMap<string, string> = new Map([
   ['results/README', 'All results'],
 ]);
 
-/** Pages that few readers need: at the end, folded. */
+/** Pages for few readers: at the end, folded. */
 const builtHow = ['architecture', 'decisions/README'];
 
 export interface SidebarItem {
@@ -111,7 +112,7 @@ export interface SidebarGroup {
   readonly items: readonly SidebarItem[];
 }
 
-/** The side bar, with the titles that the pages have. */
+/** The side bar, with the pages' own titles. */
 export function sidebarOf(docs: string): readonly SidebarGroup[] {
   const decisions = readdirSync(join(docs, 'decisions'))
     .filter((name) => /^\d{4}-.*\.md$/.test(name))

@@ -1,8 +1,9 @@
 /**
- * Assembles the root file system of the image in a folder: Node from npm, the shared libraries it needs from Debian, the built project
- * and OpenTelemetry, its optional peer. `npm run image:rootfs -- --out DIR` needs apt-get's package lists, dpkg-deb, npm and tar; `--base` leaves the project out.
+ * Assembles the image's root file system in a folder: Node from npm, its shared libraries from Debian, the built
+ * project, and OpenTelemetry, its optional peer. `npm run image:rootfs -- --out DIR` needs apt-get's package lists,
+ * dpkg-deb, npm and tar; `--base` leaves the project out.
  *
- * The Dockerfile runs this in its build stage, so that what is tested without a container engine is what the image holds.
+ * The Dockerfile runs this in its build stage, so that tests without a container engine test the image's contents.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -24,7 +25,7 @@ import { parseArgs } from 'node:util';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const BIN = fileURLToPath(new URL('bin/', import.meta.url));
 
-/** The Node that the image runs, as npm packages that carry nothing but its binary. */
+/** The image's Node, from npm packages that contain only its binary. */
 const NODE_VERSION = '22.23.3';
 const NODE_PACKAGES: Readonly<Record<string, { readonly name: string; readonly integrity: string }>> = {
   x64: {
@@ -37,13 +38,16 @@ const NODE_PACKAGES: Readonly<Record<string, { readonly name: string; readonly i
   },
 };
 
-/** Debian packages with the libraries that Node's binary loads. Their newest version: security updates come with a rebuild. */
+/**
+ * Debian packages with the libraries that Node's binary loads, in their newest versions: a rebuild brings security
+ * updates.
+ */
 const LIBRARIES = ['libc6', 'libgcc-s1', 'libstdc++6'];
 
 /** Parts of these packages that nothing in the image reads. */
 const UNUSED = ['usr/share/doc-base', 'usr/share/gdb', 'usr/share/lintian', 'usr/share/gcc', 'gconv'];
 
-/** User and group that the image runs as. A pod may choose any other. */
+/** The user and group of the image's process. A pod may set any other. */
 const USER_ID = 65_532;
 
 const ETC: Readonly<Record<string, string>> = {
@@ -53,10 +57,10 @@ const ETC: Readonly<Record<string, string>> = {
 };
 
 /**
- * What does not change with the project: directories, libraries and Node.
+ * Assembles the parts that do not depend on the project: directories, libraries and Node.
  *
  * @param out  a folder, which is emptied first
- * @param arch  as Node names it; that of this machine, since apt-get downloads packages for it
+ * @param arch  this machine's architecture in Node's terms: apt-get downloads packages for it
  */
 export function assembleBase(out: string, arch: string = process.arch): void {
   const aside = mkdtempSync(join(tmpdir(), 'rootfs-'));
@@ -70,7 +74,7 @@ export function assembleBase(out: string, arch: string = process.arch): void {
   }
 }
 
-/** The built project, OpenTelemetry, and the commands that start it. */
+/** Adds the built project, OpenTelemetry, and the commands that start the service. */
 export function addProject(out: string): void {
   copyPackage(join(out, 'app'));
   for (const name of readdirSync(BIN)) {
@@ -79,7 +83,7 @@ export function addProject(out: string): void {
   }
 }
 
-/** Directories, and the links of a merged /usr. */
+/** Creates directories, and the symbolic links of a merged /usr. */
 function layOut(out: string): void {
   for (const folder of ['app', 'etc', 'tmp', 'usr/bin', 'usr/lib', 'usr/lib64'])
     mkdirSync(join(out, folder), { recursive: true });
@@ -133,15 +137,21 @@ function addNode(out: string, arch: string, aside: string): void {
   cpSync(join(aside, 'package/LICENSE'), join(out, 'usr/share/doc/node/copyright'));
 }
 
-/** What the npm package of the project holds, and its optional peers: the image has all that a setting can ask for. */
+/** Created when the build runs on this machine; not in the npm package either. */
+const COMPILE_CACHE = 'dist/compile-cache';
+
+/** Copies the contents of the npm package and its optional peers, so that every setting works in the image. */
 function copyPackage(app: string): void {
   for (const name of ['package.json', 'LICENSE', 'dist', 'proto', 'config'])
-    cpSync(join(PROJECT, name), join(app, name), { recursive: true });
+    cpSync(join(PROJECT, name), join(app, name), { recursive: true, filter: (path) => !path.endsWith(COMPILE_CACHE) });
   for (const path of optionalPackages())
     cpSync(join(PROJECT, path), join(app, path), { recursive: true, filter: isNeededAtRunTime });
 }
 
-/** The folders of the optional peers (OpenTelemetry) and of what they need, from the root of the project, as npm has laid them out. */
+/**
+ * The folders of the optional peers (OpenTelemetry) and their dependencies as npm installed them, relative to the root
+ * of the project.
+ */
 export function optionalPackages(): readonly string[] {
   const { packages } = JSON.parse(readFileSync(join(PROJECT, 'package-lock.json'), 'utf8')) as {
     readonly packages: Readonly<Record<string, Installed>>; // npm's own file
@@ -165,7 +175,7 @@ interface Installed {
   readonly peerDependencies?: object;
 }
 
-/** As Node does: in the `node_modules` of the package itself, else in that of a folder above it. */
+/** Finds a package as Node does: in the `node_modules` of `from`, else in that of a parent folder. */
 function resolvePackage(packages: object, from: string, name: string): string | undefined {
   for (let folder = from; ; folder = folder.replace(/\/?node_modules\/(@[^/]+\/)?[^/]+$/, '')) {
     const path = `${folder === '' ? '' : `${folder}/`}node_modules/${name}`;
@@ -174,7 +184,10 @@ function resolvePackage(packages: object, from: string, name: string): string | 
   }
 }
 
-/** Packages come one by one, so the `node_modules` inside one is left out; types, source maps, manuals and builds for browsers and bundlers are never read. */
+/**
+ * Leaves out nested `node_modules`, since packages are copied one by one, and files that are never read: types, source
+ * maps, manuals, and builds for browsers and bundlers.
+ */
 const isNeededAtRunTime = (path: string): boolean =>
   !/\.(d\.[cm]?ts|[cm]?ts|map|md|markdown|flow)$/.test(path) &&
   !/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(path) &&

@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The preset ai-gateway-quota has the name that Envoy AI Gateway asks for. */}}
+{{/* The preset ai-gateway-quota uses the name that Envoy AI Gateway expects. */}}
 {{- define "weir.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
@@ -28,8 +28,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{/*
-Pods of the preset envoy-gateway have the labels that Envoy Gateway's own Service selects, so that its proxies reach them under the name
-that they know. Its labels have the keys of ours, with other values.
+Pods of the preset envoy-gateway have the labels that Envoy Gateway's own Service selects, so that its proxies reach
+them under the name that they know. The label keys are the same as ours, but the values differ.
 */}}
 {{- define "weir.podLabels" -}}
 {{- if eq .Values.preset "envoy-gateway" -}}
@@ -98,7 +98,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- add .Values.drain.preStopSeconds .Values.drain.delaySeconds .Values.drain.timeoutSeconds 5 -}}
 {{- end -}}
 
-{{/* Variables that the preset and the values set. A variable under `env` goes before. */}}
+{{/* Variables from the preset and the values. Variables under `env` take precedence. */}}
 {{- define "weir.environment" -}}
 {{- $env := dict
   "DRAIN_DELAY" (printf "%vs" .Values.drain.delaySeconds)
@@ -148,7 +148,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 {{- range $name, $value := .Values.env -}}
-{{- /* Whole numbers are floats here, and 1000000 would become 1e+06. */ -}}
+{{- /* Helm parses integers as floats, and 1000000 would become 1e+06. */ -}}
 {{- if and (kindIs "float64" $value) (eq $value (float64 (int64 $value))) }}{{ $value = int64 $value }}{{ end -}}
 {{- $_ := set $env $name (toString $value) -}}
 {{- end -}}
@@ -174,18 +174,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end -}}
 
-{{/* What cannot work is refused here rather than in the pod. */}}
+{{/* Rejects invalid values here rather than in the pod. */}}
 {{- define "weir.validate" -}}
 {{- if not (include "weir.hasRedis" .) -}}
 {{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled -}}
-{{- fail "more than one replica needs redis.url or redis.existingSecret with redis.urlKey: without Redis each pod counts for itself" -}}
+{{- fail "more than one replica needs redis.url or redis.existingSecret with redis.urlKey: without Redis each pod counts separately" -}}
 {{- end -}}
 {{- if gt (int .Values.workers) 1 -}}
 {{- fail "workers above 1 need redis.url or redis.existingSecret with redis.urlKey" -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.redis.url .Values.redis.urlKey -}}
-{{- fail "redis.url and redis.urlKey exclude each other" -}}
+{{- fail "set either redis.url or redis.urlKey, not both" -}}
 {{- end -}}
 {{- if and .Values.console.ingress.enabled (not .Values.console.ingress.host) -}}
 {{- fail "console.ingress.enabled needs console.ingress.host" -}}
