@@ -367,7 +367,7 @@ function commitText({ event, reserved, charged }: ReservationReport, used: numbe
 }
 
 const wordsOf = {
-  backend: 'hits are given back',
+  backend: 'hits are refunded',
   lease: 'answered from hits that this process has leased',
   refusal: 'refused from memory: the counter refused before and cannot have room yet',
   allow: 'the counters cannot be reached, and on_store_failure is allow',

@@ -81,7 +81,7 @@ const placeIn =
   (key) =>
     entry.place(key as Parameters<typeof entry.place>[0]);
 
-/** Hits taken under one limit are given back under another, so both must use the same counter. */
+/** Hits charged under one limit are refunded under another, so both must use the same counter. */
 function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, problems: Problems): boolean {
   if (!rowOf(own.limit.algorithm).holdFor) return true;
   const isAlways = limits.at(-1)?.active === undefined;

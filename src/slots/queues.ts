@@ -12,7 +12,7 @@ export interface SlotTurn<A> {
   readonly maxDelayMs: number;
   readonly take: () => Promise<A>;
   readonly isTaken: (answer: A) => boolean;
-  /** Gives back slots that were taken for a caller that got another answer, or has gone. */
+  /** Releases slots that were taken for a caller that has been answered otherwise, or has gone. */
   readonly drop: () => Promise<void>;
   /** Calls the listener once if the caller gives up; at once if it has already. */
   readonly onGone: (listener: () => void) => void;

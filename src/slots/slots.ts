@@ -69,7 +69,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
   throw new InvalidRequest('no descriptor meets a limit with algorithm: in_flight and an id (not_counted: hold)');
 }
 
-/** Takes all slots or none: if the store counts each limit separately, slots already taken are given back. */
+/** Takes all slots or none: if the store counts each limit separately, slots already taken are released. */
 async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise<SlotAnswer> {
   const isTogether = decider.ledger.atomic === 'request';
   const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
@@ -83,7 +83,7 @@ async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise
   };
 }
 
-/** Gives back slots that may have been taken. Slots that cannot be given back expire. */
+/** Releases slots that may have been taken. Slots that cannot be released expire. */
 async function giveBack(debits: readonly Debit[], { ledger, storeTimeoutMs }: SlotsDecider): Promise<void> {
   const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
   await ledger.debit(releases, { spend: 'each', timeoutMs: storeTimeoutMs });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Documented, documentOf } from '../helpers/documented.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
@@ -87,7 +88,10 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
   for (const path of ['/api/v1/candidate', '/api/v1/advice']) {
     const isFilled = (answer: { readonly rules?: readonly object[]; readonly limits?: readonly object[] }): boolean =>
       (answer.rules ?? answer.limits ?? []).length > 0;
-    while (!isFilled((await call('GET', path)).answer)) await ask(request); // until the test's timeout
+    await until(`${path} is filled`, async () => {
+      await ask(request);
+      return isFilled((await call('GET', path)).answer);
+    });
   }
   const later: readonly [method: string, path: string, body?: object | string][] = [
     ['POST', '/api/v1/explain', request],

@@ -2,8 +2,8 @@ import '../helpers/realm.ts';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { NAMED_BY_CALLERS } from '../../src/console/rule-series.ts';
+import { eventually } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
@@ -27,7 +27,7 @@ beforeAll(async () => {
     { args: ['--rules', join(folder, 'rules.yaml')] },
   );
   for (let times = 0; times < 3; times++) for (const key of ['user', 'account', 'path', 'ip']) await ask(key);
-  while (!(await page('/api/v1/series/rules', TOKEN)).includes(`demo.ip_${SECRET}`)) await sleep(50); // until the test's timeout
+  await eventually(async () => (await page('/api/v1/series/rules', TOKEN)).includes(`demo.ip_${SECRET}`));
 });
 afterAll(async () => {
   await weir.stop();

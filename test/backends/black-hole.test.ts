@@ -14,7 +14,7 @@ import { fixedWindowOf } from '../helpers/limits.ts';
 import { startMemcached } from '../helpers/memcached.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startCluster } from '../helpers/redis-topologies.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 const monotonicMs = () => performance.now();
 

@@ -1,7 +1,7 @@
 import { type Item, type SwapStore, swap } from '../../src/backends/cas.ts';
 import { createMemcachedClient, type MemcachedClient } from '../../src/backends/memcached/client.ts';
 import { type Memcached, startMemcached } from '../helpers/memcached.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 let server: Memcached;
 let client: MemcachedClient;

@@ -22,7 +22,7 @@ import {
 } from '../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../helpers/memcached.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 /**
  * The bytes that a store holds under a key after each of the operations below, in hex. Records are added but never

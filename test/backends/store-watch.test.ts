@@ -2,7 +2,7 @@ import type { Backend } from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { watchStore } from '../../src/backends/store-watch.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 test('a store that has never answered is down for its own reason, not because it is unchecked', async () => {
   const memory = createMemoryBackend(Date.now, { maxCounters: 10, maxBytes: 1_000_000 });

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { usageOf } from '../../bench/process-tree.ts';
 import { start } from '../helpers/process.ts';
+import { until } from '../helpers/until.ts';
 
 /** Sleeps while its child is busy, for ten seconds at most, so that no process is left behind. */
 const PARENT = `
@@ -16,7 +16,7 @@ test('the usage of a process includes its child processes', async () => {
     await parent.waitFor('started');
     const { cpuMs, memoryBytes } = usageOf(parent.pid);
     expect(memoryBytes).toBeGreaterThan(1024 * 1024);
-    while (usageOf(parent.pid).cpuMs < cpuMs + 500) await sleep(25);
+    await until('half a second of CPU time', () => usageOf(parent.pid).cpuMs >= cpuMs + 500);
   } finally {
     await parent.stop();
   }

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { type FetchOptions, OriginPaused, weirFetch } from '../../client/src/fetch.ts';
+import { until } from '../helpers/until.ts';
 import { startApi } from './others-api.ts';
 import { closeAll } from './service.ts';
 
@@ -119,9 +120,9 @@ test('the signal of a request ends its waits with its reason', async () => {
   const send = weirFetch({ maxWaitMs: 600_000 });
   const controller = new AbortController();
   const retried = send(origin, { signal: controller.signal });
-  while (send.stats().retries === 0) await new Promise(setImmediate);
+  await until('a retry', () => send.stats().retries > 0);
   const held = send(new Request(origin, { signal: controller.signal }));
-  while (send.stats().held === 0) await new Promise(setImmediate);
+  await until('a held request', () => send.stats().held > 0);
   controller.abort(new Error('gave up'));
   await expect(retried).rejects.toThrow('gave up');
   await expect(held).rejects.toThrow('gave up');

@@ -18,7 +18,7 @@ const deviations: Readonly<Record<string, string>> = {
   '051b a star alone, stars in keys': joined,
   '064e override without unit over /json': noCrash,
   '070e descriptor hits of 2^63-1, then overflow': exactCounts,
-  '070f is_negative_hits is an unknown field at this revision': 'hits are given back, as the API says now',
+  '070f is_negative_hits is an unknown field at this revision': 'hits are refunded, as the API says now',
   '070g descriptor hits of 2^63: sent to Redis as a negative number': exactCounts,
   '083 stop: only the exceeded key grows': trueCount,
   '083b stop: an exhausted shadow rule freezes the others': noShadow,

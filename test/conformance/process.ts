@@ -30,12 +30,13 @@ const MARGIN_MS = 8_000;
 /** Maximum attempts: a case is repeated if its window ended during it. */
 const MAX_TIMES = 4;
 /** How long to wait for an effect. */
-const PATIENCE_MS = 5_000;
+const PATIENCE_MS = 30_000;
+/** If a difference from the recording is expected. */
 const SHORT_PATIENCE_MS = 1_500;
 const POLL_MS = 20;
 
 /** Several processes may start at once. */
-const START_TIMEOUT_MS = 40_000;
+const START_TIMEOUT_MS = 100_000;
 
 /** Several flushes of statistics. */
 const SETTLE_MS = 600;
@@ -215,7 +216,7 @@ class ProcessPlayer {
 
   /** Whether a port is open; if a difference from the recording is expected, waits until it is. */
   private async opens(port: number): Promise<boolean> {
-    for (const endMs = Date.now() + PATIENCE_MS; this.untilFirst && Date.now() < endMs; ) {
+    for (const endMs = Date.now() + SHORT_PATIENCE_MS; this.untilFirst && Date.now() < endMs; ) {
       if (await accepts(port)) return true;
       await sleep(POLL_MS);
     }

@@ -8,7 +8,7 @@ import { fakeClock } from '../helpers/clock.ts';
 import { openReady, ordinary } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startCluster, type TestCluster } from '../helpers/redis-topologies.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 import { ownKeyDeviations as deviations } from './deviations.ts';
 import type { RecordedCase } from './recorded-case.ts';
 import { isPlayable, run } from './run.ts';

@@ -246,7 +246,7 @@ const examples: readonly Example[] = [
     ],
   },
   {
-    says: 'The sliding log and the sliding buckets give back their newest hits first',
+    says: 'The sliding log and the sliding buckets refund their newest hits first',
     limit: log2,
     rows: [
       ['0:00:01', 1, 'OK', 0],

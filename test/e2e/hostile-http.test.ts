@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { usageOf } from '../../bench/process-tree.ts';
 import { type RawClient, rawClient } from '../helpers/raw-client.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const MIB = 1024 * 1024;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type GrpcTarget, wholeEnvoy } from '../../src/envoy/whole-envoy.ts';
 import { startQuotaEnvoy } from '../helpers/quota-envoy.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 import { startWeir } from '../helpers/weir.ts';
 
 /** Quotas of two possible backends of a request, with AI Gateway's names. */

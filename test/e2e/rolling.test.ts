@@ -7,6 +7,7 @@ import { connect } from 'node:tls';
 import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const rules = (limit: number): string => `
@@ -121,7 +122,7 @@ function load(envoy: Envoy) {
     async goesOn(answers = 50) {
       const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
       const target = total() + answers * CALLERS;
-      while (total() < target) await sleep(10);
+      await until(`${target} answers`, () => total() >= target);
     },
     async stop() {
       isOver = true;
@@ -177,7 +178,7 @@ describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT
       await asking.goesOn();
       const before = await fingerprintOf(weir);
       renewCertificate();
-      while ((await fingerprintOf(weir)) === before) await sleep(50);
+      await until('another certificate', async () => (await fingerprintOf(weir)) !== before);
       await asking.goesOn();
     }
     expect(await asking.stop()).toEqual({ 200: expect.any(Number) });

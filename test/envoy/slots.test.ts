@@ -6,7 +6,6 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.ts';
 import { until } from '../helpers/until.ts';
@@ -80,7 +79,7 @@ test('Envoy acquires and releases slots with the printed configuration, and the 
     expect((await get(envoy)).status).toBe(429);
     for (const response of open.splice(0)) response.end('done');
     expect([(await first).status, (await second).status]).toEqual([200, 200]);
-    while ((await usedSlots()) > 0) await sleep(5); // until the test's timeout
+    await until('both slots are released', async () => (await usedSlots()) === 0);
     const { stdout, code } = await doctor(envoy);
     expect(stdout).toContain(
       'right  domain demo: routes time out after at most 8000 ms, slots expire after 10000 ms (ttl)',

@@ -56,7 +56,7 @@ export async function untilAnswer<T>(
   path: string,
   isExpected: (answer: T) => boolean,
 ): Promise<T> {
-  const endMs = performance.now() + 20_000;
+  const endMs = performance.now() + 100_000;
   for (;;) {
     const response = await fetch(`http://127.0.0.1:${debugPort}/api/v1/${path}`);
     const answer = (await response.json()) as T; // as documented

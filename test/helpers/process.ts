@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const OUTPUT_LIMIT_CHARS = 1_000_000;
 const POLL_MS = 25;
 /** Longer than any program takes to start, even on a busy machine. */
-const START_TIMEOUT_MS = 45_000;
+const START_TIMEOUT_MS = 100_000;
 const STOP_GRACE_MS = 10_000;
 
 /** How a process ended: one of the two is null, as in Node's 'exit' event. */

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { QuotaEnvoy } from './quota-envoy.ts';
+import { eventually } from './until.ts';
 
 /** A request that was admitted between these times, in milliseconds on the monotonic clock. */
 export interface PassedRequest {
@@ -46,7 +46,7 @@ export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: num
     ...{ passed, perSecond, sent: () => sent, refused: () => refused },
     async stop() {
       clearInterval(timer);
-      while (inFlight > 0) await sleep(10);
+      await eventually(() => inFlight === 0);
     },
   };
   return load;

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { eventually } from './statsd.ts';
+import { eventually } from './until.ts';
 
 /** A client that sends arbitrary octets, and keeps what it receives. */
 export interface RawClient {

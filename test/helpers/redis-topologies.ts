@@ -1,14 +1,13 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis as Client, type RedisOptions } from 'ioredis';
 import { freePort, type Running, start } from './process.ts';
 import { type Redis, startRedis } from './redis.ts';
 import { redisServer } from './tools.ts';
+import { eventually } from './until.ts';
 
 const SLOTS = 16_384;
-const POLL_MS = 25;
 
 /** A Redis Cluster for a test; its masters share the slots evenly. */
 export interface TestCluster {
@@ -48,10 +47,10 @@ export async function startCluster({
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
     await meetFirst(client);
   }
-  for (const client of clients) await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
+  for (const client of clients) await eventually(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
   await Promise.all(replicas.map(({ redis }, at) => replicate(redis, clients[at], meetFirst)));
   for (const client of clients) // otherwise no node votes in a failover
-    await until(async () => (await nodesKnownTo(client)).split(' slave ').length > replicas.length);
+    await eventually(async () => (await nodesKnownTo(client)).split(' slave ').length > replicas.length);
   return {
     nodes: nodes.map(({ redis }) => redis),
     clients,
@@ -120,9 +119,9 @@ async function replicate(replica: Redis, master: Client | undefined, meet: (clie
   const client = clientOf(replica);
   const masterId = String(await master?.call('CLUSTER', 'MYID'));
   await meet(client);
-  await until(async () => (await nodesKnownTo(client)).includes(masterId));
+  await eventually(async () => (await nodesKnownTo(client)).includes(masterId));
   await client.call('CLUSTER', 'REPLICATE', masterId);
-  await until(async () => (await client.info('replication')).includes('master_link_status:up'));
+  await eventually(async () => (await client.info('replication')).includes('master_link_status:up'));
   client.disconnect();
 }
 
@@ -135,16 +134,6 @@ export function clientOf({ port }: Pick<Redis, 'port'>, password?: string, more:
 }
 
 export const clusterInfo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'INFO'));
-
-/** Waits until servers have agreed, which takes seconds; rejects after thirty seconds. */
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  const endMs = performance.now() + AGREE_TIMEOUT_MS;
-  while (!(await holds())) {
-    if (performance.now() > endMs) throw new Error(`servers have not agreed within ${AGREE_TIMEOUT_MS} ms: ${holds}`);
-    await sleep(POLL_MS);
-  }
-}
-const AGREE_TIMEOUT_MS = 30_000;
 
 /** A master, its replica, and a sentinel that monitors them. */
 export interface Watched {
@@ -181,7 +170,7 @@ export async function startWatched(password = '', others: readonly (readonly str
   writeFileSync(config, `${lines.join('\n')}\n`);
   const sentinel: Running = await start(await redisServer(), [config, '--sentinel'], { name: 'sentinel' });
   const client = clientOf({ port: sentinelPort }, password);
-  await until(() => knowsReplicas(client, name, 1 + others.length));
+  await eventually(() => knowsReplicas(client, name, 1 + others.length));
   client.disconnect();
   return {
     name,

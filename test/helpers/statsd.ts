@@ -1,11 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
-
-const POLL_MS = 5;
-/** Longer than any wait takes, even on a busy machine. */
-const TIMEOUT_MS = 30_000;
+import { eventually } from './until.ts';
 
 /** A server that receives statistics and keeps them. */
 export interface StatisticsServer {
@@ -14,7 +10,7 @@ export interface StatisticsServer {
   lines(): readonly string[];
   /** Datagrams, or pieces as TCP delivered them. */
   readonly packets: readonly Buffer[];
-  /** Resolves as soon as the condition holds; rejects with the received lines after half a minute. */
+  /** Resolves as soon as the condition holds; rejects with the received lines if it never does. */
   until(holds: (lines: readonly string[]) => boolean): Promise<void>;
   /** Stops the server and ends its connections. */
   close(): Promise<void>;
@@ -29,22 +25,10 @@ function remembering(packets: readonly Buffer[]) {
     async until(holds: (lines: readonly string[]) => boolean) {
       await eventually(
         () => holds(lines()),
-        () => `what came is not it: ${JSON.stringify(lines())}`,
+        () => `${holds} for ${JSON.stringify(lines())}`,
       );
     },
   };
-}
-
-/** Resolves as soon as the condition holds; rejects with the text of `otherwise` after half a minute. */
-export async function eventually(
-  holds: () => boolean | Promise<boolean>,
-  otherwise = (): string => 'it never held',
-): Promise<void> {
-  const endMs = Date.now() + TIMEOUT_MS;
-  while (!(await holds())) {
-    if (Date.now() > endMs) throw new Error(otherwise());
-    await sleep(POLL_MS);
-  }
 }
 
 /** Listens for datagrams. Appends a line break to each, to separate lines. */

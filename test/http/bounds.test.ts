@@ -13,7 +13,7 @@ import { gate } from '../helpers/gate.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
 import { heapBytes } from '../helpers/heap.ts';
 import { type RawClient, rawClient } from '../helpers/raw-client.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 const MIB = 1024 * 1024;
 /** The number of pieces of the streamed page: more than the kernel buffers. */

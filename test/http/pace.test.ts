@@ -2,8 +2,8 @@ import '../helpers/realm.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
 import { type RawClient, rawClient } from '../helpers/raw-client.ts';
-import { eventually } from '../helpers/statsd.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
+import { eventually } from '../helpers/until.ts';
 
 const CHUNKED = 'POST /read HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n';
 /** One read is always handled completely, so a turn may exceed its share by one read. */

@@ -3,7 +3,8 @@ import { loadPatterns, parseMogrifiers } from '../../src/observe/mogrifier.ts';
 import { createStatsdSink, type StatsdOptions } from '../../src/observe/statsd.ts';
 import { dogStatsdNames, statsdNames } from '../../src/observe/statsd-names.ts';
 import { freePort } from '../helpers/process.ts';
-import { eventually, type StatisticsServer, startTcpStatsd, startUdpStatsd } from '../helpers/statsd.ts';
+import { type StatisticsServer, startTcpStatsd, startUdpStatsd } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {

@@ -2,7 +2,6 @@ import { backendThat, ledgerOf } from '../helpers/ledger.ts';
 import '../helpers/realm.ts';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { Backend } from '../../src/backends/backend.ts';
@@ -21,6 +20,7 @@ import { createClient } from '../helpers/grpc-client.ts';
 import { agreeable, startServer } from '../helpers/grpc-server.ts';
 import { freePort, type Running, start as startProcess } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';
+import { eventually } from '../helpers/until.ts';
 
 const rules = rulesFrom(`
 domain: demo
@@ -274,7 +274,7 @@ describe('a collector that', () => {
       for (let spans = 0; spans < 512; spans++) await ask(); // a whole batch, which is sent at once
     };
     await fail();
-    while (problems.length === 0) await sleep(20);
+    await eventually(() => problems.length > 0);
     clock.advance(59_999);
     await fail();
     await tracing.close();

@@ -6,6 +6,7 @@ import {
   QUESTION_UNITS,
   SLICE_UNITS,
 } from '../../src/overload/call-queue.ts';
+import { eventually } from '../helpers/until.ts';
 
 let nowMs: number;
 let log: string[];
@@ -190,6 +191,6 @@ test('keeps its order and loses nothing over many turns', async () => {
   const calls = 10_000;
   queue.spend(SLICE_UNITS);
   for (let at = 0; at < calls; at++) queue.add(call(String(at)), 1);
-  while (queue.length > 0) await nextTurn();
+  await eventually(() => queue.length === 0);
   expect(log).toEqual(Array.from({ length: calls }, (_, at) => String(at)));
 });

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventLoopWatch, watchEventLoop } from '../../src/overload/event-loop.ts';
+import { eventually } from '../helpers/until.ts';
 
 let watch: EventLoopWatch | undefined;
 afterEach(() => {
@@ -28,7 +28,7 @@ function watchAwake(lateMs: number, nowMs: () => number): EventLoopWatch {
 /** Waits for this many checks. */
 async function checks(clock: { readonly checks: number }, times: number): Promise<void> {
   const target = clock.checks + times;
-  while (clock.checks < target) await sleep(1);
+  await eventually(() => clock.checks >= target);
 }
 
 test('the share shrinks with each late check from the third in a row on, and grows while checks are on time', async () => {

@@ -20,6 +20,7 @@ import { fakeClock } from '../helpers/clock.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { rulesFrom } from '../helpers/rules.ts';
+import { eventually } from '../helpers/until.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -225,13 +226,13 @@ describe('files of several processes', () => {
   test('a file that another process has open is kept, regardless of its age', async () => {
     const [idle, busy] = [filesOf('idle'), filesOf('busy')];
     idle.write('{"first":1}\n');
-    while (files().length === 0) await turn();
+    await eventually(() => files().length > 0);
     const path = join(folder, 'weir-idle-000001.ndjson.gz');
     utimesSync(path, 1, 1);
-    while (statSync(path).mtimeMs < 2_000) {
+    await eventually(() => {
       idle.flush(); // does nothing until the stream knows that its file is open
-      await turn();
-    }
+      return statSync(path).mtimeMs > 2_000;
+    });
     for (let times = 0; times < 40; times++) {
       busy.write(`${randomBytes(1_000).toString('hex')}\n`);
       busy.flush();
@@ -247,13 +248,13 @@ describe('files of several processes', () => {
   test('a new file is started if the open one was removed', async () => {
     const one = filesOf('one');
     one.write('{"first":1}\n');
-    while (files().length === 0) await turn();
+    await eventually(() => files().length > 0);
     rmSync(join(folder, 'weir-one-000001.ndjson.gz'));
-    while (files().length === 0) {
+    await eventually(() => {
       one.flush(); // does nothing until the stream knows that its file is open
-      await turn();
       one.write('{"second":1}\n');
-    }
+      return files().length > 0;
+    });
     await one.close();
     expect(textsOf('weir-one-000002.ndjson.gz')).toContain('{"second":1}');
   });
@@ -339,7 +340,7 @@ test('a disk that cannot be written only ends the recording', async () => {
     },
   });
   await ask(requestOf(['user', 'anna']));
-  while (failures.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  await eventually(() => failures.length > 0);
   await ask(requestOf(['user', 'anna']));
   await recorder.close();
   expect(failures).toEqual([expect.stringContaining('ENOENT')]);
@@ -359,7 +360,7 @@ test('after a failure of the disk, overrides are no longer recorded', async () =
     },
   });
   await ask(requestOf(['user', 'anna']));
-  while (failures.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  await eventually(() => failures.length > 0);
   const all = jest.spyOn(overrides, 'all');
   overrides.replace([{ ...override, untilMs: time() + 1, by: '', reason: '' }]);
   await ask(requestOf(['user', 'anna']));

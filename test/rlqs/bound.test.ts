@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type QuotaEnvoy, startQuotaEnvoy } from '../helpers/quota-envoy.ts';
 import { mostAboveBound, type QuotaLoad, startQuotaLoad } from '../helpers/quota-load.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 // The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/rlqs/bound

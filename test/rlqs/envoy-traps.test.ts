@@ -91,7 +91,7 @@ test('Envoy 1.40 opens the stream with the first request of a bucket, and report
 
 test('Envoy 1.40 reports every 5 s for any reporting interval, including idle buckets, in whole seconds', async () => {
   const { service } = await startPair({ edit: (config) => config.replace('interval: 5s', 'interval: 1s') });
-  await until('two more reports', () => service.reports.length >= 3, 25_000);
+  await until('two more reports', () => service.reports.length >= 3);
   const [, second, third] = service.reports;
   expect((third?.atMs ?? 0) - (second?.atMs ?? 0)).toBeGreaterThan(4_000);
   expect(third?.bucket_quota_usages[0]).toMatchObject({ num_requests_allowed: 0, num_requests_denied: 0 });
@@ -222,7 +222,7 @@ test('Envoy 1.40 drops an abandoned bucket, and its next request subscribes agai
   await apply(pair, { abandon_action: {} });
   const before = pair.service.reports.length;
   expect(await pair.envoy.passes()).toBe(true);
-  await until('the bucket is reported again', () => pair.service.reports.length > before, 3_000);
+  await until('the bucket is reported again', () => pair.service.reports.length > before);
   const usage = pair.service.reports.at(-1)?.bucket_quota_usages[0];
   expect(usage).toMatchObject({ num_requests_allowed: 1 });
 });
@@ -233,7 +233,7 @@ test('Envoy 1.40 reopens an ended stream, reports all buckets, and keeps its ass
   pair.service.end();
   await sleep(300);
   expect(await pair.envoy.passed(3)).toBe(0);
-  await until('the stream is opened again', () => pair.service.reports.some(({ stream }) => stream === 2), 20_000);
+  await until('the stream is opened again', () => pair.service.reports.some(({ stream }) => stream === 2));
   const [again] = pair.service.reports.filter(({ stream }) => stream === 2);
   expect(again?.domain).toBe('edge');
   expect(again?.bucket_quota_usages[0]?.time_elapsed.seconds).toBeGreaterThan(0);

@@ -514,7 +514,7 @@ describe('a valid file', () => {
       '- {key: user, rate_limit: {unit: day, requests_per_unit: 5, shadow_mode: true}}',
       'shadow_mode',
     ],
-    ['a key given twice', '- {key: nobody, key: user, rate_limit: {unit: day, requests_per_unit: 5}}', 'duplicate key'],
+    ['a repeated key', '- {key: path, key: user, rate_limit: {unit: day, requests_per_unit: 5}}', 'duplicate key'],
   ])('with %s is loaded with a warning', (_, descriptors, warning) => {
     const loaded = loadDescriptors(descriptors);
     expect(told(loaded)).toEqual([expect.stringContaining(warning)]);

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../helpers/control-plane.ts';
 import { freePort, start } from '../helpers/process.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const QUICK = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms' };
@@ -52,7 +52,7 @@ const page = async (port: number, path: string): Promise<string> =>
   (await fetch(`http://127.0.0.1:${port}${path}`)).text();
 
 async function untilOutput({ output }: Weir, text: string): Promise<void> {
-  while (!output().includes(text)) await sleep(10);
+  await eventually(() => output().includes(text), output);
 }
 
 test('rules come from the control plane, and without any, no request is answered', async () => {

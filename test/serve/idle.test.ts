@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const COUNT_TIMERS = fileURLToPath(new URL('../helpers/count-timers.cjs', import.meta.url));

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { childrenOf, signal } from '../helpers/child-processes.ts';
-import { type Exit, freePort, type Running, start } from '../helpers/process.ts';
+import { freePort, type Running, start } from '../helpers/process.ts';
+import { eventually } from '../helpers/until.ts';
 import { MAIN } from '../helpers/weir.ts';
 
 const RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 50}}]\n';
@@ -62,14 +63,16 @@ const why = canUnshare ? '' : ' (skipped: unshare --pid is not permitted here)';
 testAsFirst(`so it does where the service is the first process of a container${why}`, async () => {
   for (const kind of ['with flags', 'without flags']) {
     const service = await starting(['unshare', ...AS_FIRST, process.execPath], flagsOf(kind));
-    let exit: Exit | undefined;
-    void service.exited.then((how) => {
-      exit = how;
+    let hasEnded = false;
+    void service.exited.then(() => {
+      hasEnded = true;
     });
-    while (!exit) {
+    await eventually(async () => {
       for (const pid of childrenOf(service.pid)) signal(pid, 'SIGTERM'); // the first signals arrive before it runs code
       await sleep(INTERVAL_MS);
-    }
+      return hasEnded;
+    }, service.output);
+    const exit = await service.exited;
     // before the service runs code, a second signal during Node's own handler of the first ends the process
     const isByNode = exit.signal === 'SIGTERM';
     expect(exit).toEqual(isByNode ? { code: null, signal: 'SIGTERM' } : { code: 0, signal: null });

@@ -17,7 +17,7 @@ import { startServer } from '../helpers/grpc-server.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { rulesFrom } from '../helpers/rules.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 const rules = rulesFrom(`
 domain: demo

@@ -13,8 +13,8 @@ import { startServer } from '../helpers/grpc-server.ts';
 import { callHead, data, framed, openRaw, rstStream } from '../helpers/h2-client.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { rulesFrom } from '../helpers/rules.ts';
-import { eventually } from '../helpers/statsd.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
+import { eventually } from '../helpers/until.ts';
 
 const rules = rulesFrom(`
 domain: demo

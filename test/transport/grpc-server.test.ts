@@ -5,7 +5,6 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { Metadata, status } from '@grpc/grpc-js';
 import { createHealth, type Health } from '../../src/rls/health.ts';
@@ -318,9 +317,7 @@ describe('health', () => {
   });
   afterEach(() => health.close());
 
-  const watches = async (count: number): Promise<void> => {
-    while (health.openWatches !== count) await nextTurn();
-  };
+  const watches = (count: number): Promise<void> => until(`${count} open watches`, () => health.openWatches === count);
 
   test('List shows only the service and the process, also after other names were requested', async () => {
     const asking = await start({ health });
@@ -410,7 +407,7 @@ describe('a reflection stream', () => {
     await start({ startTimer: timers.start });
     const session = openSession();
     const stream = reflect(session).resume();
-    while (timers.count() === 0) await nextTurn();
+    await until('a timer', () => timers.count() > 0);
     timers.advance(60_000);
     const fields: object[] = [];
     for (const event of ['response', 'trailers']) stream.on(event, (came) => fields.push(came)); // the status may be in either
@@ -447,7 +444,7 @@ describe('a reflection stream', () => {
     await once(stream, 'data');
     expect(timers.count()).toBe(1);
     end(session, stream);
-    while (timers.count() > 0) await nextTurn();
+    await until('no timer', () => timers.count() === 0);
     session.destroy();
   });
 });

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { readIntoSharedBuffer } from '../../src/transport/shared-read-buffer.ts';
-import { eventually } from '../helpers/statsd.ts';
+import { eventually } from '../helpers/until.ts';
 
 const server = createServer({ pauseOnConnect: true });
 beforeAll(async () => {

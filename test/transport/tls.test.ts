@@ -5,7 +5,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect as connectPlain } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { promisify } from 'node:util';
 import { credentials, status } from '@grpc/grpc-js';
@@ -149,10 +148,10 @@ test('a changed certificate is used for new connections, and open ones continue'
   const before = await shakeHands();
 
   writeCertificate(folder, 'server', authority.issue('127.0.0.1'));
-  while ((await shakeHands()).serial === before.serial) {
+  await until('another certificate', async () => {
     expect(await asking.ask()).toMatchObject({ overall_code: 1 });
-    await sleep(20);
-  }
+    return (await shakeHands()).serial !== before.serial;
+  });
   expect(await asking.ask()).toMatchObject({ overall_code: 1 });
   expect([ended, problems]).toEqual([false, []]);
 });
@@ -161,7 +160,7 @@ test('an invalid certificate changes nothing', async () => {
   await start();
   const before = await shakeHands();
   writeCertificate(folder, 'server', { cert: own.cert, key: envoy.key });
-  while (problems.length === 0) await sleep(20);
+  await until('a problem', () => problems.length > 0);
   expect(await shakeHands()).toEqual(before);
   expect(await client().ask()).toMatchObject({ overall_code: 1 });
 });
@@ -178,7 +177,7 @@ test('an expired certificate is used and refused by clients, until its replaceme
         () => true,
         () => false,
       );
-  while (!(await answers())) await sleep(20);
+  await until('an answer', answers);
 });
 
 test('a client with an expired certificate is refused', async () => {
@@ -200,7 +199,7 @@ test('a changed client CA applies to new connections', async () => {
         () => true,
         () => false,
       );
-  while (await answers()) await sleep(20);
+  await until('a refusal', async () => !(await answers()));
   expect(await client(next.issue('envoy.mesh.local')).ask()).toMatchObject({ overall_code: 1 });
 });
 

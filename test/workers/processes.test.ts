@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { credentials } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
 import { serverIdentity } from '../../src/grpc-tls.ts';
@@ -16,6 +15,7 @@ import { settings } from '../helpers/h2-client.ts';
 import { freePort, start } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startUdpStatsd } from '../helpers/statsd.ts';
+import { until } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const OK = 1;
@@ -112,7 +112,7 @@ async function untilRedisIsAlone(): Promise<void> {
     String(await own.call('CLIENT', 'LIST', 'TYPE', 'normal'))
       .trimEnd()
       .split('\n').length;
-  while ((await connections()) > 1) await sleep(25);
+  await until('one connection', async () => (await connections()) === 1);
   own.disconnect();
 }
 
@@ -194,7 +194,10 @@ test('a worker killed before it takes a connection is replaced, that connection 
     process.kill(pidOf(weir, id), 'SIGSTOP');
     const sockets = Array.from({ length: 6 }, () => greeted(connect(weir.grpcPort, '127.0.0.1')));
     const untouched = sockets.filter((socket) => socket.bytesRead === 0);
-    while (untouched.length > 1) await sleep(25).then(() => dropAnswered(untouched));
+    await until('one connection without an answer', () => {
+      dropAnswered(untouched);
+      return untouched.length <= 1;
+    });
     const closed = Promise.all(
       untouched.map((socket) => socket.closed || new Promise((resolve) => socket.resume().once('close', resolve))),
     );
@@ -228,13 +231,16 @@ test('a hanging worker does not prevent pages from being shown', async () => {
 
 test('workers load changed rules, each load counted once, and a replacement uses the last valid ones, whatever the file contains', async () => {
   const weir = await service();
+  const loaded = (times: number) =>
+    until(`${times} loads`, async () => (await stats(weir))['ratelimit.service.config_load_success'] === times);
+  const hasLimit = async ({ ask }: GrpcClient) => Boolean((await ask()).statuses[0]?.current_limit);
   const rules = join(folder, 'rules.yaml');
   writeFileSync(rules, RULES.replace('key: user', 'key: account'));
-  while ((await stats(weir))['ratelimit.service.config_load_success'] !== 2) await sleep(25);
-  for (const one of clients(weir, 6)) while ((await one.ask()).statuses[0]?.current_limit) await sleep(25);
+  await loaded(2);
+  for (const one of clients(weir, 6)) await until('no limit', async () => !(await hasLimit(one)));
   writeFileSync(rules, RULES);
-  while ((await stats(weir))['ratelimit.service.config_load_success'] !== 3) await sleep(25);
-  for (const one of clients(weir, 6)) while (!(await one.ask()).statuses[0]?.current_limit) await sleep(25);
+  await loaded(3);
+  for (const one of clients(weir, 6)) await until('a limit', () => hasLimit(one));
 
   writeFileSync(rules, 'domain: [\n');
   await weir.waitFor('error loading config file');
@@ -283,7 +289,7 @@ test.each<[string, (weir: Weir) => void]>([
   const [one, other] = clients(weir, 2);
   await one?.send(queued);
   const held = other?.send(queued);
-  while ((await stats(weir))['ratelimit.service.rate_limit.demo.queue.total_hits'] !== 2) await sleep(25);
+  await until('two hits', async () => (await stats(weir))['ratelimit.service.rate_limit.demo.queue.total_hits'] === 2);
   end(weir);
   expect(await held).toMatchObject({ overall_code: OK });
   expect(await weir.exited).toEqual({ code: 0, signal: null });
@@ -297,8 +303,7 @@ test('a worker that receives SIGTERM answers its calls in flight, and is replace
   const [one, other] = clients(weir, 2);
   await one?.send(queued);
   const held = other?.send(queued);
-  const total = 'ratelimit.service.rate_limit.demo.queue.total_hits';
-  while ((await stats(weir))[total] !== 2) await sleep(25);
+  await until('two hits', async () => (await stats(weir))['ratelimit.service.rate_limit.demo.queue.total_hits'] === 2);
   for (const worker of [1, 2]) process.kill(pidOf(weir, worker), 'SIGTERM');
   expect(await held).toMatchObject({ overall_code: OK });
   await weir.waitFor(() => [3, 4].every((id) => workersOf(weir).has(id)));

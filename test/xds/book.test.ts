@@ -21,6 +21,7 @@ import {
 import { framed } from '../helpers/h2-client.ts';
 import { freePort } from '../helpers/process.ts';
 import { answerChecker } from '../helpers/rules.ts';
+import { eventually } from '../helpers/until.ts';
 
 let controlPlane: ControlPlane;
 let book: RuleBook;
@@ -75,11 +76,6 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
 async function both(options: OpenOptions = {}): Promise<void> {
   controlPlane = await startControlPlane();
   open(options);
-}
-
-/** Waits until the condition holds. */
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await sleep(5);
 }
 
 const inForce = (): readonly string[] =>
@@ -338,7 +334,7 @@ describe('a stream', () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.drop();
-    await until(() => events.at(-1) === 'up');
+    await eventually(() => events.at(-1) === 'up');
     expect(events).toEqual(['up', 1, 'down: it ended the stream', 'up']);
   });
 
@@ -347,7 +343,7 @@ describe('a stream', () => {
     const large = resource('r1', 'd', limitOf(5, { value: 'x'.repeat(1_000) }));
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     void controlPlane.serve('v2', [large]); // never answered
-    await until(() => controlPlane.streamCount() === 2);
+    await eventually(() => controlPlane.streamCount() === 2);
     expect(events).toEqual(['up', 1, expect.stringMatching(/^down: RESOURCE_EXHAUSTED: .*1000/)]);
     expect(await controlPlane.serve('v3', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v3' });
   });
@@ -356,7 +352,7 @@ describe('a stream', () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.hangUp();
-    await until(() => events.at(-1) === 'down: it ended the stream');
+    await eventually(() => events.at(-1) === 'down: it ended the stream');
     book.close();
     await sleep(300); // longer than the longest wait
     expect(controlPlane.streamCount()).toBe(1);
@@ -366,7 +362,7 @@ describe('a stream', () => {
 test('a control plane that is down is retried until it is up, and reported once', async () => {
   const port = await freePort();
   open({ port });
-  await until(() => events.length > 0);
+  await eventually(() => events.length > 0);
   await sleep(300); // several tries
   expect(events).toEqual([expect.stringMatching(/^down: UNAVAILABLE: .*ECONNREFUSED/)]);
   expect(book.rules()).toBeUndefined();
@@ -379,7 +375,7 @@ test('the current rules outlive the control plane', async () => {
   await both();
   await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
   controlPlane.stop();
-  await until(() => events.length === 3);
+  await eventually(() => events.length === 3);
   expect(events).toEqual(['up', 1, expect.stringMatching(/^down: /)]);
   expect(inForce()).toEqual(['d.k: 5 per minute']);
   const { port } = controlPlane;
@@ -417,7 +413,7 @@ describe('an address of a server that is not a control plane', () => {
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     const { port } = controlPlane;
     controlPlane.stop();
-    await until(() => events.length === 3);
+    await eventually(() => events.length === 3);
     const impostor = garbage();
     let connections = 0;
     const sockets = new Set<Socket>();
@@ -426,7 +422,7 @@ describe('an address of a server that is not a control plane', () => {
       sockets.add(socket);
     });
     impostor.listen(port, '127.0.0.1');
-    await until(() => connections >= 4);
+    await eventually(() => connections >= 4);
     expect(inForce()).toEqual(['d.k: 5 per minute']);
     const closed = once(impostor, 'close');
     impostor.close();
@@ -478,6 +474,8 @@ test('the connected one of two control planes behind one address defines all rul
 
 describe('a control plane that repeats itself', () => {
   const STEP_MS = 100;
+  /** A turn takes microseconds: minutes on a busy machine. */
+  const MAX_TURNS = 10_000_000;
   let elapsedMs: number;
 
   beforeEach(() => {
@@ -488,7 +486,8 @@ describe('a control plane that repeats itself', () => {
 
   /** Advances time until the condition holds; the network is real. */
   async function pass(holds: () => boolean): Promise<void> {
-    while (!holds()) {
+    for (let turns = 0; !holds(); turns++) {
+      if (turns > MAX_TURNS) throw new Error(`${holds}: not within ${MAX_TURNS} turns`);
       await new Promise(setImmediate);
       jest.advanceTimersByTime(STEP_MS);
       elapsedMs += STEP_MS;

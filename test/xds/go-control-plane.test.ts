@@ -1,11 +1,11 @@
 import '../helpers/realm.ts';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { RuleBook } from '../../src/rules/book.ts';
 import { describeLimit } from '../../src/rules/describe.ts';
 import { openDiscoveredRules } from '../../src/xds/book.ts';
 import { freePort, type Running, start } from '../helpers/process.ts';
 import { answerChecker } from '../helpers/rules.ts';
 import { goControlPlane } from '../helpers/tools.ts';
+import { until } from '../helpers/until.ts';
 
 /** Tests with go-control-plane, on which most control planes are based, and its own messages for rules. */
 
@@ -58,7 +58,7 @@ function set(version: string, requestsPerUnit: number, ...domains: readonly stri
 async function inForce(...rules: readonly string[]): Promise<void> {
   const found = () =>
     [...(book.rules()?.rules ?? [])].map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
-  while (JSON.stringify(found()?.sort()) !== JSON.stringify(rules)) await sleep(5);
+  await until(`${rules} in force`, () => JSON.stringify(found()?.sort()) === JSON.stringify(rules));
 }
 
 test('rules can be added, changed and removed', async () => {

@@ -9,6 +9,7 @@ import type { ControlPlaneTls } from '../../src/xds/client.ts';
 import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../helpers/control-plane.ts';
 import { answerChecker } from '../helpers/rules.ts';
+import { eventually } from '../helpers/until.ts';
 
 const authority = createAuthority();
 const other = createAuthority();
@@ -66,10 +67,6 @@ function clientFiles(of: Authority) {
   return { certFile, keyFile };
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await sleep(5);
-}
-
 /** Expects that rules arrive. */
 async function expectRules(): Promise<void> {
   expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
@@ -78,7 +75,7 @@ async function expectRules(): Promise<void> {
 
 /** Expects that no stream is established, for a matching reason. */
 async function expectDown(reason: RegExp): Promise<void> {
-  await until(() => events.length > 0);
+  await eventually(() => events.length > 0);
   expect(events).toEqual([expect.stringMatching(reason)]);
   expect(controlPlane.streamCount()).toBe(0);
 }
@@ -139,7 +136,7 @@ test('certificate files are read again for each connection', async () => {
   trust(other);
   await start();
   open();
-  await until(() => events.length > 0);
+  await eventually(() => events.length > 0);
   trust(authority);
   await expectRules();
 });

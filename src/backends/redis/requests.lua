@@ -17,7 +17,7 @@
 ]]
 local function decide_requests(batch)
   local EACH, SPARE_OTHERS = 0, 2
-  -- COUNT: positive hits are spent, negative hits are given back, 0 peeks
+  -- COUNT: positive hits are spent, negative hits are refunded, 0 peeks
   local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
   local ALONE = 16
 

@@ -2,7 +2,7 @@ import { giveBack, takeBuffer } from '../spare-buffers.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, Flag } from './frames.ts';
 
-/** A header block that spans HEADERS and CONTINUATION frames; to be given back. */
+/** A header block that spans HEADERS and CONTINUATION frames: its buffer is returned with `giveBack`. */
 export interface HeaderBlock {
   readonly streamId: number;
   /** Flags of its HEADERS frame. */

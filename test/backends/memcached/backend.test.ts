@@ -10,7 +10,7 @@ import { referenceCounters } from '../../../src/backends/memcached/reference.ts'
 import { openServers } from '../../../src/backends/memcached/servers.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 import { backendConformance } from '../conformance.ts';
 
 let servers: readonly Memcached[];

@@ -6,7 +6,7 @@ import { Connection } from '../../../src/backends/memcached/connection.ts';
 import { createAuthority } from '../../helpers/certificates.ts';
 import { openCounters, takeHit } from '../../helpers/counters.ts';
 import { startMemcached } from '../../helpers/memcached.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

@@ -9,7 +9,7 @@ import { tlsOptions } from '../../../src/backends/tls.ts';
 import { type Authority, createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
 import { freePort } from '../../helpers/process.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 let memcached: Memcached;
 let folder: string;

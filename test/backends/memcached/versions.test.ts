@@ -7,7 +7,7 @@ import { fakeClock } from '../../helpers/clock.ts';
 import { limitsOfEach } from '../../helpers/limits.ts';
 import { startMemcached } from '../../helpers/memcached.ts';
 import { previousLimit, previousOnMemcached } from '../../helpers/previous-build.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const START_MS = 1_700_000_000_000;
 const HOUR_MS = 3_600_000;

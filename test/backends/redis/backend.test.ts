@@ -10,6 +10,7 @@ import { open, openReady } from '../../helpers/connection.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { eventually } from '../../helpers/until.ts';
 import { backendConformance } from '../conformance.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -41,10 +42,6 @@ const fresh = (requestsPerUnit = 1_000, windowMs: number = unitMs.YEAR): Request
 async function apply(store: Backend, hit: RequestOperation, timeoutMs = TIMEOUT_MS) {
   const [decision] = await store.run([hit], { spend: 'each', timeoutMs });
   return decision;
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await delay(POLL_MS);
 }
 
 /** Repeats a hit until the store can answer. */
@@ -180,7 +177,7 @@ describe('a Redis store that loses its server', () => {
     const hit = fresh();
     await applyWhenReady(store, hit);
     await fragile.stop();
-    await until(() => !store.health().ready);
+    await eventually(() => !store.health().ready);
     expect(await apply(store, hit, FOREVER_MS)).toEqual({
       code: 'UNAVAILABLE',
       reason: expect.stringMatching(/^redis: ./),
@@ -222,7 +219,7 @@ test('a Redis store drops a silent connection, reports this, and recovers once t
   expect(await applyWhenReady(store, hit)).toMatchObject({ hitsBefore: 0 });
   server.pause();
   expect(await apply(store, hit, SHORT_MS)).toMatchObject({ code: 'UNAVAILABLE' });
-  while (store.health().ready) await new Promise((resolve) => setTimeout(resolve, 50));
+  await eventually(() => !store.health().ready);
   expect(store.health()).toEqual({ ready: false, reason: expect.stringContaining('no reply within 1000 ms') });
   server.resume();
   expect(await applyWhenReady(store, hit)).toMatchObject({ code: 'OK' });
@@ -253,7 +250,7 @@ test('a Redis store whose server is not up yet reports why, and recovers once it
   const hits = [fresh(), fresh()];
   const notYet = { code: 'UNAVAILABLE', reason: 'redis: not connected yet' };
   expect(await store.run(hits, { spend: 'each', timeoutMs: FOREVER_MS })).toEqual([notYet, notYet]);
-  await until(() => JSON.stringify(store.health()).includes('ECONNREFUSED'));
+  await eventually(() => JSON.stringify(store.health()).includes('ECONNREFUSED'));
   const refused = expect.stringContaining('ECONNREFUSED');
   expect(store.health()).toEqual({ ready: false, reason: refused });
   expect(await apply(store, fresh(), FOREVER_MS)).toEqual({ code: 'UNAVAILABLE', reason: refused });

@@ -4,7 +4,7 @@ import { freePort } from '../../helpers/process.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { startRedisPretender } from '../../helpers/redis-pretender.ts';
 import { clientOf } from '../../helpers/redis-topologies.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

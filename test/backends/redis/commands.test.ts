@@ -11,7 +11,7 @@ import { readSettings } from '../../../src/settings.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { clientOf } from '../../helpers/redis-topologies.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

@@ -10,7 +10,7 @@ import { SILENCE_MS } from '../../../src/backends/redis/silence.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { addressOf, open, openReady, ordinary } from '../../helpers/connection.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const SECRETS = { username: 'weir', password: 's3cret' };
 

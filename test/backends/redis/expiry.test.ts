@@ -12,7 +12,7 @@ import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const WINDOW_MS = 300;
 const POLL_MS = 20;
-const GONE_WITHIN_MS = 20_000;
+const GONE_WITHIN_MS = 100_000;
 const TIMEOUT_MS = 10_000;
 const NO_EXPIRY = -1; // a reply of PTTL
 

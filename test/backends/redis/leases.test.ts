@@ -14,7 +14,7 @@ import { openReady } from '../../helpers/connection.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // the start of a minute
@@ -178,7 +178,7 @@ test('hits that one process does not use are available to another', async () => 
   const passed = await drive(limit, 20, 50);
   expect(leasedNow()).toBeGreaterThan(0);
   clock.advance(21);
-  while ((await spentOf(limit)) > passed) await new Promise(setImmediate);
+  await eventually(async () => (await spentOf(limit)) <= passed);
   expect(leasedNow()).toBe(0);
   expect(await ask(1, hitOn(limit, 10_000 - passed))).toMatchObject({ code: 'OK' });
 });
@@ -222,8 +222,7 @@ describe('Redis restarts', () => {
 
   /** Waits until every process has a connection again. */
   async function untilBack(): Promise<void> {
-    while (!stores.every((store) => store.health().ready) || observer.status !== 'ready')
-      await new Promise(setImmediate);
+    await eventually(() => stores.every((store) => store.health().ready) && observer.status === 'ready');
   }
 
   test('with its data: the limit holds, and leases continue', async () => {

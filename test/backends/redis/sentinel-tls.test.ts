@@ -6,9 +6,9 @@ import { createAuthority, writeCertificate } from '../../helpers/certificates.ts
 import { openCounters, takeHit } from '../../helpers/counters.ts';
 import { freePort, start } from '../../helpers/process.ts';
 import { startRedis } from '../../helpers/redis.ts';
-import { clientOf, until } from '../../helpers/redis-topologies.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { clientOf } from '../../helpers/redis-topologies.ts';
 import { redisServer } from '../../helpers/tools.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sentinel-tls-'));
 const closing: (() => unknown)[] = [() => rmSync(folder, { recursive: true })];
@@ -45,7 +45,7 @@ test('a sentinel and its master are used over TLS only, each with its own user a
     tls: { ca: authority.cert },
   });
   closing.push(() => watcher.disconnect());
-  await until(async () =>
+  await eventually(async () =>
     String(await watcher.call('SENTINEL', 'CKQUORUM', 'mymaster').catch(String)).startsWith('OK'),
   );
 

@@ -20,9 +20,8 @@ import { freePort } from '../../helpers/process.ts';
 import fc from '../../helpers/property.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { beginMove, clientOf, startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
-import { eventually } from '../../helpers/statsd.ts';
 import { redis6Server, redisServer, valkeyServer } from '../../helpers/tools.ts';
-import { until } from '../../helpers/until.ts';
+import { eventually, until } from '../../helpers/until.ts';
 import { backendConformance } from '../conformance.ts';
 
 const closing: (() => unknown)[] = [];

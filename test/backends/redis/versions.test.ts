@@ -27,7 +27,7 @@ import {
 } from '../../helpers/previous-build.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const START_MS = 1_700_000_000_000;
 const HOUR_MS = 3_600_000;

@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import { startBrowser, type TestBrowser } from '../../helpers/browser.ts';
 import { send, signIn, TOKEN, viewAt } from '../../helpers/console.ts';
+import { eventually } from '../../helpers/until.ts';
 import { startWeir } from '../../helpers/weir.ts';
 
 let browser: TestBrowser;
@@ -140,11 +141,12 @@ test("callers' values are hidden until a token is entered, and a wrong token is 
 
 /** Waits until a number is the expected one: the page follows the service by up to a second. */
 async function expectCount(read: () => Promise<number>, expected: number): Promise<void> {
-  const endMs = Date.now() + 20_000;
-  let found = await read();
-  while (found !== expected && Date.now() < endMs) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    found = await read();
-  }
-  expect(found).toBe(expected);
+  let found: number;
+  await eventually(
+    async () => {
+      found = await read();
+      return found === expected;
+    },
+    () => `${found} instead of ${expected}`,
+  );
 }

@@ -1,15 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import slotOf from 'cluster-key-slot';
 import type { Redis } from '../redis.ts';
-import {
-  beginMove,
-  clientOf,
-  clusterInfo,
-  startCluster,
-  startWatched,
-  type TestCluster,
-  until,
-} from '../redis-topologies.ts';
+import { beginMove, clientOf, clusterInfo, startCluster, startWatched, type TestCluster } from '../redis-topologies.ts';
+import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
 import { onSharedCounters } from './of-one-server.ts';
 
@@ -44,7 +37,7 @@ const nodeKilled: Fault = {
         await first.kill();
         await untilMaster(replica);
         for (const client of cluster.clients.slice(1))
-          await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
+          await eventually(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
       },
       stop: () => cluster.stop(),
     };
@@ -68,7 +61,7 @@ const envOf = ({ nodes }: TestCluster) => ({
 
 async function untilMaster(server: Redis): Promise<void> {
   const client = clientOf(server);
-  await until(async () => (await client.info('replication')).includes('role:master'));
+  await eventually(async () => (await client.info('replication')).includes('role:master'));
   client.disconnect();
 }
 

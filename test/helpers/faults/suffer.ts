@@ -3,7 +3,7 @@ import { capacityOf } from '../../../src/algorithms/index.ts';
 import { openStore } from '../../../src/ledger/open.ts';
 import { createLogger } from '../../../src/observe/log.ts';
 import { readSettings } from '../../../src/settings.ts';
-import { eventually } from '../statsd.ts';
+import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
 import { type Counted, type Load, STORE_TIMEOUT_MS, startLoad } from './load.ts';
 

@@ -483,7 +483,7 @@ describe('a slow client', () => {
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW]), windowUpdate(0, MAX_WINDOW - DEFAULT_WINDOW));
     client.send(...streamIds(calls).map(largeCall));
     const closed = new Promise((resolve) => client.socket.once('close', resolve));
-    while (!server.failures.includes('ENHANCE_YOUR_CALM')) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until('ENHANCE_YOUR_CALM', () => server.failures.includes('ENHANCE_YOUR_CALM'));
     expect(asked).toBeLessThan(calls / 2);
     client.socket.resume();
     await closed;

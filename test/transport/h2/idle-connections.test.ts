@@ -83,7 +83,10 @@ async function openFullAndIdle(): Promise<readonly RawClient[]> {
 /** Resolves when the server has found it idle, since now. */
 async function foundIdle(at: number): Promise<void> {
   memory.idle[at] = false;
-  while (!memory.idle[at]) await passSecond();
+  await until(`connection ${at} is idle`, async () => {
+    await passSecond();
+    return memory.idle[at] === true;
+  });
 }
 
 /** Lets the server judge its connections. */
@@ -153,7 +156,10 @@ test('a connection with an open request is not ended for a new one', async () =>
   for (const client of busy) client.send(call(1));
   await until('all have asked', () => asked === FULL);
   const checked = Math.max(...memory.checks);
-  while (Math.min(...memory.checks) < checked + 2) await passSecond(); // all are judged twice again
+  await until('all are checked twice more', async () => {
+    await passSecond();
+    return Math.min(...memory.checks) >= checked + 2;
+  });
   const refused = await open();
   expect(await refused.ended()).toEqual({ code: 'no GOAWAY', debug: '' });
   expect(server.failures).toEqual(['TOO_MANY_CONNECTIONS']);

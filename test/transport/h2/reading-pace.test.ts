@@ -10,7 +10,7 @@ import { PREFACE } from '../../../src/transport/h2/frames.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { frame, openRaw } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
-import { eventually } from '../../helpers/statsd.ts';
+import { eventually } from '../../helpers/until.ts';
 
 /** An undefined type of frame, which servers ignore. */
 const UNKNOWN_TYPE = 0xfa;
