@@ -1,16 +1,17 @@
-import { readFileSync } from 'node:fs';
-import { Client, credentials, type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import {
+  Client,
+  credentials,
+  experimental,
+  type handleUnaryCall,
+  Server,
+  ServerCredentials,
+  status,
+} from '@grpc/grpc-js';
 import { serverIdentity } from '../grpc-tls.ts';
+import { certificateProvider, type SiteCertificates } from './certificate-provider.ts';
 import { type Lender, OtherSites } from './lender.ts';
 import type { BorrowRequest, BorrowResponse } from './messages.ts';
 import { borrowMethod, sitesService } from './proto.ts';
-
-/** PEM files: a certificate for both directions, its key, and the authority of all sites. */
-export interface SiteTls {
-  readonly cert: string;
-  readonly key: string;
-  readonly ca: string;
-}
 
 /** Calls one other site. */
 export interface SiteChannel {
@@ -29,13 +30,18 @@ const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
  * Connects to a site, and reconnects whenever the connection is lost.
  *
  * @param address  `host:port`
+ * @param certificates  undefined: plain text
  * @param nowMs    for deadlines
- * @throws Error if a file cannot be read or used
  */
-export function openSiteChannel(address: string, tls: SiteTls | undefined, nowMs: () => number): SiteChannel {
+export function openSiteChannel(
+  address: string,
+  certificates: SiteCertificates | undefined,
+  nowMs: () => number,
+): SiteChannel {
   const { verify, channel } = serverIdentity(address);
-  const channelCredentials = tls
-    ? credentials.createSsl(readFileSync(tls.ca), readFileSync(tls.key), readFileSync(tls.cert), verify)
+  const provider = certificates && certificateProvider(certificates);
+  const channelCredentials = provider
+    ? experimental.createCertificateProviderChannelCredentials(provider, provider, verify)
     : credentials.createInsecure();
   const client = new Client(address, channelCredentials, {
     'grpc.initial_reconnect_backoff_ms': 100,
@@ -72,11 +78,11 @@ export interface SiteServer {
 /**
  * Serves other sites; with TLS, only those whose certificate is of the same authority.
  *
- * @throws Error if the address cannot be bound, or a file cannot be read or used
+ * @throws Error if the address cannot be bound
  */
 export async function startSiteServer(
   { host, port }: { readonly host: string; readonly port: number },
-  tls: SiteTls | undefined,
+  certificates: SiteCertificates | undefined,
   lender: Pick<Lender, 'lend'>,
 ): Promise<SiteServer> {
   const server = new Server({ 'grpc.max_receive_message_length': MAX_MESSAGE_BYTES });
@@ -92,9 +98,9 @@ export async function startSiteServer(
     );
   };
   server.addService(sitesService, { Borrow });
-  const pair = tls && { cert_chain: readFileSync(tls.cert), private_key: readFileSync(tls.key) };
-  const serverCredentials = pair
-    ? ServerCredentials.createSsl(readFileSync(tls.ca), [pair], true)
+  const provider = certificates && certificateProvider(certificates);
+  const serverCredentials = provider
+    ? experimental.createCertificateProviderServerCredentials(provider, provider, true)
     : ServerCredentials.createInsecure();
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(`${host}:${port}`, serverCredentials, (error, found) => (error ? reject(error) : resolve(found)));

@@ -5,6 +5,7 @@ import type { ProcessContext } from '../process-context.ts';
 import type { OpenRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import { openParts, type Part, start } from '../start-up.ts';
+import { openTls } from '../transport/open.ts';
 import { Borrower, type Peer, reportOfPeer } from './borrower.ts';
 import { borrowingLedger, type DecidingLedger } from './borrowing-ledger.ts';
 import { openSiteChannel, type SiteChannel, startSiteServer } from './channel.ts';
@@ -37,17 +38,17 @@ export function openSites(
   { name, names, peers: others, lost, address, tls }: SiteSettings,
   { keys, timeoutMs }: Settings['counters'],
   { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
-  { clock, log }: ProcessContext,
+  context: ProcessContext,
 ): Promise<OpenSites> {
+  const { clock, log } = context;
   return openParts(async (add) => {
     if (!tls)
       log.warn(
         'SITE_TLS_CERT is not set: sites exchange in plain text, and any client that reaches SITE_PORT can move hits',
       );
     const logSeldom = createSeldomLog(monotonicMs);
-    const channels = await start('SITE_TLS_*', 'cannot be used', async () =>
-      others.map(({ address: to }): SiteChannel => add(openSiteChannel(to, tls, clock))),
-    );
+    const certificates = tls && add(await openTls('SITE_TLS_CERT', { ...tls, clientCa: tls.ca }, context));
+    const channels = others.map(({ address: to }): SiteChannel => add(openSiteChannel(to, certificates, clock)));
     const peers = others.map(({ site }, at): Peer => {
       const channel = channels[at];
       if (!channel) throw new TypeError(`no channel to ${site}`); // each peer has one
@@ -57,7 +58,7 @@ export function openSites(
     const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(rules.book.rules) });
     add(
       await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>
-        startSiteServer(address, tls, lender),
+        startSiteServer(address, certificates, lender),
       ),
     );
     const onFailure = ({ site }: Peer, reason: string): void =>

@@ -7,10 +7,12 @@ import { openSiteChannel, type SiteChannel, type SiteServer, startSiteServer } f
 import { Lender } from '../../src/sites/lender.ts';
 import type { SiteAsk } from '../../src/sites/messages.ts';
 import { noPeerCounts } from '../../src/sites/site-counts.ts';
-import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { type Certificates, openCertificates } from '../../src/transport/certificates.ts';
+import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
+import { until } from '../helpers/until.ts';
 
 const START_MS = 1_700_000_040_000; // the start of a minute
 const SITES = ['east', 'west'];
@@ -18,13 +20,22 @@ const SITES = ['east', 'west'];
 const limit = siteShareOf(100, 60_000, { site: 1 });
 const authority = createAuthority();
 let folder: string;
+let lender: Lender;
 let server: SiteServer;
 const channels: SiteChannel[] = [];
+const opened: Certificates[] = [];
 
-/** Files of a certificate. */
-function tlsOf(name: string, by = authority) {
+/** Writes a site's files. */
+function write(name: string, by: Authority, trusted = by) {
   const { cert, key } = writeCertificate(folder, name, by.issue('127.0.0.1'));
-  return { cert, key, ca: writeCertificate(folder, 'authority', authority).cert };
+  return { cert, key, clientCa: writeCertificate(folder, `${name}-authority`, trusted).cert };
+}
+
+/** A site's certificates. */
+function tlsOf(name: string, by = authority): Certificates {
+  const certificates = openCertificates(write(name, by, authority), Date.now, () => {});
+  opened.push(certificates);
+  return certificates;
 }
 
 function connect(...options: Parameters<typeof openSiteChannel> extends [string, ...infer R] ? R : never): SiteChannel {
@@ -46,14 +57,14 @@ beforeAll(async () => {
   const peers = [
     { site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error('nothing is asked')) },
   ];
-  const lender = new Lender({
+  lender = new Lender({
     ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers },
     ...{ sites: SITES, lost: [], limits: ownLimitsOf(limit) },
   });
   server = await startSiteServer({ host: '127.0.0.1', port: 0 }, tlsOf('west'), lender);
 });
 afterAll(async () => {
-  for (const channel of channels) channel.close();
+  for (const one of [...channels, ...opened]) one.close();
   await server.close();
   rmSync(folder, { recursive: true });
 });
@@ -99,4 +110,35 @@ test('a certificate of another authority is refused', async () => {
 test('a connection without TLS is refused', async () => {
   const channel = connect(undefined, patient);
   await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
+});
+
+test('both directions follow a rotation to another authority without a restart', async () => {
+  const west = tlsOf('west-rotated');
+  let site = await startSiteServer({ host: '127.0.0.1', port: 0 }, west, lender);
+  const connectTo = (certificates: Certificates): SiteChannel => {
+    const channel = openSiteChannel(`127.0.0.1:${site.port}`, certificates, patient);
+    channels.push(channel);
+    return channel;
+  };
+  const borrows = (channel: SiteChannel): Promise<boolean> =>
+    channel.borrow({ site: 'east', sites: SITES, asks: [ask] }).then(
+      () => true,
+      () => false,
+    );
+  const before = tlsOf('east-before');
+  const east = tlsOf('east-rotated');
+  const connected = connectTo(east);
+  expect(await borrows(connected)).toBe(true);
+
+  const next = createAuthority();
+  write('west-rotated', next);
+  write('east-rotated', next);
+  await until('a refusal of the old authority', async () => !(await borrows(connectTo(before))));
+  await until('an answer to the new one', () => borrows(connectTo(east)));
+  expect(await borrows(connected)).toBe(true); // on its old connection
+
+  await site.close();
+  site = await startSiteServer({ host: '127.0.0.1', port: site.port }, west, lender);
+  await until('an answer on a new connection', () => borrows(connected));
+  await site.close();
 });

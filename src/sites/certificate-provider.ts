@@ -1,0 +1,39 @@
+import type { experimental } from '@grpc/grpc-js';
+
+/** The certificate of this site, for both directions, and the authority of all sites; texts in PEM. */
+export interface SiteCertificates {
+  current(): { readonly cert: string; readonly key: string; readonly ca: string | undefined };
+  /** Calls the listener after each change. @returns unsubscribes it */
+  onChange(listener: () => void): () => void;
+}
+
+/**
+ * Passes certificates, and each change of them, to `@grpc/grpc-js`: new connections use the ones in force.
+ *
+ * @see https://github.com/grpc/proposal/blob/master/L120-node-certificate-providers.md
+ */
+export function certificateProvider(certificates: SiteCertificates): experimental.CertificateProvider {
+  const listeners = new Map<unknown, () => void>();
+  const add = (listener: unknown, send: () => void): void => {
+    listeners.set(listener, certificates.onChange(send));
+    queueMicrotask(send); // grpc-js is ready for it only after it has added its listener
+  };
+  const remove = (listener: unknown): void => {
+    listeners.get(listener)?.();
+    listeners.delete(listener);
+  };
+  return {
+    addCaCertificateListener: (listener) =>
+      add(listener, () => {
+        const { ca } = certificates.current();
+        listener(ca === undefined ? null : { caCertificate: Buffer.from(ca) });
+      }),
+    addIdentityCertificateListener: (listener) =>
+      add(listener, () => {
+        const { cert, key } = certificates.current();
+        listener({ certificate: Buffer.from(cert), privateKey: Buffer.from(key) });
+      }),
+    removeCaCertificateListener: remove,
+    removeIdentityCertificateListener: remove,
+  };
+}
