@@ -13,6 +13,8 @@ export const BEAT_LOST_MS = 1_000;
 const RENEW_MS = 2_000;
 /** Keys in a message. */
 const MAX_KEYS = 256;
+/** Changed keys that are kept for the time after an outage; beyond it, other instances forget all refusals. */
+const MAX_UNSENT_KEYS = 4_096;
 
 interface Options {
   readonly prefix: string;
@@ -25,12 +27,14 @@ interface Message {
   readonly from: string;
   readonly changed?: readonly string[];
   readonly forgotten?: readonly string[];
+  /** More has changed than the message names. */
+  readonly missed?: true;
 }
 
 /**
  * Publishes changes to counters on a Redis channel, and subscribes to those of other instances on a separate
- * connection. All changes of one turn of the event loop are sent in one message. A failed subscription is retried
- * indefinitely: there may be no connection, or the user may not use the channel.
+ * connection. All changes of one turn of the event loop are sent in one message; without a connection, they are kept. A
+ * failed subscription is retried indefinitely: there may be no connection, or the user may not use the channel.
  */
 export class RedisInvalidations implements Invalidations {
   readonly #redis: RedisConnection;
@@ -45,7 +49,8 @@ export class RedisInvalidations implements Invalidations {
   #askedAtMs = 0;
   #isSubscribed = false;
   #subscribedAtMs = 0;
-  #queued = { changed: new Set<string>(), forgotten: new Set<string>() };
+  #queued = nothingQueued();
+  #isFlushing = false;
 
   constructor(redis: RedisConnection, { prefix, listener, monotonicMs }: Options) {
     this.#redis = redis;
@@ -66,13 +71,19 @@ export class RedisInvalidations implements Invalidations {
     this.#beat = setInterval(() => {
       if (this.#isSubscribed) this.#renew();
       this.#subscribe();
-      if (this.#isSubscribed) this.#send(this.#beatChannel, '');
+      if (this.#isSubscribed) this.#sendBeat();
+      this.#flush();
     }, BEAT_MS).unref();
   }
 
   publish(what: 'changed' | 'forgotten', key: CounterKey): void {
-    if (this.#isEmpty) setImmediate(() => this.#flush());
     this.#queued[what].add(key);
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    setImmediate(() => {
+      this.#isFlushing = false;
+      this.#flush();
+    });
   }
 
   isLive(): boolean {
@@ -81,24 +92,38 @@ export class RedisInvalidations implements Invalidations {
 
   close(): void {
     clearInterval(this.#beat);
-    if (!this.#isEmpty) this.#flush();
+    this.#flush();
     this.#subscriber.close();
   }
 
-  get #isEmpty(): boolean {
-    return this.#queued.changed.size + this.#queued.forgotten.size === 0;
+  #sendBeat(): void {
+    if (this.#redis.status === 'ready') this.#redis.publish(this.#beatChannel, '').catch(() => {}); // it is missing then
   }
 
-  #send(to: string, text: string): void {
-    if (this.#redis.status === 'ready') this.#redis.publish(to, text).catch(() => {}); // beats are missing then, too
-  }
-
+  /** Sends what is queued, or keeps it for the next beat while there is no connection. */
   #flush(): void {
-    const { changed, forgotten } = this.#queued;
-    this.#queued = { changed: new Set(), forgotten: new Set() };
-    const from = this.#instance;
-    for (const slice of slices([...changed])) this.#send(this.#channel, JSON.stringify({ from, changed: slice }));
-    for (const slice of slices([...forgotten])) this.#send(this.#channel, JSON.stringify({ from, forgotten: slice }));
+    if (this.#redis.status !== 'ready') return this.#keepLittle();
+    const { changed, forgotten, missed } = this.#queued;
+    this.#queued = nothingQueued();
+    for (const slice of slices([...changed])) this.#send({ changed: slice });
+    for (const slice of slices([...forgotten])) this.#send({ forgotten: slice });
+    if (missed) this.#send({ missed });
+  }
+
+  #send(message: Omit<Message, 'from'>): void {
+    this.#redis.publish(this.#channel, JSON.stringify({ from: this.#instance, ...message })).catch((error: Error) => {
+      if (error.name === 'ReplyError') return; // not permitted: other instances receive no beats either
+      for (const key of message.changed ?? []) this.#queued.changed.add(key);
+      for (const key of message.forgotten ?? []) this.#queued.forgotten.add(key);
+      if (message.missed) this.#queued.missed = true;
+      this.#keepLittle();
+    });
+  }
+
+  #keepLittle(): void {
+    if (!this.#queued.missed && this.#queued.changed.size <= MAX_UNSENT_KEYS) return;
+    this.#queued.changed.clear();
+    this.#queued.missed = true;
   }
 
   #subscribe(): void {
@@ -112,7 +137,7 @@ export class RedisInvalidations implements Invalidations {
         () => {
           this.#isSubscribed = true;
           this.#subscribedAtMs = this.#monotonicMs();
-          this.#send(this.#beatChannel, '');
+          this.#sendBeat();
         },
         () => {}, // retried with the next beat
       )
@@ -134,9 +159,12 @@ export class RedisInvalidations implements Invalidations {
   }
 }
 
+const nothingQueued = () => ({ changed: new Set<string>(), forgotten: new Set<string>(), missed: false });
+
 function receive(text: string, instance: string, listener: InvalidationListener): void {
-  const { from, changed, forgotten } = parse(text);
+  const { from, changed, forgotten, missed } = parse(text);
   if (from === instance) return;
+  if (missed === true) listener.missed();
   for (const key of keysIn(changed)) listener.changed(key);
   for (const key of keysIn(forgotten)) listener.forgotten(key);
 }

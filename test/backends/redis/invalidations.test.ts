@@ -42,7 +42,7 @@ async function instance() {
   connections.push(connection);
   opened.push(invalidations);
   await until('its own beat', () => invalidations.isLive());
-  return { heard, invalidations };
+  return { heard, invalidations, connection };
 }
 
 const key = 'k' as CounterKey; // as good as any
@@ -62,4 +62,34 @@ test('an instance whose subscription was lost has missed changes, however soon i
   await operator.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').publish('p:weir|changes', change).exec(); // at once
   await until('changes to arrive again', () => heard.length > 1);
   expect(heard).toEqual(['missed', 'missed']);
+});
+
+describe('an instance whose connection is lost as it publishes', () => {
+  async function publishDuringLoss(...keys: readonly string[]): Promise<readonly string[]> {
+    const [{ connection, invalidations }, other] = [await instance(), await instance()];
+    const id = await connection.client('ID');
+    await operator.call('CLIENT', 'KILL', 'ID', String(id)); // it does not know yet
+    for (const one of keys) invalidations.publish('changed', one as CounterKey);
+    await until('a message', () => other.heard.length > 1);
+    return other.heard.slice(1);
+  }
+
+  test('publishes again once it is connected', async () => {
+    expect(await publishDuringLoss('k', 'l')).toEqual(['changed k', 'changed l']);
+  });
+
+  test('announces only that much has changed if it is too much to keep', async () => {
+    const keys = Array.from({ length: 5_000 }, (_, at) => `key-${at}`);
+    expect(await publishDuringLoss(...keys)).toEqual(['missed']);
+  });
+});
+
+test('a change without a connection is published once there is one', async () => {
+  const [{ connection, invalidations }, other] = [await instance(), await instance()];
+  connection.disconnect();
+  await until('no connection', () => connection.status === 'end');
+  invalidations.publish('forgotten', key);
+  await new Promise((resolve) => setTimeout(resolve, 300)); // longer than between two beats
+  await connection.connect();
+  await until('the change', () => other.heard.includes('forgotten k'));
 });
