@@ -63,7 +63,7 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
     async unreachable({ forMs, target }) {
       const hole = await startBlackHole(await oneMaster(target));
       await sleep(forMs);
-      hole.end();
+      await hole.end();
     },
     restarted: (fault) => restart(fault, 'stop'),
     crashed: (fault) => restart(fault, 'kill'),

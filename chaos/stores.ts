@@ -63,7 +63,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
   memcached: () => startOneMemcached(),
 
   async sentinel() {
-    const { name, master, replica, sentinelPort, stop } = await startWatched();
+    const { name, master, replica, sentinelPort, stop } = await startWatched('', [], { downAfterMs: 500 });
     const servers = [master, replica];
     const sentinel = { port: sentinelPort };
     const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);

@@ -85,8 +85,8 @@ afterEach(async () => {
 });
 
 /**
- * Attempts within the ten seconds that `eventually` waits. Without a timeout, an attempt lasts a minute, and repeats
- * its SYN after 1, 3 and 7 s.
+ * Attempts within the time that `eventually` waits. Without a timeout, an attempt lasts a minute, and repeats its SYN
+ * after 1, 3 and 7 s.
  */
 const ATTEMPTS = 4;
 
@@ -103,7 +103,7 @@ test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
       expect(await answers(backend)).toBeLessThan(debits.length);
       return attempts.count() >= ATTEMPTS;
     });
-    hole.end();
+    await hole.end();
     const before = attempts.count();
     await eventually(async () => (await answers(backend)) === debits.length);
     expect(attempts.count() - before).toBeLessThanOrEqual(name === 'a node of a Redis Cluster' ? 4 : 2); // for a Cluster, each attempt also queries its slots

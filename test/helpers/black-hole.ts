@@ -1,20 +1,19 @@
-import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Stoppable } from './stoppable.ts';
+import { tcpSockets } from './tcp-sockets.ts';
+import { until } from './until.ts';
 
 /** A network that drops every packet to a server: connections get neither an answer nor a reset. */
 export interface BlackHole {
-  /** Makes the server reachable again. */
-  end(): void;
+  /** Makes the server reachable again; resolves when it has taken what waited, so that there is room for others. */
+  end(): Promise<void>;
 }
 
 const POLL_MS = 20;
 /** Enough to fill the longest accept queue of a test server. */
 const MAX_FILLERS = 4_096;
 const BATCH = 32;
-/** The state in /proc/net/tcp of a connection whose SYN is unanswered. */
-const SYN_SENT = '02';
 
 /**
  * Makes a server on 127.0.0.1 unreachable: stops its process, so that open connections stay silent, and fills its
@@ -31,18 +30,18 @@ export async function startBlackHole(
     await sleep(POLL_MS);
   }
   return {
-    end() {
+    async end() {
       for (const filler of fillers) filler.destroy();
       server.resume();
+      await until('the server takes connections', () => waiting(server.port) === 0);
     },
   };
 }
 
 /** Whether a connection to the port has an unanswered SYN: on the same machine, an answer would arrive at once. */
 const hasUnanswered = (port: number): boolean =>
-  readFileSync('/proc/net/tcp', 'utf8')
-    .split('\n')
-    .some((line) => {
-      const [, , remote = '', state] = line.trim().split(/\s+/);
-      return state === SYN_SENT && Number.parseInt(remote.split(':')[1] ?? '', 16) === port;
-    });
+  tcpSockets().some(({ state, remotePort }) => state === 'SYN_SENT' && remotePort === port);
+
+/** The number of connections that a server has not accepted yet. */
+const waiting = (port: number): number =>
+  tcpSockets().find(({ state, localPort }) => state === 'LISTEN' && localPort === port)?.unread ?? 0;

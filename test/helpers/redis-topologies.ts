@@ -23,7 +23,10 @@ export interface ClusterOptions {
   readonly masters?: number;
   /** A replica for each master. */
   readonly withReplicas?: boolean;
-  /** The time after which a silent node counts as failed. */
+  /**
+   * The time after which a silent node counts as failed; by default, where no replica could take over, longer than a
+   * node waits for a busy processor.
+   */
   readonly nodeTimeoutMs?: number;
   /** Directory with the data and identity of each node; absent: a restarted node is a new one. */
   readonly folder?: string;
@@ -32,7 +35,7 @@ export interface ClusterOptions {
 export async function startCluster({
   masters = 3,
   withReplicas = false,
-  nodeTimeoutMs = 2_000,
+  nodeTimeoutMs = withReplicas ? 2_000 : 60_000,
   folder,
 }: ClusterOptions = {}): Promise<TestCluster> {
   const started = await startNodes(withReplicas ? 2 * masters : masters, nodeTimeoutMs, folder);
@@ -144,11 +147,22 @@ export interface Watched {
   stop(): Promise<void>;
 }
 
+export interface SentinelTimes {
+  /** The time after which a silent master counts as down; by default longer than it waits for a busy processor. */
+  readonly downAfterMs?: number;
+  /** How long a failover waits for the other replicas to follow. */
+  readonly failoverMs?: number;
+}
+
 /**
  * @param password  of the sentinel; empty: none
  * @param others    command-line arguments of each further replica
  */
-export async function startWatched(password = '', others: readonly (readonly string[])[] = []): Promise<Watched> {
+export async function startWatched(
+  password = '',
+  others: readonly (readonly string[])[] = [],
+  { downAfterMs = 3_000, failoverMs = 3_000 }: SentinelTimes = {},
+): Promise<Watched> {
   const name = 'mymaster';
   const master = await startRedis();
   const startReplica = (args: readonly string[]) =>
@@ -163,8 +177,8 @@ export async function startWatched(password = '', others: readonly (readonly str
     'bind 127.0.0.1',
     `dir ${folder}`,
     `sentinel monitor ${name} 127.0.0.1 ${master.port} 1`,
-    `sentinel down-after-milliseconds ${name} 500`,
-    `sentinel failover-timeout ${name} 3000`,
+    `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
+    `sentinel failover-timeout ${name} ${failoverMs}`,
     ...(password === '' ? [] : [`requirepass ${password}`]),
   ];
   writeFileSync(config, `${lines.join('\n')}\n`);

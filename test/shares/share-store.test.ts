@@ -1,10 +1,10 @@
-import { connect, type RedisConnection } from '../../src/backends/redis/connect.ts';
+import type { RedisConnection } from '../../src/backends/redis/connect.ts';
 import { RedisShares } from '../../src/backends/redis/shares.ts';
 import { MemoryShares, type PoolReport } from '../../src/shares/share-store.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { openReady } from '../helpers/connection.ts';
 import fc from '../helpers/property.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { until } from '../helpers/until.ts';
 
 const terms = { ttlMs: 60_000, transitMs: 2_000, silenceMs: 15_000 };
 
@@ -12,12 +12,8 @@ let server: Redis;
 let redis: RedisConnection;
 beforeAll(async () => {
   server = await startRedis();
-  redis = connect({
-    address: { kind: 'tcp', tls: false, host: '127.0.0.1', port: server.port, database: 0 },
-    ...{ tls: undefined, sentinelCredentials: {}, connectTimeoutMs: 5_000, startup: { initialMs: 10, maxMs: 100 } },
-  });
+  redis = await openReady(server);
   redis.on('error', () => {});
-  await until('Redis is connected', () => redis.status === 'ready');
 });
 afterAll(async () => {
   redis.disconnect();

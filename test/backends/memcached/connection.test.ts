@@ -40,11 +40,11 @@ test('a silent server is dropped after a second, however much is written to it, 
     onError,
   });
   await eventually(() => connection.health().ready);
-  const startedMs = performance.now();
-  while (losses === 0 && performance.now() - startedMs < 5_000) {
+  await eventually(async () => {
     connection.call('version\r\n').catch(() => {});
     await sleep(50);
-  }
+    return losses > 0;
+  });
   expect(losses).toBe(1);
   isSilent = false;
   await eventually(async () => (await connection.call('version\r\n').catch(() => '')) === 'VERSION 1');

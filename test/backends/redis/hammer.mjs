@@ -17,7 +17,8 @@ const redis = connect({
   startup: { initialMs: 50, maxMs: 500 },
 });
 await once(redis, 'ready');
-const store = new RedisBackend(redis, Date.now);
+redis.options.socketTimeout = undefined; // a busy server may be silent
+const store = new RedisBackend(redis, Date.now, { slowMs: 60_000 });
 
 process.on('message', async ({ prefix, limits, counters, spend, calls, inFlight }) => {
   const result = { unavailable: 0, whole: new Array(counters).fill(0), each: limits.map(() => 0), soft: 0 };
@@ -26,7 +27,7 @@ process.on('message', async ({ prefix, limits, counters, spend, calls, inFlight 
     while (next < calls) {
       const counter = next++ % counters;
       const hits = limits.map((limit, at) => operationOf({ key: `${prefix}${counter}|${at}` }, limit, 1, true));
-      const decisions = await store.run(hits, { spend, timeoutMs: 30_000 });
+      const decisions = await store.run(hits, { spend, timeoutMs: 60_000 });
       if (decisions.some(({ code }) => code === 'UNAVAILABLE')) result.unavailable++;
       if (decisions.every(({ code }) => code === 'OK')) result.whole[counter]++;
       if (decisions.some(({ soft }) => soft)) result.soft++;

@@ -6,12 +6,13 @@ import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
+import { lastingCounters } from '../../helpers/lasting-counters.ts';
 import { fixedWindowOf, inFlightOf, limitsOfEach } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
-const WINDOW_MS = 3_600_000; // Redis expires counters by its own clock, so schedules are much shorter
+const WINDOW_MS = 3_600_000;
 const how = { spend: 'each', timeoutMs: 10_000 } as const;
 
 const clock = fakeClock(START_MS);
@@ -19,7 +20,7 @@ let server: Redis;
 let redis: RedisBackend;
 beforeAll(async () => {
   server = await startRedis();
-  redis = new RedisBackend(await openReady(server), clock, { replay: true });
+  redis = new RedisBackend(await openReady(server), clock, { replay: true, slowMs: 60_000, foreign: lastingCounters });
 });
 afterAll(async () => {
   await redis.close();

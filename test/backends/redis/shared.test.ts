@@ -21,7 +21,17 @@ afterAll(async () => {
   operator.disconnect();
   await redis.stop();
 });
-beforeEach(() => operator.flushall());
+beforeEach(async () => {
+  await operator.flushall();
+  startedMs = await serverTimeMs();
+});
+
+/** The start of the test on Redis' clock. */
+let startedMs: number;
+async function serverTimeMs(): Promise<number> {
+  const [seconds, micros] = await operator.time();
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+}
 
 const windowStartMs = Date.now() - (Date.now() % unitMs.DAY);
 const shared = (key: string, hits: number, limit = 20, blocks = true): RequestOperation => {
@@ -32,9 +42,11 @@ const applyAs = (spend: Spend, ...hits: readonly RequestOperation[]) => store.ru
 const apply = (...hits: readonly RequestOperation[]) => applyAs('each', ...hits);
 const TTL_S = unitMs.DAY / 1000 + 7;
 
-/** The text and the seconds to live of a counter. */
+/** The text of a counter, and the seconds to live that it was given in this test; undefined: no such time as all have. */
 async function kept(key: string) {
-  return [await operator.get(key), await operator.ttl(key)];
+  const text = await operator.get(key);
+  const givenAtMs = (await operator.pexpiretime(key)) - TTL_S * 1_000;
+  return [text, givenAtMs >= startedMs && givenAtMs <= (await serverTimeMs()) ? TTL_S : undefined];
 }
 
 test('a shared counter is a decimal count whose time to live restarts with each hit', async () => {

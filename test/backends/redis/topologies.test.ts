@@ -14,7 +14,7 @@ import { RedisBackend, type RedisBackendOptions } from '../../../src/backends/re
 import { connect, type RedisConnectOptions } from '../../../src/backends/redis/connect.ts';
 import type { ClientTls } from '../../../src/backends/tls.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
-import { addressOf, ordinary } from '../../helpers/connection.ts';
+import { addressOf, openReady, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
 import fc from '../../helpers/property.ts';
@@ -269,7 +269,7 @@ describe('behind a sentinel', () => {
   test('stays connected to the new master when the failover is announced later', async () => {
     // cannot follow the new master, so that the failover lasts until its timeout
     const stubborn = ['--replica-priority', '0', '--rename-command', 'SLAVEOF', 'HIDDEN_SLAVEOF'];
-    const watched = await startWatched('', [stubborn]);
+    const watched = await startWatched('', [stubborn], { failoverMs: 20_000 });
     closing.push(() => watched.stop());
     const operator = clientOf({ port: watched.sentinelPort });
     const listener = clientOf({ port: watched.sentinelPort });
@@ -348,11 +348,10 @@ describe('a Cluster', () => {
   backendConformance(
     'a Cluster',
     async (clock) => {
-      const store = new RedisBackend(connect({ ...ordinary, address: address() }), clock, {
-        atomic: 'counter',
-        replay: true,
-      });
+      const connection = connect({ ...ordinary, address: address() }) as Cluster; // an address of a Cluster opens a Cluster
+      const store = new RedisBackend(connection, clock, { atomic: 'counter', replay: true, slowMs: 60_000 });
       await isReady(store);
+      for (const { options } of connection.nodes()) Object.assign(options, { socketTimeout: undefined });
       return store;
     },
     { atomic: 'counter' },
@@ -437,9 +436,7 @@ describe('Valkey', () => {
   backendConformance('Valkey', async (clock) => {
     const server = await startRedis({ program: await valkeyServer() });
     closing.push(() => server.stop());
-    const connection = connect({ ...ordinary, address: addressOf(server) });
-    await once(connection, 'ready');
-    return new RedisBackend(connection, clock, { replay: true });
+    return new RedisBackend(await openReady(server), clock, { replay: true });
   });
 });
 
@@ -447,9 +444,7 @@ describe('Redis 6.2', () => {
   backendConformance('Redis 6.2', async (clock) => {
     const server = await startRedis({ program: await redis6Server() });
     closing.push(() => server.stop());
-    const connection = connect({ ...ordinary, address: addressOf(server) });
-    await once(connection, 'ready');
-    return new RedisBackend(connection, clock, { replay: true });
+    return new RedisBackend(await openReady(server), clock, { replay: true });
   });
 });
 

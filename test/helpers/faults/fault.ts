@@ -17,7 +17,11 @@ export interface Fault {
 export interface Victim {
   /** The service's settings for its counters. */
   readonly env: Environment;
-  /** Causes the fault and ends it; resolves as soon as Redis itself could count again. */
-  strike(): Promise<void>;
+  /**
+   * Causes the fault and ends it; resolves as soon as Redis itself could count again.
+   *
+   * @param felt  resolves when a call has failed since: until then, a fault that calls must feel lasts
+   */
+  strike(felt: () => Promise<void>): Promise<void>;
   stop(): Promise<void>;
 }

@@ -8,9 +8,11 @@ import { startCuttingProxy } from '../cutting-proxy.ts';
 import { freePort } from '../process.ts';
 import { type Redis, startRedis } from '../redis.ts';
 import { clientOf } from '../redis-topologies.ts';
+import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
 
 const PASSWORD = 's3cret';
+const POLL_MS = 25;
 
 interface OfOne {
   readonly args?: readonly string[];
@@ -20,10 +22,10 @@ interface OfOne {
   readonly password?: string;
 }
 
-/** A fault of a single server. `strike` gets the server, and an operator's client of it. */
+/** A fault of a single server. `strike` gets the server, an operator's client of it, and `felt` of `Victim.strike`. */
 function ofOne(
   event: string,
-  strike: (server: Redis, operator: Client) => Promise<void>,
+  strike: (server: Redis, operator: Client, felt: () => Promise<void>) => Promise<void>,
   { args = [], env = {}, losses = 0, isFelt = true, password }: OfOne = {},
 ): Fault {
   return {
@@ -34,7 +36,7 @@ function ofOne(
       await operator.ping(); // connects now: during a fault it might fail
       return {
         env: { REDIS_URL: server.url, ...env },
-        strike: () => strike(server, operator),
+        strike: (felt) => strike(server, operator, felt),
         async stop() {
           operator.disconnect();
           await server.stop();
@@ -57,51 +59,66 @@ const scriptsFlushed = ofOne(
   { isFelt: false },
 );
 
-const frozen = ofOne('Redis stands still for 5 s (`SIGSTOP`)', async (server) => {
+const frozen = ofOne('Redis stands still for 5 s (`SIGSTOP`)', async (server, _, felt) => {
   server.pause();
   await sleep(5_000);
+  await felt();
   server.resume();
 });
 
-const paused = ofOne('`CLIENT PAUSE` for 2 s', async (_, operator) => {
-  await operator.client('PAUSE', 2_000, 'ALL');
-  await operator.ping(); // answered when the pause is over
+const paused = ofOne('`CLIENT PAUSE` for 2 s', async (_, operator, felt) => {
+  const isFelt = felt().then(() => true);
+  await eventually(async () => {
+    await operator.client('PAUSE', 2_000, 'ALL');
+    await operator.ping(); // answered when the pause is over
+    return Promise.race([isFelt, sleep(POLL_MS, false)]);
+  });
 });
 
 const busy = ofOne(
   'a script of another client runs for 2 s, until `SCRIPT KILL`',
-  async (server, operator) => {
+  async (server, operator, felt) => {
     const other = clientOf(server);
-    await other.ping(); // connects now: a script that began after KILL would never end
+    await other.ping(); // connects now: a script that began after the last KILL would never end
+    let isOver = false;
     const endless = other.eval('while true do end', 0).catch(() => {}); // it is killed
+    void endless.then(() => {
+      isOver = true;
+    });
     await sleep(2_000);
-    await operator.script('KILL');
-    await endless;
+    await felt();
+    await eventually(async () => {
+      await operator.script('KILL').catch(() => {}); // it has not begun yet
+      return isOver;
+    });
     other.disconnect();
   },
   { args: ['--busy-reply-threshold', '500'] }, // longer than a starved server takes for an ordinary script
 );
 
-const full = ofOne('`maxmemory` is reached for 1 s (`noeviction`)', async (_, operator) => {
+const full = ofOne('`maxmemory` is reached for 1 s (`noeviction`)', async (_, operator, felt) => {
   await operator.config('SET', 'maxmemory', '1');
   await sleep(1_000);
+  await felt();
   await operator.config('SET', 'maxmemory', '0');
 });
 
 const lockedOut = ofOne(
   'the password is another one for 2 s, and connections are closed',
-  async (_, operator) => {
+  async (_, operator, felt) => {
     await operator.config('SET', 'requirepass', 'another');
     await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await sleep(2_000);
+    await felt();
     await operator.config('SET', 'requirepass', PASSWORD);
   },
   { args: ['--requirepass', PASSWORD], env: { REDIS_AUTH: PASSWORD }, password: PASSWORD },
 );
 
-const demoted = ofOne('Redis is a replica for 2 s (`READONLY`)', async (_, operator) => {
+const demoted = ofOne('Redis is a replica for 2 s (`READONLY`)', async (_, operator, felt) => {
   await operator.replicaof('127.0.0.1', String(await freePort())); // of no server, so that it keeps its counters
   await sleep(2_000);
+  await felt();
   await operator.replicaof('NO', 'ONE');
 });
 

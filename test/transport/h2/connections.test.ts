@@ -8,15 +8,19 @@ import { OK } from '../../helpers/grpc-server.ts';
 import { call, callFields, callHead, data, frame, framed, message, settings } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { heapBytes } from '../../helpers/heap.ts';
+import { overloadOf } from '../../helpers/overload.ts';
+import { until } from '../../helpers/until.ts';
 
 const CONNECTIONS = 20_000;
 const AT_ONCE = 100;
 /** The memory that may remain after all connections, including the test's own: less than 100 octets each. */
 const MAX_GROWTH_BYTES = 2_000_000;
 
+const overload = overloadOf();
 let server: H2Server;
 beforeAll(async () => {
   server = await startH2({
+    overload,
     service: {
       async shouldRateLimit(_request, _caller, reply) {
         await nextTurn(); // the client may have gone by then
@@ -68,7 +72,8 @@ async function comeAndGo(at: number): Promise<void> {
 async function bytesAfter(connections: number): Promise<number> {
   for (let first = 0; first < connections; first += AT_ONCE)
     await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => comeAndGo(first + at)));
-  for (let turns = 0; turns < 10; turns++) await nextTurn(); // the server notices the last ones
+  await until('the server has noticed the last ends', () => overload.memory.connections === 0);
+  for (let turns = 0; turns < 10; turns++) await nextTurn();
   return heapBytes();
 }
 
