@@ -15,6 +15,9 @@ const masterKilled: Fault = {
     return {
       env: { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${watched.name},127.0.0.1:${watched.sentinelPort}` },
       async strike() {
+        const sentinel = clientOf({ port: watched.sentinelPort });
+        await sentinel.call('SENTINEL', 'SET', watched.name, 'down-after-milliseconds', '500'); // only now: a busy one is not down
+        sentinel.disconnect();
         await watched.master.kill();
         await untilMaster(watched.replica);
       },
