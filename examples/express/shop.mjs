@@ -3,7 +3,11 @@ import express from 'express';
 import { createClient } from 'weir-client';
 import { rateLimit } from 'weir-client/express';
 
-const client = createClient({ target: process.env.WEIR ?? 'localhost:8081', timeoutMs: 50, onError: 'local' });
+const client = createClient({
+  target: process.env.WEIR ?? 'localhost:8081',
+  timeoutMs: Number(process.env.TIMEOUT_MS ?? 50),
+  onError: 'local',
+});
 
 /** Counts customers by API key, and everyone else by address. A real shop validates the key first. */
 const key = (request, address) => {

@@ -9,6 +9,7 @@ const UPSTREAM = process.env.UPSTREAM ?? 'http://127.0.0.1:9001';
 const MAX_ANSWER_MS = 50_000;
 
 const weir = createClient({ target: process.env.WEIR ?? 'localhost:8081' });
+const timeoutMs = Number(process.env.TIMEOUT_MS ?? 1_000);
 
 /** Reserves the possible cost of the request, and commits the actual cost when it ends, even if it fails. */
 async function chat(request, response) {
@@ -16,7 +17,7 @@ async function chat(request, response) {
   if (!tenant) return send(response, 401, 'expected x-tenant');
   const body = await json(request).catch(() => undefined);
   if (typeof body !== 'object' || !Array.isArray(body?.messages)) return send(response, 400, 'expected messages');
-  const outcome = await weir.reserve('llm', { tenant }, expectedTokens(body)).catch(() => undefined);
+  const outcome = await weir.reserve('llm', { tenant }, expectedTokens(body), { timeoutMs }).catch(() => undefined);
   if (!outcome) return send(response.setHeader('retry-after', '1'), 503, 'tokens cannot be counted');
   if (!outcome.ok) {
     // Without a time, the request can never pass: it is larger than its limit.

@@ -22,6 +22,7 @@ import { type FakeClock, fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
 import { anyLikelyRequest, anyRequest, anyRules } from '../helpers/explained.ts';
 import { extrasOf } from '../helpers/extras.ts';
+import { onStillClock } from '../helpers/lasting-counters.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { type Memcached, startMemcached } from '../helpers/memcached.ts';
 import fc from '../helpers/property.ts';
@@ -32,8 +33,8 @@ import { until } from '../helpers/until.ts';
 /** Rule sets with a few requests each, in about a minute; `EXPLAIN_RUNS` makes a longer search. */
 const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 1_000 : 15_000));
 /**
- * Fewer by default: these stores expire counters in real time, while the test's clock stands still. A case whose
- * counters expire within milliseconds may fail without a defect.
+ * Fewer by default: memcached expires counters in real time, while the test's clock stands still. A case whose counters
+ * expire within milliseconds may fail without a defect.
  */
 const RUNS_OVER_NETWORK = process.env.EXPLAIN_RUNS === undefined ? 250 : Math.ceil(RUNS / 4);
 /** Long, since the machine may be busy. */
@@ -185,7 +186,7 @@ describe('over the network', () => {
   const backends = {
     Redis: async () => {
       const connection = await openReady(redis);
-      const backend = new RedisBackend(connection, clock, { replay: true });
+      const backend = new RedisBackend(connection, clock, onStillClock);
       return { backend, setAway: awayOf(connection) };
     },
     memcached: async () => {
@@ -218,7 +219,7 @@ describe('over the network', () => {
               setAway(isAway);
             });
           };
-          // a store expires counters by its own clock: one of a few milliseconds may expire in between
+          // memcached expires counters by its own clock: one of a few milliseconds may expire in between
           await once().catch(once).catch(once);
         }),
         { numRuns: RUNS_OVER_NETWORK },

@@ -1,5 +1,4 @@
 import '../helpers/realm.ts';
-import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operation, operationRoutes } from '../../src/admin/api.ts';
@@ -22,9 +21,13 @@ const pipelined = 'GET /api/v1/slow HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(
 
 test('pipelined requests are answered one at a time, and no longer after the client has gone', async () => {
   const ends: (() => void)[] = [];
+  let asked: { readonly isGone: boolean } | undefined;
   const slow = operation({
     ...{ path: '/api/v1/slow', method: 'GET', summary: '', need: 'open', query: noQuery, answers: '' },
-    answer: () => new Promise<object>((resolve) => ends.push(() => resolve({}))),
+    answer({ request }) {
+      asked = request;
+      return new Promise<object>((resolve) => ends.push(() => resolve({})));
+    },
   });
   const errors: unknown[] = [];
   const onError = (error: unknown): void => void errors.push(error);
@@ -38,7 +41,7 @@ test('pipelined requests are answered one at a time, and no longer after the cli
     await until('the next answer', () => ends.length > answered);
   }
   client.destroy();
-  await once(client, 'close');
+  await until('the server knows that the client has gone', () => asked?.isGone === true);
   ends.at(-1)?.();
   await nextTurn();
   expect(ends).toHaveLength(4);

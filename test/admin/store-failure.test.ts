@@ -4,6 +4,7 @@ import { startMemcached } from '../helpers/memcached.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { startCluster } from '../helpers/redis-topologies.ts';
 import type { Stoppable } from '../helpers/stoppable.ts';
+import { until } from '../helpers/until.ts';
 
 const POLICIES = ['allow', 'deny', 'local', 'none'] as const;
 const RULES = `
@@ -63,7 +64,7 @@ afterEach(async () => {
 });
 
 /** The answer of /json, without its times. */
-async function asked(key: string): Promise<object> {
+async function asked(key: string): Promise<{ readonly status: number; readonly answer: unknown }> {
   const url = `http://127.0.0.1:${weir.weir.httpPort}/json`;
   const response = await fetch(url, { method: 'POST', body: JSON.stringify(hit(key)) });
   const text = await response.text();
@@ -80,7 +81,9 @@ describe.each(Object.keys(stores))('on %s', (name) => {
     'that %s, explain has the next answer of each failure policy, and no state',
     async (_, fail) => {
       await start(name);
-      for (const key of POLICIES) expect(await asked(key)).toMatchObject({ status: 200 });
+      // on a busy machine, even a healthy store may be too late at times
+      for (const key of POLICIES)
+        await until(`a hit of ${key} is counted`, async () => (await asked(key)).status === 200);
       await failAll(fail);
       for (let round = 0; round < 2; round++)
         for (const key of POLICIES) {

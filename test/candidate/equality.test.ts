@@ -8,7 +8,7 @@ import type { WireRequest } from '../../src/rls/wire.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
 import { anyRequest, anyRules } from '../helpers/explained.ts';
-import { lastingCounters } from '../helpers/lasting-counters.ts';
+import { onStillClock } from '../helpers/lasting-counters.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { plainAnswer, requestOf, serviceWith, tryCandidate } from '../helpers/trial.ts';
@@ -179,8 +179,6 @@ describe('with counters in Redis', () => {
     modes: anyModes,
     steps: fc.array(anyStep, { minLength: 30, maxLength: 30 }),
   });
-  /** No reply comes too late, and no counter expires, however slow the machine is. */
-  const options = { replay: true, monotonicMs: () => 0, slowMs: 60_000, foreign: lastingCounters };
 
   test('a candidate answers as a service does that has its rules, on a clock that both are given', async () => {
     let all = 0;
@@ -188,9 +186,9 @@ describe('with counters in Redis', () => {
       fc.asyncProperty(anyRemoteRun, async ({ live, candidate, modes, steps }) => {
         await one.call('FLUSHALL');
         const time = fakeClock();
-        const open = (clock: () => number) => new RedisBackend(one, clock, options);
+        const open = (clock: () => number) => new RedisBackend(one, clock, onStillClock);
         const { tried, ask, flush } = tryCandidate({ time, live, candidate, modes, open });
-        const backend = new RedisBackend(another, time, options);
+        const backend = new RedisBackend(another, time, onStillClock);
         const other = serviceWith(candidate, { modes, backend, clock: time });
         for (const { request, advanceMs, timeoutMs } of steps) {
           time.advance(advanceMs);

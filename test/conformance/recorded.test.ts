@@ -6,6 +6,7 @@ import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import { connect } from '../../src/backends/redis/connect.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady, ordinary } from '../helpers/connection.ts';
+import { onStillClock } from '../helpers/lasting-counters.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startCluster, type TestCluster } from '../helpers/redis-topologies.ts';
 import { eventually } from '../helpers/until.ts';
@@ -26,12 +27,13 @@ afterAll(() => Promise.all([redis.stop(), cluster.stop()]));
 const stores: Readonly<Record<string, (clock: () => number) => Promise<Backend>>> = {
   memory: async (clock) => createMemoryBackend(clock, { maxCounters: 10_000 }),
   Redis: async (clock) => {
-    return new RedisBackend(await openReady(redis), clock, { replay: true });
+    return new RedisBackend(await openReady(redis), clock, onStillClock);
   },
   'a Cluster': async (clock) => {
     const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
     const connection = connect({ ...ordinary, address: { kind: 'cluster', nodes } });
-    const store = new RedisBackend(connection, clock, { atomic: 'request', replay: true }); // possible with the keys' hash tag
+    const atomic = 'request'; // possible with the keys' hash tag
+    const store = new RedisBackend(connection, clock, { ...onStillClock, atomic });
     await eventually(() => store.health().ready);
     return store;
   },

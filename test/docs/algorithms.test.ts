@@ -9,6 +9,7 @@ import { createCounterKeys } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import { openReady } from '../helpers/connection.ts';
+import { onStillClock } from '../helpers/lasting-counters.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { loadText } from '../helpers/rules.ts';
 
@@ -279,7 +280,7 @@ afterAll(async () => {
 
 const twins: readonly (readonly [name: string, make: () => Twin])[] = [
   ['in memory', () => onClock((clock) => createMemoryBackend(clock, { maxCounters: 1_000 }))],
-  ['in Redis', () => onClock((clock) => new RedisBackend(connection, clock, { replay: true }))],
+  ['in Redis', () => onClock((clock) => new RedisBackend(connection, clock, onStillClock))],
 ];
 
 function onClock(create: (clock: () => number) => Backend): Twin {

@@ -25,7 +25,7 @@ beforeAll(async () => {
   pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.html'));
   server = await serveFolder(folder);
   browser = await startBrowser();
-});
+}, 900_000); // the build keeps several processors busy
 
 afterAll(async () => {
   await browser?.close();

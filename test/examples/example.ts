@@ -32,7 +32,7 @@ export async function openExample(name: string): Promise<Example> {
     rules: await readFile(join(folder, 'rules.yaml'), 'utf8'),
     async run(program, { args = [], env, ready }) {
       const { PATH, HOME } = process.env;
-      const options = { cwd: folder, env: { PATH, HOME, ...env }, name: program };
+      const options = { cwd: folder, env: { PATH, HOME, ...PATIENT, ...env }, name: program };
       const running = await start(process.execPath, [program, ...args], options);
       await running.waitFor(ready, START_TIMEOUT_MS);
       return running;
@@ -45,7 +45,7 @@ export async function openExample(name: string): Promise<Example> {
       const text = await readFile(join(folder, 'envoy.yaml'), 'utf8');
       const config = text
         .replaceAll(/(?<=port_value: )\d+/g, (written) => String(portFor.get(Number(written))))
-        .replace('timeout: 0.25s', 'timeout: 5s'); // the machine may be busy
+        .replaceAll(/(?<=timeout: )(?:0\.25|1)s/g, '60s'); // the machine may be busy
       const aside = await mkdtemp(join(tmpdir(), 'envoy-'));
       const path = join(aside, 'envoy.yaml');
       await writeFile(path, config);
@@ -57,4 +57,6 @@ export async function openExample(name: string): Promise<Example> {
     },
   };
 }
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 100_000;
+/** How long a program waits for Weir, since the machine may be busy. */
+const PATIENT: Env = { TIMEOUT_MS: '60000' };

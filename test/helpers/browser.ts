@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium as driver, type Page } from 'playwright-core';
 import { chromium } from './tools.ts';
 
+/** Longer than any step takes, since the machine may be busy. */
+const TIMEOUT_MS = 100_000;
+
 /** Chromium, driven by a test. */
 export interface TestBrowser {
   readonly browser: Browser;
@@ -15,14 +18,18 @@ export interface TestBrowser {
 }
 
 export async function startBrowser(): Promise<TestBrowser> {
-  const browser = await driver.launch({ executablePath: await chromium(), chromiumSandbox: process.getuid?.() !== 0 });
+  const browser = await driver.launch({
+    executablePath: await chromium(),
+    chromiumSandbox: process.getuid?.() !== 0,
+    timeout: TIMEOUT_MS,
+  });
   const problems: string[] = [];
   return {
     browser,
     problems,
     async open(options = {}) {
       const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
-      context.setDefaultTimeout(20_000); // the machine may be busy
+      context.setDefaultTimeout(TIMEOUT_MS);
       const page = await context.newPage();
       watch(page, problems);
       return page;

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { RedisBackendOptions } from '../../src/backends/redis/backend.ts';
 import type { ForeignCounters } from '../../src/backends/redis/batch.ts';
 import { referenceCounters } from '../../src/backends/redis/reference/counters.ts';
 import { script } from '../../src/backends/redis/script.ts';
@@ -17,3 +18,12 @@ export const lastingCounters: ForeignCounters = {
   script: { text, sha1: createHash('sha1').update(text).digest('hex') },
   has: () => false,
 };
+
+/**
+ * Options of a `RedisBackend` on a clock that stands still: no reply comes too late, and no counter expires, however
+ * slow the machine is.
+ */
+export const onStillClock = {
+  ...{ replay: true, monotonicMs: () => 0, slowMs: 60_000 },
+  foreign: lastingCounters,
+} as const satisfies RedisBackendOptions;

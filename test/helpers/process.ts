@@ -8,7 +8,8 @@ const OUTPUT_LIMIT_CHARS = 1_000_000;
 const POLL_MS = 25;
 /** Longer than any program takes to start, even on a busy machine. */
 const START_TIMEOUT_MS = 100_000;
-const STOP_GRACE_MS = 10_000;
+/** Longer than any program takes to end by itself. */
+const STOP_GRACE_MS = 30_000;
 
 /** How a process ended: one of the two is null, as in Node's 'exit' event. */
 export interface Exit {
@@ -30,7 +31,7 @@ export interface Running {
   /** Writes to its standard input, which is closed from the start unless `readsInput`. */
   write(text: string): void;
   kill(signal: NodeJS.Signals): void;
-  /** Ends the process and waits for its exit; sends SIGKILL after ten seconds. May be called twice. */
+  /** Ends the process and waits for its exit; sends SIGKILL after half a minute. May be called twice. */
   stop(signal?: NodeJS.Signals): Promise<Exit>;
 }
 
@@ -102,7 +103,10 @@ function killWithParent(pid: number, exited: Promise<Exit>): void {
   exited.then(() => guard.kill('SIGKILL'));
 }
 
-let nextPort = randomInt(20_000, 30_000);
+/** At least the number of jest's workers: each has its own ports, so that none takes one that another found free. */
+const PORT_STEP = 8;
+let nextPort =
+  20_000 + randomInt(10_000 / PORT_STEP) * PORT_STEP + (Number(process.env.JEST_WORKER_ID ?? 0) % PORT_STEP);
 
 /**
  * A free port, a different one at each call. It is below 32768, where Linux starts to assign ports to outgoing
@@ -110,7 +114,8 @@ let nextPort = randomInt(20_000, 30_000);
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = nextPort++;
+    const port = nextPort;
+    nextPort += PORT_STEP;
     const server = createServer();
     const free = await new Promise<boolean>((resolve) => {
       server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));

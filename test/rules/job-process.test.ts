@@ -130,15 +130,24 @@ test('the process does not keep its parent from exiting, and ends with it', asyn
 
 test('a job that takes too long is rejected, even if its process hangs, and the next one runs in a new process', async () => {
   const limited = openJobProcess<string, unknown>(pathToFileURL(entry), { did: 'did ' }, 3_000);
-  const first = Number(await limited.do('pid'));
+  /** The answer to a job, which may take too long on a busy machine as well. */
+  const answerOf = async (job: string): Promise<unknown> => {
+    let answer: unknown;
+    await until(`the answer to ${job}`, async () => {
+      answer = await limited.do(job).catch((error: unknown) => expect(error).toBeInstanceOf(JobTookTooLong));
+      return answer !== undefined;
+    });
+    return answer;
+  };
+  const first = Number(await answerOf('pid'));
   const why = 'the process that checks rules did not finish within 3 s, and was killed';
   await expect(limited.do('hang')).rejects.toThrow(new JobTookTooLong(why));
   await until('the process has ended', () => !isRunning(first));
-  const second = Number(await limited.do('pid'));
+  const second = Number(await answerOf('pid'));
   process.kill(second, 'SIGSTOP');
   await expect(limited.do('a')).rejects.toThrow(JobTookTooLong);
   await until('the process has ended', () => !isRunning(second));
-  expect(await limited.do('b')).toBe('did b');
+  expect(await answerOf('b')).toBe('did b');
   limited.close();
 });
 

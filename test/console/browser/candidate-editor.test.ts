@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../helpers/browser.ts';
 import { signIn, TOKEN, viewAt } from '../../helpers/console.ts';
+import { eventually } from '../../helpers/until.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `domain: demo
@@ -162,7 +163,7 @@ test('the editor can be used by keyboard alone, and Tab leaves it', async () => 
   await page.keyboard.type('from the keyboard');
   await page.keyboard.press('Enter');
   await page.getByText('The candidate is loaded.').waitFor();
-  expect(await focused()).toBe('The candidate is loaded. It is tried on requests from now on.');
+  await eventually(async () => (await focused()) === 'The candidate is loaded. It is tried on requests from now on.');
   await page.reload();
   await page.getByText('from the keyboard').waitFor();
   await page.getByText('1 rule of demo, no error').waitFor();

@@ -1,14 +1,28 @@
 import '../../helpers/realm.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { startBrowser, type TestBrowser } from '../../helpers/browser.ts';
 import { send, signIn, TOKEN, viewAt } from '../../helpers/console.ts';
 import { eventually } from '../../helpers/until.ts';
 import { startWeir } from '../../helpers/weir.ts';
 
+/** The limit of the demo rules, in a window that does not end during a test. */
+const RULES = 'domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 5 } }]\n';
+
+let folder: string;
+let lasting: { readonly args: readonly string[] };
 let browser: TestBrowser;
 beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'flow-'));
+  lasting = { args: ['--rules', join(folder, 'rules.yaml')] };
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
   browser = await startBrowser();
 });
-afterAll(() => browser.close());
+afterAll(async () => {
+  await browser.close();
+  rmSync(folder, { recursive: true });
+});
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
 test('a new user opens the URL in the banner, sends three requests, and sees their results', async () => {
@@ -38,7 +52,7 @@ test('a new user opens the URL in the banner, sends three requests, and sees the
 });
 
 test('a refused key is found, explained and reset, and then passes', async () => {
-  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, EXPLAIN_SAMPLE: '100', USE_STATSD: 'false' });
+  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, EXPLAIN_SAMPLE: '100', USE_STATSD: 'false' }, lasting);
   try {
     const page = await browser.open();
     await page.goto(viewAt(weir));
@@ -52,11 +66,11 @@ test('a refused key is found, explained and reset, and then passes', async () =>
 
     await page.getByRole('link', { name: 'Counters and changes' }).click();
     await page.getByText('Spent', { exact: true }).waitFor();
-    expect(await page.getByText('7 + 1 = 8 > 5').count()).toBe(1); // in the list of recent refusals
+    await expectCount(() => page.getByText('7 + 1 = 8 > 5').count(), 1); // in the list of recent refusals
     await page.getByRole('button', { name: 'Reset…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Reset' });
     await dialog.getByText('This resets 1 counter').waitFor();
-    await dialog.getByText('demo.user, 5 per minute: 8 used, then 0').waitFor();
+    await dialog.getByText('demo.user, 5 per year: 8 used, then 0').waitFor();
     await dialog.getByLabel('Reason').fill('support case 7');
     await dialog.getByRole('button', { name: 'Reset' }).click();
     await page.getByText('The counters are reset.').waitFor();
@@ -72,7 +86,7 @@ test('a refused key is found, explained and reset, and then passes', async () =>
 });
 
 test('hits are granted, and a block is set and removed, each with a reason', async () => {
-  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' });
+  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' }, lasting);
   try {
     const page = await browser.open();
     await signIn(page, weir);
@@ -129,6 +143,7 @@ test("callers' values are hidden until a token is entered, and a wrong token is 
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByText('the token is not one of ADMIN_TOKEN').waitFor();
     await signIn(page, weir);
+    await send(weir, 'demo', [['user', 'peggy']], 6); // the list is that of the last minute
     await page.getByRole('row', { name: 'user=peggy' }).waitFor();
     const cookies = await page.context().cookies();
     expect(cookies).toEqual([expect.objectContaining({ httpOnly: true, sameSite: 'Strict' })]);

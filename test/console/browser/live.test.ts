@@ -28,7 +28,7 @@ afterEach(() => {
 });
 
 const rulesOf = (keys: readonly string[]): string =>
-  `domain: demo\ndescriptors:\n${keys.map((key) => `  - {key: ${key}, rate_limit: {unit: minute, requests_per_unit: 5}}\n`).join('')}`;
+  `domain: demo\ndescriptors:\n${keys.map((key) => `  - {key: ${key}, rate_limit: {unit: year, requests_per_unit: 5}}\n`).join('')}`;
 
 const isLive = (page: Page): Promise<void> => page.getByText('Live', { exact: true }).waitFor();
 

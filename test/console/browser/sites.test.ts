@@ -2,9 +2,11 @@ import '../../helpers/realm.ts';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Locator } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../helpers/browser.ts';
 import { send, viewAt } from '../../helpers/console.ts';
 import { type LinkedSites, startLinkedSites } from '../../helpers/linked-sites.ts';
+import { eventually } from '../../helpers/until.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `
@@ -50,16 +52,26 @@ afterAll(async () => {
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
+/** Waits until one of the elements has the text: a site whose answer is late for a moment is shown as late. */
+async function untilShown(elements: Locator, text: RegExp): Promise<void> {
+  let shown: readonly string[] = [];
+  await eventually(
+    async () => {
+      shown = await elements.allInnerTexts();
+      return shown.some((one) => text.test(one));
+    },
+    () => `${text} in ${JSON.stringify(shown)}`,
+  );
+}
+
 test('the view shows sites, their shares of limits, and notices of failures', async () => {
   const page = await browser.open();
   await page.goto(viewAt(east, 'sites'));
   await page.getByText('ap-south has never answered').waitFor();
-  const [reached, lost] = ['us-east', 'ap-south'].map((site) =>
-    page.getByRole('row', { name: new RegExp(`^${site} (In step|Cut off)`) }),
-  );
-  expect(await reached?.innerText()).toMatch(/In step\s+[\d.]+ ms\s+now/);
-  expect(await lost?.innerText()).toMatch(/Cut off\s+–\s+never/);
-  expect(await page.locator('.notice.bad').innerText()).toMatch(/stays reserved for it.*UNAVAILABLE/s);
+  const rowOf = (site: string) => page.getByRole('row', { name: new RegExp(`^${site} (In step|Cut off)`) });
+  await untilShown(rowOf('us-east'), /In step\s+[\d.]+ ms\s+now/);
+  await untilShown(rowOf('ap-south'), /Cut off\s+–\s+never/);
+  await untilShown(page.locator('.notice.bad'), /stays reserved for it.*UNAVAILABLE/s);
   await page.getByText('Fell back to escrow').waitFor();
   const tenant = page.locator('.shared-limit').filter({ hasText: 'tenant=acme' });
   await tenant.getByRole('row').filter({ hasText: 'us-east' }).filter({ hasText: '−' }).waitFor();
