@@ -156,7 +156,7 @@ test('the editor can be used by keyboard alone, and Tab leaves it', async () => 
   await page.getByRole('dialog').waitFor();
   expect(await accessibilityViolations(page)).toEqual([]);
   await page.keyboard.press('Escape');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.locator('dialog').waitFor({ state: 'detached' });
   expect(await focused()).toBe('Load as candidate…');
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();

@@ -101,7 +101,7 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
       await page.getByRole('button', { name: button }).click();
       await page.getByLabel('Reason').fill('test');
       await page.getByRole('dialog').getByRole('button', { name: confirm, exact: true }).click();
-      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      await page.locator('dialog').waitFor({ state: 'detached' });
     };
     await change('Grant hits…', 'Grant hits');
     await page.getByText('1 hit was refunded').waitFor();

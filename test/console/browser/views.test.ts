@@ -135,7 +135,7 @@ test('a dialog is accessible, and fits a phone', async () => {
     expect({ button, violations: await accessibilityViolations(page) }).toEqual({ button, violations: [] });
     expect(await overflowOf(page)).toBe(0);
     await page.keyboard.press('Escape');
-    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.locator('dialog').waitFor({ state: 'detached' });
   }
 });
 
@@ -253,7 +253,7 @@ test('everything can be reached and used by keyboard alone', async () => {
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.locator('dialog').waitFor({ state: 'detached' });
   expect(await focused()).toBe('Reset…'); // the previous focus
 });
 
