@@ -10,7 +10,7 @@ import { envoy, helm } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const CHART = fileURLToPath(new URL('../../deploy/helm/weir', import.meta.url));
-const RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 2}}]\n';
+const RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]\n';
 
 interface Patch {
   readonly applyTo: string;
@@ -39,6 +39,8 @@ beforeAll(async () => {
     '1.34.0',
     '--set',
     'preset=istio',
+    '--set',
+    'istio.timeout=60s', // the machine may be busy
   ]);
   const filters = loadAll(stdout).filter((found) => found !== null) as EnvoyFilter[]; // validated in charts.test.ts
   patches = filters.filter(({ kind }) => kind === 'EnvoyFilter').flatMap(({ spec }) => spec.configPatches);
@@ -80,7 +82,7 @@ function bootstrap(port: number, upstreamPort: number): object {
   const cluster = (name: string, at: number, more: object = {}) => ({
     name,
     type: 'STATIC',
-    connect_timeout: '1s',
+    connect_timeout: '60s',
     load_assignment: {
       cluster_name: name,
       endpoints: [

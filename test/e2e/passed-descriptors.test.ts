@@ -50,7 +50,7 @@ const asking = (weir: GrpcTarget): string =>
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
                       domain: ai-gateway-quota
-                      timeout: 5s
+                      timeout: 60s
                       failure_mode_deny: true
                       rate_limit_service: { transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: weir } } }`,
       virtualHost: `                      request_headers_to_add: [{ header: { key: x-passed, value: "${METADATA}" } }]

@@ -30,7 +30,7 @@ const startAsking = (port: number): Promise<PrintedEnvoy> =>
     target: `127.0.0.1:${port}`,
     upstreamPort: port,
     edit: (config) =>
-      config.replace('failure_mode_deny: false', 'failure_mode_deny: true').replace('timeout: 0.25s', 'timeout: 5s'),
+      config.replace('failure_mode_deny: false', 'failure_mode_deny: true').replace('timeout: 0.25s', 'timeout: 60s'),
   });
 
 const statusOf = async ({ port }: PrintedEnvoy): Promise<number> =>

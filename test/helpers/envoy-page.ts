@@ -34,7 +34,7 @@ export async function startPageEnvoy(
   const path = join(folder, 'envoy.yaml');
   const edited = edit(config)
     .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
-    .replace('timeout: 0.25s', 'timeout: 5s'); // the machine may be busy
+    .replace('timeout: 0.25s', 'timeout: 60s'); // the machine may be busy
   await writeFile(path, edited);
   const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2'];
   const envoy = await start(await envoyBinary(), args, { name: 'envoy' });

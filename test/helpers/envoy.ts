@@ -19,7 +19,7 @@ export interface Envoy extends Pick<Running, 'waitFor'> {
 }
 
 /**
- * Starts Envoy with envoy.yaml, on free ports and with a longer timeout for Weir; ready when every listener accepts
+ * Starts Envoy with envoy.yaml, on free ports and with longer timeouts for Weir; ready when every listener accepts
  * connections.
  *
  * @param weirPort  the gRPC port of Weir
@@ -34,7 +34,7 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
     if (free === undefined) throw new Error(`envoy.yaml has a port that this helper does not replace: ${port}`);
     return free;
   };
-  const patient = (config: string): string => config.replaceAll('timeout: 0.25s\n', 'timeout: 5s\n'); // the machine may be busy
+  const patient = (config: string): string => config.replaceAll('timeout: 0.25s\n', 'timeout: 60s\n'); // the machine may be busy
   const config = patient(edit(await readFile(ENVOY_YAML, 'utf8')));
   const path = join(folder, 'envoy.yaml');
   await writeFile(
