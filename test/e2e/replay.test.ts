@@ -45,10 +45,10 @@ const lineOf = (user: string, atMs: number, more: object = {}): string =>
     ...more,
   });
 
-const rulesBy = (name: string, requestsPerUnit: number): string =>
+const rulesBy = (name: string, requestsPerUnit: number, unit = 'minute'): string =>
   file(
     name,
-    `domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: ${requestsPerUnit} } }]\n`,
+    `domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: ${unit}, requests_per_unit: ${requestsPerUnit} } }]\n`,
   );
 
 /** Numbers that are the same in each run. */
@@ -195,7 +195,7 @@ describe('weir record', () => {
     const redis = await startRedis();
     const recordings = join(folder, 'of-workers');
     const audit = join(folder, 'audit.log');
-    const rules = rulesBy('two.yaml', 2);
+    const rules = rulesBy('two-a-year.yaml', 2, 'year');
     const service = await startWeir(
       {
         ...{ RECORD_TO: recordings, RECORD_FROM_START: 'false', ADMIN_TOKEN: 'secret', AUDIT_LOG: audit },

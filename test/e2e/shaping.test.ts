@@ -4,16 +4,16 @@ import { join } from 'node:path';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-// A turn takes half a second, so a burst has this time to arrive before a turn becomes free for a further request.
+// A turn takes five seconds, so a burst has this time to arrive before a turn becomes free for a further request.
 const RULES = `
 domain: demo
 descriptors:
   - key: user
     value: queued
-    rate_limit: { unit: second, requests_per_unit: 2, algorithm: leaky_bucket, burst: 1, max_delay: 2500ms }
+    rate_limit: { unit: minute, requests_per_unit: 12, algorithm: leaky_bucket, burst: 1, max_delay: 25s }
   - key: user
     value: impatient
-    rate_limit: { unit: second, requests_per_unit: 2, algorithm: leaky_bucket, burst: 1 }
+    rate_limit: { unit: day, requests_per_unit: 2, algorithm: leaky_bucket, burst: 1 }
   - key: user
     value: warned
     rate_limit: { unit: day, requests_per_unit: 1, soft: 1, algorithm: sliding_window_log }

@@ -33,7 +33,7 @@ const weir = await startContainer({
 const { node_id: nodeId } = await controlPlane.first();
 
 const DOMAIN = 'ai-gateway-quota';
-const quota = (limit: number) => ({ rate_limit: { unit: 'HOUR', requests_per_unit: limit }, quota_mode: true });
+const quota = (limit: number) => ({ rate_limit: { unit: 'DAY', requests_per_unit: limit }, quota_mode: true });
 const model = (name: string, more: object): Descriptor => ({ key: 'model_name_override', value: name, ...more });
 const TENANT = 'rule-0-x-tenant|gold-match-0'; // rule 0, header x-tenant: gold
 const DEFAULT_BUCKET = 'rule-1-match--1'; // for a model with one rule
