@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startRedis } from '../helpers/redis.ts';
+import { eventually } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 /** Schedules in the built command line and service. */
@@ -173,6 +174,10 @@ descriptors:
       { path: 'demo.other', limits: [{ on_change: 'reset' }] },
     ],
   });
-  expect((await ask()).left).toBe(1_998); // the counter was kept
+  let asked = 1;
+  await eventually(async () => {
+    asked++;
+    return (await ask()).left === 2_000 - asked; // the counter was kept; a worker may load the rules a moment later
+  });
   await redis?.stop();
 });

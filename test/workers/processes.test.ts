@@ -90,6 +90,12 @@ async function stats({ debugPort }: Weir): Promise<Readonly<Record<string, numbe
   return Object.fromEntries(lines.map((line) => line.split(': ')).map(([name, value]) => [name, Number(value)]));
 }
 
+const TOTAL_HITS = 'ratelimit.service.rate_limit.demo.user.total_hits';
+
+/** Waits for the reports of all workers: a page is shown without that of a worker that takes long. */
+const untilCounted = (weir: Weir, hits: number): Promise<void> =>
+  until(`${hits} hits`, async () => (await stats(weir))[TOTAL_HITS] === hits);
+
 /** The process ids of workers that listen or have listened, by the worker's number. */
 const workersOf = ({ output }: Weir): ReadonlyMap<number, number> =>
   new Map(
@@ -123,12 +129,15 @@ test('workers together admit exactly the limit, and have common statistics', asy
   const answers = await Promise.all(calls);
   expect(answers.filter(({ overall_code }) => overall_code === OK)).toHaveLength(LIMIT);
 
+  const CALLS = 'ratelimit_server.ShouldRateLimit.total_requests';
+  await untilCounted(weir, 200);
+  await until('200 calls', async () => (await stats(weir))[CALLS] === 200);
   const told = await stats(weir);
   expect(told).toMatchObject({
-    'ratelimit.service.rate_limit.demo.user.total_hits': 200,
+    [TOTAL_HITS]: 200,
     'ratelimit.service.rate_limit.demo.user.within_limit': LIMIT,
     'ratelimit.service.rate_limit.demo.user.over_limit': 150,
-    'ratelimit_server.ShouldRateLimit.total_requests': 200,
+    [CALLS]: 200,
     'ratelimit.service.config_load_success': 1,
     'ratelimit.localcache.lookupCount': 200,
   });
@@ -172,14 +181,13 @@ test('workers get connections evenly, even after one has been replaced', async (
 test('a killed worker is replaced, while calls continue and its reported counts are kept', async () => {
   const weir = await service();
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
-  const counted = await stats(weir);
+  await untilCounted(weir, 6);
   process.kill(pidOf(weir, 1), 'SIGKILL');
   await weir.waitFor(`worker 1 (process ${pidOf(weir, 1)}) ended (SIGKILL)`);
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
   await weir.waitFor(() => workersOf(weir).has(4));
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
-  const total = 'ratelimit.service.rate_limit.demo.user.total_hits';
-  expect([counted[total], (await stats(weir))[total]]).toEqual([6, 18]);
+  await untilCounted(weir, 18);
   const metrics = await page(weir.debugPort, '/metrics');
   expect(metrics).toContain('weir_worker_restarts_total 1\n');
   expect(metrics).toMatch(/^weir_connections [1-9]\d*$/m);
@@ -223,9 +231,9 @@ function dropAnswered(sockets: Socket[]): void {
 test('a hanging worker does not prevent pages from being shown', async () => {
   const weir = await service();
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
-  await stats(weir);
+  await untilCounted(weir, 6);
   process.kill(pidOf(weir, 1), 'SIGSTOP');
-  expect(await stats(weir)).toMatchObject({ 'ratelimit.service.rate_limit.demo.user.total_hits': 6 });
+  expect(await stats(weir)).toMatchObject({ [TOTAL_HITS]: 6 });
   process.kill(pidOf(weir, 1), 'SIGCONT');
 });
 

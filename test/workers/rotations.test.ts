@@ -15,8 +15,6 @@ import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 50}}]\n';
 const OK = 1;
-/** The primary process reads the files every second as well, and uses them after the second time. */
-const PRIMARY_READS_MS = 3_000;
 
 const authority = createAuthority();
 const issue = () => authority.issue('localhost', '127.0.0.1');
@@ -38,6 +36,18 @@ async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
   const common = { WORKERS: '2', USE_STATSD: 'false', LOG_LEVEL: 'debug' };
   weir = await startWeir({ ...common, ...env }, { args: ['--rules', join(folder, 'rules.yaml')] });
   return weir;
+}
+
+/**
+ * Resolves when the primary process has read its files several times: it reads those of rules every second, as those of
+ * certificates, which it uses after the second time.
+ */
+async function untilPrimaryHasRead(running: Weir): Promise<void> {
+  for (let loads = 1; loads <= 4; loads++) {
+    writeFileSync(join(folder, 'rules.yaml'), RULES.replace('50', String(50 + loads)));
+    const logged = (printed: string) => printed.match(/INFO: (the rules are valid again: )?reloaded /g) ?? [];
+    await running.waitFor((printed) => logged(printed).length >= loads);
+  }
 }
 
 /** Kills both workers; resolves when others listen. */
@@ -91,7 +101,7 @@ test('workers replaced in the middle of a rotation present the certificate in fo
   const second = issue();
   writeCertificate(folder, 'server', second);
   await untilPresented(running.grpcPort, serialIn(second));
-  await sleep(PRIMARY_READS_MS);
+  await untilPrimaryHasRead(running);
   const third = issue();
   writeFileSync(cert, third.cert.slice(0, third.cert.length / 2));
   await running.waitFor((printed) => (printed.match(/the previous certificates stay in force/g) ?? []).length === 3);
