@@ -162,6 +162,7 @@ test('a change of the overlay applies to the newest push, which the control plan
   overlay(...overRoute('algorithm: leaky_bucket, on_store_failure: allow'));
   await untilInForce('algorithm: leaky_bucket, burst: 1, on_store_failure: allow');
   expect(loads).toEqual([1, 1]);
+  await asked('v1', 1);
   expect(controlPlane.output().match(/^request /gm)).toHaveLength(2); // the first, and the acknowledgement
 });
 

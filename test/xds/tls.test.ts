@@ -147,6 +147,7 @@ test('invalid certificate files delay the connection until they are fixed', asyn
   await expectRules();
   rmSync(join(folder, 'ca.crt'));
   await controlPlane.hangUp();
+  await eventually(() => events.length === 4);
   await sleep(300); // several tries
   expect(events).toEqual(['up', 'loaded', 'down: it ended the stream', expect.stringMatching(/^down: .*ENOENT/)]);
   trust(authority);
