@@ -3,13 +3,13 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { openReady } from '../helpers/connection.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { startMemcached } from '../helpers/memcached.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { requestOf } from '../helpers/trial.ts';
+import { eventually } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const rules = (perYear: number | string): string => `domain: demo
@@ -54,12 +54,15 @@ async function call<T>(weir: Weir, method: string, path: string, body?: string):
 const shown = async (weir: Weir): Promise<Shown> => (await call<Shown>(weir, 'GET', '/candidate')).body;
 
 async function untilShown(weir: Weir, what: string, holds: (found: Shown) => boolean): Promise<Shown> {
-  for (let polls = 0; polls < 400; polls++) {
-    const found = await shown(weir);
-    if (holds(found)) return found;
-    await sleep(25);
-  }
-  throw new Error(`${what}: not in time; ${JSON.stringify(await shown(weir))}`);
+  let found = await shown(weir);
+  await eventually(
+    async () => {
+      found = await shown(weir);
+      return holds(found);
+    },
+    () => `${what}; ${JSON.stringify(found)}`,
+  );
+  return found;
 }
 
 async function ask(weir: Weir, user: string, times = 1): Promise<number[]> {
@@ -198,12 +201,12 @@ describe('with Redis', () => {
     });
     const connection = await openReady(redis);
     /** Sends requests until enough are newly refused. */
-    const untilRefused = async (user: string): Promise<void> => {
-      for (let polls = 0; (await shown(weir)).totals.newlyRefused < 4; polls++) {
-        expect(polls).toBeLessThan(400);
+    const untilRefused = (user: string): Promise<void> =>
+      eventually(async () => {
+        if ((await shown(weir)).totals.newlyRefused >= 4) return true;
         expect(await ask(weir, user)).toEqual([200]);
-      }
-    };
+        return false;
+      });
     try {
       await untilRefused('alice');
       const keys = (await connection.keys('*')).filter((key) => key.includes('alice')).sort();
@@ -229,6 +232,7 @@ describe('with Redis', () => {
     writeFileSync(join(folder, 'candidate.yaml'), rules(1));
     const weir = await started({
       ...{ REDIS_URL: redis.url, CANDIDATE_REDIS_URL: other.url, CANDIDATE_MAX_IN_FLIGHT: '100' },
+      STORE_TIMEOUT: '60s', // of 2,000 calls at once
       CANDIDATE_RULES_PATH: join(folder, 'candidate.yaml'),
     });
     const client = createClient(`127.0.0.1:${weir.grpcPort}`);

@@ -29,7 +29,7 @@ afterAll(async () => {
 
 test.each([
   ['memory', () => ({ BACKEND_TYPE: 'memory' })],
-  ['redis', () => ({ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.url })],
+  ['redis', () => ({ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.url, STORE_TIMEOUT: '15s' })],
 ])('20,000 calls are answered without an error: %s', async (_store, env) => {
   const weir = await startWeir(env(), { args: ['--rules', join(folder, 'rules.yaml')] });
   try {

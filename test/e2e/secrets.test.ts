@@ -41,8 +41,10 @@ async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
   return weir;
 }
 
-/** All texts of a service: its output, its pages, and the errors of calls. */
-async function saidBy(weir: Weir): Promise<string> {
+/** All texts of a service: its output, its pages, and the errors of calls, once it has told the state of its store. */
+async function saidBy(weir: Weir, state: string): Promise<string> {
+  const health = async () => (await fetch(`http://127.0.0.1:${weir.httpPort}/healthcheck?verbose`)).text();
+  await weir.waitFor(async (printed) => printed.includes(state) || (await health()).includes(state));
   const client = createClient(`127.0.0.1:${weir.grpcPort}`);
   stops.push(client.close);
   const answer = await client.ask().then(JSON.stringify, String);
@@ -66,13 +68,14 @@ test.each([
   ['takes the password', PASSWORD, '"overall_code":1'],
   ['does not take it', `${PASSWORD}-wrong`, 'WRONGPASS'],
 ])('the output of a service whose Redis %s contains no secret', async (_what, password, expected) => {
-  const said = await saidBy(await service({ REDIS_URL: `redis://:${password}@127.0.0.1:${redis.port}` }));
+  const weir = await service({ REDIS_URL: `redis://:${password}@127.0.0.1:${redis.port}` });
+  const said = await saidBy(weir, password === PASSWORD ? 'store: up' : 'WRONGPASS');
   expect(said).toContain(expected);
   expect(said).not.toContain('hunter2');
 });
 
 test('the output contains no secret with REDIS_AUTH and a Redis that is down', async () => {
-  const said = await saidBy(await service({ REDIS_URL: 'redis://127.0.0.1:1', REDIS_AUTH: PASSWORD }));
+  const said = await saidBy(await service({ REDIS_URL: 'redis://127.0.0.1:1', REDIS_AUTH: PASSWORD }), 'ECONNREFUSED');
   expect(said).toContain('ECONNREFUSED');
   expect(said).not.toContain('hunter2');
 });

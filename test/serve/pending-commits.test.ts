@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
-import { startWatched } from '../helpers/redis-topologies.ts';
+import { clientOf, startWatched } from '../helpers/redis-topologies.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const REQUESTS = 10;
@@ -81,12 +81,18 @@ const isCharged = async (weir: Weir): Promise<boolean> =>
 
 test('commits sent while Redis has no master are charged once by the next one', async () => {
   const { watched, weir, client } = await startBehindSentinel();
+  const sentinel = clientOf({ port: watched.sentinelPort });
+  closing.push(() => sentinel.disconnect());
+  const failOverAfter = (ms: number) =>
+    sentinel.call('SENTINEL', 'SET', watched.name, 'down-after-milliseconds', String(ms));
+  await failOverAfter(FAILOVER_MS * 60); // not before the commits
   for (const { overall_code } of await Promise.all(ids.map((id) => send(client, id)))) expect(overall_code).toBe(1);
   await watched.master.stop();
   await weir.waitFor('no connection to master');
   const sent = await Promise.allSettled(ids.map((id) => send(client, id, USED)));
   expect(sent.filter(({ status }) => status === 'rejected')).toHaveLength(REQUESTS);
   expect(await metric(weir, 'weir_pending_commits')).toBe(REQUESTS);
+  await failOverAfter(500);
   await weir.waitFor(() => isCharged(weir), FAILOVER_MS);
   expect(await metric(weir, 'weir_pending_commits')).toBe(0);
   expect(await metric(weir, 'weir_pending_commits_sent_total')).toBe(REQUESTS);

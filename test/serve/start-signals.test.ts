@@ -15,6 +15,12 @@ const INTERVAL_MS = 20;
 /** Options of `unshare`: the program is the first process of a namespace, as in a container. */
 const AS_FIRST = ['--pid', '--fork', '--kill-child'];
 
+/** Whether the signal came after the start, which waits only a second. */
+const wasOpen = ({ output }: Running): boolean => output().includes('shutting down: SIGTERM');
+
+/** The output without the log. */
+const printedBy = ({ output }: Running): string => output().replaceAll(/^.*\b(INFO|WARN|ERROR): .*\n/gm, '');
+
 const canUnshare = ((): boolean => {
   try {
     execFileSync('unshare', [...AS_FIRST, 'true'], { stdio: 'ignore' });
@@ -50,10 +56,13 @@ async function starting(command: readonly [string, ...string[]], flags: readonly
 const flagsOf = (kind: string): readonly string[] => (kind === 'with flags' ? ['--rules', rules] : []);
 
 test.each(['with flags', 'without flags'])('SIGTERM during the start, %s, ends the process with 0', async (kind) => {
-  const service = await starting([process.execPath], flagsOf(kind));
-  await service.waitFor('loaded 1 rules');
-  service.kill('SIGTERM');
-  expect(await service.exited).toEqual({ code: 0, signal: null });
+  let service: Running;
+  do {
+    service = await starting([process.execPath], flagsOf(kind));
+    await service.waitFor('loaded 1 rules');
+    service.kill('SIGTERM');
+    expect(await service.exited).toEqual({ code: 0, signal: null });
+  } while (wasOpen(service)); // this process slept for longer than the start took
   expect(service.output()).toContain(ENDED);
 });
 
@@ -62,20 +71,28 @@ const why = canUnshare ? '' : ' (skipped: unshare --pid is not permitted here)';
 
 testAsFirst(`so it does where the service is the first process of a container${why}`, async () => {
   for (const kind of ['with flags', 'without flags']) {
-    const service = await starting(['unshare', ...AS_FIRST, process.execPath], flagsOf(kind));
-    let hasEnded = false;
-    void service.exited.then(() => {
-      hasEnded = true;
-    });
-    await eventually(async () => {
-      for (const pid of childrenOf(service.pid)) signal(pid, 'SIGTERM'); // the first signals arrive before it runs code
-      await sleep(INTERVAL_MS);
-      return hasEnded;
-    }, service.output);
+    let service: Running;
+    do {
+      service = await starting(['unshare', ...AS_FIRST, process.execPath], flagsOf(kind));
+      await signalUntilEnd(service);
+    } while (wasOpen(service));
     const exit = await service.exited;
     // before the service runs code, a second signal during Node's own handler of the first ends the process
     const isByNode = exit.signal === 'SIGTERM';
     expect(exit).toEqual(isByNode ? { code: null, signal: 'SIGTERM' } : { code: 0, signal: null });
-    expect(service.output()).toBe(isByNode ? '' : ENDED);
+    expect(printedBy(service)).toBe(isByNode ? '' : ENDED);
   }
 });
+
+/** Sends SIGTERM to its children again and again until it has ended. */
+async function signalUntilEnd(service: Running): Promise<void> {
+  let hasEnded = false;
+  void service.exited.then(() => {
+    hasEnded = true;
+  });
+  await eventually(async () => {
+    for (const pid of childrenOf(service.pid)) signal(pid, 'SIGTERM'); // the first signals arrive before it runs code
+    await sleep(INTERVAL_MS);
+    return hasEnded;
+  }, service.output);
+}
