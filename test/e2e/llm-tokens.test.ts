@@ -75,7 +75,7 @@ beforeAll(async () => {
   const [, rules = ''] = /```yaml\n(domain: llm[\s\S]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
   const lasting = rules.replace('unit: minute', 'unit: year'); // no window ends during a test
   await writeFile(join(folder, 'rules.yaml'), lasting);
-  await writeFile(join(folder, 'short.yaml'), lasting.replace('ttl: 60s', 'ttl: 3s'));
+  await writeFile(join(folder, 'short.yaml'), lasting.replace('ttl: 60s', 'ttl: 10s'));
   redis = await startRedis();
 });
 afterAll(async () => {
