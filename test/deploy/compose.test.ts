@@ -11,7 +11,7 @@ import { MAIN } from '../helpers/weir.ts';
 
 const FILE = join(__dirname, '../../deploy/compose/compose.yaml');
 const POD = join(__dirname, 'pods/compose.ts');
-const POD_TIMEOUT_MS = 120_000;
+const POD_TIMEOUT_MS = 270_000;
 const text = readFileSync(FILE, 'utf8');
 
 let folder: string;

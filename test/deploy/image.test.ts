@@ -12,7 +12,7 @@ import { buildah, goSource, hadolint } from '../helpers/tools.ts';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const DOCKERFILE = join(PROJECT, 'deploy/image/Dockerfile');
 const BYTES_PER_MB = 1_000_000;
-const POD_TIMEOUT_MS = 120_000;
+const POD_TIMEOUT_MS = 270_000;
 
 let folder: string;
 let image: ImageRoot;

@@ -30,12 +30,12 @@ export interface PrometheusOptions {
 
 const POLL_MS = 200;
 
-/** Starts Prometheus, which scrapes and evaluates rules twice a second. */
+/** Starts Prometheus, which scrapes every second, and evaluates rules twice a second. */
 export async function startPrometheus({ targets, rules }: PrometheusOptions): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), 'prometheus-'));
   const port = await freePort();
   const config = {
-    global: { scrape_interval: '500ms', scrape_timeout: '500ms', evaluation_interval: '500ms' },
+    global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '500ms' },
     rule_files: ['rules.yaml'],
     scrape_configs: [
       {

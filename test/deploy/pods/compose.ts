@@ -71,7 +71,7 @@ async function query(expr: string): Promise<readonly unknown[]> {
   return ((await reply.json()) as { readonly data: { readonly result: readonly unknown[] } }).data.result; // Prometheus' HTTP API
 }
 /** Scrapes are 5 s apart, and a rate needs two. */
-const endMs = performance.now() + 60_000;
+const endMs = performance.now() + 120_000;
 const EXPR = 'rate(weir_hits_total{job="weir", rule="user"}[1m]) > 0';
 while ((await query(EXPR)).length === 0 && performance.now() < endMs) await sleep(200);
 const rate = await query(EXPR);
