@@ -1,4 +1,13 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
@@ -6,6 +15,7 @@ import { createAuthority, writeCertificate } from './helpers/certificates.ts';
 import { healthMethods } from './helpers/health-methods.ts';
 import { freePort, start } from './helpers/process.ts';
 import { startRedis } from './helpers/redis.ts';
+import { until } from './helpers/until.ts';
 import { MAIN, startWeir, type Weir } from './helpers/weir.ts';
 
 const RULES = `
@@ -26,9 +36,12 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
+/** Writes a file atomically: the service may be reading it. */
 function file(name: string, text: string): string {
-  writeFileSync(join(folder, name), text);
-  return join(folder, name);
+  const path = join(folder, name);
+  writeFileSync(`${path}.new`, text);
+  renameSync(`${path}.new`, path);
+  return path;
 }
 
 /** Runs the command line to its end. */
@@ -52,11 +65,12 @@ const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${http
 
 /** Repeats the question until the answer is as expected. */
 async function eventually<T>(question: () => Promise<T>, isExpected: (answer: T) => boolean): Promise<T> {
-  for (let tries = 0; ; tries++) {
-    const answer = await question();
-    if (isExpected(answer) || tries > 100) return answer;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  let answer = await question();
+  await until('the expected answer', async () => {
+    if (!isExpected(answer)) answer = await question();
+    return isExpected(answer);
+  });
+  return answer;
 }
 
 describe('serve', () => {
@@ -126,9 +140,9 @@ describe('serve', () => {
   });
 
   test('answers delayed calls in turn after SIGTERM', async () => {
-    const queue = '{ unit: second, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 5s }';
+    const queue = '{ window: 10s, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 60s }';
     const rules = file('rules.yaml', `domain: demo\ndescriptors:\n  - { key: user, rate_limit: ${queue} }\n`);
-    const running = await service({}, ['--rules', rules]);
+    const running = await service({ DRAIN_TIMEOUT: '60s' }, ['--rules', rules]);
     const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
     const post = () =>
       fetch(`http://127.0.0.1:${running.httpPort}/json`, { method: 'POST', body: JSON.stringify(request) });
@@ -138,9 +152,9 @@ describe('serve', () => {
     await eventually(total, (text) => /weir_hits_total\{.*\} 2/.test(text)); // both are decided
     for (const gauge of [/^weir_calls_in_flight 1$/m, /^weir_calls_held 1$/m, /^weir_connections [1-9]$/m])
       expect(await total()).toMatch(gauge);
-    const stopped = running.stop('SIGTERM');
+    process.kill(running.pid, 'SIGTERM');
     expect((await held).status).toBe(200);
-    expect(await stopped).toEqual({ code: 0, signal: null });
+    expect(await running.exited).toEqual({ code: 0, signal: null });
   });
 
   test('ends on SIGTERM despite open watches and connections', async () => {
@@ -156,6 +170,7 @@ describe('serve', () => {
     const metrics = await (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
     expect(metrics).toMatch(/^weir_health_watches 1$/m);
     expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+    await until('the last status has been read', () => statuses.length > 1);
     client.close();
     expect(statuses).toEqual([{ status: 'SERVING' }, { status: 'NOT_SERVING' }]);
   });
@@ -211,7 +226,7 @@ describe('serve', () => {
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
     const problem = "rules.yaml:2: descriptors: error loading config file: expected a list, got the number '5'";
-    const shown = await eventually(rulesShown, (text) => text.includes(problem)); // while the file is written, it is empty for a moment
+    const shown = await eventually(rulesShown, (text) => text.includes(problem));
     expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
   });
 
