@@ -5,6 +5,7 @@ import type { Load, Tally } from '../../bench/generator/drive.ts';
 import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
 import { usageOf } from '../../bench/process-tree.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
@@ -23,7 +24,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'overload-'));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
   redis = await startRedis();
-  weir = await startWeir({ REDIS_URL: redis.url, OVERLOAD_LAG: '1ms' }, { args: ['--rules', folder] });
+  weir = await startWeir({ REDIS_URL: redis.url, OVERLOAD_LAG: '5ms' }, { args: ['--rules', folder] });
   generator = startGenerator();
 });
 afterAll(async () => {
@@ -46,17 +47,25 @@ async function shed({ debugPort }: Weir = weir): Promise<number> {
   return Number(/^weir_calls_shed_total (\d+)$/m.exec(metrics)?.[1]);
 }
 
-test('each of ten thousand concurrent calls is answered or refused, memory is bounded, and the service recovers', async () => {
-  expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
-  expect(await shed()).toBe(0);
+/** Other processes may delay the service for longer than its callers may wait. */
+async function isNormalLoadAnswered(): Promise<boolean> {
+  const before = await shed();
+  const { answers } = await drive(4, 20, 1_000);
+  expect(answers.OVER_LIMIT).toBe(0);
+  return answers.REFUSED === 0 && (await shed()) === before;
+}
 
+test('each of ten thousand concurrent calls is answered or refused, memory is bounded, and the service recovers', async () => {
+  await until('all calls of a normal load are answered', isNormalLoadAnswered);
+
+  const before = await shed();
   const { answers } = await drive(100, 100, 4_000); // it ends when the last call has its answer
   expect(answers.OK).toBeGreaterThan(0);
   expect(answers.REFUSED).toBeGreaterThan(0);
-  expect(await shed()).toBeGreaterThan(0);
+  expect(await shed()).toBeGreaterThan(before);
   expect(usageOf(weir.pid).memoryBytes / BYTES_PER_MIB).toBeLessThan(1_000);
 
-  expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
+  await until('they are answered again', isNormalLoadAnswered);
 });
 
 test('the service refuses some of a thousand concurrent calls with 100 descriptors on counters in memory, and decides others', async () => {
