@@ -39,10 +39,11 @@ test('the tour shows a refusal, its reason, a reset, a candidate and an outage, 
 
 test('the tour waits for Enter, and Ctrl-C stops all its processes', async () => {
   const tour = await startTour([], true);
-  await tour.waitFor('Press Enter to go on.', 120_000);
+  await tour.waitFor('Press Enter to go on.');
   tour.write('\n');
-  await tour.waitFor('2 of ', 60_000);
-  expect(await tour.stop('SIGINT')).toEqual({ code: 130, signal: null });
+  await tour.waitFor('2 of ');
+  tour.kill('SIGINT');
+  expect(await tour.exited).toEqual({ code: 130, signal: null });
   expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual([]);
 });
 
