@@ -3,7 +3,7 @@ import type { Stage } from '../stage.ts';
 import type { TourStep } from '../step.ts';
 
 const ANSWERS = 8;
-const RECOVERY_MS = 15_000;
+const RECOVERY_MS = 60_000;
 
 /** Redis stops and starts again; meanwhile each limit follows its rule's policy. */
 export const outage: TourStep = {
