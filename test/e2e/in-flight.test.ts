@@ -15,7 +15,7 @@ import { startWeir, type Weir } from '../helpers/weir.ts';
 const LOAD_MS = Number(process.env.IN_FLIGHT_SECONDS ?? 3) * 1_000;
 const CLIENTS = 12;
 const SLOTS = 2;
-const TTL_MS = 10_000;
+const TTL_MS = 7_000;
 /** The route's timeout: slower requests are reset. */
 const ROUTE_TIMEOUT_MS = 400;
 
