@@ -3,25 +3,30 @@ import { createServer } from 'node:net';
 import { freePort } from '../helpers/process.ts';
 import { until } from '../helpers/until.ts';
 import { allowed, startScripted } from './scripted-server.ts';
-import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
+import { closeAll, closeLater, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
 
 afterEach(closeAll);
 
 test('a call that its caller no longer waits for is cancelled at the server', async () => {
+  let begun = 0;
   let cancelled = 0;
   const { target } = await startScripted({
     async shouldRateLimit(_, call) {
-      await once(call, 'cancelled');
+      begun++;
+      if (!call.cancelled) await once(call, 'cancelled');
       cancelled++;
       return allowed;
     },
   });
   const client = await openClient({ target, batch: false });
-  expect(await client.limit('demo', { user: 'a' }, { timeoutMs: 100 })).toMatchObject({ error: { kind: 'timeout' } });
+  expect(await client.limit('demo', { user: 'a' }, { timeoutMs: 2_000 })).toMatchObject({ error: { kind: 'timeout' } });
+  await until('the first call is cancelled', () => cancelled === 1);
   const controller = new AbortController();
   const aborted = client.limit('demo', { user: 'a' }, { signal: controller.signal });
-  setTimeout(() => controller.abort(new Error('gave up')), 100);
-  await expect(aborted).rejects.toThrow('gave up');
+  const rejected = expect(aborted).rejects.toThrow('gave up');
+  await until('the server handles the second call', () => begun === 2);
+  controller.abort(new Error('gave up'));
+  await rejected;
   await until('both calls are cancelled', () => cancelled === 2);
   expect(client.stats()).toMatchObject({ aborted: 1, failed: 1, servers: [{ sent: 2, failed: 1, inFlight: 0 }] });
 });
@@ -34,7 +39,7 @@ test('the server is sent the time for which its caller waits', async () => {
       return allowed;
     },
   });
-  const client = await openClient({ target, timeoutMs: 5_000, batch: false });
+  const client = await openClient({ target, batch: false });
   await client.limit('demo', { user: 'a' }, { timeoutMs: 30_000 });
   await client.limit('demo', { user: 'a' }, { timeoutMs: 2e9 });
   const [short = 0, long = 0] = timeouts;
@@ -47,10 +52,10 @@ test('an answer that arrived while the process was busy is read before its call 
   const { grpc: target } = await startService(RULES);
   const client = await openClient({ target, batch: false });
   await client.limit('demo', { slow: 'x' }, { hits: 5 });
-  const call = client.limit('demo', { slow: 'x' }, { timeoutMs: 500 }); // the rule delays it by 200 ms
-  await new Promise((resolve) => setTimeout(resolve, 50)); // the call has been sent
+  const call = client.limit('demo', { slow: 'x' }, { hits: 5, timeoutMs: 5_500 }); // the rule delays it by a second
+  await new Promise((resolve) => setTimeout(resolve, 200)); // the call has been sent
   await new Promise((resolve) => setImmediate(resolve)); // timers run next, then sockets
-  const endMs = performance.now() + 1_500;
+  const endMs = performance.now() + 6_000; // so that a busy machine has answered, too
   while (performance.now() < endMs);
   expect(await call).toMatchObject({ ok: true, error: undefined });
 });
@@ -61,8 +66,8 @@ test('a change of the system clock ends no health check and no call for a slot',
   const clock = jest.spyOn(Date, 'now');
   try {
     clock.mockReturnValue(Date.now() + 3_600_000);
-    expect(await client.ready()).toBe(true);
-    expect(await client.slot('demo', { tenant: 'clock' })).toMatchObject({ ok: true });
+    expect(await client.ready({ timeoutMs: TIMEOUT_MS })).toBe(true);
+    expect(await client.slot('demo', { tenant: 'clock' }, { timeoutMs: TIMEOUT_MS })).toMatchObject({ ok: true });
   } finally {
     clock.mockRestore();
   }
@@ -98,7 +103,7 @@ test('hits are refunded once, even if a server fails after it has counted', asyn
     return `http://127.0.0.1:${port}`;
   };
   const target = [await startFailing(), await startFailing()];
-  const client = await openClient({ target, timeoutMs: 5_000 }, { isUp: false });
+  const client = await openClient({ target }, { isUp: false });
   await client.limit('demo', { user: 'a' }, { hits: -1 });
   expect(requests).toBe(1);
   await client.limit('demo', { user: 'a' });
@@ -122,14 +127,14 @@ test('a request over HTTP on an idle connection that the server closes is sent a
   const port = await freePort();
   await once(server.listen(port, '127.0.0.1'), 'listening');
   closeLater(() => server.close());
-  const client = await openClient({ target: `http://127.0.0.1:${port}`, timeoutMs: 5_000 }, { isUp: false });
+  const client = await openClient({ target: `http://127.0.0.1:${port}` }, { isUp: false });
   for (let calls = 0; calls < 3; calls++)
     expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: true, error: undefined });
   expect(requests).toBe(5);
 });
 
 describe('the holder of a slot', () => {
-  const held = { held: true, ttl: { seconds: 0, nanos: 900e6 }, retry_after: null };
+  const held = { held: true, ttl: { seconds: 9, nanos: 0 }, retry_after: null };
 
   test('releases it after a pending renewal, which would otherwise take the slot again', async () => {
     const events: string[] = [];
@@ -150,7 +155,7 @@ describe('the holder of a slot', () => {
       },
     });
     const client = await openClient({ target });
-    const outcome = await client.slot('demo', { tenant: 'a' });
+    const outcome = await client.slot('demo', { tenant: 'a' }, { timeoutMs: TIMEOUT_MS });
     if (!outcome.ok) throw new Error('no slot');
     await until('it is renewed', () => events.length > 0);
     const released = outcome.slot.release();

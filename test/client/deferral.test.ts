@@ -13,7 +13,7 @@ descriptors:
   - key: fast
     rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 20, burst: 2 }
   - key: closed
-    rate_limit: { unit: day, requests_per_unit: 2 }
+    rate_limit: { unit: week, requests_per_unit: 2 }
   - key: all
     rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 100, burst: 2 }
 `;
@@ -54,7 +54,7 @@ function open({ key, ...options }: Partial<DeferredWorkerOptions<Work>> = {}, ru
       started.push(data);
       return run(data);
     },
-    { connection, client, concurrency: 5, checkIntervalMs: 200, timeoutMs: 5_000, ...lines, ...options },
+    { connection, client, concurrency: 5, checkIntervalMs: 200, timeoutMs: 60_000, ...lines, ...options },
   );
   closing.push(() => queue.close(), deferred.close);
   const add = (works: readonly Work[]) => queue.addBulk(works.map((data) => ({ name: 'work', data })));

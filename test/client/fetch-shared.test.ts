@@ -6,7 +6,8 @@ import { closeAll, closeLater, openClient, RULES, type Service, startService } f
 
 const START_TIMEOUT_MS = 60_000;
 const TIMEOUT_MS = 120_000;
-const PAUSE_MS = 3_000;
+/** Longer than the other processes take to begin their requests on a busy machine. */
+const PAUSE_MS = 10_000;
 
 const PAUSES = `
 domain: outgoing

@@ -1,5 +1,5 @@
 import { type Decision, LimitExceeded, type WeirUnavailable } from '../../client/src/index.ts';
-import { closeAll, openClient, RULES, type Service, startService } from './service.ts';
+import { closeAll, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 let service: Service;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
       rule: 'demo.user',
       name: 'per-user',
       limit: 5,
-      windowMs: 3_600_000,
+      windowMs: 86_400_000,
       remaining: 4,
       resetMs: expect.any(Number),
       retryAfterMs: undefined,
@@ -35,7 +35,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     const refused = await client.limit('demo', { user }, { hits: 5 });
     expect(refused).toMatchObject({ ok: false, rule: 'demo.user', limit: 5, source: 'backend' });
     expect(refused.retryAfterMs).toBeGreaterThan(0);
-    expect(refused.retryAfterMs).toBeLessThanOrEqual(3_600_000);
+    expect(refused.retryAfterMs).toBeLessThanOrEqual(86_400_000);
   });
 
   test('reads counters with 0 hits, and refunds hits with a negative number', async () => {
@@ -153,14 +153,17 @@ test('the calls of one turn are sent as one batch, and decided separately', asyn
 });
 
 test('a call that waits longer than usual delays no call of the same turn', async () => {
-  const client = await openClient({ target: service.grpc, timeoutMs: 5_000 });
+  const client = await openClient({ target: service.grpc });
   await client.limit('demo', { slow: 'x' }, { hits: 5 });
-  const held = client.limit('demo', { slow: 'x' }, { timeoutMs: 10_000 });
+  const hold = (hits: number) => client.limit('demo', { slow: 'x' }, { hits, timeoutMs: 2 * TIMEOUT_MS });
+  const before = [hold(5), hold(5), hold(5)]; // so that the next one has to wait, even if it is sent a second late
+  const held = hold(1);
   const others = await Promise.all([client.limit('demo', { free: 1 }), client.limit('demo', { free: 2 })]);
   expect(others.every(({ ok }) => ok)).toBe(true);
   const { ok, delayMs } = await held;
   expect(ok).toBe(true);
   expect(delayMs).toBeGreaterThan(0);
+  await Promise.all(before);
   expect(client.stats()).toMatchObject({ batches: 1, batchedCalls: 2 });
 });
 

@@ -7,7 +7,7 @@ import { freePort } from '../helpers/process.ts';
 import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const MAX_RUN_MS = 30_000;
+const MAX_RUN_MS = 120_000;
 
 afterEach(closeAll);
 
@@ -30,9 +30,9 @@ test('a client that is closed before gRPC is loaded settles its calls, and lets 
 test('a target that cannot be called fails only its own calls', async () => {
   const { http } = await startService(RULES);
   const tls = { cert: 'a certificate without its key' };
-  const client = await openClient({ target: ['127.0.0.1:1', http], tls, timeoutMs: 5_000 });
+  const client = await openClient({ target: ['127.0.0.1:1', http], tls });
   expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: true, error: undefined });
-  const alone = await openClient({ target: '127.0.0.1:1', tls, timeoutMs: 5_000 }, { isUp: false });
+  const alone = await openClient({ target: '127.0.0.1:1', tls }, { isUp: false });
   expect(await alone.ready({ timeoutMs: 100 })).toBe(false);
   const { error } = await alone.limit('demo', { user: 'a' });
   expect(String(error)).toContain('127.0.0.1:1 cannot be called');

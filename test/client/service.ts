@@ -5,7 +5,7 @@ import { type Client, type ClientOptions, createClient } from '../../client/src/
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 /** Enough for any answer on a busy machine. */
-const TIMEOUT_MS = 10_000;
+export const TIMEOUT_MS = 60_000;
 
 /** A running Weir with its own rules. */
 export interface Service extends Weir {
@@ -49,7 +49,7 @@ domain: demo
 spend: all_or_nothing
 descriptors:
   - key: user
-    rate_limit: { name: per-user, unit: hour, requests_per_unit: 5 }
+    rate_limit: { name: per-user, unit: day, requests_per_unit: 5 }
   - key: api_key
     rate_limit: { unit: day, requests_per_unit: 100 }
   - key: free

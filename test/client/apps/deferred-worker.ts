@@ -12,7 +12,7 @@ interface Work {
 
 const [target = '', redisPort = '', log = '', lockDuration = ''] = process.argv.slice(2);
 
-const client = createClient({ target, timeoutMs: 5_000 });
+const client = createClient({ target, timeoutMs: 60_000 });
 
 /** Processes on one machine share the monotonic clock, and appended lines outlive a process that is killed. */
 const note = (what: string, { key, at }: Work) =>
@@ -34,7 +34,7 @@ const { worker, close, stats } = createDeferredWorker<Work>(
     lockDuration: Number(lockDuration),
     stalledInterval: 1_000,
     checkIntervalMs: 1_000,
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
   },
 );
 worker.on('error', () => {}); // Redis restarts

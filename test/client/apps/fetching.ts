@@ -4,8 +4,8 @@ import { weirFetch } from 'weir-client/fetch';
 
 const [target = '', maxWaitMs = ''] = process.argv.slice(2);
 
-const client = createClient({ target, timeoutMs: 5_000 });
-await client.ready();
+const client = createClient({ target, timeoutMs: 60_000 });
+await client.ready({ timeoutMs: 60_000 });
 const fetchPausing = weirFetch({ client, maxWaitMs: Number(maxWaitMs) });
 
 /** Reads a URL from each line, and prints the result of the request. */

@@ -5,7 +5,7 @@ const [target = '', onError = 'allow'] = process.argv.slice(2);
 /** A client of the target that the arguments name. */
 export const client: Client = createClient({
   target,
-  timeoutMs: 5_000,
+  timeoutMs: 60_000,
   onError: onError as OnError, // passed by the test
 });
 
