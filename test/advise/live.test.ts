@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `domain: demo
@@ -63,9 +64,14 @@ async function traffic(weir: Weir): Promise<void> {
 test.each(['1', '2'])('with %s workers, advice is based on the answers of all', async (WORKERS) => {
   const redis = await startRedis();
   stops.push(redis.stop);
-  const weir = await service({ WORKERS, ADVISE_BYTES: '4000000', REDIS_URL: redis.url });
-  await traffic(weir);
-  const { limits, skipped, warnings } = await adviceOf(weir);
+  const weir = await service({ WORKERS, ADVISE_BYTES: '4000000', REDIS_URL: redis.url, STORE_TIMEOUT: '60s' });
+  let advice: Awaited<ReturnType<typeof adviceOf>>;
+  await until('all processes have reported enough', async () => {
+    await traffic(weir);
+    advice = await adviceOf(weir);
+    return advice.limits[0]?.confidence.requests >= USERS * ROUNDS; // the report of a worker that stalls is lost
+  });
+  const { limits, skipped, warnings } = advice;
   expect(warnings).toEqual([]);
   expect(skipped).toEqual(['demo.network_10.*: its values share a counter; record and replay it']);
   expect(limits).toHaveLength(1);

@@ -50,7 +50,8 @@ const HELD = {
  * The memory that may still be in use after the connections have ended: caches, newly compiled code, and those budgets.
  */
 const LEFT_BYTES = 2_097_152 + STORE_BYTES;
-const RETURN_MS = 5_000;
+/** Several times as long as a process stalls. */
+const RETURN_MS = 20_000;
 const RUNS = 60;
 const MAX_DATA_BYTES = 16_384;
 

@@ -10,6 +10,8 @@ export interface PassedRequest {
 /** Requests to one proxy. */
 export interface QuotaLoad {
   readonly passed: readonly PassedRequest[];
+  /** When each request was answered, passed or refused, in milliseconds on the monotonic clock. */
+  readonly answeredAtMs: readonly number[];
   readonly sent: () => number;
   readonly refused: () => number;
   perSecond: number;
@@ -19,6 +21,7 @@ export interface QuotaLoad {
 /** Sends requests at a variable rate; requests to a proxy that is down are not counted. */
 export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: number): QuotaLoad {
   const passed: PassedRequest[] = [];
+  const answered: number[] = [];
   let sent = 0;
   let refused = 0;
   let inFlight = 0;
@@ -35,7 +38,9 @@ export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: num
       envoy
         .passes()
         .then((isPassed) => {
-          if (isPassed) passed.push({ sentAtMs, answeredAtMs: performance.now() });
+          const answeredAtMs = performance.now();
+          answered.push(answeredAtMs);
+          if (isPassed) passed.push({ sentAtMs, answeredAtMs });
           else refused++;
         })
         .catch(() => {})
@@ -43,7 +48,7 @@ export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: num
     }
   }, 10);
   const load: QuotaLoad = {
-    ...{ passed, perSecond, sent: () => sent, refused: () => refused },
+    ...{ passed, answeredAtMs: answered, perSecond, sent: () => sent, refused: () => refused },
     async stop() {
       clearInterval(timer);
       await eventually(() => inFlight === 0);
@@ -69,4 +74,17 @@ export function mostAboveBound(passed: readonly PassedRequest[], perSecond: numb
     }
   }
   return most - burst;
+}
+
+/** How many of the requests answered at these times an empty bucket admits, with this rate and burst. */
+export function admissible(answeredAtMs: readonly number[], perSecond: number, burst: number): number {
+  let [tokens, admitted, beforeMs] = [0, 0, answeredAtMs[0] ?? 0];
+  for (const atMs of answeredAtMs) {
+    tokens = Math.min(tokens + ((atMs - beforeMs) * perSecond) / 1_000, burst);
+    beforeMs = atMs;
+    if (tokens < 1) continue;
+    tokens--;
+    admitted++;
+  }
+  return admitted;
 }

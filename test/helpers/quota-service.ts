@@ -24,7 +24,7 @@ export function useQuotaService(rules: string): QuotaStage {
   const streams: QuotaStreamClient[] = [];
   const started: { weir?: Weir; redis?: Redis } = {};
   const launch = (env: Readonly<Record<string, string>> = {}): Promise<Weir> =>
-    startWeir({ RLQS: 'true', RULES_PATH: path, USE_STATSD: 'false', ...env });
+    startWeir({ RLQS: 'true', RULES_PATH: path, USE_STATSD: 'false', STORE_TIMEOUT: '60s', ...env });
   const closeStreams = (): void => {
     for (const stream of streams.splice(0)) stream.close();
   };

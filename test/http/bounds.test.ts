@@ -7,7 +7,7 @@ import type { HttpBounds } from '../../src/http/bounded-server.ts';
 import { compressed } from '../../src/http/compressed.ts';
 import { CONNECTION_BYTES } from '../../src/http/connection.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
-import { CallerMemory } from '../../src/overload/caller-memory.ts';
+import { type AccountHolder, CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
 import type { Caller, CallOutcome, RlsService } from '../../src/rls/service.ts';
 import { gate } from '../helpers/gate.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
@@ -22,18 +22,37 @@ const PIECES = 4 * 48;
 /** More than the kernel buffers between two ends of a connection. */
 const LARGE_PAGE = 'x'.repeat(48 * MIB);
 
+/** Records the most that was charged at any time. */
+class PeakMemory extends CallerMemory {
+  peak = 0;
+
+  override open(bytes: number, holder: AccountHolder): MemoryAccount | undefined {
+    const account = super.open(bytes, holder);
+    if (!account) return undefined;
+    const set = account.set.bind(account);
+    account.set = (held) => {
+      set(held);
+      this.peak = Math.max(this.peak, this.bytes);
+    };
+    return account;
+  }
+}
+
 let server: HttpServer;
-let memory: CallerMemory;
+let memory: PeakMemory;
 let errors: unknown[];
 let clients: RawClient[];
+/** Requests for /slow. */
+let asked: number;
 let made: { pieces: number; isEnded: boolean };
 let mayAnswer: { readonly passed: Promise<void>; open(): void };
 
 beforeEach(() => {
   errors = [];
   clients = [];
+  asked = 0;
   mayAnswer = gate();
-  memory = new CallerMemory(64 * MIB);
+  memory = new PeakMemory(64 * MIB);
   made = { pieces: 0, isEnded: false };
 });
 afterEach(async () => {
@@ -44,7 +63,10 @@ afterEach(async () => {
 
 const pages: Readonly<Record<string, Route['answer']>> = {
   '/good': () => plain(200, 'good'),
-  '/slow': () => mayAnswer.passed.then(() => plain(200, 'slow')),
+  '/slow': () => {
+    asked++;
+    return mayAnswer.passed.then(() => plain(200, 'slow'));
+  },
   '/large': () => plain(200, LARGE_PAGE),
   '/stream': () => ({ ...plain(200, ''), body: stream(PIECES) }),
   '/compressed': (request) =>
@@ -147,17 +169,15 @@ describe('the memory account', () => {
   test('is charged no more for an oversized body than for the longest valid one', async () => {
     await start();
     const client = await open();
-    let most = 0;
     client.write('POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n');
     for (let sent = 0; sent < 30; sent++) {
       client.write(`10000\r\n${' '.repeat(0x10000)}\r\n`);
       await sleep(1);
-      most = Math.max(most, memory.bytes);
     }
     client.write('0\r\n\r\n');
     await client.receives('x-weir-reason: the body must have at most 1048576 bytes');
-    expect(most).toBeGreaterThan(MIB);
-    expect(most).toBeLessThan(5 * MIB);
+    expect(memory.peak).toBeGreaterThan(MIB);
+    expect(memory.peak).toBeLessThan(5 * MIB);
     await charged(CONNECTION_BYTES);
   });
 
@@ -192,16 +212,14 @@ describe('the memory account', () => {
       const client = await open();
       client.socket.pause();
       client.write(getting(path, 'accept-encoding: gzip\r\n') + getting(path));
-      let most = 0;
+      await eventually(() => memory.bytes > CONNECTION_BYTES + MIB / 4);
       let before = -1;
       while (made.pieces > before) {
         before = made.pieces;
         await sleep(200); // as long as the kernel accepts pieces, more are created
-        most = Math.max(most, memory.bytes);
       }
       expect(made.pieces).toBeLessThan(PIECES);
-      expect(most).toBeGreaterThan(CONNECTION_BYTES + MIB / 4);
-      expect(most).toBeLessThan(3 * MIB);
+      expect(memory.peak).toBeLessThan(3 * MIB);
       expect(made.isEnded).toBe(false);
       client.socket.destroy();
       await charged(0);
@@ -239,7 +257,7 @@ describe('the memory account', () => {
   });
 
   test('resets the connection that holds most when it is full, and no other', async () => {
-    memory = new CallerMemory(4 * MIB);
+    memory = new PeakMemory(4 * MIB);
     await start();
     const [small, large] = [await open(), await open()];
     small.write(posting('{"domain": "d"}').slice(0, -1));
@@ -255,7 +273,7 @@ describe('the memory account', () => {
   });
 
   test('makes no decision for a call whose connection was just reset', async () => {
-    memory = new CallerMemory(MIB);
+    memory = new PeakMemory(MIB);
     let calls = 0;
     await start({}, { shouldRateLimit: async () => void calls++ });
     const client = await open();
@@ -265,7 +283,7 @@ describe('the memory account', () => {
   });
 
   test('makes room for a connection in place of an idle one when connections take three quarters of it', async () => {
-    memory = new CallerMemory(4 * CONNECTION_BYTES); // of which connections may take three quarters
+    memory = new PeakMemory(4 * CONNECTION_BYTES); // of which connections may take three quarters
     await start();
     const first = [await open(), await open(), await open()];
     await charged(3 * CONNECTION_BYTES);
@@ -315,17 +333,14 @@ describe('connections', () => {
 });
 
 describe('a slow client', () => {
-  /** Long enough for a process that stalls, since Node checks timeouts before it reads data that arrived meanwhile. */
-  const quick = {
-    headTimeoutMs: 1_000,
-    requestTimeoutMs: 2_000,
-    keepAliveTimeoutMs: 1_000,
-    outputTimeoutMs: 1_000,
-    checkIntervalMs: 20,
-  };
-  beforeEach(() => start(quick));
+  /** A process that stalls takes any client for one that sends nothing: Node checks timeouts before it reads data. */
+  const quickInput = { headTimeoutMs: 1_000, requestTimeoutMs: 2_000, checkIntervalMs: 20 };
+  const quickIdle = { keepAliveTimeoutMs: 1_000 };
+  const quickOutput = { outputTimeoutMs: 1_000 };
+  const quick = { ...quickInput, ...quickIdle, ...quickOutput };
 
   test('is disconnected when it sends nothing', async () => {
+    await start(quick);
     const client = await open();
     await client.ended;
     await charged(0);
@@ -333,6 +348,7 @@ describe('a slow client', () => {
 
   const chunkedHead = 'POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n';
   test('is disconnected when it sends a request octet by octet', async () => {
+    await start(quick);
     const requests: readonly (readonly [string, string, string])[] = [
       ['the head of a request', getting('/good').slice(0, -2), 'a'],
       ['the head of a request after another one', getting('/good') + getting('/good').slice(0, -2), 'a'],
@@ -358,6 +374,7 @@ describe('a slow client', () => {
   });
 
   test('is disconnected when it is idle after a response', async () => {
+    await start(quickIdle);
     const client = await open();
     client.write(getting('/good'));
     await client.receives('good');
@@ -366,14 +383,16 @@ describe('a slow client', () => {
   });
 
   test('is disconnected when it does not read its responses', async () => {
+    await start(quickOutput);
     const client = await open();
     client.socket.pause();
     client.write(getting('/large'));
-    await eventually(() => memory.bytes > LARGE_PAGE.length);
+    await eventually(() => memory.peak > LARGE_PAGE.length);
     await charged(0);
   });
 
   test('is disconnected when it does not read a response that had to wait for another one', async () => {
+    await start(quickOutput);
     const client = await open();
     client.socket.pause();
     client.write(getting('/slow') + getting('/large'));
@@ -382,9 +401,19 @@ describe('a slow client', () => {
     await charged(0);
   });
 
+  /** A client whose request is in flight; earlier ones were disconnected because the process has stalled. */
+  async function untilAsked(): Promise<RawClient> {
+    for (;;) {
+      const client = await open();
+      client.write(getting('/slow'));
+      await eventually(() => asked > 0 || client.socket.destroyed);
+      if (asked > 0) return client;
+    }
+  }
+
   test('may wait for a response for any time', async () => {
-    const client = await open();
-    client.write(getting('/slow'));
+    await start(quick);
+    const client = await untilAsked();
     await sleep(6_000); // longer than all timeouts together
     mayAnswer.open();
     await client.receives('slow');
@@ -483,7 +512,7 @@ describe('a caller that disconnects', () => {
   });
 
   test('is reported when its connection is reset for its memory', async () => {
-    memory = new CallerMemory(MIB);
+    memory = new PeakMemory(MIB);
     const { service, gone } = holding();
     await start({}, service);
     const client = await open();
@@ -538,7 +567,7 @@ test('a waiting call keeps neither its body nor the decoded request alive', asyn
   const CALLS = 20;
   const replies: ((outcome: CallOutcome) => void)[] = [];
   const requests: WeakRef<object>[] = [];
-  memory = new CallerMemory(1024 * MIB);
+  memory = new PeakMemory(1024 * MIB);
   await start(
     {},
     {

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type QuotaEnvoy, startQuotaEnvoy } from '../helpers/quota-envoy.ts';
-import { mostAboveBound, type QuotaLoad, startQuotaLoad } from '../helpers/quota-load.ts';
+import { admissible, mostAboveBound, type QuotaLoad, startQuotaLoad } from '../helpers/quota-load.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { eventually } from '../helpers/until.ts';
+import { eventually, until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 // The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/rlqs/bound
@@ -42,7 +42,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const RULES_ENV = { RLQS: 'true', RLQS_TTL: '15s', USE_STATSD: 'false', BACKEND_TYPE: 'redis' };
+/** A share lasts longer than a service takes to start on a busy machine: without one, Envoy admits everything. */
+const RULES_ENV = { RLQS: 'true', RLQS_TTL: '60s', USE_STATSD: 'false', BACKEND_TYPE: 'redis' };
 
 async function startAll(count: number): Promise<{ readonly weir: Weir; readonly envoys: readonly QuotaEnvoy[] }> {
   const weir = await startWeir({
@@ -71,12 +72,14 @@ test(
     await sleep((SECONDS / 4) * 1_000);
     await load.stop();
     const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
-    const elapsedSeconds = (performance.now() - fromMs) / 1_000;
     expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(0);
-    expect(load.sent()).toBeGreaterThan(1.2 * RATE * elapsedSeconds);
-    expect(passed.length).toBeGreaterThan(0.85 * RATE * elapsedSeconds);
+    const answeredAtMs = load.answeredAtMs.filter((atMs) => atMs > fromMs);
+    const most = admissible(answeredAtMs, RATE, BURST); // less than the rate if a busy machine sends none for a while
+    expect(most).toBeGreaterThan(0);
+    expect(answeredAtMs.length).toBeGreaterThan(1.2 * most);
+    expect(passed.length).toBeGreaterThan(0.85 * most);
   },
-  (SECONDS + 60) * 1_000,
+  (SECONDS + 300) * 1_000,
 );
 
 test.each(SECONDS > 60 ? [3, 10] : [3])(
@@ -105,7 +108,7 @@ test.each(SECONDS > 60 ? [3, 10] : [3])(
     expect(mostAboveBound(passed, RATE, BURST + count)).toBeLessThanOrEqual(BURST);
     expect(passed.length).toBeGreaterThan(0.5 * RATE * SECONDS);
   },
-  (SECONDS + 60) * 1_000,
+  (SECONDS + 300) * 1_000,
 );
 
 test('two Envoys 1.40 stay within the bound when the service is killed and another takes its place', async () => {
@@ -158,8 +161,10 @@ test('an Envoy 1.40 whose service ends switches to another one at its next repor
   });
   running.push(next);
   await sleep(10_000);
+  const list = async () => JSON.parse(await (await fetch(`http://127.0.0.1:${next.debugPort}/api/v1/quotas`)).text());
+  await until('the other service has a report', async () => (await list()).quotas.length > 0);
   await load.stop();
-  const listed = await (await fetch(`http://127.0.0.1:${next.debugPort}/api/v1/quotas`)).json();
+  const listed = await list();
   expect(listed).toMatchObject({ quotas: [{ proxy: 'envoy-0', rule: expect.any(String) }] });
   const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
   expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);

@@ -74,7 +74,8 @@ descriptors:
       service.reports.flatMap(({ bucket_quota_usages }) =>
         bucket_quota_usages.map(({ bucket_id }) => bucket_id.bucket),
       );
-    await until('all buckets are reported', () => found().length >= expected.length);
+    const reported = () => new Set(found().map((bucket) => JSON.stringify(Object.entries(bucket).sort())));
+    await until('all buckets are reported', () => reported().size >= expected.length);
     expect(found()).toEqual(expect.arrayContaining(expected));
   } finally {
     await envoy.stop();

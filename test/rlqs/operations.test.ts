@@ -117,8 +117,9 @@ test('workers share pools in Redis, and their proxies are listed together', asyn
       shares.push(action?.quota_assignment_action?.rate_limit_strategy?.token_bucket?.tokens_per_fill?.value ?? 0);
     }
     expect(shares.reduce((sum, share) => sum + share, 0)).toBeLessThanOrEqual(6_000);
-    const { body } = await page('quotas?domain=edge&descriptor=user=ann', pair);
-    expect(body.quotas.map(({ proxy }) => proxy).toSorted()).toEqual(shares.map((_, at) => `proxy-${at}`));
+    const listed = async () => (await page('quotas?domain=edge&descriptor=user=ann', pair)).body.quotas;
+    await until('both workers have replied', async () => (await listed()).length === shares.length);
+    expect((await listed()).map(({ proxy }) => proxy).toSorted()).toEqual(shares.map((_, at) => `proxy-${at}`));
     expect((await page('quotas?count=2', pair)).body).toMatchObject({ more: 4 });
   } finally {
     await pair.stop();

@@ -3,7 +3,7 @@ import '../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import type { Decider } from '../../src/decide.ts';
+import type { Answer, Decider } from '../../src/decide.ts';
 import { createShedding } from '../../src/overload/shedding.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
@@ -24,6 +24,12 @@ import { rulesFrom } from '../helpers/rules.ts';
 const OK = 1;
 const OVER_LIMIT = 2;
 
+const HOUR_MS = 3_600_000;
+/** The time of a turn of the rule `steady`: longer than a process stalls. */
+const TURN_MS = 3_000;
+/** Longer than an answer takes on a busy machine, and shorter than the delays of the rules for an hour. */
+const isHeld = () => sleep(100_000, 'held', { ref: false });
+
 /** A queue with this rate per second and a burst of one, which delays requests by up to ten seconds. */
 const queueOf = (requestsPerSecond: number, more = '') =>
   `{unit: second, requests_per_unit: ${requestsPerSecond}, algorithm: leaky_bucket, max_delay: 10s${more}}`;
@@ -33,10 +39,12 @@ domain: demo
 descriptors:
   - {key: fast, rate_limit: ${queueOf(50)}}
   - {key: slow, rate_limit: ${queueOf(2)}}
+  - {key: steady, rate_limit: {unit: minute, requests_per_unit: 20, algorithm: leaky_bucket, max_delay: 10s}}
+  - {key: rare, rate_limit: {unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 1h}}
   - {key: crowd, rate_limit: ${queueOf(5_000, ', burst: 10000')}}
   - {key: bucket, rate_limit: {unit: second, requests_per_unit: 50, algorithm: token_bucket, burst: 2, max_delay: 10s}}
   - {key: short, rate_limit: {unit: second, requests_per_unit: 10, algorithm: leaky_bucket, max_delay: 500ms}}
-  - {key: shadow, shadow_mode: true, rate_limit: ${queueOf(2)}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 1h}}
   - {key: hard, rate_limit: {unit: minute, requests_per_unit: 1}}
 `);
 
@@ -47,9 +55,9 @@ let server: GrpcServer;
 let health: Health;
 let client: Client;
 /** Called when a call is decided, which is at once, even if its answer is delayed. */
-let onDecision: () => void;
+let onDecision: (answer?: Answer) => void;
 
-const observer: Observer = { answered: () => onDecision(), failed: () => onDecision() };
+const observer: Observer = { answered: (_request, answer) => onDecision(answer), failed: () => onDecision() };
 
 function serviceWith(changes: Partial<Decider> = {}): RlsService {
   const decider = deciderOf(rules, {
@@ -146,14 +154,14 @@ describe('a delayed call', () => {
   });
 
   test('is answered at once if another limit refuses it', async () => {
-    await ask(['hard', 'slow']);
-    const refused = ask(['hard', 'slow']);
-    expect(await Promise.race([refused, sleep(400, 'held')])).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
+    await ask(['hard', 'rare']);
+    const refused = ask(['hard', 'rare']);
+    expect(await Promise.race([refused, isHeld()])).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
   });
 
   test('is not delayed by a rule in shadow mode', async () => {
     await ask('shadow');
-    expect(await Promise.race([ask('shadow'), sleep(400, 'held')])).toEqual(passed(0));
+    expect(await Promise.race([ask('shadow'), isHeld()])).toEqual(passed(0));
     await ask(['shadow', 'fast']);
     expect(await ask(['shadow', 'fast'])).toEqual(passed(20)); // delayed by the other rule only
   });
@@ -161,15 +169,20 @@ describe('a delayed call', () => {
   test('is not delayed in global shadow mode', async () => {
     const service = serviceWith({ shadowMode: true });
     for (let times = 0; times < 2; times++) {
-      const answered = new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(5_000), resolve));
-      expect(await Promise.race([answered, sleep(400, 'held')])).toMatchObject({ response: { overall_code: OK } });
+      const answered = new Promise((resolve) => service.shouldRateLimit(asking(['rare']), callerWith(), resolve));
+      expect(await Promise.race([answered, isHeld()])).toMatchObject({ response: { overall_code: OK } });
     }
   });
 
   test("is refused if its caller's deadline is earlier, and takes no turn in the queue", async () => {
-    await ask('slow');
-    expect(await ask('slow', { deadline: Date.now() + 300 })).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
-    expect(await ask('slow', { deadline: Date.now() + 5_000 })).toEqual(passed(500)); // the next turn, not the one after
+    await ask('rare');
+    expect(await ask('rare', { deadline: Date.now() + 60_000 })).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
+    const next = new Promise<Answer | undefined>((resolve) => {
+      onDecision = resolve;
+    });
+    const held = call(['rare'], () => {}, 1, { deadline: Date.now() + 2 * HOUR_MS });
+    expect((await next)?.delayMs).toBe(HOUR_MS); // the next turn, not the one after
+    held.cancel();
   });
 
   test("is refused if its turn is exactly at the caller's deadline", async () => {
@@ -217,26 +230,27 @@ describe('a closing server', () => {
   });
 
   test('ends calls that are still delayed after the grace period', async () => {
-    await ask('slow');
+    await ask('steady');
     const held = decided(1);
-    const reply = ask('slow');
+    const reply = ask('steady');
     await held;
     await server.close(1);
     expect(await reply).toEqual({ error: expect.any(Number) });
-    await sleep(600); // the turn
+    await sleep(TURN_MS + 100); // the turn
   });
 });
 
 test('a caller that cancels a delayed call does not delay those behind it', async () => {
-  await ask('slow');
+  await ask('steady');
   const allDecided = decided(2);
+  let second: Promise<Reply> | undefined;
   const gone = await new Promise<Reply>((resolve) => {
-    const first: ClientUnaryCall = call(['slow'], resolve);
+    const first: ClientUnaryCall = call(['steady'], resolve);
     allDecided.then(() => first.cancel());
-    void ask('slow').then((reply) => expect(reply).toEqual(passed(1_000)));
+    second = ask('steady');
   });
   expect(gone).toEqual({ error: status.CANCELLED });
-  expect(await ask('slow')).toEqual(passed(1_500));
+  expect(await Promise.all([second, ask('steady')])).toEqual([passed(2 * TURN_MS), passed(3 * TURN_MS)]);
 });
 
 // The order of calls is up to the client, which may send an earlier call after a later one.

@@ -3,10 +3,10 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePort } from '../helpers/process.ts';
 import { grpcurl } from '../helpers/tools.ts';
+import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
@@ -49,9 +49,6 @@ async function call(method: string, hitsAddend: number): Promise<{ readonly over
 
 test("a site borrows hits that Kuadrant's checks and reports lack", async () => {
   await call('Report', 50);
-  for (let tries = 0; (await call('CheckRateLimit', 10)).overallCode !== 'OK'; tries++) {
-    if (tries === 50) throw new Error('nothing is borrowed');
-    await sleep(100);
-  }
+  await until('hits are borrowed', async () => (await call('CheckRateLimit', 10)).overallCode === 'OK');
   await call('Report', 10);
 });

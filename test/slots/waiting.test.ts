@@ -145,11 +145,13 @@ describe('over gRPC', () => {
     for (let at = 1; at <= CALLS; at++) client.send(one(1 + 2 * at));
     await client.settled();
     await eventually(() => outcomes.length === begun);
-    await sleep(50); // for those that a transport begins later
+    let counters = -1;
+    await eventually(async () => {
+      counters = asked.counters;
+      await sleep(200); // four times the poll interval of a waiting caller
+      return asked.counters === counters;
+    }); // a transport may begin calls later
     await eventually(() => outcomes.length === begun);
-    const { counters } = asked;
-    await sleep(200);
-    expect(asked.counters).toBe(counters);
     client.close();
     await server.close(0);
   });
