@@ -34,6 +34,7 @@ export class ConnectionLife {
   #endsAtMs = Infinity;
   #pingAtMs: number;
   #pongDueAtMs = Infinity;
+  #wasOverdue = false;
 
   constructor(connection: Http2Connection, limits: ConnectionLimits) {
     const nowMs = monotonicMs();
@@ -44,9 +45,16 @@ export class ConnectionLife {
   }
 
   check(nowMs: number): void {
-    if (nowMs >= this.#endsAtMs || nowMs >= this.#pongDueAtMs) return this.#connection.destroy();
+    if (nowMs >= this.#endsAtMs || this.#isSilent(nowMs)) return this.#connection.destroy();
     if (nowMs >= this.#expiresAtMs) this.#expire(nowMs);
     if (nowMs >= this.#pingAtMs) this.#ping(nowMs);
+  }
+
+  /** Whether the pong is overdue twice in a row: a process that was late reads what has arrived in between. */
+  #isSilent(nowMs: number): boolean {
+    const wasOverdue = this.#wasOverdue;
+    this.#wasOverdue = nowMs >= this.#pongDueAtMs;
+    return wasOverdue && this.#wasOverdue;
   }
 
   #expire(nowMs: number): void {
