@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { Redis as Connection } from 'ioredis';
 import type { RedisAddress } from '../../src/backends/redis/address.ts';
 import { connect, type RedisConnectOptions } from '../../src/backends/redis/connect.ts';
@@ -28,7 +27,7 @@ export const open = (server: Pick<Redis, 'port'>): Connection =>
 /** Opens a connection that is ready for commands. Unlike the service's, it waits for replies without a timeout. */
 export async function openReady(server: Pick<Redis, 'port'>): Promise<Connection> {
   const connection = open(server);
-  await once(connection, 'ready');
+  await new Promise((resolve) => connection.once('ready', resolve)); // after errors, too
   Object.assign(connection.options, { socketTimeout: undefined });
   return connection;
 }

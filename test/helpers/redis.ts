@@ -43,7 +43,7 @@ async function answersPing(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1');
   try {
     socket.write('PING\r\n');
-    const [reply] = await once(socket, 'data');
+    const [reply] = await Promise.race([once(socket, 'data'), once(socket, 'end')]);
     return /^(\+PONG|-NOAUTH)/.test(String(reply));
   } catch {
     return false; // not listening yet

@@ -42,12 +42,18 @@ export async function startStoppable(launch: () => Promise<Running>): Promise<St
 
 /** Checks the kernel's state of each thread; an ended process counts as stopped. */
 function isStopped(pid: number): boolean {
+  const threads = orNothing(() => readdirSync(`/proc/${pid}/task`)) ?? [];
+  return threads.every((thread) => {
+    const state = orNothing(() => readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8'));
+    return state === undefined || /^\d+ \(.*\) [TZX]/.test(state);
+  });
+}
+
+/** What `read` returns; undefined: the process or thread has ended. */
+function orNothing<T>(read: () => T): T | undefined {
   try {
-    const threads = readdirSync(`/proc/${pid}/task`);
-    return threads.every((thread) =>
-      /^\d+ \(.*\) [TZX]/.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')),
-    );
+    return read();
   } catch {
-    return true;
+    return undefined;
   }
 }
