@@ -122,13 +122,13 @@ export class RulesNotLoaded extends Error {
 export class CountersUnavailable extends StoreUnavailable {
   readonly domain: string;
   /** One per descriptor, in the request's order. */
-  readonly asked: readonly MatchedDescriptor[];
+  readonly matched: readonly MatchedDescriptor[];
   /** This process was late, not the store. */
   readonly isProcessLate: boolean;
-  constructor(reason: string, domain: string, asked: readonly MatchedDescriptor[], isProcessLate = false) {
+  constructor(reason: string, domain: string, matched: readonly MatchedDescriptor[], isProcessLate = false) {
     super(reason);
     this.domain = domain;
-    this.asked = asked;
+    this.matched = matched;
     this.isProcessLate = isProcessLate;
   }
 }
@@ -149,27 +149,27 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
   const matches = matchesOf(request, rules, decider);
-  const asked = matches.map(
+  const matched = matches.map(
     (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
   );
   const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   let debits: Debit[] | undefined;
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
-  for (const one of asked) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
+  for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const entries = debits ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
-  return after(entries, answerOf, { asked, domain: request.domain, decider });
+  return after(entries, answerOf, { matched, domain: request.domain, decider });
 }
 
 /** The requested debits, and the context of their decision. */
 interface OpenDecision {
-  readonly asked: readonly MatchedDescriptor[];
+  readonly matched: readonly MatchedDescriptor[];
   readonly domain: string;
   readonly decider: Decider;
 }
 
-const answerOf = (known: Entries, { asked, domain, decider }: OpenDecision): Answer =>
-  combine(asked, available(known, domain, asked), decider);
+const answerOf = (known: Entries, { matched, domain, decider }: OpenDecision): Answer =>
+  combine(matched, available(known, domain, matched), decider);
 
 /** The match of each descriptor of a request: an operator's override if there is one, else its rule. */
 export function matchesOf(
@@ -244,19 +244,19 @@ export function usedDebit(
   return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
 }
 
-function available(answered: Entries, domain: string, asked: readonly MatchedDescriptor[]): readonly Decision[] {
+function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly Decision[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
-      throw new CountersUnavailable(answer.reason, domain, asked, answer.isProcessLate === true);
+      throw new CountersUnavailable(answer.reason, domain, matched, answer.isProcessLate === true);
   return answered as readonly Decision[]; // all are decisions, as just checked
 }
 
 /** Assigns the decisions, which are in the order of the debits, to their descriptors. */
-function combine(asked: readonly MatchedDescriptor[], known: readonly Decision[], modes: Decider): Answer {
+function combine(matched: readonly MatchedDescriptor[], known: readonly Decision[], modes: Decider): Answer {
   let decisions = known;
   let next = 0;
   let delayMs = 0;
-  const verdicts = asked.map(({ found, hits }): Verdict => {
+  const verdicts = matched.map(({ found, hits }): Verdict => {
     if (found.kind !== 'limited') return found;
     const { rule, levels, limits } = found;
     if (rule.schedule !== undefined) decisions = endInTime(decisions, limits, next, modes.clock());
@@ -277,7 +277,7 @@ function combine(asked: readonly MatchedDescriptor[], known: readonly Decision[]
     const applied = reportsAll ? appliedOf(limits, decisions, first) : undefined;
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
-  const refused = isRefused(asked, verdicts, modes.quotaMode);
+  const refused = isRefused(matched, verdicts, modes.quotaMode);
   return {
     overallCode: refused && !modes.shadowMode ? 'OVER_LIMIT' : 'OK',
     verdicts,
@@ -364,7 +364,7 @@ function isTighter(one: Decision, other: Decision): boolean {
  * descriptor count as one. If quota mode applies to all rules, a descriptor without a rule counts as a quota with room;
  * an unlimited rule is ignored.
  */
-function isRefused(asked: readonly MatchedDescriptor[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
+function isRefused(matched: readonly MatchedDescriptor[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
   let quotas = 0;
   let overQuotas = 0;
   for (const [at, verdict] of verdicts.entries()) {
@@ -372,7 +372,7 @@ function isRefused(asked: readonly MatchedDescriptor[], verdicts: readonly Verdi
     const isLimited = verdict.kind === 'limited';
     const isOver = isLimited && verdict.code === 'OVER_LIMIT';
     if (isOver && !quotaMode && !verdict.policy.quota) return true;
-    if (quotaMode || (isLimited && hasQuota(asked[at]))) {
+    if (quotaMode || (isLimited && hasQuota(matched[at]))) {
       quotas++;
       if (isOver) overQuotas++;
     }
@@ -380,8 +380,8 @@ function isRefused(asked: readonly MatchedDescriptor[], verdicts: readonly Verdi
   return quotas > 0 && overQuotas === quotas;
 }
 
-function hasQuota(asked: MatchedDescriptor | undefined): boolean {
-  if (asked?.found.kind !== 'limited') return false;
-  for (const { policy } of asked.found.limits) if (policy.quota) return true;
+function hasQuota(matched: MatchedDescriptor | undefined): boolean {
+  if (matched?.found.kind !== 'limited') return false;
+  for (const { policy } of matched.found.limits) if (policy.quota) return true;
   return false;
 }

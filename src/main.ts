@@ -185,7 +185,7 @@ async function checkRules(paths: readonly string[], { format, ...options }: Chec
   const checked = await check(paths, process.env, { ...options, stdin });
   const printed = formats[format](checked, { version, lineOf: lineReader(stdin), cwd: process.cwd() });
   if (printed !== '') console.log(printed);
-  if (checked.isRight) return;
+  if (checked.isValid) return;
   if (format === 'text') fail(summarize(checked));
   else process.exitCode = 1;
 }

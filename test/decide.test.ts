@@ -365,7 +365,7 @@ describe('a request that cannot be decided', () => {
     ).rejects.toMatchObject({
       message: 'gone',
       domain: DOMAIN,
-      asked: [
+      matched: [
         { found: { kind: 'limited', levels: ['user'] }, hits: 1 },
         { found: { kind: 'limited', levels: ['user'] }, hits: 3 },
       ],

@@ -107,9 +107,9 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
 export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isOver: boolean): string {
   const account = accounts[limit.algorithm] as typeof whole | undefined; // the row of its own kind
   const { terms, used, mayOwe = 0 } = (account ?? whole)(limit, state, nowMs);
-  const asked = hits === 0 ? [] : [text(hits)];
+  const requested = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;
-  const left = [...terms, ...asked];
+  const left = [...terms, ...requested];
   const total = left.length > 1 || text(sum) !== left[0] ? `${left.join(' + ')} = ${text(sum)}` : text(sum);
   const capacity = capacityOf(limit);
   const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);

@@ -34,8 +34,8 @@ export function counterOf(
       { length: rest.length / 2 },
       (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
     );
-    for (const asked of [entries, ...withIds(rules, domain, entries)]) {
-      const found = match(rules, domain, { entries: asked, requestLimit: undefined });
+    for (const sent of [entries, ...withIds(rules, domain, entries)]) {
+      const found = match(rules, domain, { entries: sent, requestLimit: undefined });
       if (found.kind !== 'limited' || found.entries.length !== entries.length) continue;
       const isNamed = ({ limit }: RuleLimit): boolean => counters(limit, domain, found.entries).key === key;
       const now = atTime(found, clock);

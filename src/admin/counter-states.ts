@@ -55,8 +55,8 @@ export function countersOf(options: AdminOptions, name: string, entries: readonl
 function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]): Match {
   const found = match(rules, domain, { entries, requestLimit: undefined });
   if (found.kind !== 'no_rule') return found;
-  const others = withIds(rules, domain, entries).map((asked) =>
-    match(rules, domain, { entries: asked, requestLimit: undefined }),
+  const others = withIds(rules, domain, entries).map((sent) =>
+    match(rules, domain, { entries: sent, requestLimit: undefined }),
   );
   return others.find(({ kind }) => kind === 'limited') ?? found;
 }

@@ -64,8 +64,8 @@ export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[
     }
     case 'integer': {
       const { minimum, maximum } = schema;
-      const isRight = typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum;
-      return isRight ? [] : [flaw(at, `must be a whole number from ${minimum} to ${maximum}`)];
+      const fits = typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum;
+      return fits ? [] : [flaw(at, `must be a whole number from ${minimum} to ${maximum}`)];
     }
     case 'array': {
       if (!Array.isArray(value)) return [flaw(at, `must be a list, got ${kindOf(value)}`)];
@@ -84,10 +84,10 @@ export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[
           flaw(`${at}/${escaped(name)}`, `unknown field; expected ${expectedOf(Object.keys(properties))}`),
         );
       const missing = required.filter((name) => !fields.has(name)).map((name) => flaw(`${at}/${name}`, 'is required'));
-      const wrong = Object.entries(properties).flatMap(([name, inner]) =>
+      const unfit = Object.entries(properties).flatMap(([name, inner]) =>
         fields.has(name) ? flawsOf(inner, fields.get(name), `${at}/${name}`) : [],
       );
-      return [...unknown, ...missing, ...wrong].slice(0, MAX_FLAWS);
+      return [...unknown, ...missing, ...unfit].slice(0, MAX_FLAWS);
     }
   }
 }

@@ -40,10 +40,13 @@ export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): voi
   const aheadMs = Math.ceil(maxDelayMs / tickMs) * tickMs;
   const size = bucketSize(limit);
   if (requestsPerUnit < 1)
-    source.wrong('requests_per_unit', `requests_per_unit must be at least 1 with ${algorithm}, got ${requestsPerUnit}`);
-  if (burst < 1) source.wrong('burst', `burst must be at least 1, got ${burst}`);
+    source.report(
+      'requests_per_unit',
+      `requests_per_unit must be at least 1 with ${algorithm}, got ${requestsPerUnit}`,
+    );
+  if (burst < 1) source.report('burst', `burst must be at least 1, got ${burst}`);
   if (soft > 0 && maxDelayMs > 0)
-    source.wrong('max_delay', 'max_delay and soft are mutually exclusive: remove one of them');
+    source.report('max_delay', 'max_delay and soft are mutually exclusive: remove one of them');
   const products: readonly (readonly [number, LimitKey])[] = [
     [requestsPerUnit * windowMs, 'requests_per_unit'],
     [(burst + 1) * windowMs, source.values.burst === undefined ? 'requests_per_unit' : 'burst'],

@@ -90,17 +90,17 @@ function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | u
     return found && limitOf(found.calendar, `@${found.timeZone}`);
   }
   if (source.values.timezone !== undefined)
-    return source.wrong('timezone', `timezone goes with alignment: calendar, not with ${chosen}`);
+    return source.report('timezone', `timezone goes with alignment: calendar, not with ${chosen}`);
   return limitOf(chosen, chosen === 'epoch' ? '' : '@first_hit');
 }
 
 function parseAnchored(
   numbers: LimitNumbers,
-  { values, wrong }: LimitSource,
+  { values, report }: LimitSource,
   { anchored, byCalendar }: AnchoredWindows,
 ): FixedWindowLimit | undefined {
   if (values.timezone !== undefined)
-    return wrong('timezone', 'timezone goes into alignment, beside the anchor: { anchor, timezone }');
+    return report('timezone', 'timezone goes into alignment, beside the anchor: { anchor, timezone }');
   const dated = byCalendar?.();
   const counter = `${numbers.counter}${dated ? `@${dated.name}` : phaseName(anchored)}`;
   return { ...numbers, ...anchored, algorithm: 'fixed_window', alignment: dated?.calendar ?? 'epoch', counter };

@@ -132,9 +132,9 @@ do
     return #holds == 0 and 0 or holds[#holds] + limit[2] - now_ms
   end
 
-  local function result_of(limit, holds, now_ms, before, accepted, asked, expired)
+  local function result_of(limit, holds, now_ms, before, accepted, requested, expired)
     local held, last_ms = slots_in(holds), holds[#holds] or now_ms
-    local free_ms = free_at_ms(holds, held + asked - limit[1])
+    local free_ms = free_at_ms(holds, held + requested - limit[1])
     return accepted, holds, ttl_of(limit, holds, now_ms), { before, held, last_ms, free_ms, expired, holds[3] or 0 }
   end
 
@@ -149,8 +149,8 @@ do
       local place = place_of(holds, holder)
       own = place and holds[place + 1] or 0
     end
-    local asked = hits == 0 and 1 or hits
-    local accepted = hits < 0 or asked <= own or held - own + asked <= size
+    local requested = hits == 0 and 1 or hits
+    local accepted = hits < 0 or requested <= own or held - own + requested <= size
     if charge and hits < 0 then
       release(holds, holder, -hits)
     end
@@ -159,7 +159,7 @@ do
     if slots > 0 and is_taken then
       take(holds, limit, now_ms, slots)
     end
-    local _, _, ttl_ms, report = result_of(limit, holds, now_ms, held, accepted, asked, expired)
+    local _, _, ttl_ms, report = result_of(limit, holds, now_ms, held, accepted, requested, expired)
     if charge and hits ~= 0 then
       return accepted, holds, ttl_ms, report
     end

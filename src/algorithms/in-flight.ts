@@ -55,13 +55,13 @@ function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hit
   const expired = slotsIn(before) - slotsIn(holds);
   const held = slotsIn(holds);
   const own = ownSlots(limit, holds, nowMs);
-  const asked = hitsToFit(hits);
-  const accepted = hits < 0 || asked <= own || held - own + asked <= windowSize(limit);
+  const requested = hitsToFit(hits);
+  const accepted = hits < 0 || requested <= own || held - own + requested <= windowSize(limit);
   if (charge && hits < 0) release(holds, limit.holder, -hits);
   const isTaken = charge === 'regardless' || (charge && (accepted || limit.holder === ANONYMOUS));
   const slots = Math.min(hits, MAX_COUNT - (held - own));
   if (slots > 0 && isTaken) take(holds, limit, nowMs, slots);
-  const next = stepOf(limit, holds, nowMs, held, accepted, asked, expired);
+  const next = stepOf(limit, holds, nowMs, held, accepted, requested, expired);
   return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: ttlOf(limit, before, nowMs) };
 }
 
@@ -71,11 +71,11 @@ function stepOf(
   nowMs: number,
   before: number,
   accepted: boolean,
-  asked: number,
+  requested: number,
   expired: number,
 ): Step {
   const lastMs = holds.at(-1) ?? nowMs;
-  const report = [before, slotsIn(holds), lastMs, freeAtMs(limit, holds, asked), expired, holds[2] ?? 0];
+  const report = [before, slotsIn(holds), lastMs, freeAtMs(limit, holds, requested), expired, holds[2] ?? 0];
   return { accepted, state: holds, ttlMs: ttlOf(limit, holds, nowMs), report };
 }
 
@@ -176,11 +176,11 @@ export const ownSlots = ({ holder }: InFlightLimit, state: State | undefined, no
 /** The row of requests in flight in the table of algorithms. */
 export const inFlight: Algorithm<InFlightLimit> = {
   keys: ['ttl'],
-  parse(numbers, { hasId, wrong }) {
+  parse(numbers, { hasId, report }) {
     const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight', holder: ANONYMOUS } as const; // another ttl, the same slots
     const slots = windowSize(limit);
     if (!hasId || slots <= MAX_HELD_SLOTS) return limit;
-    return wrong(
+    return report(
       'requests_per_unit',
       `in_flight with ids has at most ${MAX_HELD_SLOTS} slots (soft ones included), got ${slots}; without not_counted: hold it may have more`,
     );

@@ -98,7 +98,7 @@ export type LimitKey = keyof AlgorithmValues | 'requests_per_unit' | 'soft';
 /** A rule's limit, as its algorithm reads it. Errors are reported; the methods return undefined then. */
 export interface LimitSource {
   readonly values: AlgorithmValues;
-  wrong(key: LimitKey, message: string): undefined;
+  report(key: LimitKey, message: string): undefined;
   /** One of the choices; the first if the key is absent. */
   choice<const C extends string>(key: LimitKey, choices: readonly [C, ...C[]]): C | undefined;
   /** The longest that a request may be held, in milliseconds; 0 if the key is absent. */
@@ -395,9 +395,9 @@ export function sameNumbers(one: AnyLimit, other: AnyLimit): boolean {
 }
 
 /** Reports a product that is not an exact integer. */
-export function checkProduct(product: number, key: LimitKey, { wrong }: Pick<LimitSource, 'wrong'>): void {
+export function checkProduct(product: number, key: LimitKey, { report }: Pick<LimitSource, 'report'>): void {
   if (product <= MAX_COUNT) return;
-  wrong(
+  report(
     key,
     `hits times milliseconds of the window must stay below 2^53 to be exact, got ${product}; take a smaller limit or window`,
   );

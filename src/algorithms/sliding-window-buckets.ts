@@ -122,7 +122,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
     const { windowMs, counter } = numbers;
     const { minimum, maximum } = parts;
     if (buckets === undefined || buckets < minimum || buckets > maximum || windowMs % buckets !== 0) {
-      return source.wrong(
+      return source.report(
         'buckets',
         `buckets must be ${minimum} to ${maximum} and divide the window of ${windowMs} ms, got ${buckets ?? 'nothing'}`,
       );

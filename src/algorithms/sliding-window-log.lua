@@ -78,19 +78,19 @@ do
     return 0
   end
 
-  local function result_of(limit, log, now_ms, before, used, accepted, asked)
+  local function result_of(limit, log, now_ms, before, used, accepted, requested)
     local capacity, window_ms = limit[1], limit[2]
     local empty_at_ms = #log == 0 and now_ms or log[#log - 1] + window_ms
-    local report = { before, used, empty_at_ms, fits_at_ms(log, used + asked - capacity, window_ms) }
+    local report = { before, used, empty_at_ms, fits_at_ms(log, used + requested - capacity, window_ms) }
     return accepted, log, empty_at_ms - now_ms, report
   end
 
   sliding_window_log = function(limit, state, now_ms, hits, charge)
     local capacity, window_ms, count_denied = limit[1], limit[2], limit[3] == 1
-    local asked = hits == 0 and 1 or hits
+    local requested = hits == 0 and 1 or hits
     local log, used = within_window(window_ms, state or {}, now_ms)
     local before = used
-    local accepted = hits < 0 or used + asked <= capacity
+    local accepted = hits < 0 or used + requested <= capacity
     local counts = charge == 'regardless' or (charge and (accepted or count_denied))
     local most = charge == 'regardless' and MAX_LOG_HITS or math.max(before, capacity)
     local counted = counts and math.min(hits, charge == 'regardless' and MAX_LOG_HITS or capacity) or 0
@@ -105,7 +105,7 @@ do
     if used > most then
       log, used = take_oldest(log, used - most), most
     end
-    return result_of(limit, log, now_ms, before, used, accepted, asked)
+    return result_of(limit, log, now_ms, before, used, accepted, requested)
   end
 
   -- Only hits of exactly that time come back.

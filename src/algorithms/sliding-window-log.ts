@@ -129,11 +129,11 @@ function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): numbe
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   keys: ['count_denied'],
-  parse(numbers, { values, wrong }) {
+  parse(numbers, { values, report }) {
     const limit = { ...numbers, algorithm: 'sliding_window_log', countDenied: values.count_denied ?? false } as const;
     const size = windowSize(limit);
     if (size <= MAX_LOG_HITS) return limit;
-    return wrong(
+    return report(
       'requests_per_unit',
       `a sliding_window_log remembers at most ${MAX_LOG_HITS} hits (soft ones included), got ${size}`,
     );

@@ -90,7 +90,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     const phase = readPhase(numbers, source);
     if (!refill || maxDelayMs === undefined || !phase) return undefined;
     if (refill === 'continuous' && phase.anchor !== undefined)
-      return source.wrong('alignment', 'alignment goes with refill: interval: a continuous refill has no windows');
+      return source.report('alignment', 'alignment goes with refill: interval: a continuous refill has no windows');
     const burst = source.values.burst ?? numbers.requestsPerUnit;
     const limit = { ...numbers, ...phase, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
     checkBucket(limit, source, tickOf(limit));

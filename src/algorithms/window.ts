@@ -31,10 +31,10 @@ export const phaseName = ({ phaseMs }: Anchored): string => (phaseMs === 0 ? '' 
  */
 export function readPhase(
   { counter }: Pick<LimitNumbers, 'counter'>,
-  { values: { alignment }, wrong, anchored }: LimitSource,
+  { values: { alignment }, report, anchored }: LimitSource,
 ): (MayBeAnchored & Pick<LimitNumbers, 'counter'>) | undefined {
   if (alignment !== undefined && alignment !== 'epoch')
-    return wrong('alignment', `alignment: ${alignment} requires fixed_window; use epoch, or { anchor, timezone }`);
+    return report('alignment', `alignment: ${alignment} requires fixed_window; use epoch, or { anchor, timezone }`);
   const found = anchored();
   return found ? { ...found.anchored, counter: `${counter}${phaseName(found.anchored)}` } : { counter };
 }

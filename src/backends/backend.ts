@@ -63,11 +63,11 @@ export const standsAlone = (operation: Operation): boolean =>
  * For each operation, the hits that its request has requested from the same counter so far, including its own: these
  * must fit for the same request to pass.
  */
-export function askedTogether(operations: readonly Operation[]): readonly number[] {
-  const asked = new Map<CounterKey, number>();
+export function cumulativeHits(operations: readonly Operation[]): readonly number[] {
+  const sums = new Map<CounterKey, number>();
   return operations.map((operation) => {
-    const together = (asked.get(operation.key) ?? 0) + signedHits(operation);
-    asked.set(operation.key, together);
+    const together = (sums.get(operation.key) ?? 0) + signedHits(operation);
+    sums.set(operation.key, together);
     return together;
   });
 }

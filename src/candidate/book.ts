@@ -94,7 +94,7 @@ export class CandidateBook implements CandidateFeed {
   #input: Input | undefined;
   /** The state of the files at the last poll. */
   #seen: string | undefined;
-  #pollsSinceWrong = 0;
+  #pollsSinceInvalid = 0;
   #isPolling = false;
   #isClosed = false;
   #waitingChecks = 0;
@@ -176,8 +176,8 @@ export class CandidateBook implements CandidateFeed {
 
   #mustRetry(): boolean {
     if (this.#facts.state !== 'wrong' || this.#facts.origin !== 'file') return false;
-    this.#pollsSinceWrong++;
-    return this.#pollsSinceWrong >= RETRY_POLLS;
+    this.#pollsSinceInvalid++;
+    return this.#pollsSinceInvalid >= RETRY_POLLS;
   }
 
   async #load(input: Input): Promise<void> {
@@ -187,7 +187,7 @@ export class CandidateBook implements CandidateFeed {
     if (this.#packed === undefined) this.#facts = { ...off, state: 'loading', origin: input.origin, posted };
     const checked = await this.#checked(input);
     if (load !== this.#loads || this.#isClosed) return;
-    this.#pollsSinceWrong = 0;
+    this.#pollsSinceInvalid = 0;
     const from = { ...off, origin: input.origin, posted };
     if (!checked.ok) return this.#put({ ...from, state: 'wrong', problems: checked.problems }, undefined);
     const { packed, warnings, ruleCount = 0 } = checked;
@@ -210,7 +210,7 @@ export class CandidateBook implements CandidateFeed {
   #refuse(description: string, reason: string): void {
     this.#loads++;
     this.#input = undefined;
-    this.#pollsSinceWrong = 0;
+    this.#pollsSinceInvalid = 0;
     const problems = [unreadable(description, reason)];
     this.#put({ ...off, state: 'wrong', origin: 'file', problems }, undefined);
   }

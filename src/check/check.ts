@@ -31,7 +31,7 @@ export interface CheckOptions {
 
 /** The result of a check. */
 export interface Checked {
-  readonly isRight: boolean;
+  readonly isValid: boolean;
   /** Ordered by file and line. */
   readonly problems: readonly Problem[];
   /** Notes about valid rules that do not suit all uses by callers; one text each. */
@@ -65,7 +65,7 @@ export async function check(paths: readonly string[], env: Environment, options:
     settings = await readSettings(backend === undefined ? env : withBackend(env, backend));
   } catch (error) {
     if (!(error instanceof InvalidSettings)) throw error;
-    return wrong(error.problems.map((message) => ofEnvironment('error', message)));
+    return invalid(error.problems.map((message) => ofEnvironment('error', message)));
   }
   const spend = spendProblemOf(settings.counters);
   const found = [
@@ -75,7 +75,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   const source = sourceOf(paths, settings, stdin);
   if (!source) {
     const message = `rules come from a control plane (CONFIG_TYPE=GRPC_XDS_SOTW): name the files to check`;
-    return wrong([...found, ofEnvironment('error', message)]);
+    return invalid([...found, ofEnvironment('error', message)]);
   }
   const { overlayPath } = settings.rules;
   const laid = await readOverlays(overlay.length > 0 || overlayPath === undefined ? overlay : [overlayPath]);
@@ -84,8 +84,8 @@ export async function check(paths: readonly string[], env: Environment, options:
     mergeDomains: mergeDomains || settings.rules.mergeDomains,
     store: traitsOf(settings.counters),
   });
-  if (!loaded.ok) return wrong([...found, ...laid.problems, ...loaded.problems]);
-  if (laid.problems.length > 0) return wrong([...found, ...laid.problems, ...loaded.warnings]);
+  if (!loaded.ok) return invalid([...found, ...laid.problems, ...loaded.problems]);
+  if (laid.problems.length > 0) return invalid([...found, ...laid.problems, ...loaded.warnings]);
   const problems = [
     ...found,
     ...loaded.warnings,
@@ -96,7 +96,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   const rules = [...loaded.rules.rules];
   const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
   return {
-    isRight: !problems.some(({ severity }) => strict || severity === 'error'),
+    isValid: !problems.some(({ severity }) => strict || severity === 'error'),
     problems,
     notes,
     counts: {
@@ -124,7 +124,7 @@ async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): P
   });
 }
 
-const wrong = (problems: readonly Problem[]): Checked => ({ isRight: false, problems, notes: [], counts: undefined });
+const invalid = (problems: readonly Problem[]): Checked => ({ isValid: false, problems, notes: [], counts: undefined });
 
 const ofEnvironment = (severity: Problem['severity'], message: string): Problem => ({
   file: ENVIRONMENT,

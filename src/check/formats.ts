@@ -17,9 +17,9 @@ export interface FormatContext {
 }
 
 /** `all right: 2 domain(s), 7 rule(s)`, or `1 error(s), 2 warning(s)`. */
-export function summarize({ isRight, problems, counts }: Checked): string {
+export function summarize({ isValid, problems, counts }: Checked): string {
   const warnings = problems.filter(({ severity }) => severity === 'warning').length;
-  if (!isRight || !counts) return `${problems.length - warnings} error(s), ${warnings} warning(s)`;
+  if (!isValid || !counts) return `${problems.length - warnings} error(s), ${warnings} warning(s)`;
   const overlaid = counts.overlaid === undefined ? '' : `, ${counts.overlaid} overlaid`;
   const more = warnings > 0 ? `, ${warnings} warning(s)` : '';
   return `all right: ${counts.domains} domain(s), ${counts.rules} rule(s)${overlaid}${more}`;
@@ -27,10 +27,10 @@ export function summarize({ isRight, problems, counts }: Checked): string {
 
 /** Human-readable: each problem with its line, and a caret under its start. */
 const text: Format = (checked, context) => {
-  const { isRight, problems, notes } = checked;
+  const { isValid, problems, notes } = checked;
   const lines = problems.flatMap((problem) => [describe(problem), ...excerpt(problem, context)]);
   const noteLines = notes.map((note) => `note: ${note}`);
-  return printableLines([...lines, ...(isRight ? [...noteLines, summarize(checked)] : [])].join('\n'));
+  return printableLines([...lines, ...(isValid ? [...noteLines, summarize(checked)] : [])].join('\n'));
 };
 
 /** `rules.yaml:12:7: warning: descriptors[2].shadow_mode: …` */
@@ -53,11 +53,11 @@ function excerpt({ file, line, column }: Problem, { lineOf }: FormatContext): re
   return [`${number} | ${shown}`, `${' '.repeat(number.length)} | ${' '.repeat(column - 1 - from)}^`];
 }
 
-const json: Format = ({ isRight, problems, notes, counts }) => {
+const json: Format = ({ isValid, problems, notes, counts }) => {
   const count = (counted: Problem['severity']): number =>
     problems.filter(({ severity }) => severity === counted).length;
   const summary = { ...counts, errors: count('error'), warnings: count('warning') };
-  return printableJson({ ok: isRight, summary, problems, notes });
+  return printableJson({ ok: isValid, summary, problems, notes });
 };
 
 /**

@@ -75,9 +75,9 @@ export async function runRuleTests(
       const loaded = await loadSource(plainPath(path), { mergeDomains: settings.rules.mergeDomains });
       if (!loaded.ok) throw new InvalidTests(1, loaded.problems.map(formatProblem).join('\n  '));
       for (const test of tests) {
-        const wrong = await run(test, loaded.rules, settings);
-        if (wrong.length === 0) lines.push(`ok     ${file}:${test.line}: ${test.name}`);
-        else fail(file, test.line, `${test.name}\n${wrong.map((one) => `         ${one}`).join('\n')}`);
+        const differences = await run(test, loaded.rules, settings);
+        if (differences.length === 0) lines.push(`ok     ${file}:${test.line}: ${test.name}`);
+        else fail(file, test.line, `${test.name}\n${differences.map((one) => `         ${one}`).join('\n')}`);
       }
     } catch (error) {
       if (!(error instanceof InvalidTests || error instanceof YamlError)) throw error;

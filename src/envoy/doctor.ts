@@ -34,8 +34,8 @@ export async function examine(patient: Patient, expectations: Expectations): Pro
   const shapes = unique([...shapesIn(configDump)]);
   const findings: Finding[] = [];
   for (const filter of unique(filters)) findings.push(...examineFilter(filter, expectations));
-  const asked = unique(filters.flatMap(({ cluster }) => cluster ?? []));
-  for (const cluster of asked) findings.push(await examineCluster(cluster, patient.clusters, patient.probe));
+  const clusters = unique(filters.flatMap(({ cluster }) => cluster ?? []));
+  for (const cluster of clusters) findings.push(await examineCluster(cluster, patient.clusters, patient.probe));
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
     findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and requests no decisions'));

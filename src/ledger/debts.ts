@@ -91,15 +91,16 @@ export class Debts {
    * @param isRefused  another limit of the request refuses it, and it spends as a set: nothing is counted
    */
   count(debits: readonly Debit[], spend: Spend, isRefused: boolean): readonly Decision[] {
-    const asked = isRefused ? debits.map(peekOf) : debits;
-    const decisions = this.#run(asked.map(localOf), spend);
-    const refused = spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && asked[at]?.blocks);
-    for (const [at, debit] of asked.entries()) {
+    const requested = isRefused ? debits.map(peekOf) : debits;
+    const decisions = this.#run(requested.map(localOf), spend);
+    const refused =
+      spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && requested[at]?.blocks);
+    for (const [at, debit] of requested.entries()) {
       if (refused || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
       if (debit.kind === 'spend' || debit.kind === 'charge') this.#addDebt(debit, debit.hits);
       if (debit.kind === 'give_back') this.giveBack(debit, false);
     }
-    return decisions.map((decision, at) => localDecision(decision, asked[at]));
+    return decisions.map((decision, at) => localDecision(decision, requested[at]));
   }
 
   /**

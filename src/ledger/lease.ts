@@ -110,8 +110,8 @@ export class Leases {
       const leftMs = endMs - nowMs;
       if (leftMs <= 0) return { code: 'UNAVAILABLE', reason: `no lease within ${timeoutMs} ms` };
       if (!lease.asking) return this.#ask(lease, debit, endMs, nowMs);
-      const asked = await within(leftMs, lease.asking); // then there may be enough for this debit
-      if ('value' in asked && asked.value.code === 'UNAVAILABLE') return asked.value;
+      const outcome = await within(leftMs, lease.asking); // then there may be enough for this debit
+      if ('value' in outcome && outcome.value.code === 'UNAVAILABLE') return outcome.value;
     }
   }
 
@@ -152,10 +152,10 @@ export class Leases {
   #ask(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
     const block = this.#options.isLive() && !lease.isEnded ? blockOf(lease, nowMs) : 0;
     if (block === 0) return this.#askAlone(lease, debit, endMs, nowMs);
-    const asked = this.#askWithBlock(lease, debit, block, endMs, nowMs);
-    lease.asking = asked;
+    const pending = this.#askWithBlock(lease, debit, block, endMs, nowMs);
+    lease.asking = pending;
     return this.#track(
-      asked.then((reply) => {
+      pending.then((reply) => {
         lease.asking = undefined;
         if (reply.code !== 'OVER_LIMIT') return reply;
         return this.#askAlone(lease, debit, endMs, this.#options.monotonicMs()); // nothing was spent: fewer may fit
@@ -198,8 +198,11 @@ export class Leases {
 
   #refund(debit: Debit, hits: number, chargedAtMs: number): void {
     const refund: Operation = { ...debit, kind: 'refund', hits, blocks: false, chargedAtMs };
-    const asked = after(this.#options.run(refund, { spend: 'each', timeoutMs: GIVE_BACK_TIMEOUT_MS }), () => undefined);
-    void this.#track(Promise.resolve(asked));
+    const refunded = after(
+      this.#options.run(refund, { spend: 'each', timeoutMs: GIVE_BACK_TIMEOUT_MS }),
+      () => undefined,
+    );
+    void this.#track(Promise.resolve(refunded));
   }
 
   #track<T>(running: Promise<T>): Promise<T> {
@@ -216,9 +219,9 @@ const newLease = (debit: Debit, nowMs: number): Lease => ({
   ...{ usedAtMs: nowMs, requested: 0, countedSinceMs: nowMs, asking: undefined, isEnded: false },
 });
 
-function learn(lease: Lease, { limitRemaining, durationUntilResetMs }: Decision, askedMs: number): void {
+function learn(lease: Lease, { limitRemaining, durationUntilResetMs }: Decision, calledAtMs: number): void {
   lease.rest = limitRemaining;
-  lease.resetAtMs = askedMs + durationUntilResetMs;
+  lease.resetAtMs = calledAtMs + durationUntilResetMs;
 }
 
 function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefined {

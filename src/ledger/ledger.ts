@@ -71,7 +71,7 @@ interface Asking {
   readonly ledger: Ledger;
   readonly request: readonly Debit[];
   readonly how: RunOptions;
-  readonly askedMs: number;
+  readonly calledAtMs: number;
 }
 
 /** The interval at which debts are settled while there are any. */
@@ -141,13 +141,13 @@ export class Ledger {
   debit(request: readonly Debit[], how: RunOptions): Eventual<Entries> {
     const known = this.refusals || this.leases ? this.#knownOf(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
-    const askedMs = this.refusals ? this.#options.monotonicMs() : 0;
+    const calledAtMs = this.refusals ? this.#options.monotonicMs() : 0;
     const replies = known ? this.#gather(request, known, how) : this.#ask(request, how);
-    return after(replies, Ledger.#concluded, { ledger: this, request, how, askedMs });
+    return after(replies, Ledger.#concluded, { ledger: this, request, how, calledAtMs });
   }
 
-  static #concluded(this: void, replies: Replies, { ledger, request, how, askedMs }: Asking): Entries {
-    return ledger.#conclude(request, replies, how, askedMs);
+  static #concluded(this: void, replies: Replies, { ledger, request, how, calledAtMs }: Asking): Entries {
+    return ledger.#conclude(request, replies, how, calledAtMs);
   }
 
   /** Takes the hits of a receipt back, once. */
@@ -284,10 +284,10 @@ export class Ledger {
   /** Requests the remaining answers. If a set is known to be refused, its counters are only peeked at. */
   #gather(request: readonly Debit[], known: readonly (Decision | undefined)[], how: RunOptions): Eventual<Replies> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
-    const asked = isRefused ? request.map(peekOf) : request;
+    const requested = isRefused ? request.map(peekOf) : request;
     const sourceOf = (debit: Debit, at: number) =>
       known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
-    return scatter(asked, sourceOf, (source, debits, at): Eventual<Replies> => {
+    return scatter(requested, sourceOf, (source, debits, at): Eventual<Replies> => {
       if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
       if (source === 'backends') return this.#ask(debits, how);
       return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));
@@ -330,8 +330,8 @@ export class Ledger {
     }
   }
 
-  #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, askedMs: number): Entries {
-    if (this.refusals) this.#remember(request, replies, how, askedMs);
+  #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, calledAtMs: number): Entries {
+    if (this.refusals) this.#remember(request, replies, how, calledAtMs);
     const hasFailed = this.#debts !== undefined && replies.some(isUnavailable);
     if (hasFailed) this.pendingCommits?.keep(request, replies);
     const decided = hasFailed ? this.#byPolicy(request, replies, how) : replies;
@@ -339,15 +339,15 @@ export class Ledger {
   }
 
   /** If a request uses a counter more than once, its own hits may cause the refusal, which is then not remembered. */
-  #remember(request: readonly Debit[], replies: Replies, { spend }: RunOptions, askedMs: number): void {
+  #remember(request: readonly Debit[], replies: Replies, { spend }: RunOptions, calledAtMs: number): void {
     const isPeeked = spend !== 'each' && replies.some((reply, at) => isKnown(reply) && request[at]?.blocks);
     for (const [at, reply] of replies.entries()) {
       if (reply.code !== 'OVER_LIMIT' || isKnown(reply)) continue;
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
-      const asked: Debit = isPeeked ? { ...debit, kind: 'peek', hits: 0 } : debit;
+      const counted: Debit = isPeeked ? { ...debit, kind: 'peek', hits: 0 } : debit;
       // a refusal is charged with spare_others, too
-      this.refusals?.remember(asked, reply, !isPeeked && spend !== 'all_or_nothing', askedMs);
+      this.refusals?.remember(counted, reply, !isPeeked && spend !== 'all_or_nothing', calledAtMs);
     }
   }
 

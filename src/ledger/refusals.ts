@@ -111,20 +111,20 @@ export class Refusals implements DenyCacheState {
    *
    * @param debit      the only one of its request on this counter
    * @param isCharged  the hits, unless it is a peek, were passed to the counter, independent of the other limits
-   * @param askedMs    when the call was made
+   * @param calledAtMs    when the call was made
    */
-  remember(debit: Debit, decision: Decision, isCharged: boolean, askedMs: number): void {
+  remember(debit: Debit, decision: Decision, isCharged: boolean, calledAtMs: number): void {
     const { kind, key, limit, hits } = debit;
     if (kind === 'charge') return; // each refusal extends the wait
-    if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= askedMs) return;
+    if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= calledAtMs) return;
     const charged = isCharged && kind !== 'peek';
     const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
     if (holdsMs <= 0) return;
     if (this.#remembered.has(key)) this.counts.overwritten++;
     this.#forget(key); // a replaced entry becomes the newest
-    const resetAtMs = askedMs + decision.durationUntilResetMs;
+    const resetAtMs = calledAtMs + decision.durationUntilResetMs;
     const isAbove = charged || hits === 0;
-    this.#remembered.set(key, { limit, sinceMs: askedMs, untilMs: askedMs + holdsMs, resetAtMs, isAbove });
+    this.#remembered.set(key, { limit, sinceMs: calledAtMs, untilMs: calledAtMs + holdsMs, resetAtMs, isAbove });
     this.#bytes += bytesOf(key);
     for (const oldest of this.#remembered.keys()) {
       if (this.#bytes <= this.#options.maxBytes) break;

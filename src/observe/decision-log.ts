@@ -87,10 +87,10 @@ function recordOf(wire: WireRequest, answer: Answer, options: RequestLogOptions)
       const descriptor = descriptors[at];
       if (!descriptor) return {};
       const entries = shownEntries(descriptor.entries, options).map(({ key, value }) => `${key}=${value}`);
-      const asked = { entries, hits: descriptor.hits };
-      if (!('rule' in verdict)) return { ...asked, none: reasonOf(domain, descriptor, options) };
+      const described = { entries, hits: descriptor.hits };
+      if (!('rule' in verdict)) return { ...described, none: reasonOf(domain, descriptor, options) };
       const { path: rule, place } = verdict.rule;
-      const found = { ...asked, rule, ...(place && { file: place.file, line: place.line }) };
+      const found = { ...described, rule, ...(place && { file: place.file, line: place.line }) };
       if (verdict.kind !== 'limited') return { ...found, unlimited: true };
       const { decision, code } = verdict;
       const { fromCache, fromLease, degraded } = decision;

@@ -136,7 +136,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
       if (!(cause instanceof CountersUnavailable)) return;
       if (cause.isProcessLate) sums.processLate++;
-      for (const one of cause.asked) countAsked(rules, cause.domain, one);
+      for (const one of cause.matched) countMatched(rules, cause.domain, one);
     },
     onCallFinished: (method) => increase(calls, method, 1),
     shed: () => void sums.shedCalls++,
@@ -250,7 +250,7 @@ function noteHeld(
 }
 
 /** Counts the hits of a request without an answer. */
-function countAsked(
+function countMatched(
   rules: ReturnType<typeof createRuleCounts>,
   domain: string,
   { found, hits }: MatchedDescriptor,

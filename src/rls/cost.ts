@@ -46,8 +46,8 @@ const COMPARISONS_PER_UNIT = 8;
  * @param octets   size of the encoded message
  */
 export function costOfHosted(message: unknown, octets: number): Cost {
-  const asked = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
-  const { descriptors = [] } = asked.request ?? asked;
+  const decoded = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
+  const { descriptors = [] } = decoded.request ?? decoded;
   const { bytes, units } = costOf({ ...{ domain: '', hits_addend: 0 }, descriptors }, octets);
   return { bytes, units: HOSTED_FACTOR * units };
 }

@@ -62,7 +62,7 @@ export class JsonReader {
    * then matches no field.
    */
   object(field: (name: string) => void): void {
-    if (this.#next() !== OPEN_BRACE) this.wrong('an object');
+    if (this.#next() !== OPEN_BRACE) this.mismatch('an object');
     this.#at++;
     if (this.#takes(CLOSE_BRACE)) return;
     do {
@@ -76,7 +76,7 @@ export class JsonReader {
 
   /** @param what  names the items in the error for more than `maximum` of them */
   list<T>(maximum: number, what: string, item: () => T): T[] {
-    if (this.#next() !== OPEN_BRACKET) this.wrong('a list');
+    if (this.#next() !== OPEN_BRACKET) this.mismatch('a list');
     this.#at++;
     const items: T[] = [];
     if (this.#takes(CLOSE_BRACKET)) return items;
@@ -90,7 +90,7 @@ export class JsonReader {
 
   /** A string of at most `maximum` UTF-16 code units. */
   string(maximum: number): string {
-    if (this.#next() !== QUOTE) this.wrong('a string');
+    if (this.#next() !== QUOTE) this.mismatch('a string');
     return this.#string(maximum) ?? this.fail(`must have at most ${maximum} characters`);
   }
 
@@ -142,7 +142,7 @@ export class JsonReader {
   }
 
   /** Throws that the value at `position` is not what was expected. */
-  wrong(expected: string, position = this.position): never {
+  mismatch(expected: string, position = this.position): never {
     this.#at = position;
     const first = this.#next();
     const got = first === OPEN_BRACE ? 'an object' : first === OPEN_BRACKET ? 'a list' : this.#quote();
@@ -211,7 +211,7 @@ export class JsonReader {
   /** Only escapes can produce lone surrogates. */
   #join(parts: readonly string[], last: string): string {
     const value = parts.join('') + last;
-    return /\p{Surrogate}/u.test(value) ? this.wrong('text without lone surrogates') : value;
+    return /\p{Surrogate}/u.test(value) ? this.mismatch('text without lone surrogates') : value;
   }
 
   /** The character of the escape at this position. */

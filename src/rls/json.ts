@@ -22,7 +22,7 @@ interface Field<T> {
 const text: Field<string> = { read: (from) => from.string(maximumRequest.textLength), absent: '' };
 
 const flag: Field<boolean> = {
-  read: (from) => from.takes('true') || (!from.takes('false') && from.wrong('true or false')),
+  read: (from) => from.takes('true') || (!from.takes('false') && from.mismatch('true or false')),
   absent: false,
 };
 
@@ -42,7 +42,7 @@ const unsigned =
     const { position } = from;
     const number = whole(from);
     const fits = number !== undefined && number >= 0n && number <= maximum;
-    return fits ? Number(number) : from.wrong(`a whole number from 0 to ${maximum}`, position);
+    return fits ? Number(number) : from.mismatch(`a whole number from 0 to ${maximum}`, position);
   };
 const uint32 = unsigned(BigInt(MAX_UINT32));
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
@@ -55,7 +55,7 @@ const unit: Read<number> = (from) => {
   if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits];
   const number = name === undefined ? whole(from) : undefined;
   const isInt32 = number !== undefined && BigInt.asIntN(32, number) === number;
-  return isInt32 ? Number(number) : from.wrong(`one of ${Object.keys(namedUnits).join(', ')}`, position);
+  return isInt32 ? Number(number) : from.mismatch(`one of ${Object.keys(namedUnits).join(', ')}`, position);
 };
 
 const list = <T>(maximum: number, what: string, item: Read<T>): Field<readonly T[]> => ({

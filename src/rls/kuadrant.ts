@@ -37,8 +37,8 @@ export const createKuadrantService = (limits: KuadrantLimits, { headers, metadat
     }),
   commit: (request) =>
     outcomeOf(async () => {
-      const asked = decodeBounded(requestOf(request, request.actual_amount));
-      return { reservation_released: await limits.commit(asked, request.reservation_id) };
+      const decoded = decodeBounded(requestOf(request, request.actual_amount));
+      return { reservation_released: await limits.commit(decoded, request.reservation_id) };
     }),
 });
 

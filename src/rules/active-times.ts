@@ -34,13 +34,13 @@ interface Weekly {
 
 /** Reads an `active` block. Undefined if it is invalid: `problems` has the reason then. */
 export function readActive(block: Block<'active'>, problems: Problems): ActiveTimes | undefined {
-  const { values, wrong: unreadable } = block;
-  if (unreadable.size > 0) return undefined; // reported already
+  const { values, invalid } = block;
+  if (invalid.size > 0) return undefined; // reported already
   const before = problems.all.length;
-  const wrong = (key: keyof typeof values, message: string): undefined => problems.error(block.place(key), message);
+  const report = (key: keyof typeof values, message: string): undefined => problems.error(block.place(key), message);
   const { from, until, days, hours, timezone = 'UTC' } = values;
   if (!isTimeZone(timezone))
-    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
+    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
   if (from === undefined && until === undefined && days === undefined && hours === undefined)
     return problems.error(block.place(), 'active requires from, until, days or hours');
   const clock = wallClock(timezone);
@@ -48,7 +48,7 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
     if (written === undefined) return absent;
     const read = readTime(written, clock);
     if (!read)
-      wrong(
+      report(
         key,
         `${key} must be a date with a time of day such as 2026-11-27T00:00 or …T00:00+01:00, got '${written}'`,
       );
@@ -56,8 +56,8 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
   };
   const fromMs = momentOf('from', from, Number.NEGATIVE_INFINITY);
   const untilMs = momentOf('until', until, Number.POSITIVE_INFINITY);
-  if (untilMs <= fromMs) wrong('until', `until must be after from, got ${from} and ${until}`);
-  const weekly = { days: readDays(days, wrong), hours: readHours(hours, wrong) };
+  if (untilMs <= fromMs) report('until', `until must be after from, got ${from} and ${until}`);
+  const weekly = { days: readDays(days, report), hours: readHours(hours, report) };
   if (problems.all.length > before) return undefined;
   const parts = Object.entries({ from, until, days, hours, timezone }).flatMap(([key, value]) =>
     value === undefined ? [] : [`${key}: ${typeof value === 'string' || value.length === 1 ? value : listOf(value)}`],
@@ -67,14 +67,14 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
 
 const listOf = (texts: readonly string[]): string => `[${texts.join(', ')}]`;
 
-type Wrong = (key: 'days' | 'hours', message: string) => undefined;
+type Report = (key: 'days' | 'hours', message: string) => undefined;
 
-function readDays(written: readonly string[] | undefined, wrong: Wrong): readonly boolean[] {
+function readDays(written: readonly string[] | undefined, report: Report): readonly boolean[] {
   const days = dayNames.map(() => written === undefined);
   for (const text of written ?? []) {
     const [first = -1, last = first, ...more] = text.split('-').map(dayOf);
     if (first < 0 || last < 0 || more.length > 0) {
-      wrong('days', `days must be days of the week such as mon, mon-fri or [sat, sun], got '${text}'`);
+      report('days', `days must be days of the week such as mon, mon-fri or [sat, sun], got '${text}'`);
       continue;
     }
     for (let day = first; ; day = (day + 1) % 7) {
@@ -92,11 +92,11 @@ function dayOf(written: string): number {
 
 const hoursPattern = new RegExp(HOURS);
 
-function readHours(written: readonly string[] | undefined, wrong: Wrong): readonly Hours[] {
+function readHours(written: readonly string[] | undefined, report: Report): readonly Hours[] {
   return (written ?? ['00:00-24:00']).flatMap((text): Hours[] => {
     const [start = '', end = ''] = text.split('-');
     if (!hoursPattern.test(text) || start === end) {
-      wrong('hours', `hours must be times of day such as 09:00-17:00 or 22:00-06:00, up to 24:00, got '${text}'`);
+      report('hours', `hours must be times of day such as 09:00-17:00 or 22:00-06:00, up to 24:00, got '${text}'`);
       return [];
     }
     return [{ startMs: ofDay(start), endMs: ofDay(end) }];

@@ -22,19 +22,19 @@ export function readAnchor(
   problems: Problems,
 ): AnchoredWindows | undefined {
   const { anchor, timezone = 'UTC' } = block.values;
-  if (block.wrong.size > 0) return undefined; // reported already
-  const wrong = (key: 'anchor' | 'timezone', message: string): undefined => problems.error(block.place(key), message);
+  if (block.invalid.size > 0) return undefined; // reported already
+  const report = (key: 'anchor' | 'timezone', message: string): undefined => problems.error(block.place(key), message);
   if (!isTimeZone(timezone))
-    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
+    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
   const clock = wallClock(timezone);
   const read = readTime(anchor ?? '', clock);
   if (anchor === undefined || !read || read.atMs < 0)
-    return wrong(
+    return report(
       'anchor',
       `anchor must be a date since 1970 with a time of day such as 2026-11-27T00:00, got '${anchor ?? 'nothing'}'`,
     );
   if (windowMs > MAX_ANCHORED_WINDOW_MS)
-    return wrong('anchor', `windows with an anchor are at most 10 years long, got ${windowMs} ms`);
+    return report('anchor', `windows with an anchor are at most 10 years long, got ${windowMs} ms`);
   const phaseMs = (windowMs - (read.atMs % windowMs)) % windowMs;
   const anchored: Anchored = { anchor, timezone, phaseMs };
   const length = calendarLength(unit, unitMultiplier);

@@ -86,19 +86,19 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
   };
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
-    const { right, wrong } = await checkOverlaid(overlay, (over) =>
+    const { valid, invalid } = await checkOverlaid(overlay, (over) =>
       typeof files === 'string'
         ? Promise.resolve(unreadable(source, files))
         : checkFiles(source, () => checker.do(files, over, inForce.tree !== undefined)),
     );
-    const news = wrong ?? right;
+    const news = invalid ?? valid;
     if (isClosed || !news || !history.add(state, news)) return;
-    if (right && !(wrong && inForce.has(right.packed))) {
-      const rules = await inForce.replace(right.packed, pause);
+    if (valid && !(invalid && inForce.has(valid.packed))) {
+      const rules = await inForce.replace(valid.packed, pause);
       if (isClosed) return;
-      onLoad({ ...right, rules });
+      onLoad({ ...valid, rules });
     }
-    if (wrong) onLoad(wrong);
+    if (invalid) onLoad(invalid);
   };
   const poll = async (): Promise<void> => {
     if (isPolling) return;

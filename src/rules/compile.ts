@@ -78,7 +78,7 @@ export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: bo
   for (const block of blocks) {
     const { domain = '', descriptors = [] } = block.values;
     const known = byDomain.get(domain);
-    if (domain === '' && !block.wrong.has('domain')) {
+    if (domain === '' && !block.invalid.has('domain')) {
       problems.error(block.place('domain'), 'config file cannot have empty domain: expected a name, got nothing');
     } else if (domain !== '' && known && !mergeDomains) {
       const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
@@ -143,16 +143,16 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
     const { block } = sourced.written;
     first ??= block;
     const { key = '', value = '' } = block.values;
-    const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
-    if (key === '' && !block.wrong.has('key')) {
+    const isValid = key !== '' && !block.invalid.has('key') && !block.invalid.has('value');
+    if (key === '' && !block.invalid.has('key')) {
       problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
-    } else if (isRight && level.has(key, value)) {
+    } else if (isValid && level.has(key, value)) {
       const composite = `${shown(above.path)}.${shown(compositeOf(block.values))}`;
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
     const node = buildNode(sourced, above, problems);
-    if (value !== '' || isRight) level.add(key, value, node);
+    if (value !== '' || isValid) level.add(key, value, node);
   }
   const { wildcardKeys } = level;
   if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
@@ -193,8 +193,8 @@ export function buildOwn(
   if (
     block.values.share_threshold &&
     !hasWildcard(traits.composite) &&
-    !block.wrong.has('key') &&
-    !block.wrong.has('value')
+    !block.invalid.has('key') &&
+    !block.invalid.has('value')
   ) {
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${traits.composite}'`;
     problems.error(block.place('share_threshold'), message);
@@ -228,19 +228,19 @@ export const ruleOf = (
 function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
   const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
   if (written === undefined || written === 'commit') return above.ids;
-  const wrong = (message: string): readonly IdEntry[] => {
+  const report = (message: string): readonly IdEntry[] => {
     problems.error(place('not_counted'), message);
     return above.ids;
   };
   const as = idKinds.find((one) => one === written);
-  if (!as) return wrong(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
-  if (hasWildcard(key)) return wrong(`not_counted: ${as} requires a key without '*', got '${key}'`);
+  if (!as) return report(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
+  if (hasWildcard(key)) return report(`not_counted: ${as} requires a key without '*', got '${key}'`);
   if (value !== '' && !hasWildcard(value))
-    return wrong(
+    return report(
       `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
     );
-  if (shares) return wrong(`not_counted: ${as} and share_threshold are mutually exclusive: remove one of them`);
-  if (above.ids.some((one) => one.as === as)) return wrong(`not_counted: ${as} is already set on a node above`);
+  if (shares) return report(`not_counted: ${as} and share_threshold are mutually exclusive: remove one of them`);
+  if (above.ids.some((one) => one.as === as)) return report(`not_counted: ${as} is already set on a node above`);
   const ids = [...above.ids, { at: above.levels.length, key, as }];
   above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
   return ids;
@@ -253,12 +253,12 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
 function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, problems: Problems): Rule | undefined {
   const rule = node?.rule;
   const { rate_limit: only, rate_limits: several, descriptors, key = '' } = block.values;
-  const wrong = (message: string): undefined => problems.error(block.place('not_counted'), message);
+  const report = (message: string): undefined => problems.error(block.place('not_counted'), message);
   if (only || several || descriptors)
-    return wrong(
+    return report(
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
-  if (hasWildcard(key)) return wrong(`not_counted: commit requires a key without '*', got '${key}'`);
+  if (hasWildcard(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
   const commits = new Map(
     (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
       one.limit.algorithm === 'reservation' ? [[one, { ...one, limit: { ...one.limit, commits: true } }]] : [],
@@ -276,7 +276,7 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
     };
   }
   if (reserves) return undefined; // `reserve` itself is invalid, and already reported
-  return wrong('not_counted: commit requires a limit with reserve on the node directly above');
+  return report('not_counted: commit requires a limit with reserve on the node directly above');
 }
 
 const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>
@@ -363,9 +363,9 @@ function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: 
 
 function buildReplaces(block: Block<'rate_limit'>, problems: Problems): readonly string[] {
   const { name: own = '', replaces = [] } = block.values;
-  return replaces.flatMap(({ values: { name = '' }, wrong, place }) => {
+  return replaces.flatMap(({ values: { name = '' }, invalid, place }) => {
     if (name !== '' && name !== own) return [name];
-    if (wrong.has('name')) return [];
+    if (invalid.has('name')) return [];
     const message =
       name === '' ? 'should not have an empty replaces entry' : 'replaces should not contain name of same descriptor';
     problems.error(place('name'), `${message}: expected the name of another limit, got '${name}'`);

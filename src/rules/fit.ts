@@ -39,20 +39,20 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
     checkpoint();
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
       const { on_store_failure: onFailure, local_share: localShare, consistency, charge } = limit.values;
-      const wrong = (key: 'charge' | 'consistency' | 'on_store_failure', message: string): void => {
+      const report = (key: 'charge' | 'consistency' | 'on_store_failure', message: string): void => {
         problems.error(limit.place(key), message);
       };
       if (consistency === 'leased' && !store.leases)
-        wrong('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
+        report('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
       if (consistency === 'leased' && spend !== ('each' satisfies Spend))
-        wrong(
+        report(
           'consistency',
           `consistency: leased counts each limit separately, and cannot be used with spend: ${spend}`,
         );
       if (charge === 'always' && spend !== ('each' satisfies Spend))
-        wrong('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
+        report('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
       if (onFailure === 'local' && localShare === undefined && store.processes > 1)
-        wrong(
+        report(
           'on_store_failure',
           `on_store_failure: local requires a local_share if ${store.processes} processes count separately`,
         );

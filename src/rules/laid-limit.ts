@@ -15,7 +15,7 @@ export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
   return {
     ...lower,
     values: { ...Object.fromEntries(kept), ...upper.values },
-    wrong: new Set([...lower.wrong, ...upper.wrong]),
+    invalid: new Set([...lower.invalid, ...upper.invalid]),
     place: (key) => (key !== undefined && given.has(key) ? upper : lower).place(key),
   };
 }

@@ -52,7 +52,7 @@ function buildScheduled(
 ): LimitAtTimes | undefined {
   const { active: times, unlimited, ...numbers } = entry.values;
   if (!times) {
-    if (entry.wrong.has('active')) return undefined;
+    if (entry.invalid.has('active')) return undefined;
     return problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
   }
   const active = readActive(times, problems);
@@ -67,13 +67,13 @@ function buildScheduled(
   }
   if (!own) return undefined; // the limit below it is invalid
   const { active: _, schedule: __, ...values } = block.values;
-  const upper: LimitBlock = { values: numbers, wrong: withoutTimes(entry.wrong), place: placeIn(entry) };
+  const upper: LimitBlock = { values: numbers, invalid: withoutTimes(entry.invalid), place: placeIn(entry) };
   const limit = buildLimit(laidLimit({ ...block, values }, upper), modes, problems);
   return active && limit && { active, limit: { ...limit, times: { of, active } } };
 }
 
-const withoutTimes = (wrong: ReadonlySet<PropertyKey>): ReadonlySet<PropertyKey> =>
-  new Set([...wrong].filter((key) => key !== 'active'));
+const withoutTimes = (invalid: ReadonlySet<PropertyKey>): ReadonlySet<PropertyKey> =>
+  new Set([...invalid].filter((key) => key !== 'active'));
 
 /** The keys of a scheduled limit are a subset of a limit's. */
 const placeIn =

@@ -23,14 +23,14 @@ export function sourceOf(
 ): LimitSource {
   const { alignment, ...others } = written;
   const values: AlgorithmValues & typeof others = typeof alignment === 'string' ? { ...others, alignment } : others;
-  const wrong: LimitProblem = (key, message) => problems.error(place(key), message);
+  const report: LimitProblem = (key, message) => problems.error(place(key), message);
   return {
     values,
     hasId,
-    wrong,
-    choice: (key, choices) => choice(values[key]?.toString(), key, choices, wrong),
-    maxDelayMs: () => readMaxDelay(values, wrong),
-    calendar: () => readCalendar(window, values, wrong),
+    report,
+    choice: (key, choices) => choice(values[key]?.toString(), key, choices, report),
+    maxDelayMs: () => readMaxDelay(values, report),
+    calendar: () => readCalendar(window, values, report),
     anchored: () => (typeof alignment === 'object' ? readAnchor(alignment, window, problems) : undefined),
   };
 }
@@ -40,29 +40,29 @@ export function choice<const C extends string>(
   written: string | undefined,
   key: Key,
   choices: readonly [C, ...C[]],
-  wrong: LimitProblem,
+  report: LimitProblem,
 ): C | undefined {
   const found = choices.find((one) => one === (written ?? choices[0]));
-  return found ?? wrong(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
+  return found ?? report(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
 }
 
-function readMaxDelay({ max_delay: written }: LimitBlock['values'], wrong: LimitProblem): number | undefined {
+function readMaxDelay({ max_delay: written }: LimitBlock['values'], report: LimitProblem): number | undefined {
   if (written === undefined) return 0;
   const ms = durationMs(written);
   if (ms !== undefined && ms <= MAX_DELAY_MS) return ms;
-  return wrong('max_delay', `max_delay must be a time such as 300ms or 2s, up to 1h, got '${written}'`);
+  return report('max_delay', `max_delay must be a time such as 300ms or 2s, up to 1h, got '${written}'`);
 }
 
 function readCalendar(
   { unit, unitMultiplier }: WindowLength,
   { timezone: timeZone = 'UTC' }: LimitBlock['values'],
-  wrong: LimitProblem,
+  report: LimitProblem,
 ): { readonly calendar: Calendar; readonly timeZone: string } | undefined {
   if (!isTimeZone(timeZone))
-    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
+    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
   if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
   const units = Object.values(calendarUnits).join(', ');
-  return wrong(
+  return report(
     'alignment',
     `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
   );

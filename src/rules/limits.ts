@@ -44,31 +44,34 @@ export interface NodeModes {
 export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
   const { values } = block;
   const before = problems.all.length;
-  const wrong: LimitProblem = (key, message) => problems.error(block.place(key), message);
+  const report: LimitProblem = (key, message) => problems.error(block.place(key), message);
   if (values.unlimited) {
     const unit = unitOf(values.unit);
-    if (unit) wrong('unit', 'should not specify rate limit unit when unlimited: remove one of them');
+    if (unit) report('unit', 'should not specify rate limit unit when unlimited: remove one of them');
     for (const key of ownKeys) {
-      if (values[key] !== undefined) wrong(key, `${key} cannot be used when unlimited: remove one of them`);
+      if (values[key] !== undefined) report(key, `${key} cannot be used when unlimited: remove one of them`);
     }
     return undefined;
   }
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
   const hasTtl = algorithm !== undefined && rowOf(algorithm).keys.includes('ttl');
-  const window = hasTtl ? readTtl(block, algorithm, wrong) : readWindow(block, wrong);
-  if (block.wrong.has('algorithm')) return undefined;
+  const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
+  if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
-    return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
+    return report(
+      'algorithm',
+      `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`,
+    );
   for (const key of Object.keys(values) as Key[]) {
     // the reader drops keys that the format does not have
     const { goesWith }: Field = fields[key];
     if (!goesWith || goesWith.includes(algorithm)) continue;
-    wrong(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
+    report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
-  if (!window || problems.all.length > before || block.wrong.size > 0) return undefined;
-  const policy = readPolicy(values, modes, wrong);
+  if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
+  const policy = readPolicy(values, modes, report);
   if (policy?.onStoreFailure === 'local' && rowOf(algorithm).holdFor)
-    return wrong(
+    return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
     );
@@ -87,46 +90,49 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
 const unitOf = (written = ''): Unit | undefined =>
   unitNames.includes(written.toLowerCase()) ? (written.toUpperCase() as Unit) : undefined; // one of unitMs
 
-function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: LimitProblem): WindowLength | undefined {
+function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): WindowLength | undefined {
   const { unit: written = '', unit_multiplier: unitMultiplier = 1, window } = values;
-  if (window !== undefined) return readLength(window, values, wrong);
+  if (window !== undefined) return readLength(window, values, report);
   const unit = unitOf(written);
   if (!unit) {
-    if (['unit', 'window', 'unlimited'].some((key) => alreadyWrong.has(key))) return undefined;
-    return wrong('unit', `invalid rate limit unit '${written}'; ${expected(written, unitNames, ', or a window')}`);
+    if (['unit', 'window', 'unlimited'].some((key) => invalid.has(key))) return undefined;
+    return report('unit', `invalid rate limit unit '${written}'; ${expected(written, unitNames, ', or a window')}`);
   }
   const windowMs = unitMs[unit] * unitMultiplier;
   if (unitMultiplier < 1 || windowMs > MAX_WINDOW_MS) {
-    return wrong('unit_multiplier', `unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier}`);
+    return report(
+      'unit_multiplier',
+      `unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier}`,
+    );
   }
   return { unit, unitMultiplier, windowMs };
 }
 
 /** The time that a limit without a window keeps its hits. */
-function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: LimitProblem): WindowLength | undefined {
+function readTtl(block: LimitBlock, algorithm: AlgorithmName, report: LimitProblem): WindowLength | undefined {
   const { values } = block;
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
-    if (values[key] !== undefined) wrong(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
+    if (values[key] !== undefined) report(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
   if (values.ttl === undefined) {
-    if (block.wrong.has('ttl')) return undefined;
-    return wrong(
+    if (block.invalid.has('ttl')) return undefined;
+    return report(
       'ttl',
       `${algorithm} requires a ttl longer than any request lasts: after that time a slot is free again`,
     );
   }
   const windowMs = durationMs(values.ttl);
   if (!isTtl(windowMs))
-    return wrong('ttl', `ttl must be a time such as 30s or 5m, from 100ms to 1d, got '${values.ttl}'`);
+    return report('ttl', `ttl must be a time such as 30s or 5m, from 100ms to 1d, got '${values.ttl}'`);
   return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs };
 }
 
-function readLength(written: string, values: LimitBlock['values'], wrong: LimitProblem): WindowLength | undefined {
-  if (values.unit !== undefined) return wrong('window', 'window and unit are mutually exclusive: remove one of them');
+function readLength(written: string, values: LimitBlock['values'], report: LimitProblem): WindowLength | undefined {
+  if (values.unit !== undefined) return report('window', 'window and unit are mutually exclusive: remove one of them');
   if (values.unit_multiplier !== undefined)
-    return wrong('unit_multiplier', 'unit_multiplier goes with unit, not with window');
+    return report('unit_multiplier', 'unit_multiplier goes with unit, not with window');
   const windowMs = durationMs(written);
   if (windowMs === undefined || windowMs < 1 || windowMs > MAX_WINDOW_MS) {
-    return wrong(
+    return report(
       'window',
       `window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '${written}'`,
     );
@@ -138,12 +144,12 @@ function readLength(written: string, values: LimitBlock['values'], wrong: LimitP
 function readPolicy(
   values: LimitBlock['values'],
   { shadow, quota }: NodeModes,
-  wrong: LimitProblem,
+  report: LimitProblem,
 ): LimitPolicy | undefined {
-  const failing = readStoreFailure(values, wrong);
-  const consistency = readConsistency(values, wrong);
-  const charged = readCharge(values, wrong);
-  const onChange = choice(values.on_change, 'on_change', fields.on_change.choices, wrong);
+  const failing = readStoreFailure(values, report);
+  const consistency = readConsistency(values, report);
+  const charged = readCharge(values, report);
+  const onChange = choice(values.on_change, 'on_change', fields.on_change.choices, report);
   if (!failing || !consistency || !charged || !onChange) return undefined;
   const changed = onChange === 'reset' && { onChange };
   return { ...failing, ...consistency, ...charged, ...changed, ...(shadow && { shadow }), ...(quota && { quota }) };
@@ -173,37 +179,37 @@ function countedBy(limit: Limit, { onChange }: LimitPolicy): Limit {
 
 function readConsistency(
   { consistency: written, soft = 0, max_delay: maxDelay }: LimitBlock['values'],
-  wrong: LimitProblem,
+  report: LimitProblem,
 ): Pick<LimitPolicy, 'consistency'> | undefined {
-  const consistency = choice(written, 'consistency', fields.consistency.choices, wrong);
+  const consistency = choice(written, 'consistency', fields.consistency.choices, report);
   if (consistency !== 'leased') return consistency && {};
-  if (soft > 0) return wrong('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
+  if (soft > 0) return report('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
   if (maxDelay !== undefined)
-    return wrong('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
+    return report('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
   return { consistency };
 }
 
 function readCharge(
   { charge: written, consistency }: LimitBlock['values'],
-  wrong: LimitProblem,
+  report: LimitProblem,
 ): Pick<LimitPolicy, 'charge'> | undefined {
-  const charge = choice(written, 'charge', fields.charge.choices, wrong);
+  const charge = choice(written, 'charge', fields.charge.choices, report);
   if (charge !== 'always') return charge && {};
   if (consistency === 'leased')
-    return wrong('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
+    return report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
   return { charge };
 }
 
 function readStoreFailure(
   { on_store_failure: written, local_share: localShare, requests_per_unit: requestsPerUnit = 0 }: LimitBlock['values'],
-  wrong: LimitProblem,
+  report: LimitProblem,
 ): Pick<LimitPolicy, 'onStoreFailure' | 'localShare'> | undefined {
-  const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, wrong);
+  const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, report);
   if (!policy) return undefined;
   if (localShare !== undefined && policy !== 'local')
-    return wrong('local_share', `local_share goes with on_store_failure: local, not with ${policy}`);
+    return report('local_share', `local_share goes with on_store_failure: local, not with ${policy}`);
   if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1))) {
-    return wrong(
+    return report(
       'local_share',
       `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
     );

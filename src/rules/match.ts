@@ -154,13 +154,13 @@ export function missAt(level: Level, { key }: Entry): Required<Miss> {
 }
 
 /**
- * @param asked  the entries as the caller sent them
+ * @param sent  the entries as the caller sent them
  * @param rules  absent: the rule came with the request
  */
-function limited(rule: Rule, entries: readonly Entry[], asked: readonly Entry[], rules?: RuleTree): Match {
+function limited(rule: Rule, entries: readonly Entry[], sent: readonly Entry[], rules?: RuleTree): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
-  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, asked, rules);
-  if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, asked, levels);
+  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, sent, rules);
+  if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
 
@@ -168,14 +168,14 @@ function withoutIds(
   rule: Rule,
   ids: readonly IdEntry[],
   entries: readonly Entry[],
-  asked: readonly Entry[],
+  sent: readonly Entry[],
   levels: readonly string[],
 ): Match {
   const hold = ids.find(({ as }) => as === 'hold');
   const counted = countedEntries(rule, entries);
   const found: Match = {
     ...{ kind: 'limited' as const, rule, limits: rule.limits, entries: counted, levels },
-    ...(hold && { id: asked[hold.at]?.value ?? '' }),
+    ...(hold && { id: sent[hold.at]?.value ?? '' }),
   };
   if (rule.commitAt === undefined) return found;
   return {
@@ -191,9 +191,9 @@ export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Ent
   ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
 
 /** The names of the levels that the entries follow to a rule, for statistics. */
-function levelsOf({ domain, named, ids }: Rule, asked: readonly Entry[], rules: RuleTree): readonly string[] {
-  const nodes = nodesOf(asked, rules.domains.get(domain)?.root);
-  const entries = namedEntries(asked, rules, nodes);
+function levelsOf({ domain, named, ids }: Rule, sent: readonly Entry[], rules: RuleTree): readonly string[] {
+  const nodes = nodesOf(sent, rules.domains.get(domain)?.root);
+  const entries = namedEntries(sent, rules, nodes);
   if (named === 'by_levels') return nodes.map((node, depth) => levelOf(node, entries[depth]));
   const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
   return entries.map(({ key, value }, depth) => {
@@ -219,9 +219,9 @@ function namedEntries(
 
 function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
   if (sharedValue !== undefined) return `${key}_${sharedValue}`;
-  const asked = joined(key, value);
-  if (naming === 'rule' || asked === composite) return composite; // a caller may send the pattern itself
-  return naming === 'key' ? `${key}_${composite}` : asked;
+  const sent = joined(key, value);
+  if (naming === 'rule' || sent === composite) return composite; // a caller may send the pattern itself
+  return naming === 'key' ? `${key}_${composite}` : sent;
 }
 
 /** The nodes that the entries follow down the tree, one per level. */

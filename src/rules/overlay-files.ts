@@ -13,9 +13,9 @@ export interface OverlaidCheck {
    * Valid rules to put in force: with the newest overlay or, if that is invalid, with the last valid one. Undefined:
    * both are invalid with these rules.
    */
-  readonly right: Extract<CheckedRules, { ok: true }> | undefined;
+  readonly valid: Extract<CheckedRules, { ok: true }> | undefined;
   /** The problems with the newest overlay. */
-  readonly wrong: Extract<CheckedRules, { ok: false }> | undefined;
+  readonly invalid: Extract<CheckedRules, { ok: false }> | undefined;
   /** Why no rules are valid: problems of the rules, and conflicts with the last valid overlay. */
   readonly refusal: readonly Problem[];
 }
@@ -34,7 +34,7 @@ export class Overlay {
   #state: string | undefined;
   #revision = 0;
   #newest: OverlayVersion = { problems: [] };
-  #lastRight: OverlayVersion | undefined;
+  #lastValid: OverlayVersion | undefined;
   #isPolling = false;
 
   private constructor(source: RuleSource, pollIntervalMs: number) {
@@ -48,7 +48,7 @@ export class Overlay {
   static async open(source: RuleSource, pollIntervalMs: number): Promise<Overlay> {
     const overlay = new Overlay(source, pollIntervalMs);
     await overlay.#poll();
-    if (overlay.problems.length === 0) overlay.#lastRight = overlay.#newest;
+    if (overlay.problems.length === 0) overlay.#lastValid = overlay.#newest;
     return overlay;
   }
 
@@ -75,16 +75,16 @@ export class Overlay {
 
   /** Checks rules with the newest overlay and, if that fails, with the last valid one. */
   async check(run: Check): Promise<OverlaidCheck> {
-    const [newest, lastRight] = [this.#newest, this.#lastRight];
+    const [newest, lastValid] = [this.#newest, this.#lastValid];
     const checked = await checkWith(newest, run);
     if (checked.ok) {
-      this.#lastRight = newest;
-      return { right: checked, wrong: undefined, refusal: [] };
+      this.#lastValid = newest;
+      return { valid: checked, invalid: undefined, refusal: [] };
     }
-    if (!lastRight || lastRight === newest) return { right: undefined, wrong: checked, refusal: checked.problems };
-    const before = await checkWith(lastRight, run);
-    if (before.ok) return { right: before, wrong: checked, refusal: [] };
-    return { right: undefined, wrong: checked, refusal: before.problems };
+    if (!lastValid || lastValid === newest) return { valid: undefined, invalid: checked, refusal: checked.problems };
+    const before = await checkWith(lastValid, run);
+    if (before.ok) return { valid: before, invalid: checked, refusal: [] };
+    return { valid: undefined, invalid: checked, refusal: before.problems };
   }
 
   close(): void {
@@ -114,8 +114,8 @@ export class Overlay {
 export async function checkOverlaid(overlay: Overlay | undefined, run: Check): Promise<OverlaidCheck> {
   if (overlay) return overlay.check(run);
   const checked = await run([]);
-  if (checked.ok) return { right: checked, wrong: undefined, refusal: [] };
-  return { right: undefined, wrong: checked, refusal: checked.problems };
+  if (checked.ok) return { valid: checked, invalid: undefined, refusal: [] };
+  return { valid: undefined, invalid: checked, refusal: checked.problems };
 }
 
 /** Reads overlay files once; pipes, too: a shell may pass one to a command. */
@@ -136,7 +136,7 @@ interface Listing {
 async function listOverlay(source: RuleSource, isAnyKindRead = false): Promise<Listing> {
   const { files, state } = await listFiles(source);
   if (typeof files !== 'string') return { state, read: () => readAll(source.description, files, isAnyKindRead) };
-  return { state, read: async () => wrong(source.description, `cannot be read: ${files}`) };
+  return { state, read: async () => invalid(source.description, `cannot be read: ${files}`) };
 }
 
 /** All files together: each job sends them to the process that checks rules. */
@@ -156,8 +156,8 @@ async function readAll(
       read.push({ name, text: utf8.decode(content) });
     } catch (error) {
       if (error instanceof TooManyBytes)
-        return wrong(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
-      return wrong(name, `cannot be read: ${error instanceof Error ? error.message : error}`);
+        return invalid(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
+      return invalid(name, `cannot be read: ${error instanceof Error ? error.message : error}`);
     }
   }
   return { files: read };
@@ -166,6 +166,6 @@ async function readAll(
 /** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-const wrong = (file: string, message: string): OverlayVersion => ({
+const invalid = (file: string, message: string): OverlayVersion => ({
   problems: [{ file, line: 1, path: '', severity: 'error', message }],
 });

@@ -55,11 +55,11 @@ class Builder {
 
   build(files: readonly Block<'file'>[]): OverlayDomains {
     const domains = new Map<string, OverlayDomain>();
-    for (const { values, wrong, place } of files) {
+    for (const { values, invalid, place } of files) {
       const { domain = '', spend, descriptors = [] } = values;
       if (domain === '') {
-        const saysSomething = spend !== undefined || descriptors.length > 0 || wrong.size > 0;
-        if (saysSomething && !wrong.has('domain'))
+        const saysSomething = spend !== undefined || descriptors.length > 0 || invalid.size > 0;
+        if (saysSomething && !invalid.has('domain'))
           this.#problems.error(place('domain'), 'an overlay needs the domain whose rules it changes');
         continue;
       }
@@ -71,7 +71,7 @@ class Builder {
       domains.set(domain, known);
       if (spend !== undefined) {
         this.#give(known, 'spend', place('spend'));
-        known.spend = { values, wrong, place };
+        known.spend = { values, invalid, place };
       }
       this.#addLevel(known.nodes, descriptors);
     }
@@ -82,7 +82,7 @@ class Builder {
     for (const block of blocks) {
       const { key = '', value = '', descriptors = [] } = block.values;
       if (key === '') {
-        if (!block.wrong.has('key'))
+        if (!block.invalid.has('key'))
           this.#problems.error(block.place('key'), 'descriptor has empty key: give it a name such as user');
         continue;
       }
@@ -96,7 +96,7 @@ class Builder {
     }
   }
 
-  #checkNode({ values, wrong, place }: Block<'node'>, identity: object): void {
+  #checkNode({ values, invalid, place }: Block<'node'>, identity: object): void {
     const { rate_limit: only, rate_limits: several, descriptors = [] } = values;
     const given = nodeKeys.filter((key) => values[key] !== undefined);
     for (const key of given) this.#give(identity, key, place(key));
@@ -108,16 +108,16 @@ class Builder {
         'rate_limit and rate_limits are mutually exclusive: remove one of them',
       );
     for (const [at, limit] of (only ? [only] : (several ?? [])).entries()) this.#checkLimit(limit, at, identity);
-    const says = given.length + refused.length + descriptors.length + wrong.size;
+    const says = given.length + refused.length + descriptors.length + invalid.size;
     if (says === 0 && !only && !several)
       this.#problems.warn(place(), 'this overlays nothing: it has neither a property nor descriptors');
   }
 
-  #checkLimit({ values, wrong, place }: Block<'rate_limit'>, at: number, identity: object): void {
+  #checkLimit({ values, invalid, place }: Block<'rate_limit'>, at: number, identity: object): void {
     // the reader drops keys that the format does not have
     for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key));
     for (const key of keysOfRules.rate_limit) if (values[key] !== undefined) this.#refuse(place(key), key);
-    if (values.requests_per_unit !== undefined || wrong.has('requests_per_unit')) return;
+    if (values.requests_per_unit !== undefined || invalid.has('requests_per_unit')) return;
     for (const key of rateKeys) {
       if (values[key] === undefined) continue;
       this.#problems.error(

@@ -178,7 +178,7 @@ export function blockAt({ piece, at }: NodePlace): Block<'node'> {
 
 function blockOf([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
   const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
-  return { values: revived('node', own, place), wrong: NOTHING, place: () => place, overlaid };
+  return { values: revived('node', own, place), invalid: NOTHING, place: () => place, overlaid };
 }
 
 const NOTHING: ReadonlySet<PropertyKey> = new Set();
@@ -190,7 +190,7 @@ function revived(
 ): Readonly<Record<string, unknown>> {
   return mapBlocks(shape, values, (inner, block): Block<Shape> => {
     const own = revived(inner, block as Readonly<Record<string, unknown>>, place); // made by `plain`
-    return { values: own, wrong: NOTHING, place: () => place };
+    return { values: own, invalid: NOTHING, place: () => place };
   });
 }
 

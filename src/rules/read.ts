@@ -12,7 +12,7 @@ import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
 export interface Block<S extends Shape> extends MayBeOverlaid {
   readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
   /** Keys with invalid values: reported already, and absent from `values`. */
-  readonly wrong: ReadonlySet<PropertyKey>;
+  readonly invalid: ReadonlySet<PropertyKey>;
   /** Keys without a value; absent: unknown. */
   readonly empty?: ReadonlySet<PropertyKey>;
   /** The place of the block or of one of its keys. */
@@ -90,7 +90,7 @@ class Reader {
     const right = [...values].filter(([, value]) => value !== undefined && value !== null);
     return {
       values: Object.fromEntries(right) as Block<S>['values'], // each was read according to the format
-      wrong: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
+      invalid: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
       empty: new Set([...values.keys()].filter((key) => values.get(key) === null)),
       place: (key) =>
         key === undefined

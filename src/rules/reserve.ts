@@ -13,8 +13,8 @@ export function readReserve(
 ): Limit | undefined {
   const { reserve } = values;
   if (!reserve) return inner;
-  if (reserve.wrong.size > 0) return undefined; // reported already
-  const wrong = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
+  if (reserve.invalid.size > 0) return undefined; // reported already
+  const report = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
     problems.error(reserve.place(key), message);
   const other = (['charge', 'consistency', 'max_delay'] as const).find((key) => !isUsual[key].includes(values[key]));
   if (other) return problems.error(place(other), `${other} and reserve are mutually exclusive: remove one of them`);
@@ -30,13 +30,13 @@ export function readReserve(
     );
   const { ttl = '', on_overrun: written = overruns[0], estimate } = reserve.values;
   const ttlMs = durationMs(ttl);
-  if (!isTtl(ttlMs)) return wrong('ttl', `ttl must be a time such as 60s or 5m, from 100ms to 1d, got '${ttl}'`);
+  if (!isTtl(ttlMs)) return report('ttl', `ttl must be a time such as 60s or 5m, from 100ms to 1d, got '${ttl}'`);
   const onOverrun = overruns.find((one) => one === written);
-  if (!onOverrun) return wrong('on_overrun', `on_overrun must be ${overruns.join(' or ')}, got '${written}'`);
+  if (!onOverrun) return report('on_overrun', `on_overrun must be ${overruns.join(' or ')}, got '${written}'`);
   const most = nominalCapacity(inner) + inner.soft;
   const reserved = estimate === undefined || estimate === 'p95' ? estimate : Number(estimate);
   if (typeof reserved === 'number' && !(Number.isInteger(reserved) && reserved >= 1 && reserved <= most))
-    return wrong(
+    return report(
       'estimate',
       `estimate must be p95, or 1 to the ${most} hits that fit into the limit, got '${estimate}'`,
     );

@@ -26,7 +26,7 @@ export function readSites(
 ): Limit | undefined {
   const { sites } = values;
   if (!sites) return whole;
-  if (sites.wrong.size > 0) return undefined; // reported already
+  if (sites.invalid.size > 0) return undefined; // reported already
   const maxErrorPercent = readMaxError(sites, problems);
   if (maxErrorPercent === undefined) return undefined;
   const other = Object.keys(isUsual).find((key) => !isUsual[key as keyof typeof isUsual](values)); // keys of the table
@@ -37,8 +37,8 @@ export function readSites(
     );
   const limit = shareOf(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);
-  const wrong = problemOf(limit);
-  return wrong === undefined ? limit : problems.error(place('sites'), wrong);
+  const problem = problemOf(limit);
+  return problem === undefined ? limit : problems.error(place('sites'), problem);
 }
 
 /** The highest `max_error`, in percent. */

@@ -13,7 +13,7 @@ export const withIds = (
   value = '',
 ): readonly (readonly Entry[])[] =>
   (rules.domains.get(domain)?.ids ?? []).flatMap((ids) => {
-    const asked = [...entries];
-    for (const { at, key } of ids) asked.splice(at, 0, { key, value });
-    return ids.every(({ at, key }) => asked[at]?.key === key) ? [asked] : [];
+    const sent = [...entries];
+    for (const { at, key } of ids) sent.splice(at, 0, { key, value });
+    return ids.every(({ at, key }) => sent[at]?.key === key) ? [sent] : [];
   });

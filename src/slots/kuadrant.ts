@@ -62,26 +62,26 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
     report: (request) => charge(named(request, decider, ''), isUsage),
     async reserve(request) {
       const id = randomUUID();
-      const asked = named(request, decider, id);
-      const isNothing = asked.descriptors.every(({ hits }) => hits === 0);
-      if (isNothing || isMet(asked, isPlain)) {
-        const { overallCode } = await peek(asked);
+      const namedRequest = named(request, decider, id);
+      const isNothing = namedRequest.descriptors.every(({ hits }) => hits === 0);
+      if (isNothing || isMet(namedRequest, isPlain)) {
+        const { overallCode } = await peek(namedRequest);
         if (overallCode === 'OVER_LIMIT') return undefined;
       }
-      if (isNothing || !isMet(asked, isReserving)) return id;
-      const { reserved } = await reservations.reserve(asked);
+      if (isNothing || !isMet(namedRequest, isReserving)) return id;
+      const { reserved } = await reservations.reserve(namedRequest);
       return reserved ? id : undefined;
     },
     async commit(request, id) {
-      const asked = named(request, decider, id);
-      if (id === '' || !isMet(asked, isReserving)) {
-        await charge(asked, isUsage);
+      const namedRequest = named(request, decider, id);
+      if (id === '' || !isMet(namedRequest, isReserving)) {
+        await charge(namedRequest, isUsage);
         return false;
       }
-      const commit = (): Promise<CommitAnswer> => reservations.commit(asked);
-      const charges = chargesOf(asked, decider, isPlain);
+      const commit = (): Promise<CommitAnswer> => reservations.commit(namedRequest);
+      const charges = chargesOf(namedRequest, decider, isPlain);
       const { event } = await (charges.length > 0
-        ? plain.commit({ name: nameOf(asked, id), commit, charges })
+        ? plain.commit({ name: nameOf(namedRequest, id), commit, charges })
         : commit());
       return event === 'committed';
     },

@@ -64,14 +64,14 @@ export class Answers {
       this.#keep(answer, outcome);
       await this.#load(outcome);
       this.#checked(outcome.isUnchecked);
-      return outcome.right ? undefined : { refusal: refusalOf(outcome.refusal) };
+      return outcome.valid ? undefined : { refusal: refusalOf(outcome.refusal) };
     });
   }
 
-  #keep(answer: WireDiscoveryResponse, { right, isUnchecked }: Outcome): void {
+  #keep(answer: WireDiscoveryResponse, { valid, isUnchecked }: Outcome): void {
     const mayChange = this.#options.overlay !== undefined;
-    if (right && mayChange) this.#inForce = answer;
-    this.#refused = !right && (mayChange || isUnchecked) ? answer : undefined;
+    if (valid && mayChange) this.#inForce = answer;
+    this.#refused = !valid && (mayChange || isUnchecked) ? answer : undefined;
   }
 
   close(): void {
@@ -86,7 +86,7 @@ export class Answers {
     const again = refused && (await this.#check(refused));
     if (this.#isClosed) return;
     if (refused && again) this.#keep(refused, again);
-    if (refused && again?.right) {
+    if (refused && again?.valid) {
       await this.#load(again);
       this.#options.onAccepted(refused);
       return this.#checked(again.isUnchecked);
@@ -124,18 +124,18 @@ export class Answers {
   }
 
   async #load(outcome: Outcome): Promise<void> {
-    const { right, wrong } = outcome;
-    if (right && !(wrong && this.rules.has(right.packed))) {
-      const rules = await this.rules.replace(right.packed);
+    const { valid, invalid } = outcome;
+    if (valid && !(invalid && this.rules.has(valid.packed))) {
+      const rules = await this.rules.replace(valid.packed);
       if (this.#isClosed) return;
-      this.#options.onLoad({ ...right, rules });
+      this.#options.onLoad({ ...valid, rules });
     }
     this.#report(outcome);
   }
 
   /** Consecutive failures of the checking process are reported once. */
-  #report({ wrong, isUnchecked }: Outcome): void {
-    if (wrong && !(isUnchecked && this.#failures > 0)) this.#options.onLoad(wrong);
+  #report({ invalid, isUnchecked }: Outcome): void {
+    if (invalid && !(isUnchecked && this.#failures > 0)) this.#options.onLoad(invalid);
   }
 }
 

@@ -137,6 +137,6 @@ const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey
 /** A block whose values have the right types, as decoded. */
 const blockOf = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
   values,
-  wrong: new Set(),
+  invalid: new Set(),
   place: (key) => (key === undefined ? place : below(place, String(key))),
 });

@@ -46,9 +46,9 @@ describe('what serve refuses, check refuses', () => {
     ['a lease, with --backend redis', limits('consistency: leased'), {}, { backend: 'redis' }, undefined],
     ['a lease, with --backend memory', limits('consistency: leased'), redis, { backend: 'memory' }, 'memory'],
   ])('%s', async (_, text, env, options, message) => {
-    const { isRight, problems } = await checked(text, env, options);
-    expect({ isRight, message: problems.find(({ severity }) => severity === 'error')?.message }).toEqual({
-      isRight: message === undefined,
+    const { isValid, problems } = await checked(text, env, options);
+    expect({ isValid, message: problems.find(({ severity }) => severity === 'error')?.message }).toEqual({
+      isValid: message === undefined,
       message: message === undefined ? undefined : expect.stringContaining(message),
     });
   });
@@ -58,7 +58,7 @@ describe('what serve refuses, check refuses', () => {
     writeFileSync(path, limits('name: x'));
     const options = { mergeDomains: false, strict: false };
     expect(await check([], { RULES_PATH: path }, options)).toMatchObject({
-      isRight: true,
+      isValid: true,
       counts: { domains: 1, rules: 1 },
     });
     const { problems } = await check([], { CONFIG_TYPE: 'GRPC_XDS_SOTW' }, options);
@@ -69,7 +69,7 @@ describe('what serve refuses, check refuses', () => {
     expect(await messages(limits('name: x'), { RULE_PATH: 'x' })).toEqual([
       'RULE_PATH is set, but there is no such setting; did you mean RULES_PATH?',
     ]);
-    expect((await checked(limits('name: x'), { RULE_PATH: 'x' }, { strict: true })).isRight).toBe(false);
+    expect((await checked(limits('name: x'), { RULE_PATH: 'x' }, { strict: true })).isValid).toBe(false);
   });
 });
 
@@ -95,7 +95,7 @@ describe('formats', () => {
 
   test('github writes workflow commands, escaped', () => {
     const wrong = { file: 'a,b.yaml', line: 1, column: 2, path: 'x', severity: 'error', message: '50%\nmore' } as const;
-    const all = { isRight: false, problems: [wrong], notes: [], counts: undefined };
+    const all = { isValid: false, problems: [wrong], notes: [], counts: undefined };
     expect(formats.github(all, { version: '1', lineOf: () => undefined, cwd: '/' })).toBe(
       '::error file=a%2Cb.yaml,line=1,col=2,title=weir check::x: 50%25%0Amore',
     );

@@ -14,7 +14,7 @@ const place = { file: 'rules.yaml', line: 1, path: '' };
 
 function read(values: Written): ActiveTimes {
   const problems = new Problems();
-  const read = readActive({ values, wrong: new Set(), place: () => place }, problems);
+  const read = readActive({ values, invalid: new Set(), place: () => place }, problems);
   if (!read) throw new Error(problems.all.map(({ message }) => message).join('\n'));
   return read;
 }

@@ -9,8 +9,8 @@ import {
 } from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
 import {
-  askedTogether,
   type Backend,
+  cumulativeHits,
   type Fork,
   type Operation,
   type RunOptions,
@@ -64,7 +64,7 @@ export function createMemoryBackend(
     if (operations.every(({ blocks }, at) => accepted[at] || !blocks))
       return operations.map((operation) => runOne(operation, nowMs));
     const mayCharge = how === 'spare_others';
-    const together = askedTogether(operations);
+    const together = cumulativeHits(operations);
     return operations.map((operation, at) =>
       spare(counters, operation, together[at] ?? 0, accepted[at] ?? false, mayCharge, nowMs),
     );
@@ -167,12 +167,12 @@ function tryAll(counters: BoundedCounters, operations: readonly Operation[], now
 /**
  * Runs an operation of a refused request: at most its own refusal is counted, unless it stands alone.
  *
- * @param asked  the request's hits on this counter so far: see `askedTogether`
+ * @param cumulative  the request's hits on this counter so far: see `cumulativeHits`
  */
 function spare(
   counters: BoundedCounters,
   operation: Operation,
-  asked: number,
+  cumulative: number,
   accepted: boolean,
   mayCharge: boolean,
   nowMs: number,
@@ -188,8 +188,8 @@ function spare(
       return decisionOf(limit, refusal, nowMs, { hits, accepted, charged: true });
     }
   }
-  const peek = stepOf(operation, asked, state, nowMs, false);
-  return decisionOf(limit, peek, nowMs, { hits: asked, accepted, charged: false });
+  const peek = stepOf(operation, cumulative, state, nowMs, false);
+  return decisionOf(limit, peek, nowMs, { hits: cumulative, accepted, charged: false });
 }
 
 const stepOf = ({ limit }: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>

@@ -1,6 +1,6 @@
 import { algorithmFor } from '../../algorithms/index.ts';
 import type { State } from '../../algorithms/limit.ts';
-import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
+import { cumulativeHits, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
 import type { Batch, BatchRequest, Group } from './batch.ts';
 import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
 import type { Run } from './runs.ts';
@@ -55,7 +55,7 @@ export function decodeBatch(
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
     // as the script does
-    const hits = charged || request.spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0);
+    const hits = charged || request.spend === 'each' ? signedHits(operation) : (cumulativeHits(operations)[index] ?? 0);
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
     if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);
