@@ -37,6 +37,8 @@ export interface ExplainAnswer {
   readonly rules: { readonly version?: string; readonly source: string };
   readonly descriptors: readonly ExplainedDescriptor[];
   readonly decision?: ExplainedDecision;
+  /** Why a call may get another answer than this one. */
+  readonly warning?: string;
 }
 
 export interface ExplainedDescriptor {
@@ -131,7 +133,7 @@ export interface ExplainedDecision {
 }
 
 export interface ExplainOptions {
-  readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork'> };
+  readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork' | 'health'> };
   readonly extras: Extras;
   /** The rules in force as they are sent to other processes; their version is computed from this. */
   readonly packed?: () => PackedRules | undefined;
@@ -192,6 +194,7 @@ export async function explain(wire: WireRequest, options: ExplainOptions, asker?
       rules,
       descriptors,
       decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
+      ...warningOf(decider.ledger, observed),
     };
   } catch (cause) {
     return {
@@ -200,6 +203,15 @@ export async function explain(wire: WireRequest, options: ExplainOptions, asker?
       descriptors: tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [],
     };
   }
+}
+
+/** Counters may be readable while the store refuses to change them. */
+function warningOf(ledger: Pick<Ledger, 'health'>, observed: readonly Observed[]): Pick<ExplainAnswer, 'warning'> {
+  const health = ledger.health();
+  const areRead = observed.length > 0 && observed.every(({ failure }) => failure === undefined);
+  if (health.ready || !areRead) return {};
+  const reason = health.reason.replace(/\.$/, '');
+  return { warning: `the store does not count (${reason}): calls follow on_store_failure` };
 }
 
 const refused = ({ details }: GrpcStatus) => ({ status: 400, error: details }) as const;

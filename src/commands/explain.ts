@@ -95,12 +95,13 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
 
 /** An explanation for a terminal. */
 export function renderExplanation(
-  { status, error, descriptors = [], decision, rules, workers = [] }: SentExplanation,
+  { status, error, descriptors = [], decision, rules, workers = [], warning }: SentExplanation,
   paint: Paint,
 ): string {
   const code = decision?.code ?? 'no answer';
   const head = status === 200 ? paint.good(code) : paint.bad(code);
   const lines = [`${head}  ${error ?? decision?.why ?? ''}`.trimEnd()];
+  if (warning !== undefined) lines.push(paint.bad(`warning: ${warning}`));
   for (const [at, descriptor] of descriptors.entries()) lines.push('', ...renderDescriptor(descriptor, at, paint));
   if (decision && decision.decidedBy.length > 0) {
     lines.push('', waitOf(decision.passesInMs));

@@ -1,5 +1,6 @@
 import '../helpers/realm.ts';
 import { type Administered, startAdministered } from '../helpers/administered.ts';
+import { openReady } from '../helpers/connection.ts';
 import { startMemcached } from '../helpers/memcached.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { startCluster } from '../helpers/redis-topologies.ts';
@@ -128,5 +129,20 @@ test.each(Object.entries(failures))(
     expect(weir.weir.output()).not.toContain('an operation of the admin API failed');
   },
 );
+
+test('explain warns of a Redis that lets counters be read but not changed', async () => {
+  await start('one Redis');
+  await until('a hit is counted', async () => (await asked('deny')).status === 200);
+  expect((await weir.call('POST', '/api/v1/explain', hit('deny'))).body).not.toHaveProperty('warning');
+  const operator = await openReady({ port: Number(new URL(`redis://${store.env.REDIS_URL}`).port) });
+  await operator.replicaof('127.0.0.1', 1); // a replica refuses writes
+  operator.disconnect();
+  await until('a call gets the failure policy', async () => (await asked('deny')).status === 429);
+  const warned = {
+    warning: expect.stringMatching('^the store does not count \\(READONLY .*\\): calls follow on_store_failure$'),
+  };
+  await until('the warning', async () => 'warning' in (await weir.call('POST', '/api/v1/explain', hit('deny'))).body);
+  expect((await weir.call('POST', '/api/v1/explain', hit('deny'))).body).toMatchObject(warned);
+});
 
 const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();

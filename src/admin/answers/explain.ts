@@ -132,7 +132,7 @@ const worker = fields(
 export const explanation = fields(
   { status: { enum: [200, 400, 429] }, descriptors: listOf(descriptor) },
   {
-    ...{ answer: rateLimitResponse, error: text, decision, workers: listOf(worker) },
+    ...{ answer: rateLimitResponse, error: text, decision, workers: listOf(worker), warning: text },
     rules: fields({ source: text }, { version: text }),
   },
 );
