@@ -5,19 +5,19 @@
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
   '/test/(attack|bench|chaos|deploy|e2e|envoy|examples|console/browser)/',
-  '/test/admin/(explain\\.test|shared|store-failure)',
+  '/test/admin/(candidate-diff|explain\\.test|shared|space-saving|store-failure)',
   '/test/advise/(live|proof)',
   '/test/algorithms/(new-algorithm|oracle|properties)',
-  '/test/client/(deferral-|faults|fetch-shared|frameworks|package|readme|reference|reservations)',
+  '/test/client/(calls|deferral|faults|fetch-shared|frameworks|package|readme|reference|reservations|slots)',
   '/test/backends/(cas|memcached|memory/counter-bytes|black-hole|formats)',
   '/test/backends/redis/(cluster\\.test|concurrency|expiry|faults|leases|sentinel-tls|topologies|usable)',
-  '/test/(conformance/process|docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)|main|rls/service)',
-  '/test/(observe/pages|replay/report/page|xds/(failing|go-control|overlay))',
+  '/test/(conformance/(process|recorded)|docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)|http/bounds|ledger/(lease\\.|model)|main|rls/(holds|service))',
+  '/test/(observe/(pages|tracing)|replay/report/page|xds/(failing|go-control|overlay))',
   '/test/rlqs/(bound|configuration|envoy-traps|service)',
   '/test/rules/rules-process',
   '/test/serve/(control-plane|pending-commits|redis|start-signals)',
   '/test/(sites/(kuadrant|operations|processes)|slots/kuadrant)',
-  '/test/transport/(clients|tls|h2/(attacks|connections|h2spec))',
+  '/test/transport/(clients|tls|h2/(attacks|connections|h2spec|idle-connections))',
   '/test/workers/(handed-connections|no-descriptors|processes|rotations|without-rules)',
 ];
 
