@@ -111,7 +111,7 @@ export class Refusals implements DenyCacheState {
    *
    * @param debit      the only one of its request on this counter
    * @param isCharged  the hits, unless it is a peek, were passed to the counter, independent of the other limits
-   * @param calledAtMs    when the call was made
+   * @param calledAtMs  when the call was made
    */
   remember(debit: Debit, decision: Decision, isCharged: boolean, calledAtMs: number): void {
     const { kind, key, limit, hits } = debit;

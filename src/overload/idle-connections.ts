@@ -1,6 +1,6 @@
 import type { Monotonic } from '../clock.ts';
 
-/** Until a new connection without requests is ended rather than one that had requests and has none now. */
+/** A connection without requests is new for this long, and idle ones are ended before it. */
 const UNUSED_MS = 1_000;
 
 /** The share of all connections that are unused only in a flood of new ones. */

@@ -136,7 +136,7 @@ interface Listing {
 async function listOverlay(source: RuleSource, isAnyKindRead = false): Promise<Listing> {
   const { files, state } = await listFiles(source);
   if (typeof files !== 'string') return { state, read: () => readAll(source.description, files, isAnyKindRead) };
-  return { state, read: async () => invalid(source.description, `cannot be read: ${files}`) };
+  return { state, read: async () => invalidVersion(source.description, `cannot be read: ${files}`) };
 }
 
 /** All files together: each job sends them to the process that checks rules. */
@@ -156,8 +156,8 @@ async function readAll(
       read.push({ name, text: utf8.decode(content) });
     } catch (error) {
       if (error instanceof TooManyBytes)
-        return invalid(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
-      return invalid(name, `cannot be read: ${error instanceof Error ? error.message : error}`);
+        return invalidVersion(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
+      return invalidVersion(name, `cannot be read: ${error instanceof Error ? error.message : error}`);
     }
   }
   return { files: read };
@@ -166,6 +166,6 @@ async function readAll(
 /** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-const invalid = (file: string, message: string): OverlayVersion => ({
+const invalidVersion = (file: string, message: string): OverlayVersion => ({
   problems: [{ file, line: 1, path: '', severity: 'error', message }],
 });

@@ -10,13 +10,13 @@ export interface SiteCertificates {
 /**
  * Passes certificates, and each change of them, to `@grpc/grpc-js`: new connections use the ones in force.
  *
- * @see https://github.com/grpc/proposal/blob/master/L120-node-certificate-providers.md
+ * @see https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md#certificate-provider-plugin-framework
  */
 export function certificateProvider(certificates: SiteCertificates): experimental.CertificateProvider {
   const listeners = new Map<unknown, () => void>();
   const add = (listener: unknown, send: () => void): void => {
     listeners.set(listener, certificates.onChange(send));
-    queueMicrotask(send); // grpc-js is ready for it only after it has added its listener
+    queueMicrotask(send); // grpc-js ignores an update that arrives before this call returns
   };
   const remove = (listener: unknown): void => {
     listeners.get(listener)?.();

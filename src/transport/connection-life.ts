@@ -50,11 +50,12 @@ export class ConnectionLife {
     if (nowMs >= this.#pingAtMs) this.#ping(nowMs);
   }
 
-  /** Whether the pong is overdue twice in a row: a process that was late reads what has arrived in between. */
+  /** Whether the pong is overdue at two checks in a row: between them, a process that was late reads its input. */
   #isSilent(nowMs: number): boolean {
-    const wasOverdue = this.#wasOverdue;
-    this.#wasOverdue = nowMs >= this.#pongDueAtMs;
-    return wasOverdue && this.#wasOverdue;
+    const isOverdue = nowMs >= this.#pongDueAtMs;
+    const isSilent = isOverdue && this.#wasOverdue;
+    this.#wasOverdue = isOverdue;
+    return isSilent;
   }
 
   #expire(nowMs: number): void {

@@ -5,11 +5,11 @@ export interface RetiredConnection {
   destroy(): void;
 }
 
-/** The most, however much memory there is. */
+/** The largest number, regardless of memory. */
 const MAX_RETIRED = 256;
-/** The part of the limit on memory that they may take themselves, besides what is charged. */
+/** The part of the memory limit that they may use in addition to what is charged. */
 const MEMORY_SHARE = 1 / 8;
-/** So many of the oldest are searched for one without requests. */
+/** The number of the oldest that are searched for one without requests. */
 const MAX_SEARCHED = 16;
 
 /**

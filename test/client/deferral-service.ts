@@ -1,14 +1,12 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createDeferredQueue } from '../../client/src/bullmq.ts';
 import type { DeferralStats, DeferredQueue } from '../../client/src/deferral/options.ts';
 import { type Running, start } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
 import { closeLater, type Service, startService } from './service.ts';
-
-const POLL_MS = 50;
 
 /** A job of `apps/deferred-worker.ts`. */
 export interface Work {
@@ -113,10 +111,5 @@ export function groupsOf<T>(items: readonly T[], keyOf: (item: T) => string): Re
 export const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
 
 /** Waits until the condition holds. Errors count as false, since Redis may be down. */
-export async function eventually(what: string, holds: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
-  const endMs = performance.now() + withinMs;
-  while (!(await holds().catch(() => false))) {
-    if (performance.now() > endMs) throw new Error(`${what}: not within ${withinMs} ms`);
-    await sleep(POLL_MS);
-  }
-}
+export const eventually = (what: string, holds: () => Promise<boolean>, withinMs = 60_000): Promise<void> =>
+  until(what, () => holds().catch(() => false), withinMs);

@@ -29,8 +29,7 @@ const startAsking = (port: number): Promise<PrintedEnvoy> =>
     rules: CONFIG,
     target: `127.0.0.1:${port}`,
     upstreamPort: port,
-    edit: (config) =>
-      config.replace('failure_mode_deny: false', 'failure_mode_deny: true').replace('timeout: 0.25s', 'timeout: 60s'),
+    edit: (config) => config.replace('failure_mode_deny: false', 'failure_mode_deny: true'),
   });
 
 const statusOf = async ({ port }: PrintedEnvoy): Promise<number> =>

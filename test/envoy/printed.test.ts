@@ -44,7 +44,6 @@ test('Envoy limits requests with the printed configuration, if it reaches Weir a
     rules,
     target: `localhost:${weir.grpcPort}`,
     upstreamPort: upstreamPort(),
-    edit: (config) => config.replace('timeout: 0.25s', 'timeout: 60s'), // the machine may be busy
   });
   try {
     const statuses: number[] = [];

@@ -49,13 +49,13 @@ const weirCommand = (...args: readonly string[]) =>
     ({ stdout, code }) => ({ stdout, code }),
   );
 
-/** Envoy with the configuration that `weir envoy` prints for the rules, and a longer timeout for Weir. */
+/** Envoy with the configuration that `weir envoy` prints for the rules. */
 const startPrinted = (edit = (config: string): string => config): Promise<PrintedEnvoy> =>
   startPrintedEnvoy({
     rules,
     target: `127.0.0.1:${weir.grpcPort}`,
     upstreamPort: (upstream.address() as AddressInfo).port,
-    edit: (config) => edit(config.replace('timeout: 0.25s', 'timeout: 60s')), // the machine may be busy
+    edit,
   });
 
 /** A request whose client sends an id, which Envoy must replace. */

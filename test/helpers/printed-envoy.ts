@@ -25,8 +25,8 @@ export interface PrintedEnvoyOptions {
 }
 
 /**
- * Starts Envoy with the configuration that `weir envoy` prints for the rules; only the other servers' ports are
- * replaced.
+ * Starts Envoy with the configuration that `weir envoy` prints for the rules; only the other servers' ports and the
+ * timeout for Weir are replaced, since the machine may be busy.
  */
 export async function startPrintedEnvoy(options: PrintedEnvoyOptions): Promise<PrintedEnvoy> {
   const { rules, target, upstreamPort, edit = (config) => config } = options;
@@ -35,7 +35,8 @@ export async function startPrintedEnvoy(options: PrintedEnvoyOptions): Promise<P
   const config = stdout
     .replace('address: 0.0.0.0, port_value: 10000', `address: 127.0.0.1, port_value: ${port}`)
     .replace('port_value: 9901', `port_value: ${adminPort}`)
-    .replace('port_value: 8000', `port_value: ${upstreamPort}`);
+    .replace('port_value: 8000', `port_value: ${upstreamPort}`)
+    .replace('timeout: 0.25s', 'timeout: 60s');
   const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
   const path = join(folder, 'envoy.yaml');
   await writeFile(path, edit(config));

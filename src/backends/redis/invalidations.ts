@@ -13,7 +13,7 @@ export const BEAT_LOST_MS = 1_000;
 const RENEW_MS = 2_000;
 /** Keys in a message. */
 const MAX_KEYS = 256;
-/** Changed keys that are kept for the time after an outage; beyond it, other instances forget all refusals. */
+/** The most changed keys that are kept without a connection; beyond it, other instances drop all cached refusals. */
 const MAX_UNSENT_KEYS = 4_096;
 
 interface Options {
@@ -50,7 +50,7 @@ export class RedisInvalidations implements Invalidations {
   #isSubscribed = false;
   #subscribedAtMs = 0;
   #queued = nothingQueued();
-  #isFlushing = false;
+  #isFlushScheduled = false;
 
   constructor(redis: RedisConnection, { prefix, listener, monotonicMs }: Options) {
     this.#redis = redis;
@@ -78,10 +78,10 @@ export class RedisInvalidations implements Invalidations {
 
   publish(what: 'changed' | 'forgotten', key: CounterKey): void {
     this.#queued[what].add(key);
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
     setImmediate(() => {
-      this.#isFlushing = false;
+      this.#isFlushScheduled = false;
       this.#flush();
     });
   }
@@ -97,12 +97,12 @@ export class RedisInvalidations implements Invalidations {
   }
 
   #sendBeat(): void {
-    if (this.#redis.status === 'ready') this.#redis.publish(this.#beatChannel, '').catch(() => {}); // it is missing then
+    if (this.#redis.status === 'ready') this.#redis.publish(this.#beatChannel, '').catch(() => {}); // counts as lost
   }
 
   /** Sends what is queued, or keeps it for the next beat while there is no connection. */
   #flush(): void {
-    if (this.#redis.status !== 'ready') return this.#keepLittle();
+    if (this.#redis.status !== 'ready') return this.#boundQueue();
     const { changed, forgotten, missed } = this.#queued;
     this.#queued = nothingQueued();
     for (const slice of slices([...changed])) this.#send({ changed: slice });
@@ -116,11 +116,12 @@ export class RedisInvalidations implements Invalidations {
       for (const key of message.changed ?? []) this.#queued.changed.add(key);
       for (const key of message.forgotten ?? []) this.#queued.forgotten.add(key);
       if (message.missed) this.#queued.missed = true;
-      this.#keepLittle();
+      this.#boundQueue();
     });
   }
 
-  #keepLittle(): void {
+  /** Replaces too many changed keys by one message that names none. */
+  #boundQueue(): void {
     if (!this.#queued.missed && this.#queued.changed.size <= MAX_UNSENT_KEYS) return;
     this.#queued.changed.clear();
     this.#queued.missed = true;

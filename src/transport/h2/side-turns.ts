@@ -1,18 +1,18 @@
 /**
- * Work of side services in a turn of the event loop, over all connections of this process, beyond the share that each
- * connection has in any case. A unit is about 0.1 µs.
+ * The work of side services in one turn of the event loop, over all connections of this process, in addition to each
+ * connection's own share. A unit is about 0.1 µs.
  */
 const UNITS_A_TURN = 32_768;
-/** What a connection has in each turn, and what one that waits is given at a time. */
+/** A connection's own share of each turn, and the share that a waiting one is given at a time. */
 export const SHARE_UNITS = 2_048;
-/** So many connections have that share in a turn. */
+/** The number of connections with that share in a turn. */
 const FULL_SHARES = 64;
-/** What each further one has: room for one compressed health check. */
+/** The share of each further connection: enough for one compressed health check. */
 const SMALL_SHARE_UNITS = 256;
 
 /** A connection whose further input waits for a turn. */
 export interface SideWaiter {
-  /** Given a share; continues if that makes up for its work. */
+  /** Receives a share; continues if it covers the work done so far. */
   proceed(): void;
 }
 
@@ -28,7 +28,7 @@ class SideTurns {
   #begun = 0;
   readonly #waiting = new Set<SideWaiter>();
   #next: NodeJS.Immediate | undefined;
-  /** Of this turn; another one in each turn in which there is such work. */
+  /** Identifies the turn; changes with each turn that has such work. */
   number = 0;
 
   /** To be called when there is work. */
@@ -36,12 +36,12 @@ class SideTurns {
     this.#next ??= setImmediate(this.#begin);
   }
 
-  /** The share that a connection has in this turn in any case. To be called once a turn for each that has work. */
+  /** A connection's own share of this turn. To be called once a turn for each connection with work. */
   ownShare(): number {
     return this.#begun++ < FULL_SHARES ? SHARE_UNITS : SMALL_SHARE_UNITS;
   }
 
-  /** @returns whether a connection is given so much more in this turn: no other one waits, and there is room */
+  /** @returns whether a connection gets these units as well in this turn: none waits, and the turn has units left */
   take(units: number): boolean {
     if (this.#waiting.size > 0 || this.#unitsLeft <= 0) return false;
     this.#unitsLeft -= units;
@@ -66,7 +66,7 @@ class SideTurns {
     for (const waiter of this.#waiting) {
       if (this.#unitsLeft <= 0) break;
       this.#unitsLeft -= SHARE_UNITS;
-      this.#waiting.delete(waiter); // one that waits again is the last
+      this.#waiting.delete(waiter); // if it waits again, it is last
       waiter.proceed();
     }
     if (this.#waiting.size > 0 || this.#unitsLeft <= 0) this.wake();
