@@ -17,6 +17,8 @@ const mayImport = {
     'src/ledger/',
     'src/backends/',
     'src/algorithms/',
+    'src/overload/caller-memory.ts',
+    'src/transport/(injected-connections|listener)\\.ts',
     'src/clock.ts',
     'src/intermittent.ts',
   ],
@@ -169,6 +171,7 @@ const mayImport = {
   'src/transport/': ['src/transport/', 'src/rls/', 'src/rlqs/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
+    'src/transport/listener.ts',
     'src/rls/',
     'src/overload/',
     'src/decide.ts',

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { memoryRecords, type Records } from '../backends/records.ts';
 import type { OverrideList } from '../http/debug.ts';
 import { profileRoutes } from '../http/profile.ts';
@@ -10,7 +11,7 @@ import type { SourcedRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import type { SitesReport } from '../sites/site-counts.ts';
 import { CannotStart, type Part } from '../start-up.ts';
-import { seesValues } from './access.ts';
+import { isChecked, seesValues } from './access.ts';
 import { type AdviceSource, adviceOperations } from './advice-operations.ts';
 import { type ApiOperation, operationRoutes } from './api.ts';
 import { Audit } from './audit.ts';
@@ -29,6 +30,8 @@ import { parseTokens } from './tokens.ts';
 export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   readonly overrides: OverrideList;
+  /** Whether a request has a valid token. */
+  isChecked(request: IncomingMessage): boolean;
 }
 
 export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
@@ -93,6 +96,7 @@ export function openAdminPages(
       seesValues: (request) => seesValues(request, access),
       list: (isShown) => listOverrides(decider.overrides, shownBy(isShown, hashKeys)),
     },
+    isChecked: (request) => isChecked(request, access),
     routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
     close() {
       stopFollowing();

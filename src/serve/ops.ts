@@ -88,7 +88,8 @@ export function openOps(
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
     const routes = debugRoutes(pages, new Map([...admin.routes, ...console.routes]));
-    const debug = await openHttp('DEBUG_PORT', address, { routes, ...(tls && { bounds: { tls } }) }, context.log);
+    const bounds = { isChecked: admin.isChecked, ...(tls && { tls }) };
+    const debug = await openHttp('DEBUG_PORT', address, { routes, bounds }, context.log);
     add({ close: () => debug.close(0) });
     return {
       debug: at({ ...address, port: debug.port }),
