@@ -41,7 +41,6 @@ const mayImport = {
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',
-    'src/hashed.ts',
     'src/slices.ts',
   ],
   'src/settings(\\.ts|/)': [
@@ -83,7 +82,6 @@ const mayImport = {
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',
-    'src/hashed.ts',
     'src/slices.ts',
   ],
   'src/console/': [
@@ -186,7 +184,7 @@ const OPENER = '/open[.-]';
 
 /** What a part needs to be opened. */
 const mayOpenersImport = [
-  ...['src/settings(\\.ts|/)', 'src/(start-up|process-context|clock|hashed)\\.ts'],
+  ...['src/settings(\\.ts|/)', 'src/(start-up|process-context|clock)\\.ts'],
   ...['src/observe/(log|seldom-log)\\.ts', `src/.+${OPENER}`],
 ];
 const mayOpenerImport = {
@@ -199,7 +197,7 @@ const mayOpenerImport = {
 
 /** Importable from anywhere. */
 const everywhere = [
-  'src/(appended|grpc-status|grpc-tls|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
+  'src/(appended|grpc-status|grpc-tls|hashed|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
 ];
 
 /** A package that only one part of the tree may know. */
