@@ -48,9 +48,7 @@ export function openCore<R extends OpenRules>(
   const { clock } = context;
   return openParts(async (add) => {
     const store = add(await openStore(counters, context));
-    const { hash, share } = add(
-      openHash(admin, counters.store.kind === 'redis' ? store.records : undefined),
-    );
+    const { hash, share } = add(openHash(admin, counters.store.kind === 'redis' ? store.records : undefined));
     const rules = await openRules(traitsOf(counters));
     add(rules.book);
     add(rules.candidate);
