@@ -99,7 +99,7 @@ async function invertHash(attacker: Attacker): Promise<void> {
 
 const limited = { openFiles: OPEN_FILES, timeMs: 2 * FIXED_MS } as const;
 
-/** Connections that fill a port, and what pages tell about callers. */
+/** Connections that fill a port, and what pages show of callers. */
 export const ports: readonly Attack[] = [
   {
     name: `${SILENT} silent connections to GRPC_PORT, ${OPEN_FILES} open files`,

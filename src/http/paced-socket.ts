@@ -14,8 +14,8 @@ export interface PacedSocket extends Socket {
 }
 
 /**
- * Takes over a connection that a server has accepted with `pauseOnConnect`, so that its input is handled only while a turn has room. Other
- * input stays in the kernel, except for one read.
+ * Takes over a connection that a server has accepted with `pauseOnConnect`, so that its input is handled only while a
+ * turn has room. Other input stays in the kernel, except for one read.
  *
  * Node's HTTP server resumes a socket whenever it takes a piece of a body: until its turn, the socket only notes that.
  *

@@ -34,10 +34,12 @@ interface Peer<C> {
  * Limits the number of connections, and selects those without open requests that are ended to make room for new ones.
  *
  * A peer that has at least half as many connections as any other loses one first. No peer loses its only connection
- * within ten minutes of a request. Of a peer's connections, the order is: those that never had a request, the oldest first, then those that
- * have been idle longest, then new ones whose first request may be on its way. If more than half of them are unused,
- * even new ones go before idle ones: otherwise a fast flood of connections would cost other clients behind the same
- * address theirs.
+ * within ten minutes of a request.
+ *
+ * Of a peer's connections, the order is: those that never had a request, the oldest first, then those that have been
+ * idle longest, then new ones whose first request may be on its way. If more than half of them are unused, even new
+ * ones go before idle ones: otherwise a fast flood of connections would cost other clients behind the same address
+ * theirs.
  *
  * Connections are marked by their servers' regular checks, not with each request: those in use since are found and
  * passed over when it is their turn. Each check adds a connection at most once, so the amortized cost of `retireOne` is

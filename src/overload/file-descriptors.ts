@@ -13,7 +13,7 @@ export function maxCallerConnections(): number {
   return Math.floor(Math.max(openFiles * SMALLEST_SHARE, (openFiles - RESERVED) * LARGEST_SHARE));
 }
 
-/** The limit on this process's open files; Infinity if the system does not tell. */
+/** The limit on this process's open files; Infinity if it is unknown. */
 function maxOpenFiles(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];

@@ -21,8 +21,8 @@ const RETRY_INTERVAL_MS = 1_000;
 const off: OpenHash = { hash: undefined, share: async () => {}, close: () => {} };
 
 /**
- * @param records  of all instances, which then have the first key that one of them generated; undefined: each process has
- *   its own
+ * @param records  of all instances, which then have the first key that one of them generated; undefined: each process
+ *   has its own
  */
 export function openHash({ hashKeys, hashKey }: Settings['admin'], records: Records | undefined): OpenHash {
   if (!hashKeys) return off;

@@ -31,7 +31,7 @@ export function injectConnections(server: Server) {
   };
 }
 
-/** grpc-js does not tell whether a connection has open calls, so one counts as in use while its client sends. */
+/** grpc-js does not report open calls, so a connection counts as in use while its client sends. */
 class InjectedConnection implements ListenedConnection {
   readonly #socket: Socket;
   readonly #account: MemoryAccount;

@@ -121,7 +121,12 @@ test('a connection to the HTTP port whose request has been read, but waits for i
   const [socket] = sockets;
   const account = memory.open(CONNECTION_BYTES, { reset: () => {} });
   if (!socket || !account) throw new Error('no connection');
-  const connection = new HttpConnection(socket, account, { ...operatorBounds(), isChecked: undefined }, { turns, onClosed: () => {} });
+  const connection = new HttpConnection(
+    socket,
+    account,
+    { ...operatorBounds(), isChecked: undefined },
+    { turns, onClosed: () => {} },
+  );
   expect(connection.retire()).toBe(false);
   hasRoom.mockRestore();
   await until('its input is handled', () => socket.waitsForTurn?.() === false);

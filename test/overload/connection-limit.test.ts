@@ -79,7 +79,7 @@ test('a connection in use is not ended, and does not hide those of its peer that
   expect(limit.retireOne()).toBe(false);
 });
 
-test('whatever connections do, one is ended whenever one may be, of a peer with at least half as many as any other', () => {
+test('the connection that is ended belongs to a peer with at least half as many as any other, for any use of connections', () => {
   const step = fc.record({
     peer: fc.constantFrom('one', 'two', 'three'),
     at: fc.nat(9),
