@@ -197,9 +197,10 @@ test('a check lists the problems of a text and changes nothing; only a few check
 });
 
 test('a candidate does not wait for the check of another text', async () => {
-  const endless: FileChecker = { do: () => new Promise(() => {}), close: () => {} };
+  let checks = 0;
+  const endless: FileChecker = { do: () => new Promise(() => void checks++), close: () => {} };
   const { book } = bookOf(undefined, () => [], inThisProcess(), endless);
   void book.check(rules(5));
   await book.load(posted(rules(5)));
-  expect(book.facts.state).toBe('on');
+  expect([checks, book.facts.state]).toEqual([1, 'on']);
 });
