@@ -17,6 +17,8 @@ const mayImport = {
     'src/ledger/',
     'src/backends/',
     'src/algorithms/',
+    'src/overload/caller-memory.ts',
+    'src/transport/(injected-connections|listener)\\.ts',
     'src/clock.ts',
     'src/intermittent.ts',
   ],
@@ -39,7 +41,6 @@ const mayImport = {
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',
-    'src/hashed.ts',
     'src/slices.ts',
   ],
   'src/settings(\\.ts|/)': [
@@ -81,7 +82,6 @@ const mayImport = {
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',
-    'src/hashed.ts',
     'src/slices.ts',
   ],
   'src/console/': [
@@ -169,6 +169,7 @@ const mayImport = {
   'src/transport/': ['src/transport/', 'src/rls/', 'src/rlqs/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
+    'src/transport/listener.ts',
     'src/rls/',
     'src/overload/',
     'src/decide.ts',
@@ -183,7 +184,7 @@ const OPENER = '/open[.-]';
 
 /** What a part needs to be opened. */
 const mayOpenersImport = [
-  ...['src/settings(\\.ts|/)', 'src/(start-up|process-context|clock|hashed)\\.ts'],
+  ...['src/settings(\\.ts|/)', 'src/(start-up|process-context|clock)\\.ts'],
   ...['src/observe/(log|seldom-log)\\.ts', `src/.+${OPENER}`],
 ];
 const mayOpenerImport = {
@@ -196,7 +197,7 @@ const mayOpenerImport = {
 
 /** Importable from anywhere. */
 const everywhere = [
-  'src/(appended|grpc-status|grpc-tls|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
+  'src/(appended|grpc-status|grpc-tls|hashed|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
 ];
 
 /** A package that only one part of the tree may know. */

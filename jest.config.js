@@ -17,7 +17,7 @@ const notQuick = [
   '/test/rules/rules-process',
   '/test/serve/(control-plane|pending-commits|redis|start-signals)',
   '/test/(sites/(kuadrant|operations|processes)|slots/kuadrant)',
-  '/test/transport/(clients|tls|h2/(attacks|connections|h2spec|idle-connections))',
+  '/test/transport/(clients|full-ports|tls|h2/(attacks|connections|h2spec|idle-connections))',
   '/test/workers/(handed-connections|no-descriptors|processes|rotations|without-rules)',
 ];
 
@@ -46,7 +46,7 @@ export default {
       ...project,
       displayName: 'grpc-js', // what speaks to a gRPC server once more, on the other transport
       testMatch: [
-        '<rootDir>/test/transport/{grpc-server,tls}.test.ts',
+        '<rootDir>/test/transport/{full-ports,grpc-server,tls}.test.ts',
         '<rootDir>/test/rls/{service,holds,batch}.test.ts',
         '<rootDir>/test/slots/*.test.ts',
       ],

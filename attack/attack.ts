@@ -15,6 +15,10 @@ export interface Attack {
   readonly env?: Readonly<Record<string, string>>;
   /** gRPC over TLS. */
   readonly tls?: true;
+  /** The service's limit on open files; absent: that of this process. */
+  readonly openFiles?: number;
+  /** It exchanges with another site, which does not exist. */
+  readonly hasSites?: true;
   /** The counters are in a Redis that is frozen during the attack. */
   readonly frozenRedis?: true;
   /** Its time limit: `FIXED_MS` if it ends by itself. Absent: it continues until it is stopped. */

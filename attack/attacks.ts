@@ -5,6 +5,7 @@ import { floods } from './attacks/floods.ts';
 import { headers } from './attacks/headers.ts';
 import { json } from './attacks/json.ts';
 import { load } from './attacks/load.ts';
+import { ports } from './attacks/ports.ts';
 import { questions } from './attacks/questions.ts';
 import { quotas } from './attacks/quotas.ts';
 import { reservations } from './attacks/reservations.ts';
@@ -16,5 +17,5 @@ import { windows } from './attacks/windows.ts';
 /** Every attack, in the order of the table. */
 export const attacks: readonly Attack[] = [
   ...[...compressed, ...windows, ...streams, ...floods, ...headers],
-  ...[...connections, ...state, ...quotas, ...reservations, ...questions, ...slots, ...json, ...load],
+  ...[...connections, ...ports, ...state, ...quotas, ...reservations, ...questions, ...slots, ...json, ...load],
 ];

@@ -22,7 +22,8 @@ function sample(kind) {
   isWaiting = true;
   session.post('Runtime.evaluate', { expression: 'attackProbe()', returnByValue: true }, (error, answer) => {
     isWaiting = false;
-    if (!error) channel.write(`{"kind":"${kind}","atMs":${Date.now()},"sample":${answer.result.value}}\n`);
+    const isTaken = !error && !answer.exceptionDetails; // reading memory needs a free file descriptor
+    if (isTaken) channel.write(`{"kind":"${kind}","atMs":${Date.now()},"sample":${answer.result.value}}\n`);
   });
 }
 

@@ -34,6 +34,8 @@ export interface Ports {
   readonly grpc: number;
   readonly http: number;
   readonly debug: number;
+  /** For other sites; unused unless the attack has them. */
+  readonly sites: number;
 }
 
 /** The service under attack. */
@@ -72,10 +74,12 @@ export async function startService(attack: Attack, options: ServiceOptions): Pro
   const folder = mkdtempSync(join(tmpdir(), 'attack-'));
   const rulesPath = join(folder, 'rules.yaml');
   writeFileSync(rulesPath, attack.rules ?? defaultRules);
-  const ports = { grpc: await freePort(), http: await freePort(), debug: await freePort() };
+  const ports = { grpc: await freePort(), http: await freePort(), debug: await freePort(), sites: await freePort() };
+  const limit = attack.openFiles === undefined ? '' : `ulimit -n ${attack.openFiles} && `;
   const child = spawn(
-    process.execPath,
+    'sh',
     [
+      ...['-c', `${limit}exec "$0" "$@"`, process.execPath],
       ...[`--max-old-space-size=${options.heapMib}`, '--expose-gc', '--import', PROBE.href],
       ...[join(options.dir, 'dist/main.js'), 'serve'],
     ],
@@ -132,7 +136,7 @@ export async function startService(attack: Attack, options: ServiceOptions): Pro
 }
 
 function environment(
-  { env, tls }: Attack,
+  { env, tls, hasSites }: Attack,
   { transport, redisUrl }: ServiceOptions,
   ports: Ports,
   rulesPath: string,
@@ -145,6 +149,7 @@ function environment(
     ...{ GRPC_TRANSPORT: transport, RULES_PATH: rulesPath, DISABLE_STATS: 'true' },
     ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
     ...(tls && certificateFiles(folder)),
+    ...(hasSites && { SITE: 'here', SITE_PEERS: `there=127.0.0.1:9`, SITE_PORT: `${ports.sites}` }),
     ...env,
   };
 }

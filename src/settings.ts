@@ -64,6 +64,7 @@ export async function readSettings(env: Environment) {
       hosts: values.ADMIN_HOSTS,
       auditLog: values.AUDIT_LOG,
       hashKeys: values.HASH_KEYS,
+      hashKey: values.HASH_KEY,
     },
     debug: {
       address: { host: values.DEBUG_HOST, port: values.DEBUG_PORT },

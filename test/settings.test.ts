@@ -297,6 +297,10 @@ describe('the store of counters', () => {
     [{ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'one:1,two:2' }, []],
     [{ BACKEND_TYPE: 'memcache', MEMCACHE_SRV: '_memcache._tcp.example.com' }, []],
     [
+      { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1', WORKERS: '2', HASH_KEYS: 'true' },
+      ['HASH_KEYS with WORKERS and memcached requires HASH_KEY: workers cannot share a generated key there'],
+    ],
+    [
       { BACKEND_TYPE: 'memcache' },
       ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got neither'],
     ],
@@ -476,7 +480,7 @@ test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
-    ...['ADMIN_TOKEN', 'RECORD_HASH_KEY', 'CANDIDATE_REDIS_URL'],
+    ...['ADMIN_TOKEN', 'HASH_KEY', 'RECORD_HASH_KEY', 'CANDIDATE_REDIS_URL'],
   ]);
 });
 

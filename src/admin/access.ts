@@ -62,6 +62,11 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
   return { name: 'loopback', seesValues: true, role: 'read' };
 }
 
+/** Whether a request has a valid token, or a session that was opened with one. */
+export const isChecked = (request: IncomingMessage, { tokens, sessions }: AccessOptions): boolean =>
+  tokens.length > 0 &&
+  (tokenOf(request.headers.authorization, tokens) !== undefined || sessions.of(request) !== undefined);
+
 /** Whether the sender of a request may see values that callers sent. */
 export function seesValues(request: IncomingMessage, access: AccessOptions): boolean {
   try {

@@ -1,7 +1,6 @@
 import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
 import { mergeReports, type TrialReport } from '../candidate/report.ts';
-import { hashed } from '../hashed.ts';
 import { diffSteps } from '../rules/diff.ts';
 import { diffJson } from '../rules/diff-json.ts';
 import { RulesInForce } from '../rules/in-force.ts';
@@ -18,7 +17,7 @@ import { ApiProblem } from './problem.ts';
 import { textOf } from './rule-text-operations.ts';
 import { object } from './schema.ts';
 
-export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hashKeys'> {
+export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
   readonly audit: Audit;
   readonly candidate: CandidateBook;
   readonly candidateRecords: Pick<CandidateRecords, 'put'>;
@@ -131,9 +130,9 @@ const changeOf = (
 ) => ({ who: by, change: 'candidate', reason: why, what: {}, before: { state, ...(hash && { hash }) }, after });
 
 async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<object> {
-  const { candidate, candidatePath: path, trial: terms, hashKeys } = options;
+  const { candidate, candidatePath: path, trial: terms, hash } = options;
   const report = await reportOf(options, keys, rule);
-  return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hashKeys ? hashed : undefined);
+  return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hash);
 }
 
 /** The merged reports of all processes on the current candidate. */

@@ -23,7 +23,7 @@ export interface ListQuery {
 
 /** One page: of `PAGE_COUNTERS` keys, the counters that belong to a rule in force. */
 export async function listCounters(
-  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'> & {
+  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hash'> & {
     readonly decider: Pick<Decider, 'clock' | 'counters'>;
   },
   query: ListQuery,
@@ -34,7 +34,7 @@ export async function listCounters(
   const page = await options.ledger.list(after, PAGE_COUNTERS);
   if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
   const rules = options.rules();
-  const shown = shownBy(true, options.hashKeys);
+  const shown = shownBy(true, options.hash);
   const counters: object[] = [];
   for await (const keys of inSlices(page.keys, COUNTERS_A_TURN)) {
     const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, options.decider), query)) : [];

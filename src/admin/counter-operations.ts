@@ -129,12 +129,12 @@ async function changeCounters(
   how: Pick<StoreOperation, 'hits'> & { readonly kind: 'forget' | 'give_back' },
   make: (counter: FoundCounter) => Promise<void>,
 ): Promise<object> {
-  refuseHashes(entries, options.hashKeys);
+  refuseHashes(entries, options.hash);
   const { counters: found, override } = countersOf(options, name, entries);
   const debits = found.map(({ debit }) => debit);
   const before = await statesOf(options, debits);
   const planned = found.map(({ limit }, at) => plannedState(limit.limit, before[at] as CounterState, how)); // one each
-  const shown = shownBy(true, options.hashKeys);
+  const shown = shownBy(true, options.hash);
   const what = {
     domain: name,
     descriptor: descriptorText(entries.map(({ key, value }) => ({ key, value: shown(value) }))),

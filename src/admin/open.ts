@@ -1,4 +1,6 @@
+import type { IncomingMessage } from 'node:http';
 import { memoryRecords, type Records } from '../backends/records.ts';
+import type { Hash } from '../hashed.ts';
 import type { OverrideList } from '../http/debug.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Route } from '../http/server.ts';
@@ -10,7 +12,7 @@ import type { SourcedRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import type { SitesReport } from '../sites/site-counts.ts';
 import { CannotStart, type Part } from '../start-up.ts';
-import { seesValues } from './access.ts';
+import { isChecked, seesValues } from './access.ts';
 import { type AdviceSource, adviceOperations } from './advice-operations.ts';
 import { type ApiOperation, operationRoutes } from './api.ts';
 import { Audit } from './audit.ts';
@@ -29,6 +31,8 @@ import { parseTokens } from './tokens.ts';
 export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   readonly overrides: OverrideList;
+  /** Whether a request has a valid token. */
+  isChecked(request: IncomingMessage): boolean;
 }
 
 export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
@@ -37,6 +41,7 @@ export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 're
     readonly rules: SourcedRules;
     readonly decider: AdminOptions['decider'] & { readonly ledger: Ledger; readonly overrides: Overrides };
     readonly extras: AdminOptions['extras'];
+    readonly hash: Hash | undefined;
   };
   /** The exchange with other sites, summed over all processes of this instance. */
   readonly sites: () => SitesReport | undefined;
@@ -52,8 +57,8 @@ export function openAdminPages(
   { core, ask, version, requestsOfMinute, sites, advice, console }: AdminSources,
   { clock, log }: ProcessContext,
 ): AdminPages {
-  const { store, rules, decider } = core;
-  const { hosts, auditLog, hashKeys } = settings.admin;
+  const { store, rules, decider, hash } = core;
+  const { hosts, auditLog } = settings.admin;
   const tokens = parseTokens(settings.admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
   const access = {
@@ -69,16 +74,16 @@ export function openAdminPages(
   const hasQuotas = settings.rlqs.isOn;
   const ofRules = { rules: rules.book.rules, packed: rules.book.packed, source: rules.description };
   const operations = adminOperations({
-    ...{ ...ofRules, ...candidates.options, overrides, clock, decider, extras: core.extras, version, ask, hashKeys },
+    ...{ ...ofRules, ...candidates.options, overrides, clock, decider, extras: core.extras, version, ask, hash },
     ...{ ledger: decider.ledger, counters: decider.counters, hasWorkers: settings.workers > 1, hasQuotas },
     requestsOfMinute,
     audit: new Audit({ sink: auditLog, clock, records: store.records }),
     more: [
       ...sessionOperations(access, {
-        ...{ hashKeys, version, hasQuotas, hasSites: settings.sites !== undefined },
+        ...{ hashKeys: hash !== undefined, version, hasQuotas, hasSites: settings.sites !== undefined },
         grpcPort: settings.grpc.address.port,
       }),
-      ...siteOperations({ sites: settings.sites, report: sites, ask, hashKeys, rules: rules.book.rules, decider }),
+      ...siteOperations({ sites: settings.sites, report: sites, ask, hash, rules: rules.book.rules, decider }),
       ...console,
       ...adviceOperations(advice),
     ],
@@ -91,8 +96,9 @@ export function openAdminPages(
   return {
     overrides: {
       seesValues: (request) => seesValues(request, access),
-      list: (isShown) => listOverrides(decider.overrides, shownBy(isShown, hashKeys)),
+      list: (isShown) => listOverrides(decider.overrides, shownBy(isShown, hash)),
     },
+    isChecked: (request) => isChecked(request, access),
     routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
     close() {
       stopFollowing();

@@ -1,7 +1,7 @@
 import { type Unit, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import { descriptorText } from '../descriptor-text.ts';
-import { hashed } from '../hashed.ts';
+import type { Hash } from '../hashed.ts';
 import type { ListedOverride } from '../http/debug.ts';
 import { descriptorKey, type OverrideEffect, type Overrides, type StandingOverride } from '../overrides.ts';
 import { type Entry, match } from '../rules/match.ts';
@@ -24,7 +24,7 @@ export interface OverrideOptions {
   readonly audit: Audit;
   readonly clock: Clock;
   /** Shows callers' values as their hashes. */
-  readonly hashKeys: boolean;
+  readonly hash: Hash | undefined;
   readonly rules: () => RuleTree | undefined;
 }
 
@@ -37,7 +37,7 @@ const MAX_MS = unitMs.YEAR;
 
 /** Operations on overrides of single descriptors. */
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
-  const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hashKeys));
+  const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hash));
   return [
     operation({
       path: PATH,
@@ -96,8 +96,8 @@ interface SetOverride extends ListedOverride {
 }
 
 async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
-  refuseHashes(body.descriptor, options.hashKeys);
-  const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hashKeys));
+  refuseHashes(body.descriptor, options.hash);
+  const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
   const override: StandingOverride = {
     domain: body.domain,
     entries: body.descriptor,
@@ -116,7 +116,7 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
 }
 
 /** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
-function noEffect({ rules, hashKeys }: OverrideOptions, { domain: name, entries }: Named): string | undefined {
+function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: Named): string | undefined {
   const tree = rules();
   if (!tree) return undefined;
   const isMet = (one: readonly Entry[]): boolean =>
@@ -124,7 +124,7 @@ function noEffect({ rules, hashKeys }: OverrideOptions, { domain: name, entries 
   if (withIds(tree, name, entries).some(isMet)) return undefined;
   const stop = stopOf(tree, { domain: name, entries }, search(tree, name, { entries, requestLimit: undefined }));
   if (!stop) return undefined;
-  const why = hashKeys ? whyWithoutValues(stop, entries) : stop.why;
+  const why = hash ? whyWithoutValues(stop, entries) : stop.why;
   return `it has no effect while the descriptor matches no rule: ${why}`;
 }
 
@@ -134,10 +134,10 @@ async function remove(
   { domain: name, descriptor: entries, reason: why }: ChangeBody,
 ): Promise<ListedOverride> {
   const named = { domain: name, entries };
-  const asListed = options.hashKeys ? hashed : undefined;
+  const asListed = options.hash;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');
-  const before = listedOverride(found, shownBy(true, options.hashKeys));
+  const before = listedOverride(found, shownBy(true, options.hash));
   const change = { who: by, change: 'override removed', reason: why, what: whatOf(found, options) };
   await options.audit.change({ ...change, before, after: null }, () => options.overrides.remove(found));
   return before;
@@ -151,8 +151,8 @@ const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
 };
 
 /** The override's name in the audit log. */
-function whatOf(named: Named, { hashKeys }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
-  const { domain: name, descriptor: written } = shownName(named, shownBy(true, hashKeys));
+function whatOf(named: Named, { hash }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
+  const { domain: name, descriptor: written } = shownName(named, shownBy(true, hash));
   return { domain: name, descriptor: written };
 }
 

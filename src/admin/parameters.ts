@@ -1,5 +1,5 @@
 import { InvalidDescriptor, parseDescriptor } from '../descriptor-text.ts';
-import { isHash } from '../hashed.ts';
+import { type Hash, isHash } from '../hashed.ts';
 import { MAX_UINT32, maximumRequest } from '../rls/wire.ts';
 import type { Entry } from '../rules/match.ts';
 import { ApiProblem } from './problem.ts';
@@ -43,8 +43,8 @@ export interface ChangeBody {
  *
  * @throws ApiProblem  400
  */
-export function refuseHashes(entries: readonly Entry[], hashKeys: boolean): void {
-  const found = hashKeys ? entries.find(({ value }) => isHash(value)) : undefined;
+export function refuseHashes(entries: readonly Entry[], hash: Hash | undefined): void {
+  const found = hash ? entries.find(({ value }) => isHash(value)) : undefined;
   if (found) throw new ApiProblem(400, `'${found.value}' is how HASH_KEYS shows a value: give the value itself`);
 }
 

@@ -6,7 +6,7 @@ import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { shownBy } from './shown-value.ts';
 
-type QuotaAsker = Pick<AdminOptions, 'ask' | 'hashKeys'>;
+type QuotaAsker = Pick<AdminOptions, 'ask' | 'hash'>;
 
 /** The operation that lists the quotas of proxies, and their use. */
 export function quotaOperations(options: AdminOptions): readonly ApiOperation[] {
@@ -47,10 +47,10 @@ async function listQuotas(
 }
 
 /** The quotas in all processes of this instance. Values are hashed if HASH_KEYS is set. */
-export async function quotasOf({ ask, hashKeys }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
+export async function quotasOf({ ask, hash }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
   const replies = await ask({ kind: 'quotas', query });
   const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
-  const shown = shownBy(true, hashKeys);
+  const shown = shownBy(true, hash);
   const all = reports.flatMap(({ quotas }) => quotas).sort((one, other) => (other.demand ?? -1) - (one.demand ?? -1));
   const quotas = all.slice(0, query.count).map(
     (one): ProxyQuota => ({

@@ -13,7 +13,7 @@ export interface Session {
 
 const LIFETIME_MS = 12 * 60 * 60 * 1_000;
 
-/** If there are more, the oldest session ends. */
+/** Of each role; if there are more, the oldest session of the role ends. */
 const MAX_SESSIONS = 1_000;
 
 /** The sessions of signed-in browsers. They end with this process, which keeps only the hash of each cookie. */
@@ -32,10 +32,9 @@ export class Sessions {
   open(token: AdminToken, request: IncomingMessage): { readonly session: Session; readonly setCookie: string } {
     const id = randomBytes(32).toString('base64url');
     const session = { token, csrf: randomBytes(32).toString('base64url'), untilMs: this.#clock() + LIFETIME_MS };
-    for (const oldest of this.#byHash.keys()) {
-      if (this.#byHash.size < MAX_SESSIONS) break;
-      this.#byHash.delete(oldest);
-    }
+    const ofRole = [...this.#byHash].filter(([, other]) => other.token.role === token.role);
+    const [oldest] = ofRole;
+    if (oldest && ofRole.length >= MAX_SESSIONS) this.#byHash.delete(oldest[0]);
     this.#byHash.set(hashOf(id), session);
     return { session, setCookie: this.#cookieOf(id, LIFETIME_MS / 1_000, request) };
   }

@@ -1,10 +1,10 @@
-import { hashed } from '../hashed.ts';
+import type { Hash } from '../hashed.ts';
 
 /** Turns a value that a caller sent into the text to show. */
 export type Shown = (value: string) => string;
 
-/** @param hashKeys  `HASH_KEYS` */
-export const shownBy = (seesValues: boolean, hashKeys: boolean): Shown => {
+/** @param hash  undefined: values are shown unchanged */
+export const shownBy = (seesValues: boolean, hash: Hash | undefined): Shown => {
   if (!seesValues) return () => '(hidden)';
-  return hashKeys ? hashed : (value) => value;
+  return hash ?? ((value) => value);
 };

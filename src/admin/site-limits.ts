@@ -57,7 +57,7 @@ export interface ShareList {
 }
 
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
-export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hashKeys'> {
+export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
   readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
   readonly decider: Parameters<typeof counterOf>[2];
 }
@@ -66,14 +66,14 @@ type SitesQuestion = Extract<AgentQuestion, { kind: 'sites' }>;
 
 /** @param names  all sites, indexed by place */
 export async function listShares(
-  { ask, rules, decider, hashKeys }: ShareSources,
+  { ask, rules, decider, hash }: ShareSources,
   names: readonly string[],
   count: number,
 ): Promise<ShareList> {
   const replies = await ask({ kind: 'sites', count });
   const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
   const tree = rules();
-  const shown = shownBy(true, hashKeys);
+  const shown = shownBy(true, hash);
   const counters = mergedOf(reports);
   const limits = counters.slice(0, count).flatMap((counter): ListedShare[] => {
     const known = tree && counterOf(tree, counter.key, decider);

@@ -1,7 +1,16 @@
 import type { Answer } from '../decide.ts';
 import type { Entry } from '../rules/match.ts';
+import { NearestTexts } from '../rules/nearest-of.ts';
 import { shown } from '../rules/problem.ts';
-import { type NearRule, type Stop, type StopReason, search, stopOf, stopReasons } from '../rules/stop.ts';
+import {
+  type NearRule,
+  type Searched,
+  type Stop,
+  type StopReason,
+  search,
+  stopOf,
+  stopReasons,
+} from '../rules/stop.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { type Asker, inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
@@ -111,6 +120,9 @@ export function whyWithoutValues(
 
 const WINDOW_S = 60;
 
+/** The most texts that are compared for one list; the first descriptors, which are the most frequent, come first. */
+const MAX_COMPARED = 50_000;
+
 /** The number of descriptors compared with the rules in one turn of the event loop: each with thousands of texts. */
 export const DESCRIBED_A_TURN = 1;
 
@@ -126,24 +138,31 @@ export async function describeUnmatched(
   countedOneIn = 1,
   asker?: Asker,
 ): Promise<readonly UnmatchedDescriptor[]> {
+  const nearest = new NearestTexts(MAX_COMPARED);
   const described: UnmatchedDescriptor[] = [];
   for await (const slice of inSlices(entries, DESCRIBED_A_TURN, asker))
-    for (const one of slice) described.push(describeOne(rules, one, countedOneIn));
+    for (const one of slice) described.push(describeOne(rules, one, countedOneIn, nearest));
   return described;
 }
 
 const keptStops = new WeakMap<RuleTree, Map<string, Stop | undefined>>();
 
 /** Where the search for a descriptor ends: cached, since the same descriptors are listed again and again. */
-function keptStopOf(rules: RuleTree, key: string, domain: string, entries: readonly Entry[]): Stop | undefined {
+function keptStopOf(
+  rules: RuleTree,
+  key: string,
+  { domain, entries }: Searched,
+  nearest: NearestTexts,
+): Stop | undefined {
   let kept = keptStops.get(rules);
   if (!kept || kept.size >= CAPACITY) {
     kept = new Map();
     keptStops.set(rules, kept);
   }
   if (kept.has(key)) return kept.get(key);
-  const stop = stopOf(rules, { domain, entries }, search(rules, domain, { entries, requestLimit: undefined }));
-  kept.set(key, stop);
+  const found = search(rules, domain, { entries, requestLimit: undefined });
+  const stop = stopOf(rules, { domain, entries }, found, nearest);
+  if (!nearest.isUsedUp) kept.set(key, stop); // otherwise the next list compares it with more
   return stop;
 }
 
@@ -151,14 +170,15 @@ function describeOne(
   rules: RuleTree | undefined,
   { key, count, error: counted }: TopEntry,
   countedOneIn: number,
+  nearest: NearestTexts,
 ): UnmatchedDescriptor {
   const [first, ...entries] = describeKey(key).entries;
   const domain = first?.key ?? '';
   const { atMostTooHighBy: error, ...tooLow } = boundsOf(count, counted, countedOneIn);
   const perSecond = Math.round((count / WINDOW_S) * 100) / 100;
   const known = { domain, entries, count, error, ...tooLow, perSecond };
-  const stopped = rules && keptStopOf(rules, key, domain, entries);
+  const stopped = rules && keptStopOf(rules, key, { domain, entries }, nearest);
   if (!stopped) return known;
-  const { reason, level, why, nearest } = stopped;
-  return { ...known, reason, level, why, nearest };
+  const { reason, level, why } = stopped;
+  return { ...known, reason, level, why, nearest: stopped.nearest };
 }

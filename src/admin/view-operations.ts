@@ -1,4 +1,3 @@
-import { hashed } from '../hashed.ts';
 import { inTurn } from '../in-turn.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
@@ -26,7 +25,7 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
       answers:
         'Descriptors, the most frequent first, each with the largest possible error of its count, too high and too low. `requests` is the total number of requests. Values are hidden from clients that may not read them.',
       answer: ({ client, query, request }) =>
-        unmatched(options, query, shownBy(client.seesValues, options.hashKeys), (entries, countedOneIn) =>
+        unmatched(options, query, shownBy(client.seesValues, options.hash), (entries, countedOneIn) =>
           next(() => describeUnmatched(options.rules(), { entries }, countedOneIn, request)),
         ),
     }),
@@ -113,7 +112,7 @@ async function top(
   return {
     by: kind,
     windowSeconds: 60,
-    rules: rules.slice(0, MAX_RULES).map((one) => describeTop(one, count, options.hashKeys ? hashed : undefined)),
+    rules: rules.slice(0, MAX_RULES).map((one) => describeTop(one, count, options.hash)),
   };
 }
 
@@ -145,7 +144,7 @@ async function refusals(
     (request === undefined || requestId === keptText(request)) &&
     (only === undefined || name === only) &&
     (rule === undefined || descriptors.some((one) => one.rule === rule));
-  const shown = shownBy(true, options.hashKeys);
+  const shown = shownBy(true, options.hash);
   const page = refusalPage(reports, { since, count, isChosen });
   return {
     ...page,

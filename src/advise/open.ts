@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import type { Clock } from '../clock.ts';
-import { hashed } from '../hashed.ts';
+import type { Hash } from '../hashed.ts';
 import { every } from '../process-context.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
@@ -20,8 +20,8 @@ export async function openArrivals(
 
 /** Follows keys from now on. Undefined if arrivals are not followed: the module is not loaded then. */
 export async function openAdvice(
-  { advice, admin }: Pick<Settings, 'advice' | 'admin'>,
-  rules: () => RuleTree | undefined,
+  { advice }: Pick<Settings, 'advice'>,
+  { rules, hash }: { readonly rules: () => RuleTree | undefined; readonly hash: Hash | undefined },
   { ask }: Pick<Responders, 'ask'>,
 ): Promise<LiveAdvice | undefined> {
   if (advice.maxBytes === 0) return undefined;
@@ -29,6 +29,6 @@ export async function openAdvice(
   return new LiveAdvice({
     ...{ maxBytes: advice.maxBytes, ask, every, rules },
     seed: randomInt(2 ** 31),
-    hash: admin.hashKeys ? hashed : undefined,
+    hash,
   });
 }

@@ -5,6 +5,8 @@ export interface Records {
   /** The newest first. */
   latest(list: string, count: number): Promise<readonly string[]>;
   put(map: string, field: string, text: string): Promise<void>;
+  /** Stores a text unless the field has one. @returns the text that it has then */
+  putOnce(map: string, field: string, text: string): Promise<string>;
   remove(map: string, field: string): Promise<void>;
   all(map: string): Promise<ReadonlyMap<string, string>>;
 }
@@ -25,6 +27,11 @@ export function memoryRecords(): Records {
     latest: async (list, count) => (lists.get(list) ?? []).slice(0, count),
     async put(map, field, text) {
       mapOf(map).set(field, text);
+    },
+    async putOnce(map, field, text) {
+      const known = mapOf(map).get(field) ?? text;
+      mapOf(map).set(field, known);
+      return known;
     },
     async remove(map, field) {
       mapOf(map).delete(field);

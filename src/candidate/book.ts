@@ -43,8 +43,10 @@ export interface CandidateFacts {
 }
 
 export interface CandidateBookOptions {
-  /** Checks files off the event loop; closed with the book. */
+  /** Checks candidates off the event loop; closed with the book. */
   readonly checker: FileChecker;
+  /** Checks texts that are not to be tried: candidates do not wait for them. Closed with the book. */
+  readonly textChecker: FileChecker;
   /** `CANDIDATE_RULES_PATH`; undefined: only operators load a candidate. */
   readonly source: RuleSource | undefined;
   /** The overlays of rules. */
@@ -146,7 +148,7 @@ export class CandidateBook implements CandidateFeed {
     if (this.#waitingChecks >= MAX_WAITING_CHECKS) throw new TooManyChecks(`${MAX_WAITING_CHECKS} checks wait`);
     this.#waitingChecks++;
     try {
-      return await this.#options.checker.do([postedFile(text)], this.#options.overlay(), true);
+      return await this.#options.textChecker.do([postedFile(text)], this.#options.overlay(), true);
     } finally {
       this.#waitingChecks--;
     }
@@ -156,6 +158,7 @@ export class CandidateBook implements CandidateFeed {
     this.#isClosed = true;
     this.#stop();
     this.#options.checker.close();
+    this.#options.textChecker.close();
   }
 
   async #poll(source: RuleSource): Promise<void> {

@@ -30,6 +30,7 @@ export function openCandidateBook(
   const book = new CandidateBook({
     ...{ clock, every, pollIntervalMs, onState: logCandidate(log) },
     checker: openFileChecker({ mergeDomains, store }),
+    textChecker: openFileChecker({ mergeDomains, store }), // its process is started by the first check
     source: path === undefined ? undefined : plainPath(path),
     overlay: () => overlay?.files ?? [],
   });

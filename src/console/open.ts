@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, monotonicMs } from '../clock.ts';
-import { hashed } from '../hashed.ts';
+import type { Hash } from '../hashed.ts';
 import type { OpenStore } from '../ledger/open.ts';
 import type { Metrics } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
@@ -27,6 +27,8 @@ export interface ConsolePages extends Part {
 export interface ConsoleSources {
   readonly store: OpenStore;
   readonly rules: OpenRules;
+  /** Undefined: values are shown unchanged. */
+  readonly hash: Hash | undefined;
   readonly responders: Responders;
   readonly statistics: Statistics;
   readonly metrics: Pick<Metrics, 'durations'>;
@@ -45,7 +47,7 @@ export async function openConsole(
     durations: metrics.durations,
     latenessMs: store.lateness.latenessMs,
     health: () => healthFacts({ store, rules, responders, workers: settings.workers }),
-    hash: settings.admin.hashKeys ? hashed : undefined,
+    hash: sources.hash,
     monotonicMs,
   });
   const heartbeat =

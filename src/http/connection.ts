@@ -18,6 +18,11 @@ export interface ConnectionBounds {
   readonly maxRequestsInFlight: number;
   /** Clients that take longer to read their responses are disconnected. */
   readonly outputTimeoutMs: number;
+  /**
+   * Whether a request has a checked token: its connection is never ended for a new one, all others may be at any time.
+   * Undefined: those without open requests may be.
+   */
+  readonly isChecked?: ((request: HttpRequest) => boolean) | undefined;
 }
 
 /** A connection's access to its server. */
@@ -35,14 +40,17 @@ export class HttpConnection {
   readonly #bounds: ConnectionBounds;
   readonly #context: ConnectionContext;
   readonly #requests = new Set<HttpRequest>();
-  #bytes = CONNECTION_BYTES;
+  #bytes: number;
   #outputTimer: NodeJS.Timeout | undefined;
   /** A request has come since the previous check. */
   #wasUsed = false;
+  /** A request had a checked token. */
+  #isChecked = false;
 
   constructor(socket: PacedSocket, account: MemoryAccount, bounds: ConnectionBounds, context: ConnectionContext) {
     this.#socket = socket;
     this.#account = account;
+    this.#bytes = account.baseBytes;
     this.#bounds = bounds;
     this.#context = context;
   }
@@ -57,6 +65,7 @@ export class HttpConnection {
     }
     this.#requests.add(request);
     this.#wasUsed = true;
+    this.#isChecked ||= this.#bounds.isChecked?.(request) === true;
     if (this.#requests.size === 1) request.markFirst();
     request.open(this.#charge, this.#context.turns);
     response.once('finish', () => {
@@ -122,16 +131,26 @@ export class HttpConnection {
   /** Records whether the connection is idle. To be called about once a second. @returns whether it is */
   checkIdle(): boolean {
     const isIdle = this.#isIdle;
-    this.#account.markIdle(isIdle);
+    this.#account.markIdle(isIdle && !this.#isChecked);
+    if (!isIdle && this.#mayBeReplaced) this.#account.markIdle(true); // after those that are idle
     this.#wasUsed = false;
     return isIdle;
   }
 
-  /** Ends the connection if it is idle. @returns false if it is not */
+  /** Ends the connection for a new one. @returns false if it must not be ended */
   retire(): boolean {
-    if (!this.#isIdle) return false;
+    if (!this.#mayBeReplaced) return false;
     this.#socket.destroy();
     return true;
+  }
+
+  /** Ends the connection: the memory account is full, and this connection holds most. */
+  reset(): void {
+    this.#socket.destroy();
+  }
+
+  get #mayBeReplaced(): boolean {
+    return !this.#isChecked && (this.#bounds.isChecked !== undefined || this.#isIdle);
   }
 
   /** A request may have been read that waits for its turn. */

@@ -14,13 +14,13 @@ export interface PacedSocket extends Socket {
 }
 
 /**
- * Takes over a connection that a server has accepted, so that its input is handled only while a turn has room. Other
- * input stays in the kernel, except for one read.
+ * Takes over a connection that a server has accepted with `pauseOnConnect`, so that its input is handled only while a
+ * turn has room. Other input stays in the kernel, except for one read.
  *
  * Node's HTTP server resumes a socket whenever it takes a piece of a body: until its turn, the socket only notes that.
  *
- * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself if this version of Node
- *   keeps its handle elsewhere
+ * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself, resumed, if this
+ *   version of Node keeps its handle elsewhere
  */
 export function pacedSocket(accepted: Socket, turns: InputTurns): PacedSocket {
   let kept: Buffer | undefined;
@@ -39,7 +39,7 @@ export function pacedSocket(accepted: Socket, turns: InputTurns): PacedSocket {
     return false;
   };
   const socket = takeOver(accepted, { buffer: shared, callback });
-  if (!socket) return accepted;
+  if (!socket) return accepted.resume();
 
   const handle = (bytes: Buffer): void => {
     turns.spend(bytes.length);

@@ -1,5 +1,4 @@
-import type { AddressInfo } from 'node:net';
-import { createBoundedServer, type HttpBounds, operatorBounds } from './bounded-server.ts';
+import { type HttpBounds, listenForRequests, operatorBounds } from './bounded-server.ts';
 import { sizeOf } from './connection.ts';
 import { CallerDisconnected, type HttpRequest } from './request.ts';
 
@@ -61,7 +60,7 @@ export const json = (status: number, value: object): Page => ({
  * @throws Error if the address cannot be bound
  */
 export async function startHttpServer(
-  { host, port }: { readonly host: string; readonly port: number },
+  address: { readonly host: string; readonly port: number },
   routes: ReadonlyMap<string, Route>,
   onError: (error: unknown) => void,
   bounds: Partial<HttpBounds> = {},
@@ -70,9 +69,9 @@ export async function startHttpServer(
   let inFlight = 0;
   const onClosed = (): void => {
     inFlight--;
-    if (closing && inFlight === 0) server.closeAllConnections();
+    if (closing && inFlight === 0) listener.destroyAll();
   };
-  const server = createBoundedServer({ ...operatorBounds(), ...bounds }, onClosed, (connection, request, response) => {
+  const onRequest: Parameters<typeof listenForRequests>[3] = (connection, request, response) => {
     inFlight++;
     void pageOf(routes, request, onError)
       .then((page) => {
@@ -95,23 +94,18 @@ export async function startHttpServer(
         connection.send(request, response, body);
       })
       .catch(onError);
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, resolve);
-  });
+  };
+  const listener = await listenForRequests(address, { ...operatorBounds(), ...bounds }, onClosed, onRequest);
   return {
-    port: (server.address() as AddressInfo).port, // a TCP address, since it listens on a port
-    close: (graceMs) =>
-      new Promise((resolve) => {
-        closing = true;
-        const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-        server.close(() => {
-          clearTimeout(timer);
-          resolve();
-        });
-        if (inFlight === 0) server.closeAllConnections(); // also those that never sent a request
-      }),
+    port: listener.port,
+    async close(graceMs) {
+      closing = true;
+      const timer = setTimeout(listener.destroyAll, graceMs);
+      const closed = listener.close();
+      if (inFlight === 0) listener.destroyAll(); // also those that never sent a request
+      await closed;
+      clearTimeout(timer);
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 import { type Monotonic, monotonicMs } from '../clock.ts';
-import { IdleConnections } from './idle-connections.ts';
+import { ConnectionLimit } from './connection-limit.ts';
+import { maxCallerConnections } from './file-descriptors.ts';
 
 /** The memory account of one connection. */
 export interface MemoryAccount {
@@ -22,6 +23,8 @@ export interface MemoryAccount {
 
 /** Ends the connection of an account. */
 export interface AccountHolder {
+  /** The address of its client; absent: all such connections have the same. */
+  readonly peer?: string;
   /** Ends the connection at once. Called at most once, after its account was closed. */
   reset(): void;
   /**
@@ -66,16 +69,28 @@ export class CallerMemory {
    * them, or they grow.
    */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
-  readonly #idle: IdleConnections<Account>;
+  readonly #nowMs: Monotonic;
+  /** Accounts of all ports that were not retired. */
+  readonly #all: ConnectionLimit<Account>;
   #bytes = 0;
   /** The part of `#bytes` charged for connections themselves. */
   #baseBytes = 0;
-  /** Open accounts that were not retired. */
-  #inService = 0;
 
-  constructor(maxBytes: number, nowMs: Monotonic = monotonicMs) {
+  /** @param maxConnections  defaults to what the limit on open files leaves for callers */
+  constructor(maxBytes: number, nowMs: Monotonic = monotonicMs, maxConnections = maxCallerConnections()) {
     this.maxBytes = maxBytes;
-    this.#idle = new IdleConnections(nowMs, (account) => this.#retire(account));
+    this.#nowMs = nowMs;
+    this.#all = this.limit(maxConnections);
+  }
+
+  /** A limit on the number of a port's connections. */
+  limit(maxConnections: number): PortLimit {
+    return new ConnectionLimit(maxConnections, this.#nowMs, (account) => this.#retire(account));
+  }
+
+  /** The most connections of all ports together. */
+  get maxConnections(): number {
+    return this.#all.max;
   }
 
   /** The sum over all open accounts. */
@@ -92,23 +107,23 @@ export class CallerMemory {
    * Opens the account of a connection. Makes room by resets only among connections that are not in the smallest class.
    *
    * @param bytes  memory of the connection itself
+   * @param port   the limit of its port, from `limit`; absent: it has none
    * @returns undefined if there is no room, and no other connection is idle
    */
-  open(bytes: number, holder: AccountHolder): MemoryAccount | undefined {
-    while (!this.#hasRoom(bytes))
-      if (!this.#resetLarge(bytes) && !this.#idle.retireOne(this.#inService)) return undefined;
-    const account = new Account(bytes, this.#move, this.#idle, holder);
+  open(bytes: number, holder: AccountHolder, port?: PortLimit): MemoryAccount | undefined {
+    while (port?.isFull) if (!port.retireOne()) return undefined;
+    while (!this.#hasRoom(bytes)) if (!this.#resetLarge(bytes) && !this.#all.retireOne()) return undefined;
+    const account = new Account(bytes, this.#move, port ? [this.#all, port] : [this.#all], holder);
     account.isOpen = true;
     this.#baseBytes += bytes;
-    this.#inService++;
     this.#classes[account.sizeClass]?.add(account);
-    this.#idle.add(account);
+    for (const limit of account.limits) limit.add(account);
     account.set(bytes);
     return account;
   }
 
   #hasRoom(bytes: number): boolean {
-    return this.#isWithinShare(bytes) && this.#bytes + bytes <= this.maxBytes;
+    return !this.#all.isFull && this.#isWithinShare(bytes) && this.#bytes + bytes <= this.maxBytes;
   }
 
   #isWithinShare(bytes: number): boolean {
@@ -117,7 +132,7 @@ export class CallerMemory {
 
   /** @returns false if that would not help, or all connections are in the smallest class */
   #resetLarge(bytes: number): boolean {
-    if (!this.#isWithinShare(bytes)) return false;
+    if (this.#all.isFull || !this.#isWithinShare(bytes)) return false;
     const largest = this.#largest();
     if (!largest || largest.sizeClass === 0) return false;
     this.#reset(largest);
@@ -150,7 +165,7 @@ export class CallerMemory {
     const { baseBytes, bytes } = account;
     if (!account.isOpen) return true;
     this.#baseBytes -= baseBytes;
-    this.#inService--;
+    for (const limit of account.limits) limit.remove(account);
     account.isRetired = true;
     account.baseBytes = 0;
     account.set(bytes - baseBytes);
@@ -159,9 +174,8 @@ export class CallerMemory {
 
   #forget(account: Account): void {
     this.#baseBytes -= account.baseBytes;
-    if (!account.isRetired) this.#inService--;
     this.#classes[account.sizeClass]?.delete(account);
-    this.#idle.remove(account);
+    if (!account.isRetired) for (const limit of account.limits) limit.remove(account);
   }
 
   #moveTo(account: Account, sizeClass: number): void {
@@ -191,11 +205,15 @@ export class CallerMemory {
   }
 }
 
+/** A limit on the number of a port's connections. */
+export type PortLimit = ConnectionLimit<Account>;
+
 class Account implements MemoryAccount {
   baseBytes: number;
   readonly holder: AccountHolder;
+  readonly peer: string;
+  readonly limits: readonly PortLimit[];
   readonly #move: (account: Account, bytes: number) => void;
-  readonly #idle: IdleConnections<Account>;
   bytes = 0;
   /** The size class that lists it. */
   sizeClass = 0;
@@ -207,13 +225,14 @@ class Account implements MemoryAccount {
   constructor(
     baseBytes: number,
     move: (account: Account, bytes: number) => void,
-    idle: IdleConnections<Account>,
+    limits: readonly PortLimit[],
     holder: AccountHolder,
   ) {
     this.baseBytes = baseBytes;
     this.holder = holder;
+    this.peer = holder.peer ?? '';
+    this.limits = limits;
     this.#move = move;
-    this.#idle = idle;
   }
 
   /** The memory it holds besides that of the connection itself. */
@@ -226,7 +245,7 @@ class Account implements MemoryAccount {
   }
 
   markIdle(isIdle: boolean): void {
-    if (this.isOpen && !this.isRetired) this.#idle.mark(this, isIdle);
+    if (this.isOpen && !this.isRetired) for (const limit of this.limits) limit.mark(this, isIdle);
   }
 
   close(): void {

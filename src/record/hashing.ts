@@ -1,17 +1,8 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Entry } from '../rules/match.ts';
 import type { Level, Node, RuleTree, WildcardNode } from '../rules/tree.ts';
 
-const MARK = '#';
-/** Characters of a hash: 96 bits. */
-const HASH_CHARACTERS = 16;
-const HASHED = /^#[\w-]{16}$/;
-
-/** Equal values have equal hashes under the same key, so that requests of one counter stay together. */
-export const hashValue = (value: string, key: string): string =>
-  MARK + createHmac('sha256', key).update(value).digest('base64url').slice(0, HASH_CHARACTERS);
-
-export const isHashedValue = (value: string): boolean => HASHED.test(value);
+const DIGEST_CHARACTERS = 16;
 
 /** Whether a level chose its node by the value, which must then not be hashed. */
 export function needsValue(level: Level | undefined, { key, value }: Entry, found: Node | undefined): boolean {
@@ -31,7 +22,7 @@ export function matchDigest({ domains }: RuleTree): string {
     add(name);
     addLevel(root, add);
   }
-  return hash.digest('base64url').slice(0, HASH_CHARACTERS);
+  return hash.digest('base64url').slice(0, DIGEST_CHARACTERS);
 }
 
 type Add = (part: string) => void;

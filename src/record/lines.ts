@@ -1,11 +1,12 @@
 import type { Answer } from '../decide.ts';
+import { hashValue } from '../hashed.ts';
 import type { StandingOverride } from '../overrides.ts';
 import { remainingOf } from '../rls/codec.ts';
 import { MAX_UINT32, nameOf, unitNumbers, type WireDescriptor, type WireRequest } from '../rls/wire.ts';
 import { type Entry, match } from '../rules/match.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { LineDescriptor, RequestLineFields } from './format.ts';
-import { hashValue, needsValue } from './hashing.ts';
+import { needsValue } from './hashing.ts';
 
 /** An answered request whose line is not written yet. */
 export interface AnsweredRequest {

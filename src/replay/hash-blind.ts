@@ -1,4 +1,4 @@
-import { isHashedValue } from '../record/hashing.ts';
+import { isHash } from '../hashed.ts';
 import type { Branch, Level, Node, RuleTree, WildcardIndex } from '../rules/tree.ts';
 import { createWildcardIndex } from '../rules/wildcard-index.ts';
 
@@ -25,7 +25,7 @@ export function hashBlind(rules: RuleTree): RuleTree {
       nodes.filter(({ value }) => !value),
       by,
     );
-    return { all: nodes, find: (key, value) => (isHashedValue(value) ? ofAnyValue : whole).find(key, value) };
+    return { all: nodes, find: (key, value) => (isHash(value) ? ofAnyValue : whole).find(key, value) };
   };
   const branchOf = ({ byValue, wildcards, anyValue }: Branch): Branch => ({
     byValue: new Map(Array.from(byValue, ([value, node]) => [value, nodeOf(node)])),

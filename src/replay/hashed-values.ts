@@ -1,4 +1,5 @@
-import { isHashedValue, matchDigest } from '../record/hashing.ts';
+import { isHash } from '../hashed.ts';
+import { matchDigest } from '../record/hashing.ts';
 import { type Entry, findNode } from '../rules/match.ts';
 import type { Level, RuleTree } from '../rules/tree.ts';
 import { hashBlind } from './hash-blind.ts';
@@ -66,7 +67,7 @@ function meetsHash(root: Level, entries: readonly Entry[]): boolean {
   for (const entry of entries) {
     if (!level) return false;
     const branch = level.byKey.get(entry.key);
-    if (isHashedValue(entry.value)) {
+    if (isHash(entry.value)) {
       if (branch && (branch.byValue.size > 0 || branch.wildcards.all.some(({ value }) => value))) return true;
       if (!branch && level.keyWildcards.all.some(({ key, value }) => value && key.matches(entry.key))) return true;
     }

@@ -14,6 +14,11 @@ export class NearestTexts {
     this.#left = mostCompared;
   }
 
+  /** Later searches find nothing. */
+  get isUsedUp(): boolean {
+    return this.#left <= 0;
+  }
+
   /** Uses up one comparison, for work that costs as much. @returns whether one was left */
   take(): boolean {
     return this.#left-- > 0;

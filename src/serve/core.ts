@@ -1,7 +1,7 @@
 import { unitMs } from '../algorithms/limit.ts';
 import { countersOf } from '../backends/open.ts';
 import type { Decider } from '../decide.ts';
-import { hashed } from '../hashed.ts';
+import type { Hash } from '../hashed.ts';
 import { createEstimates } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type OpenStore, openStore } from '../ledger/open.ts';
@@ -17,6 +17,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import { traitsOf } from '../settings/store-traits.ts';
 import type { Settings } from '../settings.ts';
 import { openParts, type Part } from '../start-up.ts';
+import { openHash } from './open-hash.ts';
 
 /** The counters and rules of a process, and the parts that depend on them. */
 export interface Core<R extends OpenRules = OpenRules> extends Part {
@@ -26,6 +27,10 @@ export interface Core<R extends OpenRules = OpenRules> extends Part {
   readonly decider: Decider & { readonly ledger: Ledger; readonly overrides: Overrides };
   /** Headers and metadata of answers. */
   readonly extras: Extras;
+  /** Hashes values that callers sent, if `HASH_KEYS` is set. */
+  readonly hash: Hash | undefined;
+  /** Resolves when the hashes are those of all instances, or the store cannot be reached. */
+  shareHashKey(): Promise<void>;
   /** Close it before all other parts. */
   readonly readiness: ReadinessCheck;
 }
@@ -43,14 +48,15 @@ export function openCore<R extends OpenRules>(
   const { clock } = context;
   return openParts(async (add) => {
     const store = add(await openStore(counters, context));
+    const { hash, share } = add(openHash(admin, counters.store.kind === 'redis' ? store.records : undefined));
     const rules = await openRules(traitsOf(counters));
     add(rules.book);
     add(rules.candidate);
     return {
-      ...{ store, rules },
+      ...{ store, rules, hash, shareHashKey: share },
       decider: {
         ...{ ...decisions, ledger: store.ledger, clock, estimates: createEstimates() },
-        rules: admin.hashKeys ? withHashedNames(rules.book.rules) : rules.book.rules,
+        rules: hash ? withHashedNames(rules.book.rules, hash) : rules.book.rules,
         counters: countersOf(counters, clock),
         overrides: new Overrides(clock, (unit) => unitMs[unit]),
       },
@@ -64,12 +70,12 @@ export function openCore<R extends OpenRules>(
 }
 
 /** The same rules, except that statistics show hashes of callers' values. */
-function withHashedNames(rules: () => RuleTree | undefined): () => RuleTree | undefined {
+function withHashedNames(rules: () => RuleTree | undefined, hash: Hash): () => RuleTree | undefined {
   let source: RuleTree | undefined;
   let named: RuleTree | undefined;
   return () => {
     const tree = rules();
-    if (tree !== source) named = tree && { ...tree, shownValue: hashed };
+    if (tree !== source) named = tree && { ...tree, shownValue: hash };
     source = tree;
     return named;
   };

@@ -3,7 +3,7 @@ import type { AdminAgent } from '../admin/agent.ts';
 import type { ArrivalLog } from '../advise/arrival-log.ts';
 import { monotonicMs } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
-import { hashed } from '../hashed.ts';
+import type { Hash } from '../hashed.ts';
 import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
 import { createDecisionSink } from '../observe/log.ts';
 import type { ServiceObserver } from '../observe/service-observer.ts';
@@ -17,6 +17,8 @@ export interface ObserverSources {
   readonly serviceObserver: ServiceObserver;
   readonly agent: AdminAgent;
   readonly decider: Pick<Decider, 'rules' | 'counters'>;
+  /** Undefined: values are logged unchanged. */
+  readonly hash: Hash | undefined;
   /** Undefined: requests are not recorded. */
   readonly recording: Recording | undefined;
   /** Undefined: arrivals are not followed. */
@@ -52,14 +54,14 @@ export function createObserver(settings: Settings, sources: ObserverSources, { l
 /** Undefined if no decisions are logged. */
 function openDecisionLog(
   settings: Settings,
-  { decider: { rules, counters }, serviceObserver }: ObserverSources,
+  { decider: { rules, counters }, hash, serviceObserver }: ObserverSources,
   log: ProcessContext['log'],
 ): LogDecision | undefined {
   const worker = cluster.worker?.id;
   const { format } = settings.log;
   return createDecisionLog({
     ...{ rules, counters, ...settings.decisionLog },
-    shownValue: settings.admin.hashKeys ? hashed : undefined,
+    shownValue: hash,
     debug: log.isLevelEnabled('debug') ? log : undefined,
     log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
     onDropped: serviceObserver.decisionsNotLogged,

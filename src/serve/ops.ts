@@ -41,7 +41,7 @@ export function openOps(
   { core, responders, statistics, version }: OpsSources,
   context: ProcessContext,
 ): Promise<Ops> {
-  const { store, rules, decider, readiness } = core;
+  const { store, rules, decider, readiness, hash } = core;
   const { ask, refresh, load, restarts } = responders;
   const gauges = () => referenceGauges(responders.cache());
   const refreshed = shareRendering(refresh);
@@ -54,9 +54,9 @@ export function openOps(
   });
   return openParts(async (add) => {
     const console = add(
-      await openConsole(settings, { store, rules, responders, statistics, metrics, version }, context),
+      await openConsole(settings, { store, rules, hash, responders, statistics, metrics, version }, context),
     );
-    const advice = await openAdvice(settings, rules.book.rules, responders);
+    const advice = await openAdvice(settings, { rules: rules.book.rules, hash }, responders);
     if (advice) add(advice);
     const requestsOfMinute = async (): Promise<number> => {
       await refreshed();
@@ -88,7 +88,8 @@ export function openOps(
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
     const routes = debugRoutes(pages, new Map([...admin.routes, ...console.routes]));
-    const debug = await openHttp('DEBUG_PORT', address, { routes, ...(tls && { bounds: { tls } }) }, context.log);
+    const bounds = { isChecked: admin.isChecked, ...(tls && { tls }) };
+    const debug = await openHttp('DEBUG_PORT', address, { routes, bounds }, context.log);
     add({ close: () => debug.close(0) });
     return {
       debug: at({ ...address, port: debug.port }),

@@ -47,7 +47,7 @@ export function openResponder(
   context: ProcessContext,
 ): Promise<Responder> {
   const { clock } = context;
-  const { store, rules, decider: plain, extras } = core;
+  const { store, rules, decider: plain, extras, hash } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const spanName = storeSpans[settings.counters.store.kind];
@@ -66,7 +66,7 @@ export function openResponder(
       }),
     );
     const held = { count: 0 };
-    const observer = createObserver(settings, { serviceObserver, agent, decider, recording, arrivals }, context);
+    const observer = createObserver(settings, { serviceObserver, agent, decider, hash, recording, arrivals }, context);
     const unrecorded = createRlsService(decider, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
@@ -79,6 +79,7 @@ export function openResponder(
       load: () => loadOf({ ledger: store.ledger, overload, held, health, quotas, sites }),
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
+        await core.shareHashKey();
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const reservations = createReservations(plain);
         const holds = createHoldsService(createSlots(plain), reservations);

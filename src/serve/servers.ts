@@ -45,7 +45,7 @@ export function openServers(
       },
     });
     const pages = apiRoutes(service, () => readiness.state(), overload);
-    const bounds = { memory: overload.memory, maxConnections };
+    const bounds = { memory: overload.memory, maxConnections, isChecked: undefined };
     const http = await openHttp('PORT', address, { routes: routes?.(pages) ?? pages, bounds }, context.log);
     servers.push(http);
     add(health);

@@ -1,4 +1,4 @@
-import { commaSeparated, flag, integer, text } from './kinds.ts';
+import { commaSeparated, flag, integer, text, textNotEmpty } from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
 
 /** The admin API on the debug port. */
@@ -37,4 +37,5 @@ export const adminRows = {
     'false',
     "show, record and log callers' values as hashes: on the debug port, in statistics, and in logs",
   ),
+  HASH_KEY: secret(textNotEmpty, 'key of these hashes; unset: generated, and shared by all instances on one Redis'),
 } as const satisfies Rows;

@@ -35,7 +35,7 @@ export const serverRows = {
   GRPC_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
     '50000',
-    'maximum number of gRPC connections of each worker; further ones are closed at once',
+    'maximum number of gRPC connections of each worker; a further one replaces an idle one, or is closed at once',
   ),
   GRPC_MAX_CONNECTION_AGE: setting(
     durationMs,
@@ -54,7 +54,7 @@ export const serverRows = {
   HTTP_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
     '10000',
-    'maximum number of connections to the HTTP server of each worker; further ones are closed at once',
+    'maximum number of connections to the HTTP server of each worker; a further one replaces an idle one, or is closed at once',
   ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),

@@ -45,6 +45,10 @@ export function chooseStore(values: Values, problems: string[]): StoreSettings {
       const got = srv === '' ? 'neither' : 'both';
       problems.push(`one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got ${got}`);
     }
+    if (values.WORKERS > 1 && values.HASH_KEYS && values.HASH_KEY === undefined)
+      problems.push(
+        'HASH_KEYS with WORKERS and memcached requires HASH_KEY: workers cannot share a generated key there',
+      );
     const servers = srv === '' ? hosts : { srv, refreshMs: values.MEMCACHE_SRV_REFRESH };
     return { kind, servers, tls: values.MEMCACHE_TLS ? clientTls(values, 'MEMCACHE') : undefined };
   }

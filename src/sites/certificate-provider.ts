@@ -1,11 +1,8 @@
 import type { experimental } from '@grpc/grpc-js';
+import type { TlsOptions } from '../transport/listener.ts';
 
-/** The certificate of this site, for both directions, and the authority of all sites; texts in PEM. */
-export interface SiteCertificates {
-  current(): { readonly cert: string; readonly key: string; readonly ca: string | undefined };
-  /** Calls the listener after each change. @returns unsubscribes it */
-  onChange(listener: () => void): () => void;
-}
+/** The certificate of this site, for both directions, and the authority of all sites. */
+export type SiteCertificates = TlsOptions['certificates'];
 
 /**
  * Passes certificates, and each change of them, to `@grpc/grpc-js`: new connections use the ones in force.

@@ -1,13 +1,8 @@
-import {
-  Client,
-  credentials,
-  experimental,
-  type handleUnaryCall,
-  Server,
-  ServerCredentials,
-  status,
-} from '@grpc/grpc-js';
+import { Client, credentials, experimental, type handleUnaryCall, Server, status } from '@grpc/grpc-js';
 import { serverIdentity } from '../grpc-tls.ts';
+import { CallerMemory } from '../overload/caller-memory.ts';
+import { injectConnections } from '../transport/injected-connections.ts';
+import { listen } from '../transport/listener.ts';
 import { certificateProvider, type SiteCertificates } from './certificate-provider.ts';
 import { type Lender, OtherSites } from './lender.ts';
 import type { BorrowRequest, BorrowResponse } from './messages.ts';
@@ -25,6 +20,9 @@ const CALL_TIMEOUT_MS = 1_000;
 const MAX_RECONNECT_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** The most connections of other sites, and the memory of their connections themselves. */
+const MAX_CONNECTIONS = 100;
+const MEMORY_BYTES = 16 * 1024 * 1024;
 
 /**
  * Connects to a site, and reconnects whenever the connection is lost.
@@ -81,7 +79,7 @@ export interface SiteServer {
  * @throws Error if the address cannot be bound
  */
 export async function startSiteServer(
-  { host, port }: { readonly host: string; readonly port: number },
+  address: { readonly host: string; readonly port: number },
   certificates: SiteCertificates | undefined,
   lender: Pick<Lender, 'lend'>,
 ): Promise<SiteServer> {
@@ -98,17 +96,19 @@ export async function startSiteServer(
     );
   };
   server.addService(sitesService, { Borrow });
-  const provider = certificates && certificateProvider(certificates);
-  const serverCredentials = provider
-    ? experimental.createCertificateProviderServerCredentials(provider, provider, true)
-    : ServerCredentials.createInsecure();
-  const bound = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(`${host}:${port}`, serverCredentials, (error, found) => (error ? reject(error) : resolve(found)));
+  const { onConnection } = injectConnections(server);
+  const listener = await listen(address, certificates && { certificates, clientName: undefined }, {
+    maxCount: MAX_CONNECTIONS,
+    memory: new CallerMemory(MEMORY_BYTES),
+    onConnection,
   });
   return {
-    port: bound,
+    port: listener.port,
     async close() {
+      const closed = listener.close();
       server.forceShutdown();
+      listener.destroyAll();
+      await closed;
     },
   };
 }

@@ -3,7 +3,6 @@ import {
   type Deadline,
   type handleUnaryCall,
   Server,
-  ServerCredentials,
   type ServiceDefinition,
   status,
 } from '@grpc/grpc-js';
@@ -18,11 +17,13 @@ import {
   type ConnectionLimits,
   type GrpcServer,
   type GrpcServerOptions,
+  IDLE_CONNECTION,
   LONGEST_AGE_MS,
   MAX_REQUEST_BYTES,
   notifyOnCallFinished,
   TOO_MANY_CONNECTIONS,
 } from './grpc-server.ts';
+import { injectConnections } from './injected-connections.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
 import { addHealth, addHolds, addKuadrant, addReflection, addRules } from './side-services.ts';
@@ -53,21 +54,19 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   await addKuadrant(server, options);
   await addReflection(server, options);
 
-  const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // the listener terminates TLS
+  const { onConnection, drain } = injectConnections(server);
   const listener = await listen(address, tls, {
     maxCount: connections?.maxCount,
     memory: options.overload.memory,
-    onConnection(socket) {
-      injector.injectConnection(socket);
-      return { reset: () => socket.destroy() };
-    },
+    onConnection,
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
+    onRetired: () => options.onConnectionError?.(IDLE_CONNECTION),
   });
   const end = (): void => {
     server.forceShutdown();
     listener.destroyAll(); // including those that have not sent anything
   };
-  const closing = { listener, sendGoaway: () => injector.destroy(), inFlight, end };
+  const closing = { listener, sendGoaway: drain, inFlight, end };
   return { target: listener.target, close: (graceMs) => shutDown(closing, graceMs) };
 }
 

@@ -47,7 +47,7 @@ export interface GrpcServerOptions {
 
 /** Limits on the number and the age of connections, and their keepalive. */
 export interface ConnectionLimits {
-  /** The most open connections; further ones are closed at once. */
+  /** The most open connections; a further one replaces an idle one, or is closed at once. */
   readonly maxCount: number;
   /** After this age, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
   readonly maxAgeMs: number;

@@ -4,6 +4,7 @@ import { lstat, unlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import type { AccountHolder, CallerMemory, MemoryAccount } from '../overload/caller-memory.ts';
+import { peerOf } from '../overload/peer.ts';
 import type { Certificates } from './certificates.ts';
 import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
 import { readIntoSharedBuffer } from './shared-read-buffer.ts';
@@ -13,9 +14,11 @@ export type Address = { readonly host: string; readonly port: number } | { reado
 
 /** A server's certificates, and its requirements for clients. */
 export interface TlsOptions {
-  readonly certificates: Certificates;
+  readonly certificates: Pick<Certificates, 'current' | 'onChange'>;
   /** DNS name that client certificates must have; undefined: any certificate that the client CA signed. */
   readonly clientName: string | undefined;
+  /** Negotiated by ALPN; defaults to h2. */
+  readonly protocol?: 'h2' | 'http/1.1';
 }
 
 /** A connection that is in use by a server. */
@@ -25,10 +28,14 @@ export interface ListenedConnection extends AccountHolder {
 }
 
 export interface ListenerOptions {
-  /** The most open connections; further ones are closed at once. */
+  /** The most open connections; a further one replaces an idle one, or is closed at once. */
   readonly maxCount?: number | undefined;
   /** Charged with the memory of each connection; one without room is closed at once. */
   readonly memory: CallerMemory;
+  /** Memory of an idle connection without TLS. */
+  readonly plainBytes?: number;
+  /** Moves a paused connection without TLS to the socket to use, whose chunks may be valid only during 'data'. */
+  readonly takeSocket?: ((accepted: Socket) => Socket) | undefined;
   /**
    * A connection is ready for use.
    *
@@ -51,10 +58,15 @@ const TLS_BYTES = 81_920;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** The most concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
 const MAX_HANDSHAKES = 256;
+/** Idle time before the first TCP keepalive probe, which detects vanished clients. */
+const TCP_KEEP_ALIVE_MS = 60_000;
+const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS } as const;
 
 export interface Listener {
   /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
   readonly target: string;
+  /** 0: it listens on a unix socket. */
+  readonly port: number;
   /** Stops accepting; resolves when the last connection has ended. */
   close(): Promise<void>;
   /** Ends every connection, even during its handshake. */
@@ -62,7 +74,8 @@ export interface Listener {
 }
 
 /**
- * Listens for connections. With TLS, a connection is passed on after its handshake, with HTTP/2 negotiated by ALPN. A
+ * Listens for connections: every port of the service accepts them here, and counts them from their first packet. With
+ * TLS, a connection is passed on after its handshake. A
  * stale unix socket is replaced, and the socket is removed on close; in a cluster worker neither happens, since the
  * primary process owns the socket.
  *
@@ -73,16 +86,14 @@ export async function listen(
   tls: TlsOptions | undefined,
   options: ListenerOptions,
 ): Promise<Listener> {
-  const { maxCount, onTooMany } = options;
   const accounts = createAccounts(options, tls !== undefined);
-  const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts);
-  if (maxCount !== undefined) server.maxConnections = maxCount;
-  server.on('drop', () => onTooMany?.());
+  const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts, options.takeSocket);
   if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
   server.listen(address);
   await once(server, 'listening'); // rejects on 'error'
   return {
-    target: 'path' in address ? `unix:${address.path}` : targetOf(address.host, server),
+    target: 'path' in address ? `unix:${address.path}` : targetOf(address.host, portOf(server)),
+    port: portOf(server),
     close: () => new Promise((resolve) => server.close(() => resolve())),
     destroyAll() {
       for (const socket of accounts.sockets()) socket.destroy();
@@ -91,10 +102,14 @@ export async function listen(
 }
 
 /** The memory account of each socket, opened as soon as it is accepted. */
-function createAccounts({ memory, onConnection, onTooMany, onRetired }: ListenerOptions, isTls: boolean) {
+function createAccounts(
+  { maxCount, memory, plainBytes = PLAIN_BYTES, onConnection, onTooMany, onRetired }: ListenerOptions,
+  isTls: boolean,
+) {
   const open = new Map<Socket, Accepted>();
-  const baseBytes = isTls ? TLS_BYTES : PLAIN_BYTES;
-  const retired = new RetiredConnections(baseBytes, memory.maxBytes);
+  const port = maxCount === undefined ? undefined : memory.limit(maxCount);
+  const baseBytes = isTls ? TLS_BYTES : plainBytes;
+  const retired = new RetiredConnections(baseBytes, memory.maxBytes, memory.maxConnections);
   const onRetire = (accepted: Accepted): void => {
     if (accepted.connection) retired.add(accepted); // others are destroyed already
     onRetired?.();
@@ -103,7 +118,7 @@ function createAccounts({ memory, onConnection, onTooMany, onRetired }: Listener
     sockets: () => open.keys(),
     open(socket: Socket): void {
       const accepted = new Accepted(socket, onRetire);
-      const account = memory.open(baseBytes, accepted);
+      const account = memory.open(baseBytes, accepted, port);
       if (!account) {
         onTooMany?.();
         socket.destroy();
@@ -131,11 +146,13 @@ type Accounts = ReturnType<typeof createAccounts>;
 class Accepted implements AccountHolder, RetiredConnection {
   readonly #socket: Socket;
   readonly #onRetire: (accepted: Accepted) => void;
+  readonly peer: string;
   account: MemoryAccount | undefined;
   connection: ListenedConnection | undefined;
 
   constructor(socket: Socket, onRetire: (accepted: Accepted) => void) {
     this.#socket = socket;
+    this.peer = peerOf(socket.remoteAddress);
     this.#onRetire = onRetire;
   }
 
@@ -160,18 +177,19 @@ class Accepted implements AccountHolder, RetiredConnection {
   }
 }
 
-const createPlainServer = (accounts: Accounts): Server =>
-  createServer({ pauseOnConnect: true }, (accepted) => {
-    const socket = readIntoSharedBuffer(accepted);
+const createPlainServer = (accounts: Accounts, takeSocket = readIntoSharedBuffer): Server =>
+  createServer({ ...socketOptions, pauseOnConnect: true }, (accepted) => {
+    const socket = takeSocket(accepted);
     accounts.open(socket);
     accounts.use(socket);
   });
 
-function createSecureServer({ certificates, clientName }: TlsOptions, accounts: Accounts): Server {
+function createSecureServer({ certificates, clientName, protocol = 'h2' }: TlsOptions, accounts: Accounts): Server {
   const options = {
     ...certificates.current(),
+    ...socketOptions,
     minVersion: 'TLSv1.2',
-    ALPNProtocols: ['h2'],
+    ALPNProtocols: [protocol],
     requestCert: certificates.current().ca !== undefined,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
   } as const;
@@ -203,10 +221,11 @@ function destroyFirst(sockets: Set<Socket>): void {
 const matchesName = (name: string, socket: TLSSocket): boolean =>
   socket.getPeerX509Certificate()?.checkHost(name, { subject: 'never' }) !== undefined;
 
-function targetOf(host: string, server: Server): string {
+const targetOf = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+function portOf(server: Server): number {
   const bound = server.address();
-  const port = typeof bound === 'object' && bound ? bound.port : 0;
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return typeof bound === 'object' && bound ? bound.port : 0;
 }
 
 /**

@@ -7,8 +7,8 @@ export interface RetiredConnection {
 
 /** The largest number, regardless of memory. */
 const MAX_RETIRED = 256;
-/** The part of the memory limit that they may use in addition to what is charged. */
-const MEMORY_SHARE = 1 / 8;
+/** The part of the limits on memory and connections that they may use in addition to what is charged. */
+const LIMIT_SHARE = 1 / 8;
 /** The number of the oldest that are searched for one without requests. */
 const MAX_SEARCHED = 16;
 
@@ -23,9 +23,11 @@ export class RetiredConnections {
   /**
    * @param baseBytes  memory of each
    * @param maxBytes  limit on the memory of all callers
+   * @param maxConnections  limit on the connections of all callers
    */
-  constructor(baseBytes: number, maxBytes: number) {
-    this.#max = Math.max(1, Math.min(MAX_RETIRED, Math.floor((maxBytes * MEMORY_SHARE) / baseBytes)));
+  constructor(baseBytes: number, maxBytes: number, maxConnections = Number.POSITIVE_INFINITY) {
+    const max = Math.min(maxBytes / baseBytes, maxConnections) * LIMIT_SHARE;
+    this.#max = Math.max(1, Math.min(MAX_RETIRED, Math.floor(max)));
   }
 
   add(connection: RetiredConnection): void {

@@ -88,3 +88,16 @@ test('ADMIN_TOKEN is one secret, or several with names and roles', () => {
   ]);
   expect(parseTokens('a:read:x,a:operate:y')).toBeUndefined();
 });
+
+test('sessions of a token that may only read end no session of an operator', () => {
+  const sessions = new Sessions(() => 0, 6070);
+  const [operator, reader] = tokens;
+  if (!operator || !reader) throw new Error('two tokens are set');
+  const cookieOf = ({ setCookie }: ReturnType<Sessions['open']>): IncomingMessage =>
+    request({ cookie: setCookie.split(';')[0] ?? '' });
+  const ofOperator = cookieOf(sessions.open(operator, request()));
+  const ofReader = cookieOf(sessions.open(reader, request()));
+  for (let count = 0; count < 1_000; count++) sessions.open(reader, request());
+  expect(sessions.of(ofOperator)?.token).toBe(operator);
+  expect(sessions.of(ofReader)).toBeUndefined();
+});

@@ -1,6 +1,7 @@
 import '../helpers/realm.ts';
 import { type CandidateOptions, candidateOperations } from '../../src/admin/candidate-operations.ts';
 import { CandidateBook } from '../../src/candidate/book.ts';
+import type { FileChecker } from '../../src/rules/book.ts';
 import { createFileChecker } from '../../src/rules/load.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -12,9 +13,10 @@ const patterns = (name: string, count: number): string =>
 /** Returns a function that calls the operation that compares. */
 async function comparing(live: string, candidateText: string): Promise<() => Promise<unknown>> {
   const check = createFileChecker({ mergeDomains: false });
+  const checker: FileChecker = { do: async (files, overlay) => check(files, overlay), close: () => {} };
   const candidate = new CandidateBook({
     ...{ clock: fakeClock(), pollIntervalMs: 1_000, source: undefined, overlay: () => [], every: () => () => {} },
-    ...{ checker: { do: async (files, overlay) => check(files, overlay), close: () => {} }, onState: () => {} },
+    ...{ checker, textChecker: checker, onState: () => {} },
   });
   await candidate.load({ text: candidateText, by: 'anna', reason: 'a test' });
   const rules = rulesFrom(live);

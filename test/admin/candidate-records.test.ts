@@ -2,6 +2,7 @@ import '../helpers/realm.ts';
 import { CandidateRecords } from '../../src/admin/candidate-records.ts';
 import { memoryRecords, type Records } from '../../src/backends/records.ts';
 import { CandidateBook } from '../../src/candidate/book.ts';
+import type { FileChecker } from '../../src/rules/book.ts';
 import { createFileChecker } from '../../src/rules/load.ts';
 import { fakeClock } from '../helpers/clock.ts';
 
@@ -13,9 +14,10 @@ const posted = (perMinute: number) => ({
 /** An instance that shares these records. */
 function instanceOn(records: Records) {
   const check = createFileChecker({ mergeDomains: false });
+  const checker: FileChecker = { do: async (files, overlay) => check(files, overlay), close: () => {} };
   const book = new CandidateBook({
     ...{ clock: fakeClock(), pollIntervalMs: 1_000, source: undefined, overlay: () => [], every: () => () => {} },
-    ...{ checker: { do: async (files, overlay) => check(files, overlay), close: () => {} }, onState: () => {} },
+    ...{ checker, textChecker: checker, onState: () => {} },
   });
   return { book, records: new CandidateRecords(records, book) };
 }

@@ -23,7 +23,7 @@ async function warningOf(tree: RuleTree, key: string, value: string): Promise<st
   const operations = overrideOperations({
     overrides: { follow: async () => [], put: async () => {} },
     audit: { change: (_: unknown, make: () => Promise<void>) => make() },
-    ...{ clock: Date.now, hashKeys: false, rules: () => tree },
+    ...{ clock: Date.now, hash: undefined, rules: () => tree },
   } as never); // the only properties that the operation reads
   const until = new Date(Date.now() + 60_000).toISOString();
   const body = { domain: 'shop', descriptor: [{ key, value }], effect: 'block', until, reason: 'a test' };

@@ -71,7 +71,7 @@ function unmatchedOf(descriptors: number, step: () => void, wait: () => Promise<
     },
     requestsOfMinute: async () => descriptors,
     rules: () => tree,
-    hashKeys: false,
+    hash: undefined,
   } as unknown as AdminOptions; // the only properties that the operation reads
   const found = viewOperations(options).find(({ path }) => path === '/api/v1/unmatched');
   if (!found) throw new Error('there is no such operation');

@@ -126,7 +126,7 @@ test.each(['memory', 'Redis'])(
       const options = {
         ledger: counted(ledger, step),
         rules: () => rules,
-        hashKeys: false,
+        hash: undefined,
         decider,
       };
       for (let after: string | undefined = ''; after !== undefined; pages++) {

@@ -3,9 +3,11 @@ import { EXACT, SAMPLED, Sample } from '../../src/admin/sample.ts';
 import { describeUnmatched, isOfDomain, Unmatched } from '../../src/admin/unmatched.ts';
 import type { Answer } from '../../src/decide.ts';
 import { type Entry, match } from '../../src/rules/match.ts';
+import { TextDistance } from '../../src/rules/text-distance.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import { numbers } from '../helpers/numbers.ts';
 import { rulesFrom } from '../helpers/rules.ts';
+import { until } from '../helpers/until.ts';
 
 /** Configurations that did not work for users, as reported: the rules, and the descriptors that the proxy sent. */
 const reported: readonly (readonly [
@@ -163,4 +165,30 @@ test('domains and entries of unmatched descriptors are kept apart for any texts,
     [cut, cut],
   ]);
   expect(list.entries.filter((one) => isOfDomain(one, 'a'))).toHaveLength(1);
+});
+
+test('the work for one list is bounded, and the next list continues it', async () => {
+  const values = Array.from(
+    { length: 2_000 },
+    (_, at) => `{key: path, value: /v${at}, rate_limit: {unit: hour, requests_per_unit: 1}}`,
+  );
+  const rules = rulesFrom(`{domain: d, descriptors: [${values.join(', ')}]}`);
+  const compared = jest.spyOn(TextDistance.prototype, 'to');
+  const unmatched = new Unmatched();
+  for (let at = 0; at < 100; at++) {
+    const entries = [{ key: 'path', value: `/w${at}` }];
+    unmatched.answered('d', [{ entries }], answerOf(rules, 'd', entries));
+  }
+  const { list } = unmatched.report();
+  const first = await describeUnmatched(rules, list);
+  expect(compared.mock.calls.length).toBeLessThanOrEqual(50_000);
+  expect(first.filter(({ nearest = [] }) => nearest.length > 0).length).toBeGreaterThan(20);
+  const isDone = async (): Promise<boolean> => {
+    compared.mockClear();
+    const described = await describeUnmatched(rules, list);
+    expect(compared.mock.calls.length).toBeLessThanOrEqual(50_000);
+    return described.every(({ nearest = [] }) => nearest.length > 0);
+  };
+  await until('all have been compared', isDone);
+  compared.mockRestore();
 });

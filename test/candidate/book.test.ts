@@ -24,11 +24,16 @@ descriptors:
 `;
 
 /** A book that polls when the test calls `poll`. */
-function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [], checker = inThisProcess()) {
+function bookOf(
+  path?: string,
+  overlay: () => readonly OverlayFile[] = () => [],
+  checker = inThisProcess(),
+  textChecker = inThisProcess(),
+) {
   const states: CandidateFacts[] = [];
   let poll = (): void => {};
   const book = new CandidateBook({
-    ...{ checker, overlay, clock: fakeClock(), pollIntervalMs: 1_000 },
+    ...{ checker, textChecker, overlay, clock: fakeClock(), pollIntervalMs: 1_000 },
     source: path === undefined ? undefined : plainPath(path),
     every: (_, run) => {
       poll = run;
@@ -189,4 +194,13 @@ test('a check lists the problems of a text and changes nothing; only a few check
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(4);
   expect(results.filter((one) => one.status === 'rejected' && one.reason instanceof TooManyChecks)).toHaveLength(2);
   expect([book.facts.state, changes()]).toEqual(['off', 0]);
+});
+
+test('a candidate does not wait for the check of another text', async () => {
+  let checks = 0;
+  const endless: FileChecker = { do: () => new Promise(() => void checks++), close: () => {} };
+  const { book } = bookOf(undefined, () => [], inThisProcess(), endless);
+  void book.check(rules(5));
+  await book.load(posted(rules(5)));
+  expect([checks, book.facts.state]).toEqual([1, 'on']);
 });

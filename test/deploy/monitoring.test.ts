@@ -191,7 +191,7 @@ describe('a Prometheus that scrapes instances under load, each with a different 
         instance('without its store', RULES, { REDIS_URL: lost.url, STORE_TIMEOUT: '100ms' }),
         instance('waiting for a silent store', RULES, { REDIS_URL: silent.url, STORE_TIMEOUT: '100ms' }),
         instance('never connected', RULES, { REDIS_URL: `127.0.0.1:${await freePort()}` }),
-        instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '9' }),
+        instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '8' }),
         instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
         instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
         instance('without its other site', sharedRules(4), siteOf('east', 'west', await freePort(), await freePort())),
@@ -235,7 +235,7 @@ describe('a Prometheus that scrapes instances under load, each with a different 
     keepCalling(shadowed, ['strict']);
     keepCalling(shadowed, ['user'], 'no-such-domain');
     for (const site of [alone, south, north]) keepCalling(site, ['user']);
-    for (let caller = 0; caller < 8; caller++) keepCalling(overloaded, ['held']);
+    for (let caller = 0; caller < 12; caller++) keepCalling(overloaded, ['held']);
     for (const site of [south, north])
       await until('calls that the lower limit would have refused', async () => (await hitsOf(site)) >= 20);
     for (const site of ['south', 'north']) writeFileSync(path(`${site}.yaml`), sharedRules(4));

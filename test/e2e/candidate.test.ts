@@ -172,7 +172,7 @@ test('a text is checked while typing, and an edit starts with the live file', as
     const { rules: list } = await untilShown(weir, 'alice is newly refused', ({ totals }) => totals.newlyRefused === 1);
     expect(JSON.stringify(list)).not.toContain('alice');
     expect(list[0]?.newlyRefusedKeys.keys).toEqual([
-      { descriptor: expect.stringMatching(/^user=#[0-9a-f]{12}$/), hits: 1, atMostTooHighBy: 0 },
+      { descriptor: expect.stringMatching(/^user=#[\w-]{16}$/), hits: 1, atMostTooHighBy: 0 },
     ]);
     const unsigned = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/candidate?reason=x`, { method: 'POST' });
     expect(unsigned.status).toBe(401);

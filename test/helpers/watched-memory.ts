@@ -1,4 +1,4 @@
-import { type AccountHolder, CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
+import { CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
 
 /** Records what its servers' checks have found, of each connection in the order in which they were accepted. */
 export class WatchedMemory extends CallerMemory {
@@ -6,8 +6,8 @@ export class WatchedMemory extends CallerMemory {
   readonly idle: boolean[] = [];
   readonly checks: number[] = [];
 
-  override open(bytes: number, holder: AccountHolder): MemoryAccount | undefined {
-    const account = super.open(bytes, holder);
+  override open(...connection: Parameters<CallerMemory['open']>): MemoryAccount | undefined {
+    const account = super.open(...connection);
     if (!account) return undefined;
     const at = this.idle.push(false) - 1;
     const markIdle = account.markIdle.bind(account);

@@ -7,7 +7,7 @@ import type { HttpBounds } from '../../src/http/bounded-server.ts';
 import { compressed } from '../../src/http/compressed.ts';
 import { CONNECTION_BYTES } from '../../src/http/connection.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
-import { type AccountHolder, CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
+import { CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
 import type { Caller, CallOutcome, RlsService } from '../../src/rls/service.ts';
 import { gate } from '../helpers/gate.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
@@ -26,8 +26,8 @@ const LARGE_PAGE = 'x'.repeat(48 * MIB);
 class PeakMemory extends CallerMemory {
   peak = 0;
 
-  override open(bytes: number, holder: AccountHolder): MemoryAccount | undefined {
-    const account = super.open(bytes, holder);
+  override open(...connection: Parameters<CallerMemory['open']>): MemoryAccount | undefined {
+    const account = super.open(...connection);
     if (!account) return undefined;
     const set = account.set.bind(account);
     account.set = (held) => {

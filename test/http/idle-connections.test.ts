@@ -31,7 +31,9 @@ beforeEach(async () => {
     ['/good', { help: '', answer: () => plain(200, 'good') }],
     ['/slow', { help: '', answer: () => mayAnswer.passed.then(() => plain(200, 'slow')) }],
   ]);
-  http = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {}, { memory });
+  http = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {}, {
+    ...{ memory, isChecked: undefined }, // as on PORT
+  });
   grpc = await startH2({ overload: overloadOf({ memory }) });
 });
 afterEach(async () => {
@@ -119,7 +121,12 @@ test('a connection to the HTTP port whose request has been read, but waits for i
   const [socket] = sockets;
   const account = memory.open(CONNECTION_BYTES, { reset: () => {} });
   if (!socket || !account) throw new Error('no connection');
-  const connection = new HttpConnection(socket, account, operatorBounds(), { turns, onClosed: () => {} });
+  const connection = new HttpConnection(
+    socket,
+    account,
+    { ...operatorBounds(), isChecked: undefined },
+    { turns, onClosed: () => {} },
+  );
   expect(connection.retire()).toBe(false);
   hasRoom.mockRestore();
   await until('its input is handled', () => socket.waitsForTurn?.() === false);

@@ -1,5 +1,6 @@
 import '../helpers/realm.ts';
-import { hashValue, matchDigest } from '../../src/record/hashing.ts';
+import { hashValue } from '../../src/hashed.ts';
+import { matchDigest } from '../../src/record/hashing.ts';
 import { hashedEntries } from '../../src/record/lines.ts';
 import { ReplayEngine } from '../../src/replay/engine.ts';
 import { hashBlind } from '../../src/replay/hash-blind.ts';

@@ -454,17 +454,18 @@ describe('a reflection stream', () => {
   });
 });
 
-test('connections beyond the limit are closed at once and reported, until another connection ends', async () => {
+test('connections beyond the limit are closed at once and reported if all others are in use, until one ends', async () => {
   const codes: string[] = [];
   const connections = { ...unlimited, maxCount: 2 };
   await start({ connections, onConnectionError: (code) => codes.push(code) });
   const [first, second] = [openSession(), openSession()];
+  for (const session of [first, second]) open(session, shouldRateLimit.path); // so it is in use
   expect([await askOn(first), await askOn(second)]).toEqual(['0', '0']);
   const refused = openSession();
   await new Promise((resolve) => refused.once('close', resolve)); // after an error, if it had sent something
   expect(codes).toEqual(['TOO_MANY_CONNECTIONS']);
   expect(await askOn(second)).toBe('0');
-  first.close();
+  first.destroy();
   await once(first, 'close');
   let third = openSession();
   const isRefused = (session: ClientHttp2Session): Promise<boolean> =>

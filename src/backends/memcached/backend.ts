@@ -17,6 +17,7 @@ import { swap } from '../cas.ts';
 import { forkFrom } from '../fork.ts';
 import type { CounterKey } from '../key.ts';
 import { type Lateness, PUNCTUAL } from '../lateness.ts';
+import { packState, unpackState } from '../packed-state.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import type { MemcachedClient } from './client.ts';
@@ -24,7 +25,6 @@ import { countIn } from './count.ts';
 import { exptimeOf } from './exptime.ts';
 import { safeKey } from './key.ts';
 import type { MemcachedServers } from './servers.ts';
-import { packState, unpackState } from './state.ts';
 
 /** Operations of one request on one counter, and the callbacks for their result. */
 interface Waiting {

@@ -103,13 +103,23 @@ for i = 1, input[1] do
 end
 at = at + 1
 
--- The state of a counter; nil if there is none, or if another program wrote it. Without `length`, any is accepted.
+local CHECKED_NUMBERS = 16 -- of a state: another program's value shows at its beginning
+
+-- The state of a counter; nil if there is none, or if another program wrote it: a number is no integer below 2^53.
+-- Without `length`, any is accepted. Twin of `unpackState` in packed-state.ts.
 local function state_of(key, length)
   local packed = stored[key]
   if not packed or packed == '' or (length and #packed ~= 8 * length) or #packed % 8 ~= 0 then
     return nil
   end
-  return unpack_numbers(packed)
+  local state = unpack_numbers(packed)
+  for i = 1, math.min(#state, CHECKED_NUMBERS) do
+    local number = state[i]
+    if number % 1 ~= 0 or number > MAX_COUNT or number < -MAX_COUNT then
+      return nil
+    end
+  end
+  return state
 end
 
 -- Stores the new state. Returns it packed. A counter that is still in the same window keeps its time to live, which

@@ -25,6 +25,11 @@ export class RedisRecords {
     await answered(this.#redis.hset(this.#key(map), field, text));
   }
 
+  async putOnce(map: string, field: string, text: string): Promise<string> {
+    await answered(this.#redis.hsetnx(this.#key(map), field, text));
+    return (await answered(this.#redis.hget(this.#key(map), field))) ?? text;
+  }
+
   async remove(map: string, field: string): Promise<void> {
     await answered(this.#redis.hdel(this.#key(map), field));
   }

@@ -1,7 +1,7 @@
 import { MAX_COUNT, type State } from '../../algorithms/limit.ts';
 import type { Snapshot } from '../fork.ts';
 import type { CounterKey, SharedWindow } from '../key.ts';
-import { DOUBLE_BYTES } from './packed-numbers.ts';
+import { unpackState } from '../packed-state.ts';
 
 /**
  * Reads counters without changing them. KEYS: the counters. Returns the server's seconds and microseconds, then per
@@ -33,7 +33,7 @@ export function snapshotFrom(
     const [type, value] = found[at] as readonly [Buffer, Buffer?];
     const window = shared.get(key);
     if (!window) {
-      const state = value && stateFrom(value);
+      const state = value && unpackState(value);
       if (state) states.set(key, state);
     } else if (value) {
       const text = value.toString('latin1');
@@ -44,10 +44,4 @@ export function snapshotFrom(
     }
   }
   return { nowMs, states, failures };
-}
-
-/** Undefined: not a state, but another program's value. */
-function stateFrom(packed: Buffer): State | undefined {
-  if (packed.length === 0 || packed.length % DOUBLE_BYTES !== 0) return undefined;
-  return Array.from({ length: packed.length / DOUBLE_BYTES }, (_, at) => packed.readDoubleLE(at * DOUBLE_BYTES));
 }

@@ -1,0 +1,25 @@
+import { MAX_COUNT, type State } from '../algorithms/limit.ts';
+
+const BYTES = 8; // a double
+
+/** The numbers of a state that are checked: another program's value shows at its beginning. */
+const CHECKED_NUMBERS = 16;
+
+/** A counter's state as little-endian doubles. */
+export function packState(state: State): Buffer {
+  const packed = Buffer.allocUnsafe(state.length * BYTES);
+  for (const [at, number] of state.entries()) packed.writeDoubleLE(number, at * BYTES);
+  return packed;
+}
+
+/**
+ * Undefined: not written by this service, since a number is no integer below 2^53. Twin of `state_of` in
+ * redis/dispatcher.lua.
+ */
+export function unpackState(packed: Buffer): State | undefined {
+  if (packed.length === 0 || packed.length % BYTES !== 0) return undefined;
+  const state = Array.from({ length: packed.length / BYTES }, (_, at) => packed.readDoubleLE(at * BYTES));
+  return state.slice(0, CHECKED_NUMBERS).every(isPlausible) ? state : undefined;
+}
+
+const isPlausible = (number: number): boolean => Number.isInteger(number) && Math.abs(number) <= MAX_COUNT;
