@@ -156,6 +156,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   stateVersion: 1,
   stateLength: 2,
   expiresWithWindow: true,
+  peekedHits: 0,
   endsTogether: ({ alignment }) => alignment !== 'first_hit',
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {

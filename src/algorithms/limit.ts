@@ -366,6 +366,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly callsOthers?: true;
   /** Rules do not name it: another key of the rule selects it. */
   readonly isUnnamed?: true;
+  /** Hits that must fit for a peek to be accepted; absent: one. */
+  readonly peekedHits?: 0;
   /** A state may be long: not every store can hold it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
