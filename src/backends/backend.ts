@@ -72,6 +72,20 @@ export function cumulativeHits(operations: readonly Operation[]): readonly numbe
   });
 }
 
+/**
+ * The decision about an operation that was only tried, on the count that its request's earlier hits would have made: on
+ * that count it was refused.
+ *
+ * @param at  the index of the operation
+ */
+export function afterEarlierHits(decision: Decision, operations: readonly Operation[], at: number): Decision {
+  let { hitsBefore } = decision;
+  for (const earlier of operations.slice(0, at))
+    if (earlier.key === operations[at]?.key && !standsAlone(earlier))
+      hitsBefore = Math.max(hitsBefore + signedHits(earlier), 0);
+  return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
+}
+
 /** An operation that the backend could not run in time. */
 export interface Unavailable {
   readonly code: 'UNAVAILABLE';

@@ -331,6 +331,16 @@ export function backendConformance(
         );
 
         testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
+          'with %s reports the count on which a repeated key was refused, of which its first hits are a part',
+          async (spend) => {
+            const set = [on('a', limit(5), -1), on('a', limit(5), 4), on('b', limit(9), 1), on('a', limit(5), 3)];
+            const how = { code: 'OK', hitsBefore: 0 };
+            expect(await applyAs(spend, ...set)).toMatchObject([how, how, how, { code: 'OVER_LIMIT', hitsBefore: 4 }]);
+            expect(await seen(['a', 5])).toMatchObject([{ hitsBefore: 0 }]);
+          },
+        );
+
+        testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
           'with %s promises no time in the past to a key that is refused only because of its own first hit',
           async (spend) => {
             await apply(on('a', limit(5), 4));
