@@ -10,6 +10,9 @@ const CHARGED = 2;
 /** The outcome of a counter with several spends: its state before them follows, instead of a reply for each. */
 const STATE_BEFORE = 8;
 
+/** The node's clock in a reply of the script. */
+export const clockOf = (reply: Buffer): number => viewOf(reply).getFloat64(0, true);
+
 /**
  * Reads the script's reply: for each request one reply per operation, in the order of the requests.
  *
