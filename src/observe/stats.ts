@@ -333,6 +333,7 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
   if (decision.fromCache) counts.overLimitWithLocalCache += hits;
   if (over < hits) counts.nearLimit += full - Math.max(nearMark, before);
   if (policy.shadow) counts.shadowMode += over;
+  else counts.overLimitRefused += over;
 }
 
 /**
