@@ -80,7 +80,7 @@ export function decisionOf({ code, statuses, headers, detail }: Reply): Decision
     windowMs: decisive.windowMs,
     remaining: numberOf(detail?.remaining) ?? decisive.remaining,
     resetMs: numberOf(detail?.reset_ms) ?? decisive.resetMs,
-    retryAfterMs: ok ? undefined : (numberOf(detail?.retry_after_ms) ?? decisive.retryAfterMs),
+    retryAfterMs: ok ? undefined : numberOf(detail?.retry_after_ms),
     delayMs: detail && (numberOf(detail.delay_ms) ?? 0),
     source: textOf(detail?.source),
     descriptors,

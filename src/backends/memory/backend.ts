@@ -13,6 +13,7 @@ import {
   type Backend,
   cumulativeHits,
   type Fork,
+  isForItself,
   type Operation,
   type RunOptions,
   signedHits,
@@ -61,18 +62,19 @@ export function createMemoryBackend(
     const [only] = operations;
     if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
     if (how === 'each') return operations.map((operation) => runOne(operation, nowMs));
-    const accepted = tryAll(counters, operations, nowMs);
-    if (operations.every(({ blocks }, at) => accepted[at] || !blocks))
+    const passes = tryAll(counters, operations, nowMs);
+    if (operations.every(({ blocks }, at) => passes[at] || !blocks))
       return operations.map((operation) => runOne(operation, nowMs));
     const mayCharge = how === 'spare_others';
     const together = cumulativeHits(operations);
     return operations.map((operation, at) => {
-      const isAccepted = accepted[at] ?? false;
+      const isAccepted = passes[at] ?? false;
       const refusal = chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
       if (refusal) return refusal;
       const [hits, state] = [together[at] ?? 0, stateOf(operation.key)];
       const peek = stepOf(operation, hits, state, nowMs, false);
-      const decision = decisionOf(operation.limit, peek, nowMs, { hits, accepted: isAccepted, charged: false });
+      const accepted = isForItself(operation) ? peek.accepted : isAccepted;
+      const decision = decisionOf(operation.limit, peek, nowMs, { hits, accepted, charged: false });
       return afterEarlierHits(decision, operations, at);
     });
   };
