@@ -24,7 +24,15 @@ const mayImport = {
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
   'src/(decide|retry)\\.ts': [
-    ...['src/retry.ts', 'src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+    ...[
+      'src/retry.ts',
+      'src/overrides.ts',
+      'src/rules/',
+      'src/ledger/',
+      'src/backends/',
+      'src/algorithms/',
+      'src/clock.ts',
+    ],
   ],
   'src/slots/': ['src/slots/', 'src/decide.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [

@@ -82,8 +82,8 @@ export interface Answer {
   readonly delayMs: number;
   /**
    * How long until the refused request could pass if it were sent again, without other traffic or changes of rules;
-   * `NEVER_MS`: never. Absent: it passed. An upper bound where reservations, leases, cached refusals or failure policies
-   * decide.
+   * `NEVER_MS`: never. Absent: it passed. An estimate where reservations, leases, shared limits, cached refusals or
+   * failure policies decide.
    */
   readonly retryAfterMs?: number | undefined;
 }

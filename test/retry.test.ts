@@ -192,7 +192,7 @@ async function check(drawn: Case, world: () => Parameters<typeof answersOf>[2], 
     expect({ waitMs, code: await codeAfter(waitMs - 1) }).toEqual({ waitMs, code: 'OVER_LIMIT' });
 }
 
-test('a refused request that waits as long as promised passes, and not a millisecond earlier', async () => {
+test('a refused request that waits as long as promised passes, and not a millisecond earlier, without reservations, leases, refunds and schedules', async () => {
   const seen = { finite: 0, never: 0 };
   await fc.assert(
     fc.asyncProperty(anyCase, (drawn) => check(drawn, inMemory, seen)),
@@ -202,7 +202,7 @@ test('a refused request that waits as long as promised passes, and not a millise
   expect(seen.never).toBeGreaterThan(RUNS / 10);
 });
 
-test('in Redis as well', async () => {
+test('a refused request on counters in Redis passes exactly when promised as well', async () => {
   const server = await startRedis();
   const clock = fakeClock(START_MS);
   const backend = new RedisBackend(await openReady(server), clock, onStillClock);
@@ -219,7 +219,7 @@ test('in Redis as well', async () => {
   expect(seen.finite).toBeGreaterThan(RUNS_IN_REDIS / 10);
 });
 
-test('with cached refusals, it passes after the promised time at the latest', async () => {
+test('with cached refusals a refused request passes after the promised time at the latest', async () => {
   const changes = { denyCacheBytes: 1_000_000 };
   let finite = 0;
   await fc.assert(
@@ -235,7 +235,7 @@ test('with cached refusals, it passes after the promised time at the latest', as
   expect(finite).toBeGreaterThan(RUNS / 10);
 });
 
-describe('the wait', () => {
+describe('the promised wait', () => {
   const minuteLeftMs = 40_000; // the clock begins 20 s into a minute
 
   /** The answers to some requests for two hits of the descriptors, in turn. */
@@ -248,7 +248,7 @@ describe('the wait', () => {
     return answers;
   }
 
-  test('of quotas is the shortest, since they refuse only together', async () => {
+  test('quotas are waited for as long as the first of them needs, since they refuse only together', async () => {
     const quota = (key: string, unit: string) =>
       `  - {key: ${key}, quota_mode: true, rate_limit: {unit: ${unit}, requests_per_unit: 1}}\n`;
     const [passed, refused] = await answersTo(quota('a', 'minute') + quota('b', 'day'), ['a', 'b']);
@@ -256,19 +256,19 @@ describe('the wait', () => {
     expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: minuteLeftMs });
   });
 
-  test('of ordinary limits is the longest, also of those that passed and took the hits', async () => {
+  test('all ordinary limits are waited for, also those that passed and took the hits', async () => {
     const limits = '[{unit: minute, requests_per_unit: 1}, {unit: hour, requests_per_unit: 2}]';
     const [, refused] = await answersTo(`  - {key: a, rate_limits: ${limits}}`, ['a']);
     expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: 2_800_000 });
   });
 
-  test('is never if a quota can never have room', async () => {
+  test('a request never passes if its only quota can never have room', async () => {
     const limits = '[{unit: minute, requests_per_unit: 1}, {unit: year, requests_per_unit: 0, quota_mode: true}]';
     const [, refused] = await answersTo(`  - {key: a, rate_limits: ${limits}}`, ['a']);
     expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: NEVER_MS });
   });
 
-  test('is never for a descriptor that is repeated beyond its limit', async () => {
+  test('a request never passes if it repeats a descriptor beyond its limit', async () => {
     const [refused] = await answersTo('  - {key: a, rate_limit: {unit: minute, requests_per_unit: 1}}', ['a', 'a'], 1);
     expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: NEVER_MS });
   });

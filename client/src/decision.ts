@@ -20,7 +20,10 @@ export interface LimitState {
   readonly remaining: number | undefined;
   /** Until the limit is unspent. From servers other than Weir, in whole seconds. */
   readonly resetMs: number | undefined;
-  /** After a refusal: until the request could pass. Only from Weir, where undefined means that it never could. */
+  /**
+   * After a refusal: until the request could pass; of a descriptor, until its limit alone would admit it. Only from
+   * Weir, where undefined means that it never could.
+   */
   readonly retryAfterMs: number | undefined;
 }
 
