@@ -74,7 +74,7 @@ export function backendConformance(
         { ...common, code: 'OK', limitRemaining: 18, retryAfterMs: 0 },
         { ...common, code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs: NEVER_MS },
         { ...common, code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs: NEVER_MS },
-        { ...common, code: 'OK', limitRemaining: 0, retryAfterMs: 0 },
+        { ...common, code: 'OK', limitRemaining: 0, retryAfterMs: 0, repeatAfterMs: HOUR_LEFT_MS },
       ]);
       const second = await apply(hit('d', 1, 5), hit('a', 1, 20));
       expect(second).toMatchObject([
