@@ -25,8 +25,16 @@ const mayImport = {
   'src/backends/': ['src/backends/', 'src/shares/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
-  'src/decide\\.ts': [
-    ...['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+  'src/(decide|retry)\\.ts': [
+    ...[
+      'src/retry.ts',
+      'src/overrides.ts',
+      'src/rules/',
+      'src/ledger/',
+      'src/backends/',
+      'src/algorithms/',
+      'src/clock.ts',
+    ],
   ],
   'src/slots/': ['src/slots/', 'src/decide.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [

@@ -11,6 +11,7 @@ import type { Estimates } from './ledger/estimates.ts';
 import { holderOf } from './ledger/holder.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import type { Overrides } from './overrides.ts';
+import { type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from './rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
 
@@ -79,6 +80,12 @@ export interface Answer {
    * never held.
    */
   readonly delayMs: number;
+  /**
+   * How long until the refused request could pass if it were sent again, without other traffic or changes of rules;
+   * `NEVER_MS`: never. Absent: it passed. An estimate where reservations, leases, shared limits, cached refusals or
+   * failure policies decide.
+   */
+  readonly retryAfterMs?: number | undefined;
 }
 
 /** The dependencies of decisions, which are the same for all requests between two reloads. */
@@ -157,8 +164,10 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
-  const entries = debits ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
-  return after(entries, answerOf, { matched, domain: request.domain, decider });
+  const repeated = debits && repeatedCounters(debits, decider.quotaMode);
+  const all = repeated ? debits?.concat(repeated.peeks) : debits;
+  const entries = all ? decider.ledger.debit(all, { spend, timeoutMs }) : [];
+  return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
 }
 
 /** The requested debits, and the context of their decision. */
@@ -166,10 +175,11 @@ interface OpenDecision {
   readonly matched: readonly MatchedDescriptor[];
   readonly domain: string;
   readonly decider: Decider;
+  readonly repeated: RepeatedCounters | undefined;
 }
 
-const answerOf = (known: Entries, { matched, domain, decider }: OpenDecision): Answer =>
-  combine(matched, available(known, domain, matched), decider);
+const answerOf = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
+  combine(matched, available(known, domain, matched), repeated, decider);
 
 /** The match of each descriptor of a request: an operator's override if there is one, else its rule. */
 export function matchesOf(
@@ -252,14 +262,20 @@ function available(answered: Entries, domain: string, matched: readonly MatchedD
 }
 
 /** Assigns the decisions, which are in the order of the debits, to their descriptors. */
-function combine(matched: readonly MatchedDescriptor[], known: readonly Decision[], modes: Decider): Answer {
+function combine(
+  matched: readonly MatchedDescriptor[],
+  known: readonly Decision[],
+  repeated: RepeatedCounters | undefined,
+  modes: Decider,
+): Answer {
   let decisions = known;
   let next = 0;
   let delayMs = 0;
   const verdicts = matched.map(({ found, hits }): Verdict => {
     if (found.kind !== 'limited') return found;
     const { rule, levels, limits } = found;
-    if (rule.schedule !== undefined) decisions = endInTime(decisions, limits, next, modes.clock());
+    if (rule.schedule !== undefined || limits[0]?.endsAtMs !== undefined)
+      decisions = endInTime(decisions, limits, next, modes.clock());
     const first = next;
     let shown = first;
     for (const { policy } of limits) {
@@ -277,12 +293,14 @@ function combine(matched: readonly MatchedDescriptor[], known: readonly Decision
     const applied = reportsAll ? appliedOf(limits, decisions, first) : undefined;
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
-  const refused = isRefused(matched, verdicts, modes.quotaMode);
+  const { quotaMode, shadowMode, clock } = modes;
+  const refused = isRefused(matched, verdicts, quotaMode);
   return {
-    overallCode: refused && !modes.shadowMode ? 'OVER_LIMIT' : 'OK',
+    overallCode: refused && !shadowMode ? 'OVER_LIMIT' : 'OK',
     verdicts,
-    shadowed: refused && modes.shadowMode,
-    delayMs: refused || modes.shadowMode ? 0 : delayMs,
+    shadowed: refused && shadowMode,
+    delayMs: refused || shadowMode ? 0 : delayMs,
+    retryAfterMs: refused && !shadowMode ? retryAfterMs({ matched, decisions, repeated, quotaMode, clock }) : undefined,
   };
 }
 

@@ -71,7 +71,7 @@ export class Overrides {
       const same = known.get(key);
       // an unchanged override keeps its limit object, for which caches exist
       const isSame = same && JSON.stringify(same.override) === JSON.stringify(override);
-      next.set(key, isSame ? same : { override, limit: this.#limitOf(override.effect) });
+      next.set(key, isSame ? same : { override, limit: this.#limitOf(override) });
     }
     const isChanged = next.size !== known.size || [...next].some(([key, one]) => known.get(key) !== one);
     if (isChanged) this.#revision++;
@@ -115,7 +115,7 @@ export class Overrides {
     };
   }
 
-  #limitOf(effect: OverrideEffect): RuleLimit | undefined {
+  #limitOf({ effect, untilMs }: StandingOverride): RuleLimit | undefined {
     if (effect.kind === 'exempt') return undefined;
     const { requestsPerUnit, unit } =
       effect.kind === 'limit' ? effect : { requestsPerUnit: 0, unit: 'MINUTE' as const };
@@ -125,6 +125,7 @@ export class Overrides {
       limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
       label: { name: 'override', unit, unitMultiplier: 1 },
       policy: {},
+      endsAtMs: untilMs,
     };
   }
 }

@@ -20,7 +20,10 @@ export interface LimitState {
   readonly remaining: number | undefined;
   /** Until the limit is unspent. From servers other than Weir, in whole seconds. */
   readonly resetMs: number | undefined;
-  /** After a refusal: until the request could pass. Only from Weir, where undefined means that it never could. */
+  /**
+   * After a refusal: until the request could pass; of a descriptor, until its limit alone would admit it. Only from
+   * Weir, where undefined means that it never could.
+   */
   readonly retryAfterMs: number | undefined;
 }
 
@@ -80,7 +83,7 @@ export function decisionOf({ code, statuses, headers, detail }: Reply): Decision
     windowMs: decisive.windowMs,
     remaining: numberOf(detail?.remaining) ?? decisive.remaining,
     resetMs: numberOf(detail?.reset_ms) ?? decisive.resetMs,
-    retryAfterMs: ok ? undefined : (numberOf(detail?.retry_after_ms) ?? decisive.retryAfterMs),
+    retryAfterMs: ok ? undefined : numberOf(detail?.retry_after_ms),
     delayMs: detail && (numberOf(detail.delay_ms) ?? 0),
     source: textOf(detail?.source),
     descriptors,

@@ -102,7 +102,7 @@ export interface ExplainedLimit {
   /** The outcome of a reservation. */
   readonly reservation?: Pick<ReservationReport, 'event' | 'reserved' | 'charged' | 'overrun'>;
   readonly delayMs?: number;
-  /** How long until the same request could pass; null: never. */
+  /** How long until this limit alone would admit it; null: never. */
   readonly retryAfterMs?: number | null;
 }
 
@@ -408,7 +408,7 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
 }
 
 function explainDecision(
-  { overallCode, shadowed, delayMs }: Answer,
+  { overallCode, shadowed, delayMs, retryAfterMs }: Answer,
   spend: Decider['spend'],
   descriptors: readonly ExplainedDescriptor[],
 ): ExplainedDecision {
@@ -419,8 +419,6 @@ function explainDecision(
   const decidedBy = isRefused
     ? over.map(({ descriptor, limit: { rule, limit } }) => ({ descriptor, rule, limit }))
     : [];
-  const waits = isRefused ? over.map(({ limit }) => limit.retryAfterMs ?? null) : [];
-  const passesInMs = waits.includes(null) ? null : Math.max(...waits.map(Number), 0);
   return {
     code: overallCode,
     spend,
@@ -431,11 +429,15 @@ function explainDecision(
       over.map(({ limit }) => limit),
       descriptors,
     ),
-    passesInMs,
+    passesInMs: passesInMs(retryAfterMs),
     delayMs,
     ...(shadowed && { shadowMode: true }),
   };
 }
+
+/** How long until a request could pass; null: never. */
+export const passesInMs = (retryAfterMs: number | undefined): number | null =>
+  retryAfterMs === NEVER_MS ? null : (retryAfterMs ?? 0);
 
 const isOver = ({ code }: ExplainedLimit): boolean => code === 'OVER_LIMIT';
 

@@ -8,6 +8,7 @@ import { BLOCK_COUNTER, BLOCK_TEXT } from '../overrides.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { countedEntries, type Entry } from '../rules/match.ts';
 import { placeFields } from '../rules/rule-place.ts';
+import { passesInMs } from './explain.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */
 const MAX_A_SECOND = 100;
@@ -26,6 +27,8 @@ export interface SampledRefusal {
   readonly domain: string;
   /** The value of the entry with `not_counted: trace`, else of that with `hold`. */
   readonly requestId?: string;
+  /** How long until the request could pass; null: never. */
+  readonly passesInMs: number | null;
   readonly descriptors: readonly RefusedDescriptor[];
 }
 
@@ -45,7 +48,7 @@ export interface RefusedDescriptor {
   /** Hits used before, the request's, and what the limit admits: `5 + 1 = 6 > 5`. */
   readonly arithmetic?: string;
   readonly remaining?: number;
-  /** How long until the same request could pass; null: never. */
+  /** How long until this limit alone would admit it; null: never. */
   readonly retryAfterMs?: number | null;
   /** The limit alone refuses nothing: it is in shadow mode, or in quota mode while others have room. */
   readonly shadow?: true;
@@ -98,6 +101,7 @@ export class RefusalSample {
       atMs: this.#clock(),
       domain: keptText(domain),
       ...(requestId !== undefined && { requestId: keptText(requestId) }),
+      passesInMs: passesInMs(answer.retryAfterMs),
       descriptors: kept,
     };
   }

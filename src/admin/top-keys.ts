@@ -9,7 +9,8 @@ import { boundsOf, type CountBounds, confidenceOf, unlistedAtMost } from './samp
 import { mergeTop, type TopList } from './space-saving.ts';
 import { SEPARATOR, type TopName, topNameOf } from './top-name.ts';
 
-export const topKinds = ['hits', 'refusals'] as const;
+/** What tables count: all hits, those refused, and those that only shadow mode let pass. */
+export const topKinds = ['hits', 'refusals', 'shadowed'] as const;
 export type TopKind = (typeof topKinds)[number];
 
 /** The most keys in a rule's table of ten seconds. */
@@ -34,7 +35,7 @@ export interface RuleTop {
   readonly countedOneIn: number;
 }
 
-/** Counts which descriptors hit each rule most, and which are refused most, over the last minute. */
+/** Counts which descriptors hit each rule most, and which are refused or let pass by shadow mode most, in a minute. */
 export class TopKeys {
   readonly #budget: ByteBudget;
   readonly #byRule = new Map<string, Tables>();
@@ -53,20 +54,22 @@ export class TopKeys {
   }
 
   /** @param descriptors  the request's, in the order of the verdicts */
-  answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
+  answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts, shadowed }: Answer): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
       const weight = this.#sample.weightOf(verdict.hits);
-      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight);
+      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight, shadowed);
     }
   }
 
-  #count(entries: readonly Entry[], { rule, decision }: LimitedVerdict, hits: number): void {
+  #count(entries: readonly Entry[], verdict: LimitedVerdict, hits: number, isAnswerShadowed: boolean): void {
+    const { rule, decision, code, shadowRefusals } = verdict;
     if (isCommit(decision)) return;
     const name = topNameOf(countedEntries(rule, entries));
     this.#add(rule.path, 'hits', name, hits);
-    if (decision.code === 'OVER_LIMIT') this.#add(rule.path, 'refusals', name, hits);
+    if (code === 'OVER_LIMIT' && !isAnswerShadowed) this.#add(rule.path, 'refusals', name, hits);
+    else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);
   }
 
   /** To be called every ten seconds. */
@@ -125,6 +128,7 @@ const ruleBytes = (rule: string): number => 500 + 2 * rule.length;
 const tables = (budget: ByteBudget): Tables => ({
   hits: new RotatingTop(CAPACITY, budget),
   refusals: new RotatingTop(CAPACITY, budget),
+  shadowed: new RotatingTop(CAPACITY, budget),
 });
 
 /** A key of a table, for operators. */

@@ -32,11 +32,17 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     operation({
       path: '/api/v1/top',
       method: 'GET',
-      summary: 'the descriptors with the most hits or refusals by rule in the last minute',
+      summary:
+        'the descriptors with the most hits, refusals, or hits that shadow mode let pass, by rule in the last minute',
       need: 'read',
       query: object(
         {
-          by: { type: 'string', maxLength: 10, enum: topKinds, description: 'hits (the default) or refusals' },
+          by: {
+            type: 'string',
+            maxLength: 10,
+            enum: topKinds,
+            description: 'hits (the default), refusals, or shadowed',
+          },
           rule: { ...text, description: 'the path of one rule' },
           count: pageSize(1_000),
         },

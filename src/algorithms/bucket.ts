@@ -7,6 +7,7 @@ import {
   type LimitSource,
   MAX_COUNT,
   NEVER_MS,
+  repeatWait,
   takenBy,
   unitMs,
 } from './limit.ts';
@@ -84,6 +85,7 @@ export const describeBucket =
       limitRemaining: Math.max(burst - spent, 0),
       durationUntilResetMs: waitMs(limit, spentMs, sinceMs, nowMs),
       retryAfterMs: outcome.accepted ? 0 : unmetMs,
+      repeatAfterMs: repeatWait(outcome, unmetMs),
       delayMs: outcome.accepted && taken > 0 ? waitMs(limit, excess, sinceMs, nowMs) : 0,
       soft: soft > 0 && outcome.accepted && taken > 0 && spentMs > burst * windowMs,
     };

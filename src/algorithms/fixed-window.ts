@@ -8,6 +8,7 @@ import {
   type LimitSource,
   MAX_COUNT,
   NEVER_MS,
+  repeatWait,
   type State,
   type Step,
 } from './limit.ts';
@@ -129,7 +130,8 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     one.counter === other.counter && one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft,
   leaseMs: (untilResetMs) => untilResetMs,
   step,
-  describe(limit, [startMs = 0, count = 0], nowMs, { hits, accepted, charged }) {
+  describe(limit, [startMs = 0, count = 0], nowMs, outcome) {
+    const { hits, accepted, charged } = outcome;
     const [, endMs] = windowAt(limit, startMs, Math.max(nowMs, startMs));
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
@@ -137,6 +139,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
       limitRemaining: Math.max(limit.requestsPerUnit - count, 0),
       durationUntilResetMs: count === 0 && limit.alignment === 'first_hit' ? 0 : endMs - nowMs, // no window has begun
       retryAfterMs: accepted ? 0 : hits <= windowSize(limit) ? endMs - nowMs : NEVER_MS,
+      repeatAfterMs: repeatWait(outcome, count + hits > windowSize(limit) ? endMs - nowMs : 0),
       delayMs: 0,
       soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,
     };
@@ -156,6 +159,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   stateVersion: 1,
   stateLength: 2,
   expiresWithWindow: true,
+  peekedHits: 0,
   endsTogether: ({ alignment }) => alignment !== 'first_hit',
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {

@@ -5,6 +5,7 @@ import {
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
+  repeatWait,
   type State,
   type Step,
   takenBy,
@@ -203,6 +204,7 @@ export const inFlight: Algorithm<InFlightLimit> = {
       limitRemaining: Math.max(limit.requestsPerUnit - held, 0),
       durationUntilResetMs: Math.max(lastMs - nowMs, 0),
       retryAfterMs: accepted ? 0 : fits ? Math.max(freeMs - nowMs, 1) : NEVER_MS,
+      repeatAfterMs: limit.holder === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
       delayMs: 0,
       soft: accepted && takenBy(outcome) > 0 && held > limit.requestsPerUnit,
       holds: {

@@ -244,6 +244,8 @@ export interface Decision {
   readonly durationUntilResetMs: number;
   /** The time until this same request could pass: 0 if it passed, `NEVER_MS` if it never can. */
   readonly retryAfterMs: number;
+  /** If it passed, the time until the same request could pass once more; undefined: at once, or unknown. */
+  readonly repeatAfterMs?: number | undefined;
   /** How long to hold the request before it passes; 0: it passes now or not at all. */
   readonly delayMs: number;
   /** It passed, but used the limit's soft part. */
@@ -366,6 +368,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly callsOthers?: true;
   /** Rules do not name it: another key of the rule selects it. */
   readonly isUnnamed?: true;
+  /** Hits that must fit for a peek to be accepted; absent: one. */
+  readonly peekedHits?: 0;
   /** A state may be long: not every store can hold it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
@@ -402,6 +406,10 @@ export function checkProduct(product: number, key: LimitKey, { report }: Pick<Li
     `hits times milliseconds of the window must stay below 2^53 to be exact, got ${product}; take a smaller limit or window`,
   );
 }
+
+/** A decision's `repeatAfterMs`. @param waitMs  until the hits fit beside those counted now; at most 0: they do */
+export const repeatWait = ({ accepted, hits }: Outcome, waitMs: number): number | undefined =>
+  accepted && hits > 0 && waitMs > 0 ? waitMs : undefined;
 
 /** The hits that must fit for an operation to be accepted: a peek tests for one hit. */
 export const hitsToFit = (hits: number): number => (hits === 0 ? 1 : hits);

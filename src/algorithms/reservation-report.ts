@@ -42,7 +42,8 @@ export function describeReservation(
    */
   const besideMs = (): number => {
     if (endsTogether) return own.durationUntilResetMs;
-    const beside = { hits: hits + held, accepted: false, charged: false } as const;
+    const required = hits === 0 ? (row.peekedHits ?? 1) : hits;
+    const beside = { hits: required + held, accepted: false, charged: false } as const;
     return row.describe(inner, numbers.slice(OWN_NUMBERS), nowMs, beside).retryAfterMs;
   };
   return {

@@ -179,8 +179,9 @@ do
     local start_ms = start_of(limit, peek)
     local own = place_of(entries, limit[5])
     local held = on_hold(entries, now_ms, start_ms, own)
+    local required = hits == 0 and algorithms[limit[1]].peeked_hits or hits
     local function try_with(on_hold_hits)
-      return step(numbers, inner, now_ms, math.min(on_hold_hits + hits, MAX_COUNT), false)
+      return step(numbers, inner, now_ms, math.min(on_hold_hits + required, MAX_COUNT), false)
     end
     local own_hits = own and counts(entries, own, now_ms, start_ms) and entries[own + 1] or 0
     local is_renewed = own and hits > 0 and hits <= own_hits

@@ -111,8 +111,9 @@ function reserve(input: StepInput): Step {
   const moment: Moment = { nowMs, startMs: startOf(input, peek) };
   const own = placeOf(entries, holder);
   const held = onHold(entries, moment, own).hits;
+  const required = hits === 0 ? (row.peekedHits ?? 1) : hits;
   const tryWith = (others: number): Step =>
-    row.step(limit.inner, inner, nowMs, Math.min(others + hits, MAX_COUNT), false);
+    row.step(limit.inner, inner, nowMs, Math.min(others + required, MAX_COUNT), false);
   const isRenewed = own !== undefined && hits > 0 && hits <= hitsAt(entries.numbers, own, moment);
   const isFull = own === undefined && !hasRoom(entries, nowMs);
   if (!isRenewed && (isFull || !tryWith(held).accepted)) {

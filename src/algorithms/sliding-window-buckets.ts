@@ -5,6 +5,7 @@ import {
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
+  repeatWait,
   type State,
   type Step,
   sameNumbers,
@@ -139,12 +140,15 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   describe(limit, [startMs = 0, ...counts], nowMs, outcome) {
     const used = sum(counts);
     const taken = takenBy(outcome);
+    const required = hitsToFit(outcome.hits);
+    const retryMs = used + required > windowSize(limit) ? retryAtMs(limit, startMs, counts, required) - nowMs : 0;
     return {
       code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: Math.max(emptyAtMs(limit, startMs, counts) - nowMs, 0),
-      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, startMs, counts, hitsToFit(outcome.hits)) - nowMs,
+      retryAfterMs: outcome.accepted ? 0 : retryMs,
+      repeatAfterMs: repeatWait(outcome, retryMs),
       delayMs: 0,
       soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };

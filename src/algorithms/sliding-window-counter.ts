@@ -6,6 +6,7 @@ import {
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
+  repeatWait,
   type State,
   type Step,
   sameNumbers,
@@ -140,12 +141,15 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
     const [startMs = 0, count = 0, previous = 0] = report;
     const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
     const taken = takenBy(outcome);
+    const required = hitsToFit(outcome.hits);
+    const retryMs = used + required > windowSize(limit) ? retryAtMs(limit, report, required) - nowMs : 0;
     return {
       code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: Math.max(resetAtMs(limit, report) - nowMs, 0),
-      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, report, hitsToFit(outcome.hits)) - nowMs,
+      retryAfterMs: outcome.accepted ? 0 : retryMs,
+      repeatAfterMs: repeatWait(outcome, retryMs),
       delayMs: 0,
       soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };

@@ -4,6 +4,7 @@ import {
   type Charge,
   hitsToFit,
   NEVER_MS,
+  repeatWait,
   type State,
   type Step,
   sameNumbers,
@@ -153,6 +154,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: emptyAtMs - nowMs,
       retryAfterMs: accepted ? 0 : hitsToFit(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
+      repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
       delayMs: 0,
       soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };

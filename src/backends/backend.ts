@@ -59,6 +59,9 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation)) ?? false);
 
+/** Whether an operation of a request is decided regardless of the others: a peek for hits. */
+export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;
+
 /**
  * For each operation, the hits that its request has requested from the same counter so far, including its own: these
  * must fit for the same request to pass.
@@ -66,10 +69,25 @@ export const standsAlone = (operation: Operation): boolean =>
 export function cumulativeHits(operations: readonly Operation[]): readonly number[] {
   const sums = new Map<CounterKey, number>();
   return operations.map((operation) => {
+    if (isForItself(operation)) return operation.hits;
     const together = (sums.get(operation.key) ?? 0) + signedHits(operation);
     sums.set(operation.key, together);
     return together;
   });
+}
+
+/**
+ * The decision about an operation that was only tried, on the count that its request's earlier hits would have made: on
+ * that count it was refused.
+ *
+ * @param at  the index of the operation
+ */
+export function afterEarlierHits(decision: Decision, operations: readonly Operation[], at: number): Decision {
+  let { hitsBefore } = decision;
+  for (const earlier of operations.slice(0, at))
+    if (earlier.key === operations[at]?.key && !standsAlone(earlier))
+      hitsBefore = Math.max(hitsBefore + signedHits(earlier), 0);
+  return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
 }
 
 /** An operation that the backend could not run in time. */

@@ -239,5 +239,5 @@ const chosen = <T>(all: readonly T[], places: readonly number[]): readonly T[] =
 function partOf(answer: Answer, places: readonly number[]): Answer {
   const verdicts = chosen(answer.verdicts, places);
   const isOver = verdicts.some((verdict) => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT');
-  return { ...answer, verdicts, overallCode: isOver ? answer.overallCode : 'OK' };
+  return isOver ? { ...answer, verdicts } : { ...answer, verdicts, overallCode: 'OK', retryAfterMs: undefined };
 }

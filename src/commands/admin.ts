@@ -129,7 +129,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
       }),
     );
   command(program, 'top', 'list the busiest descriptors of each rule', around.env)
-    .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals']).default('hits'))
+    .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals', 'shadowed']).default('hits'))
     .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many of each rule', count, 10)
     .option('--follow', 'print it again every two seconds', false)

@@ -205,6 +205,8 @@ export function renderRefusals(sent: SentRefusals, paint: Paint): string {
   return [...(isEmpty ? ['no matching refusals'] : []), renderNewRefusals(sent, paint)].filter(Boolean).join('\n');
 }
 
+const waitText = (ms: number | null): string => (ms === null ? 'never passes' : `passes in ${duration(ms)}`);
+
 /** Renders the refusals since the last page, and notes on those that are missing. */
 export function renderNewRefusals({ refusals, dropped, more = 0, lost = 0 }: SentRefusals, paint: Paint): string {
   const notes = [
@@ -212,20 +214,16 @@ export function renderNewRefusals({ refusals, dropped, more = 0, lost = 0 }: Sen
     ...(lost > 0 ? [`${lost} more were replaced before they could be read: raise EXPLAIN_SAMPLE`] : []),
     ...(dropped > 0 ? [`${dropped} more were not kept: there were more than 100 in a second`] : []),
   ].map((note) => paint.dim(note));
-  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, descriptors }) => [
+  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, passesInMs, descriptors }) => [
     `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
-    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, retryAfterMs, source, ...modes }) => {
-      const wait =
-        retryAfterMs === undefined
-          ? ''
-          : retryAfterMs === null
-            ? ', never passes'
-            : `, passes in ${duration(retryAfterMs)}`;
+    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, source, ...modes }) => {
+      const wait = code === 'OVER_LIMIT' && descriptors.length === 1 ? `, ${waitText(passesInMs)}` : '';
       const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
       const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
       const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}${modesText(modes)}` : ''}`;
       return `  ${[shownEntries(entries), limited, result].filter((text) => text !== '').join('  ')}`;
     }),
+    ...(descriptors.length > 1 ? [`  ${waitText(passesInMs)}`] : []),
   ]);
   return [...lines, ...notes].join('\n');
 }

@@ -345,7 +345,7 @@ export class Ledger {
       if (reply.code !== 'OVER_LIMIT' || isKnown(reply)) continue;
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
-      const counted: Debit = isPeeked ? { ...debit, kind: 'peek', hits: 0 } : debit;
+      const counted = isPeeked ? peekOf(debit) : debit;
       // a refusal is charged with spare_others, too
       this.refusals?.remember(counted, reply, !isPeeked && spend !== 'all_or_nothing', calledAtMs);
     }
@@ -387,7 +387,8 @@ const mayMakeRoom = ({ kind, limit }: Operation): boolean =>
   (kind === 'give_back' || kind === 'refund') && algorithmFor(limit).holdFor === undefined; // else none is remembered
 
 /** The operation on a counter of a request that is known to be refused. */
-const peekOf = (debit: Debit): Debit => (standsAlone(debit) ? debit : { ...debit, kind: 'peek', hits: 0 });
+const peekOf = (debit: Debit): Debit =>
+  standsAlone(debit) ? debit : { ...debit, kind: 'peek', hits: debit.kind === 'give_back' ? 0 : debit.hits };
 
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };

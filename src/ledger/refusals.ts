@@ -85,9 +85,9 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The refusal of a debit, if it is certain. */
-  find({ kind, key, limit, hits }: Debit): Decision | undefined {
+  find({ kind, key, limit, hits, policy }: Debit): Decision | undefined {
     this.counts.lookups++;
-    if (kind === 'give_back' || kind === 'charge') return undefined;
+    if (kind === 'give_back' || kind === 'charge' || policy.charge === 'always') return undefined;
     const known = this.#remembered.get(key);
     if (!known) return undefined;
     const nowMs = this.#options.monotonicMs();

@@ -43,7 +43,11 @@ const RULE_COUNTERS: readonly RuleCounter[] = [
     help: 'Hits above NEAR_LIMIT_RATIO of the limit.',
     of: ({ nearLimit }) => nearLimit,
   },
-  { name: 'weir_hits_over_limit_total', help: 'Hits beyond the limit.', of: ({ overLimit }) => overLimit },
+  {
+    name: 'weir_hits_over_limit_total',
+    help: 'Hits beyond the limit, without those that the shadow_mode of a rule let pass.',
+    of: ({ overLimitRefused }) => overLimitRefused,
+  },
   {
     name: 'weir_hits_over_limit_from_cache_total',
     help: 'Hits beyond the limit that were refused from the local cache.',

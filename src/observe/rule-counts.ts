@@ -13,6 +13,8 @@ export interface HitCounts {
   overLimit: number;
   /** The part of `overLimit` that was refused from the local cache. */
   overLimitWithLocalCache: number;
+  /** The part of `overLimit` that shadow mode did not let pass. */
+  overLimitRefused: number;
   shadowMode: number;
   /** Hits of requests that passed on the soft part of a limit. */
   softLimit: number;
@@ -24,7 +26,8 @@ export interface HitCounts {
 
 export const NO_HITS: HitCounts = {
   ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0, answeredOk: 0, answeredOver: 0 },
+  ...{ overLimitWithLocalCache: 0, overLimitRefused: 0, shadowMode: 0, softLimit: 0 },
+  ...{ answeredOk: 0, answeredOver: 0 },
 };
 export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // NO_HITS has no other keys
 

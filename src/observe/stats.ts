@@ -333,10 +333,15 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
   if (decision.fromCache) counts.overLimitWithLocalCache += hits;
   if (over < hits) counts.nearLimit += full - Math.max(nearMark, before);
   if (policy.shadow) counts.shadowMode += over;
+  else counts.overLimitRefused += over;
 }
 
-/** The number of refused hits that are beyond the limit. */
+/**
+ * The number of refused hits that are beyond the limit: all of them if the refusal has another reason, such as a share
+ * of the limit that is used up.
+ */
 function hitsOver(limit: Limit, { fromCache, hitsBefore }: Decision, hits: number): number {
   const full = nominalCapacity(limit);
-  return fromCache || hitsBefore >= full ? hits : hitsBefore + hits - full;
+  const isPartlyOver = !fromCache && hitsBefore < full && hitsBefore + hits > full;
+  return isPartlyOver ? hitsBefore + hits - full : hits;
 }

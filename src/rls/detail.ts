@@ -23,35 +23,38 @@ type Fields = Record<string, WireValue>;
  * @example `{ "rule": "demo.user", "limit": 10, "remaining": 6, "reset_ms": 21500, "delay_ms": 0, "source": "backend",
  * "retry_after_ms": 0, "descriptors": [{ "rule": "demo.user", … }] }`
  */
-export function detailOf({ verdicts, delayMs }: Answer): WireStruct {
-  const isHeld = delayMs > 0;
+export function detailOf(answer: Answer): WireStruct {
+  const { verdicts, delayMs, retryAfterMs } = answer;
   const deciding = decidingVerdict(verdicts);
-  const fields: Fields = deciding ? describe(deciding, isHeld) : {};
+  const fields: Fields = deciding ? describe(deciding, answer) : {};
+  if (retryAfterMs === NEVER_MS) delete fields.retry_after_ms;
+  else if (retryAfterMs !== undefined) fields.retry_after_ms = { numberValue: retryAfterMs };
   const values: WireValue[] = [];
   for (let at = 0; at < verdicts.length && at < MAX_DESCRIPTORS; at++)
-    values.push({ structValue: { fields: fieldsOf(verdicts[at], isHeld) } });
+    values.push({ structValue: { fields: fieldsOf(verdicts[at], answer) } });
   fields.delay_ms = { numberValue: delayMs };
   fields.descriptors = { listValue: { values } };
   return { fields };
 }
 
-function fieldsOf(verdict: Verdict | undefined, isHeld: boolean): Fields {
-  if (verdict?.kind === 'limited') return describe(verdict, isHeld);
+function fieldsOf(verdict: Verdict | undefined, answer: Answer): Fields {
+  if (verdict?.kind === 'limited') return describe(verdict, answer);
   return verdict?.kind === 'unlimited' ? { rule: { stringValue: pathOf(verdict) } } : {};
 }
 
-/** @param isHeld  the answer as a whole is delayed */
-function describe(verdict: Limited, isHeld: boolean): Fields {
+/** The times of the limit alone; none if the answer as a whole is neither held nor refused. */
+function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   const { limit, decision, policy } = verdict;
   const fields: Fields = {
     rule: { stringValue: pathOf(verdict) },
     limit: { numberValue: limit.requestsPerUnit },
     remaining: { numberValue: remainingOf(verdict) },
     reset_ms: { numberValue: decision.durationUntilResetMs },
-    delay_ms: { numberValue: isHeld && !policy.shadow ? decision.delayMs : 0 },
+    delay_ms: { numberValue: delayMs > 0 && !policy.shadow ? decision.delayMs : 0 },
     source: { stringValue: sourceOf(decision) },
   };
-  if (decision.retryAfterMs !== NEVER_MS) fields.retry_after_ms = { numberValue: decision.retryAfterMs };
+  const waitMs = overallCode === 'OK' ? 0 : decision.retryAfterMs;
+  if (waitMs !== NEVER_MS) fields.retry_after_ms = { numberValue: waitMs };
   return fields;
 }
 

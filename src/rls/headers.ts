@@ -34,8 +34,8 @@ export function createResponseHeaders(options: HeaderOptions): ResponseHeaders {
   return (answer) => {
     const headers = limitHeaders(answer, options);
     if (options.ietf) headers.push(...ietfHeaders(answer));
-    if (answer.overallCode === 'OVER_LIMIT') headers.push(...retryAfterHeaders(answer, options.retryAfter));
-    else if (isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
+    headers.push(...retryAfterHeaders(answer, options.retryAfter));
+    if (answer.overallCode === 'OK' && isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
     return headers;
   };
 }
@@ -53,14 +53,10 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   ];
 }
 
-/** No header if the request could never pass. */
-function retryAfterHeaders({ verdicts }: Answer, names: readonly string[]): WireHeader[] {
-  if (names.length === 0) return [];
-  const waitsMs = verdicts.map((verdict) =>
-    verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT' ? verdict.decision.retryAfterMs : 0,
-  );
-  const waitMs = Math.max(...waitsMs);
-  return waitMs === NEVER_MS ? [] : names.map((key) => ({ key, value: String(toWholeSeconds(waitMs)) }));
+/** No header if the request passed, or never could. */
+function retryAfterHeaders({ retryAfterMs = NEVER_MS }: Answer, names: readonly string[]): WireHeader[] {
+  if (retryAfterMs === NEVER_MS) return [];
+  return names.map((key) => ({ key, value: String(toWholeSeconds(retryAfterMs)) }));
 }
 
 const isSoft = ({ verdicts }: Answer): boolean =>

@@ -1,6 +1,6 @@
 import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
-import type { Answer, Verdict } from '../decide.ts';
+import type { Answer } from '../decide.ts';
 import type { Rule } from '../rules/tree.ts';
 import { toWholeSeconds } from './codec.ts';
 import type { WireHeader } from './wire.ts';
@@ -65,12 +65,10 @@ function sfString(text: string): string {
   return `"${ascii.replace(/["\\]/g, '\\$&')}"`;
 }
 
-type Limited = Extract<Verdict, { kind: 'limited' }>;
-
 /** One policy per name; names are unique regardless of case. Of equal policies, such as two users', the nearer one. */
 function policiesOf(answer: Answer): readonly Policy[] {
   const byName = new Map<string, Policy>();
-  const waitMs = longestWaitMs(answer);
+  const waitMs = answer.retryAfterMs ?? 0;
   for (const verdict of answer.verdicts) {
     if (verdict.kind !== 'limited') continue;
     for (const { limit, policy, decision } of verdict.applied ?? [verdict]) {
@@ -116,13 +114,6 @@ function nameOf(rule: Rule, limit: Limit): string {
   const at = rule.limits[found]?.times?.of ?? found; // a limit keeps its name at all times
   const ofRule = isOfRequest ? `${rule.domain}#request` : at === 0 ? rule.path : `${rule.path}#${at + 1}`;
   return (rule.limits[at]?.label.name || ofRule).slice(0, MAX_NAME_LENGTH);
-}
-
-/** Milliseconds until the request could pass, according to its refusals; 0 if it passed. */
-function longestWaitMs({ overallCode, verdicts }: Answer): number {
-  if (overallCode === 'OK') return 0;
-  const isRefusal = (verdict: Verdict): verdict is Limited => verdict.kind === 'limited' && verdict.code !== 'OK';
-  return Math.max(0, ...verdicts.filter(isRefusal).map(({ decision }) => decision.retryAfterMs));
 }
 
 /**

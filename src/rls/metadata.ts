@@ -100,7 +100,7 @@ function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
   const verdict = primaryVerdict(answer.verdicts, quotaMode);
   if (!verdict) return { code };
   const { rule, decision } = verdict;
-  const { retryAfterMs } = decision;
+  const { retryAfterMs = NEVER_MS } = answer;
   const isRefusal = decision.code === 'OVER_LIMIT';
   return {
     code,
@@ -108,7 +108,7 @@ function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
     limit: describeLimit(verdict),
     remaining: remainingOf(verdict),
     ...(isRefusal && code === 'OK' && { would_be: decision.code }),
-    ...(isRefusal && retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
+    ...(retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
   };
 }
 

@@ -177,7 +177,7 @@ test('rules that do not fit share a table, and give memory back when they are qu
   const top = new TopKeys(100_000);
   const decision = { code: 'OVER_LIMIT' };
   const answerOf = (rule: string) =>
-    ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, hits: 1 }] }) as never; // all that is read
+    ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }] }) as never; // all that is read
   const hit = (rule: string, value: string) => top.answered([{ entries: [{ key: 'user', value }] }], answerOf(rule));
   for (let rule = 0; rule < 20; rule++) for (let user = 0; user < 100; user++) hit(`d.rule${rule}`, `u${user}`);
   const lists = top.lists('refusals');

@@ -74,7 +74,7 @@ export function backendConformance(
         { ...common, code: 'OK', limitRemaining: 18, retryAfterMs: 0 },
         { ...common, code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs: NEVER_MS },
         { ...common, code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs: NEVER_MS },
-        { ...common, code: 'OK', limitRemaining: 0, retryAfterMs: 0 },
+        { ...common, code: 'OK', limitRemaining: 0, retryAfterMs: 0, repeatAfterMs: HOUR_LEFT_MS },
       ]);
       const second = await apply(hit('d', 1, 5), hit('a', 1, 20));
       expect(second).toMatchObject([
@@ -327,6 +327,16 @@ export function backendConformance(
             const refused = await applyAs(spend, ...twice(1));
             expect(refused).toMatchObject([{ code: 'OK' }, { code: 'OK' }, { code: 'OVER_LIMIT' }]);
             expect(await seen(['a', 5], ['b', 9])).toEqual(before); // alone, each of the two would have passed
+          },
+        );
+
+        testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
+          'with %s reports the count on which a repeated key was refused, of which its first hits are a part',
+          async (spend) => {
+            const set = [on('a', limit(5), -1), on('a', limit(5), 4), on('b', limit(9), 1), on('a', limit(5), 3)];
+            const how = { code: 'OK', hitsBefore: 0 };
+            expect(await applyAs(spend, ...set)).toMatchObject([how, how, how, { code: 'OVER_LIMIT', hitsBefore: 4 }]);
+            expect(await seen(['a', 5])).toMatchObject([{ hitsBefore: 0 }]);
           },
         );
 

@@ -6,7 +6,13 @@ import { type Backend, operationOf, type Replies, type RequestOperation } from '
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { fakeClock } from '../helpers/clock.ts';
-import { fixedWindowOf, reservationOf, slidingWindowCounterOf, tokenBucketOf } from '../helpers/limits.ts';
+import {
+  fixedWindowOf,
+  limitsOfEach,
+  reservationOf,
+  slidingWindowCounterOf,
+  tokenBucketOf,
+} from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../helpers/shared-stores.ts';
 
@@ -142,6 +148,20 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
       await report(store, reserve(key, limit, 1, 10));
       await run(store, [commit(key, limit, 1, 7), operationOf({ key: other }, fixedWindowOf(0), 1, true)], spend);
       expect(await standing(store, key, limit)).toEqual({ charged: 7, held: 0 });
+    },
+  );
+
+  test.each(limitsOfEach(10, DAY_MS))(
+    'a peek beside reservations that fill the limit is answered as beside as many charged hits, by $algorithm',
+    async (inner) => {
+      const [[store], charged, reserved] = [open(), newKey(), newKey()];
+      const limit = reservationOf(inner as never); // no reservation itself
+      await run(store, [operationOf({ key: charged }, inner, 10, true)], 'each');
+      expect(codesOf(await run(store, [reserve(reserved, limit, 1, 10)], 'each'))).toEqual(['OK']);
+      const peeks = [operationOf({ key: charged }, inner, 0, true), reserve(reserved, limit, 2, 0)];
+      const [besideCharged, besideReserved] = codesOf(await run(store, peeks, 'each'));
+      expect(besideReserved).toBe(besideCharged);
+      expect(besideReserved).toBe(inner.algorithm === 'fixed_window' ? 'OK' : 'OVER_LIMIT');
     },
   );
 

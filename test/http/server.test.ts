@@ -498,7 +498,7 @@ descriptors:
         'weir_hits_near_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
         'weir_hits_over_limit_from_cache_total{domain="demo",rule="trial",algorithm="fixed_window"} 0',
         'weir_hits_over_limit_from_cache_total{domain="demo",rule="user",algorithm="fixed_window"} 0',
-        'weir_hits_over_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
+        'weir_hits_over_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 0',
         'weir_hits_over_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
         'weir_hits_shadowed_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
         'weir_hits_shadowed_total{domain="demo",rule="user",algorithm="fixed_window"} 0',

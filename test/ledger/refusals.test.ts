@@ -152,7 +152,7 @@ test.each(['all_or_nothing', 'spare_others'] as const)(
       { code: 'OK', limitRemaining: 2 },
       { code: 'OVER_LIMIT', fromCache: true },
     ]);
-    expect(asked.at(-1)).toMatchObject([{ kind: 'peek', key: 'a', hits: 0 }]);
+    expect(asked.at(-1)).toMatchObject([{ kind: 'peek', key: 'a', hits: 1 }]);
     expect(await apply(spend, on('a', limit), on('full', log, 1, false))).toMatchObject([
       { code: 'OK', limitRemaining: 1 },
       { code: 'OVER_LIMIT' },

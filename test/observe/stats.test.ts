@@ -1,14 +1,20 @@
+import '../helpers/realm.ts';
 import type { Limit } from '../../src/algorithms/index.ts';
 import { algorithmFor } from '../../src/algorithms/index.ts';
-import { type State, unitMs } from '../../src/algorithms/limit.ts';
-import { StoreUnavailable } from '../../src/backends/backend.ts';
+import { type State, spends, unitMs } from '../../src/algorithms/limit.ts';
+import { type Backend, StoreUnavailable } from '../../src/backends/backend.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../src/decide.ts';
 import { OTHER } from '../../src/observe/caller-names.ts';
-import type { RuleCounts } from '../../src/observe/rule-counts.ts';
+import { hitCounts, type RuleCounts } from '../../src/observe/rule-counts.ts';
 import { countedBy, createStatistics, type Statistics } from '../../src/observe/stats.ts';
+import { decodeRequest } from '../../src/rls/codec.ts';
+import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
+import { anyLikelyRequest, anyRules } from '../helpers/explained.ts';
 import { backendThat, ledgerOf } from '../helpers/ledger.ts';
 import { fixedWindowOf, labelOf, leakyBucketOf, ruleLimitOf, tokenBucketOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 import { ruleOf, rulesFrom } from '../helpers/rules.ts';
 import { answerOf as answer, verdictOf } from '../helpers/verdicts.ts';
 
@@ -119,6 +125,65 @@ describe('hits of a limit', () => {
       statistics.answered('d', answer([limited({ requestsPerUnit: 20, before, hits: 1 })]));
     expect(countsOf(statistics)).toEqual({ total: 25, within: 20, near: 4, over: 5 });
   });
+});
+
+describe('of a request that repeats a descriptor', () => {
+  const descriptor = { entries: [{ key: 'k', value: '' }], hits: 8, requestLimit: undefined };
+  const repeated = { domain: 'd', descriptors: [descriptor, descriptor] };
+
+  const charged = { total: 48, within: 8, near: 2, over: 38 };
+  const tried = { total: 48, within: 24, near: 6, over: 18 };
+
+  test.each([
+    { spend: 'each', counts: charged },
+    { spend: 'all_or_nothing', counts: tried },
+    { spend: 'spare_others', counts: tried },
+    { spend: 'each', shadow: true, counts: { ...charged, shadow: 38 } },
+    { spend: 'all_or_nothing', shadow: true, counts: { ...charged, shadow: 38 } }, // nothing blocks
+  ] as const)('the hits beyond the limit are over it, with $spend', async ({ spend, counts, ...modes }) => {
+    const shadow = 'shadow' in modes ? 'shadow_mode: true, ' : '';
+    const text = `{key: k, ${shadow}rate_limit: {unit: hour, requests_per_unit: 10}}`;
+    const decider = deciderOf(rulesFrom(`domain: d\ndescriptors: [${text}]`), { spend });
+    const statistics = createStatistics(0.8);
+    for (let request = 0; request < 3; request++)
+      statistics.answered('d', await decide(repeated, decider, Number.POSITIVE_INFINITY));
+    expect(countsOf(statistics)).toEqual(counts);
+  });
+});
+
+test('no count ever decreases, for any rules and requests, whether the store can count or not', async () => {
+  const steps = fc.array(fc.record({ wire: anyLikelyRequest, isAway: fc.boolean(), waitMs: fc.nat({ max: 2_000 }) }), {
+    maxLength: 8,
+  });
+  await fc.assert(
+    fc.asyncProperty(anyRules, steps, fc.constantFrom(...spends), async (rules, requests, spend) => {
+      const clock = fakeClock(NOW_MS);
+      const memory = createMemoryBackend(clock, { maxCounters: 10_000 });
+      let isStoreAway = false;
+      const away = { code: 'UNAVAILABLE', reason: 'away' } as const;
+      const run: Backend['run'] = (all, how) => (isStoreAway ? all.map(() => away) : memory.run(all, how));
+      const local = { maxCounters: 1_000, maxBytes: 1_000_000, timeoutMs: 100 };
+      const ledger = ledgerOf({ ...memory, run }, { clock, monotonicMs: clock, local, denyCacheBytes: 1_000_000 });
+      const statistics = createStatistics(0.8);
+      const decider = deciderOf(rules, { spend, clock, ledger });
+      for (const { wire, isAway, waitMs } of requests) {
+        isStoreAway = isAway;
+        clock.advance(waitMs);
+        const before = rulesOf(statistics).map((counts) => ({ ...counts }));
+        try {
+          const request = decodeRequest(wire);
+          statistics.answered(wire.domain, await decide(request, decider, Number.POSITIVE_INFINITY));
+        } catch (cause) {
+          statistics.failed(cause);
+        }
+        const decreased = rulesOf(statistics).flatMap((after, at) =>
+          hitCounts.filter((name) => after[name] < (before[at]?.[name] ?? 0)),
+        );
+        expect(decreased).toEqual([]);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
 });
 
 describe('hits of a limit with a burst', () => {

@@ -81,9 +81,19 @@ test.each<[string, readonly Verdict[]]>([
   expect(detail(verdicts).descriptors).toHaveLength(verdicts.length);
 });
 
-test('a request that can never pass has no retry time', () => {
-  expect(detail([refused('d.k', NEVER_MS)])).not.toHaveProperty('retry_after_ms');
-  expect(detail([refused('d.k', 700)])).toHaveProperty('retry_after_ms', 700);
+test('the wait is that of the request, those of the descriptors are of their limits alone', () => {
+  const verdicts = [refused('d.k', NEVER_MS, { policy: { quota: true } }), refused('d.l', 900)];
+  const of = (retryAfterMs: number) => detail(verdicts, { overallCode: 'OVER_LIMIT', retryAfterMs });
+  expect(of(700)).toHaveProperty('retry_after_ms', 700);
+  expect(of(NEVER_MS)).not.toHaveProperty('retry_after_ms');
+  const { descriptors } = of(700);
+  expect(descriptors).toMatchObject([{ rule: 'd.k' }, { rule: 'd.l', retry_after_ms: 900 }]);
+  expect(descriptors).not.toMatchObject([{ retry_after_ms: expect.anything() }, {}]);
+});
+
+test('a request that passed has no wait, even if a quota or a limit in shadow mode is exceeded', () => {
+  const passed = detail([refused('d.k', 43_140_000, { policy: { quota: true } }), limited('d.l')]);
+  expect(passed).toMatchObject({ retry_after_ms: 0, descriptors: [{ retry_after_ms: 0 }, { retry_after_ms: 0 }] });
 });
 
 test('the delay is shown for the answer, and for each limit that may delay it', () => {

@@ -124,28 +124,25 @@ describe('the rules on whose soft part a request passed', () => {
 });
 
 describe('the Retry-After header', () => {
-  const refused = (retryAfterMs: number, mode: 'over' | 'shadow over' | 'quota over' = 'over'): Verdict => {
-    const over = verdict(10, 0, mode);
-    return over.kind === 'limited' ? { ...over, decision: { ...over.decision, retryAfterMs } } : over;
-  };
-  const waits = (verdicts: readonly Verdict[], overallCode: 'OK' | 'OVER_LIMIT' = 'OVER_LIMIT') =>
+  const waits = (retryAfterMs: number | undefined, overallCode: 'OK' | 'OVER_LIMIT' = 'OVER_LIMIT') =>
     extrasOf({ retryAfter: ['Retry-After', 'X-RateLimit-Retry-After'] }).headers({
       overallCode,
-      verdicts,
+      verdicts: [verdict(10, 0, 'over')],
       shadowed: false,
       delayMs: 0,
+      retryAfterMs,
     });
 
-  test('has each configured name, and the longest wait of all refusals, rounded up', () => {
-    expect(waits([verdict(10, 3), refused(1_001), unlimited, refused(900), refused(9_000, 'shadow over')])).toEqual([
+  test('has each configured name, and the wait of the request, rounded up', () => {
+    expect(waits(1_001)).toEqual([
       { key: 'Retry-After', value: '2' },
       { key: 'X-RateLimit-Retry-After', value: '2' },
     ]);
   });
 
   test('is not sent if the request passed, or could never pass', () => {
-    expect(waits([refused(1_000, 'quota over')], 'OK')).toEqual([]);
-    expect(waits([refused(1_000), refused(Number.POSITIVE_INFINITY)])).toEqual([]);
+    expect(waits(undefined, 'OK')).toEqual([]);
+    expect(waits(Number.POSITIVE_INFINITY)).toEqual([]);
   });
 });
 

@@ -1,4 +1,4 @@
-import { NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
+import { unitMs } from '../../src/algorithms/limit.ts';
 import { type Answer, decide, type Verdict } from '../../src/decide.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { decodeRequest } from '../../src/rls/codec.ts';
@@ -82,8 +82,8 @@ describe('dynamic metadata under `weir`', () => {
 });
 
 describe('with ofRule, dynamic metadata has', () => {
-  const metadataOf = (verdicts: readonly Verdict[], overallCode: Answer['overallCode'] = 'OK', quotaMode = false) =>
-    createDynamicMetadata({ ofRequest: false, ofRule: true, quotaMode })(request, { ...answer, overallCode, verdicts });
+  const metadataOf = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}, quotaMode = false) =>
+    createDynamicMetadata({ ofRequest: false, ofRule: true, quotaMode })(request, { ...answer, verdicts, ...changes });
   const perMinute = (decision: Partial<Limited['decision']> = {}): Limited => ({
     ...limited(decision),
     label: { ...label, unitMultiplier: 1 },
@@ -102,13 +102,14 @@ describe('with ofRule, dynamic metadata has', () => {
   });
 
   test('the refusing limit and the wait of a refused request', () => {
-    expect(metadataOf([perMinute(refusal), perMinute()], 'OVER_LIMIT')).toEqual({
+    const refused = { overallCode: 'OVER_LIMIT', retryAfterMs: 900 } as const;
+    expect(metadataOf([perMinute(refusal), perMinute()], refused)).toEqual({
       weir: { code: 'OVER_LIMIT', rule: 'demo.user', limit: '10 per minute', remaining: 0, retry_after_ms: 900 },
     });
   });
 
   test('the code that a mode changed to OK, beside the other facts', () => {
-    const shadowed = { ...perMinute({ ...refusal, retryAfterMs: NEVER_MS, soft: true }), code: 'OK' as const };
+    const shadowed = { ...perMinute({ ...refusal, soft: true }), code: 'OK' as const };
     expect(metadataOf([shadowed])).toEqual({
       weir: {
         ...{ code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 0, would_be: 'OVER_LIMIT' },

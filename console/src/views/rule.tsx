@@ -176,8 +176,14 @@ function LimitFacts({ limit, isNow }: { readonly limit: ListedLimit; readonly is
   );
 }
 
+const topChoices = [
+  { name: 'refusals', label: 'Most refused', empty: 'No refusal in the last minute.' },
+  { name: 'hits', label: 'Most hits', empty: 'No hit in the last minute.' },
+  { name: 'shadowed', label: 'Most in shadow mode', empty: 'Shadow mode let no hit pass in the last minute.' },
+] as const;
+
 function TopKeys({ path, domain }: { readonly path: string; readonly domain: string }) {
-  const by = param('by') === 'hits' ? 'hits' : 'refusals';
+  const by = topChoices.find(({ name }) => name === param('by'))?.name ?? 'refusals';
   const isHashed = session.value?.hashKeys ?? false;
   const { data, error } = usePoll(
     () => get<{ readonly rules: readonly ShownTop[] }>('top', { by, rule: path, count: '20' }),
@@ -191,19 +197,17 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
         <h2>Top keys, last minute</h2>
         <fieldset class="choice">
           <legend class="hidden">Keys by</legend>
-          {(['refusals', 'hits'] as const).map((name) => (
+          {topChoices.map(({ name, label }) => (
             <label key={name}>
               <input type="radio" name="by" checked={by === name} onChange={() => replaceParams({ by: name })} />
-              {name === 'hits' ? 'Most hits' : 'Most refused'}
+              {label}
             </label>
           ))}
         </fieldset>
       </div>
       {!seesValues.value && <SignInNeeded what="This list" />}
       <Failure message={error?.message} />
-      {data && !top && (
-        <Empty title={by === 'hits' ? 'No hit in the last minute.' : 'No refusal in the last minute.'} />
-      )}
+      {data && !top && <Empty title={topChoices.find(({ name }) => name === by)?.empty ?? ''} />}
       {top && (
         <>
           <Estimates oneIn={top.countedOneIn} confidence={top.confidence} />

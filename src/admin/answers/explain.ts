@@ -145,6 +145,7 @@ export const refusals = fields(
         {
           atMs: number,
           domain: text,
+          passesInMs: orNull(number),
           descriptors: listOf(
             fields(
               { entries, outcome: text },

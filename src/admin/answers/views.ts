@@ -1,3 +1,4 @@
+import { topKinds } from '../top-keys.ts';
 import { nearRule, stopReason } from './explain.ts';
 import { entries, fields, flag, listOf, number, oneOf, quota, shownKeys, text, time, whole } from './parts.ts';
 
@@ -14,7 +15,7 @@ export const unmatched = fields({
 });
 
 export const top = fields({
-  by: oneOf('hits', 'refusals'),
+  by: oneOf(...topKinds),
   windowSeconds: whole,
   rules: listOf(fields({ rule: text, total: whole, ...sampled, keys: shownKeys })),
 });

@@ -9,9 +9,11 @@ import {
 } from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
 import {
+  afterEarlierHits,
   type Backend,
   cumulativeHits,
   type Fork,
+  isForItself,
   type Operation,
   type RunOptions,
   signedHits,
@@ -60,14 +62,21 @@ export function createMemoryBackend(
     const [only] = operations;
     if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
     if (how === 'each') return operations.map((operation) => runOne(operation, nowMs));
-    const accepted = tryAll(counters, operations, nowMs);
-    if (operations.every(({ blocks }, at) => accepted[at] || !blocks))
+    const passes = tryAll(counters, operations, nowMs);
+    if (operations.every(({ blocks }, at) => passes[at] || !blocks))
       return operations.map((operation) => runOne(operation, nowMs));
     const mayCharge = how === 'spare_others';
     const together = cumulativeHits(operations);
-    return operations.map((operation, at) =>
-      spare(counters, operation, together[at] ?? 0, accepted[at] ?? false, mayCharge, nowMs),
-    );
+    return operations.map((operation, at) => {
+      const isAccepted = passes[at] ?? false;
+      const refusal = chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
+      if (refusal) return refusal;
+      const [hits, state] = [together[at] ?? 0, stateOf(operation.key)];
+      const peek = stepOf(operation, hits, state, nowMs, false);
+      const accepted = isForItself(operation) ? peek.accepted : isAccepted;
+      const decision = decisionOf(operation.limit, peek, nowMs, { hits, accepted, charged: false });
+      return afterEarlierHits(decision, operations, at);
+    });
   };
   let ranAtMs = 0;
   return {
@@ -164,32 +173,23 @@ function tryAll(counters: BoundedCounters, operations: readonly Operation[], now
   });
 }
 
-/**
- * Runs an operation of a refused request: at most its own refusal is counted, unless it stands alone.
- *
- * @param cumulative  the request's hits on this counter so far: see `cumulativeHits`
- */
-function spare(
+/** Charges an operation of a refused request: its own refusal, or if it stands alone. Undefined: it is not charged. */
+function chargeRefused(
   counters: BoundedCounters,
   operation: Operation,
-  cumulative: number,
   accepted: boolean,
   mayCharge: boolean,
   nowMs: number,
-): Decision {
-  const { key, limit } = operation;
+): Decision | undefined {
+  const { key, limit, kind } = operation;
+  const isAlone = standsAlone(operation);
+  if (!isAlone && (accepted || !mayCharge || kind === 'peek')) return undefined;
   const hits = signedHits(operation);
   const found = counters.find(key);
-  const state = counters.stateAt(found, nowMs);
-  if (standsAlone(operation) || (mayCharge && !accepted)) {
-    const refusal = stepOf(operation, hits, state, nowMs, operation.kind !== 'peek');
-    if (standsAlone(operation) || !refusal.accepted) {
-      counters.set(key, found, refusal, nowMs);
-      return decisionOf(limit, refusal, nowMs, { hits, accepted, charged: true });
-    }
-  }
-  const peek = stepOf(operation, cumulative, state, nowMs, false);
-  return decisionOf(limit, peek, nowMs, { hits: cumulative, accepted, charged: false });
+  const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, true);
+  if (!isAlone && step.accepted) return undefined;
+  counters.set(key, found, step, nowMs);
+  return decisionOf(limit, step, nowMs, { hits, accepted, charged: true });
 }
 
 const stepOf = ({ limit }: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>

@@ -23,7 +23,7 @@ import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { answered } from './answered.ts';
 import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
-import { decodeBatch } from './batch-reply.ts';
+import { clockOf, decodeBatch } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
@@ -74,6 +74,9 @@ export class RedisBackend implements Backend {
   readonly #inNextTurn: (send: () => void) => void;
   #lastError = 'not connected yet';
   #invalidations: RedisInvalidations | undefined;
+  #listener: InvalidationListener | undefined;
+  /** By slot, the least lead of its node's clock over the monotonic clock since that clock last stepped forward. */
+  readonly #leadsMs = new Map<number, number>();
 
   /**
    * @param redis   a connection of `connect`; closed with the backend
@@ -175,6 +178,7 @@ export class RedisBackend implements Backend {
 
   invalidations(listener: InvalidationListener): Invalidations {
     const { prefix, monotonicMs } = this.#options;
+    this.#listener ??= listener;
     this.#invalidations ??= new RedisInvalidations(this.#redis, { prefix, listener, monotonicMs });
     return this.#invalidations;
   }
@@ -250,7 +254,20 @@ export class RedisBackend implements Backend {
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     const batch = this.#encode(requests, this.#clock());
-    return decodeBatch(await this.#call(batch, slot), batch);
+    const calledAtMs = this.#options.monotonicMs();
+    const reply = await this.#call(batch, slot);
+    this.#checkClock(slot, clockOf(reply), calledAtMs);
+    return decodeBatch(reply, batch);
+  }
+
+  /** Drops remembered refusals if the node's clock has stepped forward, since they end sooner than was promised. */
+  #checkClock(slot: number, nodeMs: number, calledAtMs: number): void {
+    const leastLeadMs = nodeMs - this.#options.monotonicMs();
+    const mostLeadMs = nodeMs - calledAtMs;
+    const knownMs = this.#leadsMs.get(slot) ?? Number.POSITIVE_INFINITY;
+    const hasStepped = leastLeadMs > knownMs + CLOCK_STEP_MS;
+    if (hasStepped) this.#listener?.missed();
+    if (hasStepped || mostLeadMs < knownMs) this.#leadsMs.set(slot, mostLeadMs);
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
@@ -287,6 +304,8 @@ export class RedisBackend implements Backend {
 const ONE_NODE = -1;
 /** The most concurrent calls to a node: while one is counted, the next is collected. */
 const MAX_IN_FLIGHT = 2;
+/** A node's clock that gains more than this on the monotonic clock has stepped forward. */
+const CLOCK_STEP_MS = 100;
 
 function bytes(reply: unknown): Buffer {
   if (Buffer.isBuffer(reply)) return reply;

@@ -1,6 +1,6 @@
 import { algorithmFor } from '../../algorithms/index.ts';
 import type { State } from '../../algorithms/limit.ts';
-import { cumulativeHits, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
+import { afterEarlierHits, cumulativeHits, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
 import type { Batch, BatchRequest, Group } from './batch.ts';
 import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
 import type { Run } from './runs.ts';
@@ -9,6 +9,9 @@ const ACCEPTED = 1;
 const CHARGED = 2;
 /** The outcome of a counter with several spends: its state before them follows, instead of a reply for each. */
 const STATE_BEFORE = 8;
+
+/** The node's clock in a reply of the script. */
+export const clockOf = (reply: Buffer): number => viewOf(reply).getFloat64(0, true);
 
 /**
  * Reads the script's reply: for each request one reply per operation, in the order of the requests.
@@ -58,8 +61,11 @@ export function decodeBatch(
     const hits = charged || request.spend === 'each' ? signedHits(operation) : (cumulativeHits(operations)[index] ?? 0);
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
-    if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);
-    return algorithmFor(limit).describe(limit, report, nowMs, decided);
+    const decision = foreign?.has(operation)
+      ? foreign.describe(operation, report, ownNowMs, decided)
+      : algorithmFor(limit).describe(limit, report, nowMs, decided);
+    const isTried = !charged && request.spend !== 'each' && operation.kind !== 'peek';
+    return isTried ? afterEarlierHits(decision, operations, index) : decision;
   };
   for (const run of runs) {
     const { spends, repeated, repeatedCount } = run;

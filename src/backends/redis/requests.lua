@@ -146,15 +146,20 @@ local function decide_requests(batch)
     local asked = {}
     for i = 1, #hits do
       local hit = hits[i]
-      asked[hit.key] = (asked[hit.key] or 0) + hit.hits
-      local refusal = run(hit, hit.hits, hit.charge)
-      local charged = hit.alone or (may_charge and hit.charge and not accepted[i] and not refusal.accepted)
+      asked[hit.key] = (asked[hit.key] or 0) + (hit.charge and hit.hits or 0)
+      local result, is_accepted = run(hit, hit.hits, hit.charge), accepted[i]
+      local charged = hit.alone or (may_charge and hit.charge and not is_accepted and not result.accepted)
       if charged then
-        keep(hit, refusal)
+        keep(hit, result)
       elseif foreign[hit.key] then
         ttls_ms[hit.key] = foreign[hit.key].ttl_ms
       end
-      reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
+      if not hit.charge and hit.hits > 0 then
+        is_accepted = result.accepted -- a peek for hits is decided for itself
+      elseif not charged then
+        result = run(hit, asked[hit.key], false)
+      end
+      reply(hit, is_accepted, charged, result.report)
     end
   end
 

@@ -30,9 +30,9 @@ export const script: Script = assembleScript([]);
 export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
-      const { script: url, expiresWithWindow = false, stateLength } = rowOf(name);
+      const { script: url, expiresWithWindow = false, stateLength, peekedHits = 1 } = rowOf(name);
       const length = stateLength === undefined ? '' : `, state_length = ${stateLength}`;
-      return { name, url, more: `is_windowed = ${expiresWithWindow}${length}` };
+      return { name, url, more: `is_windowed = ${expiresWithWindow}, peeked_hits = ${peekedHits}${length}` };
     }),
     ...foreign.map(({ name, url }) => ({ name, url, more: `load = ${name}_load` })),
   ];
