@@ -366,6 +366,11 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly callsOthers?: true;
   /** Rules do not name it: another key of the rule selects it. */
   readonly isUnnamed?: true;
+  /**
+   * The most numbers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
+   * the cost is constant.
+   */
+  longestState?(limit: L): number;
   /** A state may be long: not every store can hold it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */

@@ -142,7 +142,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   isSame: sameNumbers,
   step,
   describe(limit, [hitsBefore = 0, used = 0, emptyMs = 0, fitsMs = 0], nowMs, outcome) {
-    const { hits, accepted } = outcome;
+    const { accepted } = outcome;
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore,
@@ -166,6 +166,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   refusalHoldsMs: singleHitRefusalMs,
   canOwe: true,
   stateVersion: 1,
+  longestState: ({ buckets }) => 2 + buckets,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs(limit) {
     const { buckets, phaseMs = 0 } = limit;

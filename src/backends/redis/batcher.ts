@@ -4,6 +4,7 @@ import { type Eventual, Later } from '../../later.ts';
 import type { Operation, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
+import { MAX_CALL_WORK, StoreWork, workOf } from '../store-work.ts';
 import type { BatchRequest } from './batch.ts';
 import { reasonOf } from './reason.ts';
 
@@ -17,6 +18,11 @@ const LATE_SHARE = 0.5;
 
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
+
+/** The work of a call beyond that of an ordinary one, in its multiples: only calls with one request have more. */
+function extraWorkOf([only, other]: readonly BatchRequest[]): number {
+  return only && !other ? Math.max(workOf(only.operations) / MAX_CALL_WORK - 1, 0) : 0;
+}
 
 /** A request that is queued or sent, and its replies. */
 class Waiting extends Later<Replies> implements BatchRequest {
@@ -45,7 +51,7 @@ export interface BatcherOptions {
   readonly lateness: Lateness;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
-  /** A call that takes longer has failed, even if a reply arrives later. */
+  /** A call that takes longer has failed, even if a reply arrives later; a costly one may take proportionally longer. */
   readonly slowMs: number;
   /** The breaker of the node that receives the calls. */
   readonly breaker: () => Breaker;
@@ -76,6 +82,8 @@ export class Batcher {
   /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
+  /** By how much the calls in flight exceed the work of an ordinary one, in its multiples. */
+  #extraWork = 0;
   #isScheduled = false;
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Number.POSITIVE_INFINITY;
@@ -138,10 +146,14 @@ export class Batcher {
     let hits = 0;
     let chars = 0;
     let count = 0;
+    const work = new StoreWork();
     for (const request of this.#queue) {
       hits += request.operations.length;
-      for (const { key } of request.operations) chars += key.length;
-      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS)) break;
+      for (const operation of request.operations) {
+        chars += operation.key.length;
+        work.add(operation);
+      }
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || work.sum > MAX_CALL_WORK)) break;
       count++;
     }
     const taken = this.#queue.splice(0, count);
@@ -158,10 +170,15 @@ export class Batcher {
     breaker.began();
     let isPending = true;
     const sentAtMs = this.#nowMs();
+    const extraWork = extraWorkOf(requests);
+    this.#extraWork += extraWork;
+    // other calls wait in the node while it works on a costly one
+    const allowedMs = slowMs * (1 + this.#extraWork);
     const end = (): void => {
       isPending = false;
       clearTimeout(slow);
       this.#inFlight--;
+      this.#extraWork -= extraWork;
       lateness.ended();
       if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
     };
@@ -177,8 +194,8 @@ export class Batcher {
       else breaker.failed(reason);
       end(); // a slow call makes room for the next
     };
-    const giveUpSlow = (): void => fail(`no reply within ${slowMs} ms`, this.#lateFor(slowMs) > 0);
-    const slow = setTimeout(() => setImmediate(giveUpSlow), slowMs);
+    const giveUpSlow = (): void => fail(`no reply within ${allowedMs} ms`, this.#lateFor(slowMs) > 0);
+    const slow = setTimeout(() => setImmediate(giveUpSlow), allowedMs);
     send(requests).then(
       (answers) => {
         this.#forget(requests);
