@@ -155,12 +155,17 @@ do
     count_in(entries, place, 1)
   end
 
-  -- The smallest number from low to high that is accepted: if one is, so are those after it. high + 1: none is.
-  local function first_of(low, high, is_accepted)
-    while low <= high do
-      local middle = low + math.floor((high - low) / 2)
+  -- The smallest number from 1 that is accepted: if one is, so are those after it. high + 1: none is. Fast if it is small.
+  local function first_of(high, is_accepted)
+    local low, reach = 1, 1
+    while reach <= high and not is_accepted(reach) do
+      low, reach = reach + 1, reach * 2
+    end
+    reach = math.min(reach, high + 1)
+    while low < reach do
+      local middle = math.floor((low + reach) / 2)
       if is_accepted(middle) then
-        high = middle - 1
+        reach = middle
       else
         low = middle + 1
       end
@@ -171,7 +176,7 @@ do
   -- known: what `on_hold` returned; own, own_hits: the entry to leave out
   local function free_at_ms(entries, known, own, own_hits, passes)
     local held = known.hits - own_hits
-    local freed = first_of(1, held, function(hits)
+    local freed = first_of(held, function(hits)
       return passes(held - hits)
     end)
     local gone = known.gone -- hits of the reservations up to each entry
@@ -183,7 +188,7 @@ do
       end
       known.gone = gone
     end
-    local place = first_of(1, #gone, function(entry)
+    local place = first_of(#gone, function(entry)
       local is_own = own and own <= entries.first + (entry - 1) * SIZE
       return gone[entry] - (is_own and own_hits or 0) >= freed
     end)

@@ -4,8 +4,8 @@ import type { CounterKey } from './key.ts';
 
 /** The work of a script call that requests share; a request with more is sent alone. */
 export const MAX_CALL_WORK = 1_024;
-/** The most work of a request: about 30 ms of Redis's time, in which it serves nobody else. */
-export const MAX_REQUEST_WORK = 8_192;
+/** The most work of a request: about 12 ms of Redis's time, in which it serves nobody else. */
+export const MAX_REQUEST_WORK = 4_096;
 
 /** Numbers of a state that take Redis as long to read and write as a plain spend. */
 const NUMBERS_READ = 25;

@@ -19,9 +19,9 @@ const LATE_SHARE = 0.5;
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
 
-/** The work of a call beyond that of an ordinary one, in its multiples: only calls with one request have more. */
+/** The work of a call beyond that of an ordinary one, in whole multiples: only calls with one request have more. */
 function extraWorkOf([only, other]: readonly BatchRequest[]): number {
-  return only && !other ? Math.max(workOf(only.operations) / MAX_CALL_WORK - 1, 0) : 0;
+  return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
 /** A request that is queued or sent, and its replies. */
@@ -51,7 +51,10 @@ export interface BatcherOptions {
   readonly lateness: Lateness;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
-  /** A call that takes longer has failed, even if a reply arrives later; a costly one may take proportionally longer. */
+  /**
+   * A call that takes longer has failed, even if a reply arrives later. A costly call, and those behind it, may take
+   * proportionally longer, and do not show whether the node has failed.
+   */
   readonly slowMs: number;
   /** The breaker of the node that receives the calls. */
   readonly breaker: () => Breaker;
@@ -172,7 +175,7 @@ export class Batcher {
     const sentAtMs = this.#nowMs();
     const extraWork = extraWorkOf(requests);
     this.#extraWork += extraWork;
-    // other calls wait in the node while it works on a costly one
+    const isBehindCostly = this.#extraWork > 0; // or is costly itself
     const allowedMs = slowMs * (1 + this.#extraWork);
     const end = (): void => {
       isPending = false;
@@ -194,7 +197,8 @@ export class Batcher {
       else breaker.failed(reason);
       end(); // a slow call makes room for the next
     };
-    const giveUpSlow = (): void => fail(`no reply within ${allowedMs} ms`, this.#lateFor(slowMs) > 0);
+    // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
+    const giveUpSlow = (): void => fail(`no reply within ${allowedMs} ms`, isBehindCostly || this.#lateFor(slowMs) > 0);
     const slow = setTimeout(() => setImmediate(giveUpSlow), allowedMs);
     send(requests).then(
       (answers) => {
