@@ -15,8 +15,8 @@ local in_flight, in_flight_refund
 do
   local ANONYMOUS, PARTS, SIZE = 0, 64, 3 -- as in the twin
 
-  -- Prepares the holds for all steps of the script: `first` is the place of the first, `live` that of the first that has
-  -- not expired, `held` the sum of slots from there, `expired` that of the slots before.
+  -- Prepares the holds for all steps of the script: `first` is the place of the first, `live` that of the first that
+  -- has not expired, `held` the sum of slots from there, `expired` that of the slots before.
   local function open(holds, now_ms)
     if holds and holds.held then
       return holds

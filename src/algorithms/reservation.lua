@@ -155,7 +155,7 @@ do
     count_in(entries, place, 1)
   end
 
-  -- The smallest number from 1 that is accepted: if one is, so are those after it. high + 1: none is. Fast if it is small.
+  -- The smallest number from 1 that is accepted: if one is, so are those after it. high + 1: none is.
   local function first_of(high, is_accepted)
     local low, reach = 1, 1
     while reach <= high and not is_accepted(reach) do

@@ -12,8 +12,8 @@
 ]]
 local sliding_window_buckets, sliding_window_buckets_refund
 do
-  -- The state is the start, then the counts: the count of the part that is `age` parts old is at age + 2. All steps of
-  -- the script use what this returns: `used` is the sum of the counts.
+  -- The state is the start, then the counts: the count of the part that is `age` parts old is at age + 2. All steps
+  -- of the script use what this returns: `used` is the sum of the counts.
   local function shift(limit, state, now_ms)
     if state and state.used then
       return state

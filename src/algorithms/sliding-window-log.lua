@@ -13,7 +13,7 @@ local sliding_window_log, sliding_window_log_refund
 do
   local MAX_LOG_HITS = 1000 -- as in the twin
 
-  -- Prepares a log for all steps of the script: `first` is the place of the oldest hits in the window, `used` their sum.
+  -- Prepares a log for all steps of the script: `first` is the place of the oldest hits in the window, `used` the sum.
   local function within_window(window_ms, log, now_ms)
     if log and log.used then
       return log

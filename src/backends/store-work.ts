@@ -4,7 +4,7 @@ import type { CounterKey } from './key.ts';
 
 /** The work of a script call that requests share; a request with more is sent alone. */
 export const MAX_CALL_WORK = 1_024;
-/** The most work of a request: about 12 ms of Redis's time, in which it serves nobody else. */
+/** The most work of a request: about 12 ms of Redis's time, in which it serves no other. */
 export const MAX_REQUEST_WORK = 4_096;
 
 /** Numbers of a state that take Redis as long to read and write as a plain spend. */

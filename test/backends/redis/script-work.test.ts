@@ -96,9 +96,8 @@ describe.each(spends)('with spend: %s, a request with 250 spends on one full cou
         newIds: await timeOf(() => indexes.map((at) => spendOn(key, heldLimit(limit, 5_000 + at))), spend),
         heldIds: await timeOf(() => indexes.map((at) => spendOn(key, heldLimit(limit, 1 + at))), spend),
       };
-      if (process.env['SHOW'])
-        process.stderr.write(`${spend} ${name}: plain ${plainUs} µs ${JSON.stringify(figures)}\n`);
-      for (const us of Object.values(figures)) expect(us).toBeLessThan(MAX_FACTOR * plainUs);
+      const costly = Object.entries(figures).filter(([, us]) => us > MAX_FACTOR * plainUs);
+      expect({ plainUs, costly }).toEqual({ plainUs, costly: [] });
     },
     60_000,
   );
