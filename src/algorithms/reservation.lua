@@ -157,15 +157,14 @@ do
 
   -- The smallest number from 1 that is accepted: if one is, so are those after it. high + 1: none is.
   local function first_of(high, is_accepted)
-    local low, reach = 1, 1
-    while reach <= high and not is_accepted(reach) do
-      low, reach = reach + 1, reach * 2
+    if high < 1 or is_accepted(1) then -- most often
+      return 1
     end
-    reach = math.min(reach, high + 1)
-    while low < reach do
-      local middle = math.floor((low + reach) / 2)
+    local low, last = 2, high + 1
+    while low < last do
+      local middle = math.floor((low + last) / 2)
       if is_accepted(middle) then
-        reach = middle
+        last = middle
       else
         low = middle + 1
       end

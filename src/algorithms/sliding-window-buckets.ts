@@ -36,7 +36,7 @@ export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
  * Sliding window in equal parts: hits are counted by part. The sum covers the current part and, before it, as many
  * whole parts as make up a window. Twin of sliding-window-buckets.lua.
  * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the
- * end. Report: hits before and after the step, when the last of them leaves the window, when the requested hits will fit.
+ * end. Report: hits before and after the step, when the last of them leaves the window, when the requested hits fit.
  *
  * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not
  * counted.
