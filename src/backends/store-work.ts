@@ -2,7 +2,7 @@ import { longestState } from '../algorithms/index.ts';
 import type { Operation } from './backend.ts';
 import type { CounterKey } from './key.ts';
 
-/** The work of a script call that requests share; a request with more is sent alone. */
+/** The work of an ordinary script call. */
 export const MAX_CALL_WORK = 1_024;
 /** The most work of a request: about 12 ms of Redis's time, in which it serves no other. */
 export const MAX_REQUEST_WORK = 4_096;

@@ -19,6 +19,11 @@ const LATE_SHARE = 0.5;
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
 
+/** While calls take longer than this part of `slowMs`, requests share a call only up to `MAX_CALL_WORK`. */
+const LONG_CALL_SHARE = 0.5;
+/** How fast a long call is forgotten: by this factor with each later one. */
+const PEAK_DECAY = 0.9;
+
 /** The work of a call beyond that of an ordinary one, in whole multiples: only calls with one request have more. */
 function extraWorkOf([only, other]: readonly BatchRequest[]): number {
   return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
@@ -82,6 +87,8 @@ export class Batcher {
   #queuedHits = 0;
   /** Approximate duration of a call. */
   #callMs = 0;
+  /** The time of the longest recent call, which decays. */
+  #peakMs = 0;
   /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
@@ -149,6 +156,8 @@ export class Batcher {
     let hits = 0;
     let chars = 0;
     let count = 0;
+    // most states are shorter than the longest, which the work is computed for
+    const maxWork = this.#peakMs > this.#options.slowMs * LONG_CALL_SHARE ? MAX_CALL_WORK : Number.POSITIVE_INFINITY;
     const work = new StoreWork();
     for (const request of this.#queue) {
       hits += request.operations.length;
@@ -156,7 +165,7 @@ export class Batcher {
         chars += operation.key.length;
         work.add(operation);
       }
-      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || work.sum > MAX_CALL_WORK)) break;
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || work.sum > maxWork)) break;
       count++;
     }
     const taken = this.#queue.splice(0, count);
@@ -187,9 +196,14 @@ export class Batcher {
     };
     const succeed = (): void => {
       if (!isPending) return; // too late
-      this.#callMs += (this.#nowMs() - sentAtMs - this.#callMs) * NEWEST_CALL_WEIGHT;
+      const tookMs = this.#nowMs() - sentAtMs;
+      this.#callMs += (tookMs - this.#callMs) * NEWEST_CALL_WEIGHT;
+      notePeak(tookMs);
       breaker.succeeded();
       end();
+    };
+    const notePeak = (ms: number): void => {
+      this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
     };
     const fail = (reason: string, isLate = false): void => {
       if (!isPending) return;
@@ -198,7 +212,10 @@ export class Batcher {
       end(); // a slow call makes room for the next
     };
     // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
-    const giveUpSlow = (): void => fail(`no reply within ${allowedMs} ms`, isBehindCostly || this.#lateFor(slowMs) > 0);
+    const giveUpSlow = (): void => {
+      notePeak(allowedMs);
+      fail(`no reply within ${allowedMs} ms`, isBehindCostly || this.#lateFor(slowMs) > 0);
+    };
     const slow = setTimeout(() => setImmediate(giveUpSlow), allowedMs);
     send(requests).then(
       (answers) => {
