@@ -1,13 +1,14 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|in-turn|intermittent|own-copy|package-root|printable|start-up|taken-socket|usable-files)\\.ts':
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|in-turn|intermittent|own-copy|package-root|printable|request-work|start-up|taken-socket|usable-files)\\.ts':
     [],
   'src/descriptor-text\\.ts': ['src/printable.ts'],
   'src/process-context\\.ts': ['src/clock.ts', 'src/observe/log.ts', 'src/record/request-clock.ts'],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': [
     ...['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/descriptor-text.ts', 'src/json.ts', 'src/nearest.ts'],
+    'src/request-work.ts',
   ],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
   'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
@@ -28,6 +29,7 @@ const mayImport = {
   'src/(decide|retry)\\.ts': [
     ...[
       'src/retry.ts',
+      'src/request-work.ts',
       'src/overrides.ts',
       'src/rules/',
       'src/ledger/',
@@ -62,6 +64,7 @@ const mayImport = {
     'src/nearest.ts',
   ],
   'src/rls/': [
+    'src/request-work.ts',
     'src/rls/',
     'src/slots/',
     'src/protobuf/',
@@ -144,6 +147,7 @@ const mayImport = {
     'src/clock.ts',
   ],
   'src/replay/': [
+    'src/request-work.ts',
     'src/replay/',
     'src/record/',
     'src/admin/(counter-key|times)\\.ts',
@@ -174,7 +178,15 @@ const mayImport = {
   'src/envoy/': ['src/envoy/', 'src/rlqs/strategy.ts', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/', 'src/clock.ts'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
-  'src/transport/': ['src/transport/', 'src/rls/', 'src/rlqs/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
+  'src/transport/': [
+    'src/request-work.ts',
+    'src/transport/',
+    'src/rls/',
+    'src/rlqs/',
+    'src/overload/',
+    'src/rules/',
+    'src/clock.ts',
+  ],
   'src/http/': [
     'src/http/',
     'src/transport/listener.ts',

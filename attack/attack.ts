@@ -19,6 +19,8 @@ export interface Attack {
   readonly openFiles?: number;
   /** It exchanges with another site, which does not exist. */
   readonly hasSites?: true;
+  /** The counters are in a Redis. */
+  readonly redis?: true;
   /** The counters are in a Redis that is frozen during the attack. */
   readonly frozenRedis?: true;
   /** Its time limit: `FIXED_MS` if it ends by itself. Absent: it continues until it is stopped. */
@@ -27,6 +29,11 @@ export interface Attack {
   readonly leavesBytes?: number;
   /** Builds the bytes to send before anything is measured, so that the attack itself costs the attacker little. */
   prepare(): (attacker: Attacker) => Promise<void>;
+  /**
+   * The same number of calls with as many plain descriptors, which the attack is compared with; absent: it is compared
+   * with the same number of bytes of ordinary calls.
+   */
+  preparePlain?(): (attacker: Attacker) => Promise<void>;
 }
 
 /** The tools of an attack, in the attacker's process. */

@@ -18,10 +18,15 @@ let isTls = false;
 
 serveParent<AttackerQuestion, Outcome | undefined>((question) => {
   if (question.kind === 'attack') return attack(question);
-  const found = question.kind === 'prepare' ? attacks.find(({ name }) => name === question.name) : undefined;
-  if (question.kind === 'prepare' && !found) throw new Error(`there is no attack '${question.name}'`);
-  isTls = question.kind === 'prepare' ? found?.tls === true : question.tls;
-  run = question.kind === 'prepare' ? found?.prepare() : validFlood(question.profile);
+  if (question.kind === 'prepare valid flood') {
+    isTls = question.tls;
+    run = validFlood(question.profile);
+    return undefined;
+  }
+  const found = attacks.find(({ name }) => name === question.name);
+  if (!found) throw new Error(`there is no attack '${question.name}'`);
+  isTls = found.tls === true;
+  run = question.kind === 'prepare' ? found.prepare() : found.preparePlain?.();
   return undefined;
 });
 

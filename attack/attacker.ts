@@ -3,7 +3,7 @@ import type { Profile } from './ledger.ts';
 import type { Service } from './service.ts';
 
 export type AttackerQuestion =
-  | { readonly kind: 'prepare'; readonly name: string }
+  | { readonly kind: 'prepare' | 'prepare plain'; readonly name: string }
   | { readonly kind: 'prepare valid flood'; readonly profile: Profile; readonly tls: boolean }
   | {
       readonly kind: 'attack';

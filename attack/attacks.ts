@@ -1,6 +1,7 @@
 import type { Attack } from './attack.ts';
 import { compressed } from './attacks/compressed.ts';
 import { connections } from './attacks/connections.ts';
+import { costs } from './attacks/costs.ts';
 import { floods } from './attacks/floods.ts';
 import { headers } from './attacks/headers.ts';
 import { json } from './attacks/json.ts';
@@ -17,5 +18,6 @@ import { windows } from './attacks/windows.ts';
 /** Every attack, in the order of the table. */
 export const attacks: readonly Attack[] = [
   ...[...compressed, ...windows, ...streams, ...floods, ...headers],
-  ...[...connections, ...ports, ...state, ...quotas, ...reservations, ...questions, ...slots, ...json, ...load],
+  ...[...connections, ...ports, ...state, ...quotas, ...reservations, ...questions, ...slots, ...costs, ...json],
+  ...load,
 ];

@@ -31,8 +31,10 @@ export interface Result {
   /** The longest time that the event loop was blocked. */
   readonly stallMs: number;
   readonly bystander: Sight;
-  /** The other client's results during as many valid bytes; undefined: not compared. */
+  /** The other client's results during as many valid bytes, or plain descriptors; undefined: not compared. */
   readonly valid: Sight | undefined;
+  /** The other client's answers are compared as well: the attack had as many descriptors. */
+  readonly comparesAnswers: boolean;
   /** Memory after a forced collection, minus memory after one before the attack; undefined: no collection succeeded. */
   readonly keptBytes: number | undefined;
   /** Memory that may stay in use since the attack filled budgets that belong to no connection. */
@@ -69,12 +71,15 @@ interface Stage {
 
 /** Runs an attack against a new instance of the service, and the valid flood against another one. */
 export async function runAttack(attack: Attack, options: RunOptions): Promise<Result> {
-  const { name, tls = false } = attack;
+  const { name, tls = false, preparePlain, timeMs = MAX_VALID_MS } = attack;
   const prepare = { kind: 'prepare', name } as const;
   const { result, profile } = await onStage(attack, options, prepare, (stage) => measure(attack, options, stage));
   if (!options.compares) return result;
-  const prepareFlood = { kind: 'prepare valid flood', profile, tls } as const;
-  return { ...result, valid: await onStage(attack, options, prepareFlood, compare) };
+  const other: AttackerQuestion = preparePlain
+    ? { kind: 'prepare plain', name }
+    : { kind: 'prepare valid flood', profile, tls };
+  const durationMs = preparePlain ? timeMs : MAX_VALID_MS;
+  return { ...result, valid: await onStage(attack, options, other, (stage) => compare(stage, durationMs)) };
 }
 
 /**
@@ -90,7 +95,7 @@ async function onStage<T>(
 ): Promise<T> {
   const closing: (() => Promise<unknown>)[] = [];
   try {
-    const redis = attack.frozenRedis ? await startRedis() : undefined;
+    const redis = attack.redis || attack.frozenRedis ? await startRedis() : undefined;
     if (redis) closing.unshift(redis.stop);
     const attacker = startAttacker();
     closing.unshift(attacker.kill);
@@ -99,7 +104,7 @@ async function onStage<T>(
     const service = await startService(attack, { ...options, redisUrl: redis?.url });
     closing.unshift(service.stop);
     await prepared;
-    redis?.pause();
+    if (attack.frozenRedis) redis?.pause();
     const bystander = await startBystander(service.ports.grpc, attack.tls === true);
     closing.unshift(bystander.kill);
     return await run({ service, bystander, attacker });
@@ -109,7 +114,7 @@ async function onStage<T>(
 }
 
 async function measure(
-  { name, timeMs, leavesBytes = 0 }: Attack,
+  { name, timeMs, leavesBytes = 0, preparePlain }: Attack,
   { normalMs, attackMs }: RunOptions,
   { service, bystander, attacker }: Stage,
 ): Promise<{ readonly result: Result; readonly profile: Profile }> {
@@ -140,6 +145,7 @@ async function measure(
       stallMs: Math.max(0, ...during.map(({ stallMs }) => stallMs)),
       bystander: sight,
       valid: undefined,
+      comparesAnswers: preparePlain !== undefined,
       mayKeepBytes: leavesBytes,
       keptBytes: kept && heldBytes(kept) - heldBytes(before),
       end: service.end ?? (isSilent ? 'it no longer answers' : undefined),
@@ -148,10 +154,10 @@ async function measure(
   };
 }
 
-async function compare({ service, bystander, attacker }: Stage): Promise<Sight> {
+async function compare({ service, bystander, attacker }: Stage, durationMs: number): Promise<Sight> {
   await sleep(WARM_UP_MS);
   await bystander.report();
-  await attackWith(attacker, service, MAX_VALID_MS);
+  await attackWith(attacker, service, durationMs);
   await attacker.kill();
   await sleep(SETTLE_MS);
   return bystander.report(PATIENCE_MS);

@@ -1,3 +1,4 @@
+import type { Sight } from './bystander.ts';
 import { KEPT_TOLERANCE_BYTES, type Result } from './run-attack.ts';
 import { MIB } from './units.ts';
 
@@ -7,6 +8,8 @@ export const MAX_GROWTH_BYTES = 64 * MIB;
 export const MAX_WAIT_MS = 250;
 /** The longest wait as a multiple of the wait caused by as many valid bytes. */
 export const MAX_WAIT_RATIO = 2;
+/** The share of its answers during as many plain descriptors that another client must keep. */
+export const MIN_ANSWERED_SHARE = 0.8;
 /** Resident memory permitted beyond the heap limit: code, young generation, buffers, stacks. */
 export const RSS_BEYOND_HEAP_BYTES = 256 * MIB;
 
@@ -24,10 +27,16 @@ export function problemsOf(result: Result, heapMib: number): readonly string[] {
     ...(bystander.longestWaitMs < maxWaitMs ? [] : ['delays']),
     ...(keptBytes === undefined || keptBytes <= KEPT_TOLERANCE_BYTES + result.mayKeepBytes ? [] : ['keeps']),
     ...(peakRssBytes < heapMib * MIB + RSS_BEYOND_HEAP_BYTES ? [] : ['RSS']),
-    ...(failed <= failuresOf(valid?.failures ?? {}) ? [] : ['fails others']),
+    ...(result.comparesAnswers && valid && answeredShare(bystander) < MIN_ANSWERED_SHARE * answeredShare(valid)
+      ? ['starves others']
+      : []),
+    ...(result.comparesAnswers || failed <= failuresOf(valid?.failures ?? {}) ? [] : ['fails others']),
     ...faults,
   ];
 }
+
+/** The share of its calls that were answered with a decision. */
+const answeredShare = ({ answered, calls }: Sight): number => (calls > 0 ? answered / calls : 1);
 
 export const failuresOf = (failures: Readonly<Record<string, number>>): number =>
   Object.values(failures).reduce((sum, count) => sum + count, 0);

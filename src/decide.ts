@@ -3,6 +3,7 @@ import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limi
 import { appended } from './appended.ts';
 import { StoreUnavailable } from './backends/backend.ts';
 import type { Counter, Counters } from './backends/key.ts';
+import { MAX_REQUEST_WORK, stepWork, workOf } from './backends/store-work.ts';
 import type { Clock } from './clock.ts';
 import { after, type Eventual } from './later.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
@@ -11,6 +12,7 @@ import type { Estimates } from './ledger/estimates.ts';
 import { holderOf } from './ledger/holder.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import type { Overrides } from './overrides.ts';
+import { RequestWork, TooCostly } from './request-work.ts';
 import { type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from './rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
@@ -145,17 +147,24 @@ export class CountersUnavailable extends StoreUnavailable {
  * decisions. Returns no promise if the ledger answers without one.
  *
  * @param callerTimeoutMs  the time left until the caller's deadline
+ * @param work             adds up what the call costs besides reading it
+ * @throws TooCostly         nothing has been counted
  * @throws InvalidRequest    no domain, no descriptors, or an invalid request limit
  * @throws RulesNotLoaded    before the first rules
  * @throws CountersUnavailable         the counters did not answer in time
  */
-export function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Eventual<Answer> {
+export function decide(
+  request: RateLimitRequest,
+  decider: Decider,
+  callerTimeoutMs: number,
+  work: RequestWork = new RequestWork(),
+): Eventual<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
-  const matches = matchesOf(request, rules, decider);
+  const matches = matchesOf(request, rules, decider, work);
   const matched = matches.map(
     (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
   );
@@ -163,11 +172,19 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   let debits: Debit[] | undefined;
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
+  if (debits) chargeSteps(debits, work);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const repeated = debits && repeatedCounters(debits, decider.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
   const entries = all ? decider.ledger.debit(all, { spend, timeoutMs }) : [];
   return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
+}
+
+/** @throws TooCostly  the store would work on the debits for too long */
+function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
+  for (let at = 1; at < debits.length; at++) work.add(stepWork(debits[at] as Debit)); // in range
+  if (work.units === 0 || workOf(debits) <= MAX_REQUEST_WORK) return;
+  throw new TooCostly('the request names too many counters with a long state');
 }
 
 /** The requested debits, and the context of their decision. */
@@ -186,8 +203,9 @@ export function matchesOf(
   { domain, descriptors }: RateLimitRequest,
   rules: RuleTree,
   { overrides, clock }: Pick<Decider, 'overrides' | 'clock'>,
+  work: RequestWork = new RequestWork(),
 ): readonly Match[] {
-  const matches = matchAll(rules, domain, descriptors, clock);
+  const matches = matchAll(rules, domain, descriptors, clock, work);
   if (!overrides || overrides.size === 0) return matches;
   return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
 }

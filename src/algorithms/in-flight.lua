@@ -15,22 +15,42 @@ local in_flight, in_flight_refund
 do
   local ANONYMOUS, PARTS, SIZE = 0, 64, 3 -- as in the twin
 
-  local function unexpired(holds, now_ms)
-    local kept, slots, expired = {}, 0, 0
-    for i = 1, #holds, SIZE do
-      if #kept > 0 or holds[i + 2] > now_ms then
-        local size = #kept
-        kept[size + 1], kept[size + 2], kept[size + 3] = holds[i], holds[i + 1], holds[i + 2]
-        slots = slots + holds[i + 1]
-      else
-        expired = expired + holds[i + 1]
-      end
+  -- Prepares the holds for all steps of the script: `first` is the place of the first, `live` that of the first that
+  -- has not expired, `held` the sum of slots from there, `expired` that of the slots before.
+  local function open(holds, now_ms)
+    if holds and holds.held then
+      return holds
     end
-    return kept, slots, expired
+    holds = holds or {}
+    local live, held, expired = 1, 0, 0
+    while live <= #holds and holds[live + 2] <= now_ms do
+      expired = expired + holds[live + 1]
+      live = live + SIZE
+    end
+    for i = live + 1, #holds, SIZE do
+      held = held + holds[i]
+    end
+    holds.first, holds.live, holds.held, holds.expired = 1, live, held, expired
+    return holds
   end
 
+  local function drop_expired(holds)
+    holds.first, holds.expired = holds.live, 0
+  end
+
+  -- From the third search of a script, only holders that have been seen are searched for.
   local function place_of(holds, holder)
-    for i = 1, #holds, SIZE do
+    holds.searches = (holds.searches or 0) + 1
+    if holds.searches > 2 and not holds.seen then
+      holds.seen = {}
+      for i = holds.live, #holds, SIZE do
+        holds.seen[holds[i]] = true
+      end
+    end
+    if holds.seen and not holds.seen[holder] then
+      return nil
+    end
+    for i = holds.live, #holds, SIZE do
       if holds[i] == holder then
         return i
       end
@@ -38,22 +58,35 @@ do
     return nil
   end
 
-  -- Removes one hold.
+  -- Removes one hold: the fewer of those before and after it move. Expired holds have been dropped.
   local function remove(holds, place)
     local size = #holds
-    for i = place, size - SIZE do
-      holds[i] = holds[i + SIZE]
+    holds.held = holds.held - holds[place + 1]
+    if place - holds.live < size - place then
+      for i = place - 1, holds.live, -1 do
+        holds[i + SIZE] = holds[i]
+      end
+      holds.live = holds.live + SIZE
+      holds.first = holds.live
+    else
+      for i = place, size - SIZE do
+        holds[i] = holds[i + SIZE]
+      end
+      holds[size], holds[size - 1], holds[size - 2] = nil, nil, nil
     end
-    holds[size], holds[size - 1], holds[size - 2] = nil, nil, nil
   end
 
   local function insert(holds, holder, slots, until_ms)
     local place = #holds + 1
-    while place > 1 and holds[place - 1] > until_ms do
+    while place > holds.live and holds[place - 1] > until_ms do
       holds[place], holds[place + 1], holds[place + 2] = holds[place - 3], holds[place - 2], holds[place - 1]
       place = place - SIZE
     end
     holds[place], holds[place + 1], holds[place + 2] = holder, slots, until_ms
+    holds.held = holds.held + slots
+    if holds.seen then
+      holds.seen[holder] = true
+    end
   end
 
   local function expires_at_ms(limit, now_ms)
@@ -65,12 +98,13 @@ do
   end
 
   local function take_anonymous(holds, until_ms, slots)
-    for i = #holds - SIZE + 1, 1, -SIZE do
+    for i = #holds - SIZE + 1, holds.live, -SIZE do
       if holds[i] == ANONYMOUS then
         if holds[i + 2] < until_ms then
           break
         end
         holds[i + 1] = holds[i + 1] + slots
+        holds.held = holds.held + slots
         return
       end
     end
@@ -91,95 +125,84 @@ do
   end
 
   local function release(holds, holder, slots)
-    local i = 1
-    while i <= #holds and slots > 0 do
-      local held = holds[i + 1]
-      if holds[i] ~= holder then
-        i = i + SIZE
-      elseif held > slots then
-        holds[i + 1] = held - slots
+    local place = place_of(holds, holder)
+    while place and slots > 0 do
+      local held = holds[place + 1]
+      if held > slots then
+        holds[place + 1] = held - slots
+        holds.held = holds.held - slots
         return
-      else
-        remove(holds, i)
-        slots = slots - held
       end
+      remove(holds, place)
+      slots = slots - held
+      place = place_of(holds, holder)
     end
-  end
-
-  local function slots_in(holds)
-    local slots = 0
-    for i = 2, #holds, SIZE do
-      slots = slots + holds[i]
-    end
-    return slots
   end
 
   local function free_at_ms(holds, excess)
-    for i = 1, #holds, SIZE do
+    if excess <= 0 or excess > holds.held then
+      return 0
+    end
+    for i = holds.live + 1, #holds, SIZE do
+      excess = excess - holds[i]
       if excess <= 0 then
-        return 0
-      end
-      excess = excess - holds[i + 1]
-      if excess <= 0 then
-        return holds[i + 2]
+        return holds[i + 1]
       end
     end
     return 0
   end
 
   -- One ttl beyond the last hold, so that expired holds are reported.
-  local function ttl_of(limit, holds, now_ms)
-    return #holds == 0 and 0 or holds[#holds] + limit[2] - now_ms
-  end
-
   local function result_of(limit, holds, now_ms, before, accepted, requested, expired)
-    local held, last_ms = slots_in(holds), holds[#holds] or now_ms
-    local free_ms = free_at_ms(holds, held + requested - limit[1])
-    return accepted, holds, ttl_of(limit, holds, now_ms), { before, held, last_ms, free_ms, expired, holds[3] or 0 }
+    local last_ms = #holds >= holds.live and holds[#holds] or now_ms
+    local ttl_ms = #holds >= holds.first and holds[#holds] + limit[2] - now_ms or 0
+    local free_ms = free_at_ms(holds, holds.held + requested - limit[1])
+    return accepted, holds, ttl_ms, { before, holds.held, last_ms, free_ms, expired, holds[holds.live + 2] or 0 }
   end
 
   in_flight = function(limit, state, now_ms, hits, charge)
     local size, holder = limit[1], limit[3]
-    if not state or (state[#state] or 0) + limit[2] <= now_ms then
-      state = {} -- the counter has expired
+    if state and (state[#state] or 0) + limit[2] <= now_ms then
+      state = nil -- the counter has expired
     end
-    local holds, held, expired = unexpired(state, now_ms)
-    local own = 0
+    local holds = open(state, now_ms)
+    local before, expired, own = holds.held, holds.expired, 0
     if holder ~= ANONYMOUS then
       local place = place_of(holds, holder)
       own = place and holds[place + 1] or 0
     end
     local requested = hits == 0 and 1 or hits
-    local accepted = hits < 0 or requested <= own or held - own + requested <= size
+    local accepted = hits < 0 or requested <= own or before - own + requested <= size
+    if charge and hits ~= 0 then
+      drop_expired(holds)
+    end
     if charge and hits < 0 then
       release(holds, holder, -hits)
     end
     local is_taken = charge == 'regardless' or (charge and (accepted or holder == ANONYMOUS))
-    local slots = math.min(hits, MAX_COUNT - (held - own))
+    local slots = math.min(hits, MAX_COUNT - (before - own))
     if slots > 0 and is_taken then
       take(holds, limit, now_ms, slots)
     end
-    local _, _, ttl_ms, report = result_of(limit, holds, now_ms, held, accepted, requested, expired)
-    if charge and hits ~= 0 then
-      return accepted, holds, ttl_ms, report
-    end
-    return accepted, state, ttl_of(limit, state, now_ms), report
+    return result_of(limit, holds, now_ms, before, accepted, requested, expired)
   end
 
   -- Only slots that were taken at exactly that time, and not renewed since, come back.
   in_flight_refund = function(limit, state, now_ms, hits, charged_at_ms)
-    local holds, held = unexpired(state or {}, now_ms)
-    local until_ms = expires_at_ms(limit, charged_at_ms)
-    for i = 1, #holds, SIZE do
+    local holds = open(state, now_ms)
+    drop_expired(holds)
+    local before, until_ms = holds.held, expires_at_ms(limit, charged_at_ms)
+    for i = holds.live, #holds, SIZE do
       if holds[i] == limit[3] and holds[i + 2] == until_ms then
         if holds[i + 1] > hits then
           holds[i + 1] = holds[i + 1] - hits
+          holds.held = before - hits
         else
           remove(holds, i)
         end
         break
       end
     end
-    return result_of(limit, holds, now_ms, held, true, 1, 0)
+    return result_of(limit, holds, now_ms, before, true, 1, 0)
   end
 end

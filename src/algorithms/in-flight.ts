@@ -231,6 +231,8 @@ export const inFlight: Algorithm<InFlightLimit> = {
   refusalHoldsMs: () => 0, // a release may come at any time
   canOwe: false, // requests in flight never exceed those requested
   stateVersion: 1,
+  longestState: (limit) =>
+    SIZE * (limit.holder === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
   hasLongState: true,
   script: new URL('./in-flight.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.holder],

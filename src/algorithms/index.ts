@@ -81,6 +81,9 @@ export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + lim
 /** The longest that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
 
+/** The most numbers in a state of the limit, to which the cost of a step is proportional; 0: the cost is constant. */
+export const longestState = (limit: Limit): number => algorithmFor(limit).longestState?.(limit) ?? 0;
+
 /** Whether two limits of one counter make equal decisions. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>
   one === other || (one.algorithm === other.algorithm && algorithmFor(one).isSame(one, other));

@@ -370,6 +370,11 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly isUnnamed?: true;
   /** Hits that must fit for a peek to be accepted; absent: one. */
   readonly peekedHits?: 0;
+  /**
+   * The most numbers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
+   * the cost is constant.
+   */
+  longestState?(limit: L): number;
   /** A state may be long: not every store can hold it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */

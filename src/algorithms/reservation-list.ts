@@ -6,6 +6,9 @@ export const MAX_RESERVATIONS = 1_000;
 /** Numbers in an entry: holder, hits (0: settled), when it expires or was settled, when it was made. */
 const SIZE = 4;
 
+/** The most numbers in a list of reservations. */
+export const MAX_RESERVATION_NUMBERS = MAX_RESERVATIONS * SIZE;
+
 /** The reservations that count now. */
 export interface OnHold {
   readonly hits: number;

@@ -30,11 +30,37 @@ do
     return part
   end
 
+  -- Prepares a state for all steps of the script: the counter's own state, and the entries from place `first`.
+  local function open(state)
+    if state and (state.entries or state.opened) then
+      return state.opened or state
+    end
+    local first = state and 2 + state[1] or 1
+    local opened = { entries = state and slice(state, first, #state) or {} }
+    opened.inner = first > 2 and slice(state, 2, first - 1) or nil
+    opened.entries.first = 1
+    if state then
+      state.opened = opened
+    end
+    return opened
+  end
+
+  -- From the third search of a script, only holders that have been seen are searched for.
   local function place_of(entries, holder)
     if holder == 0 then
       return nil
     end
-    for i = 1, #entries, SIZE do
+    entries.searches = (entries.searches or 0) + 1
+    if entries.searches > 2 and not entries.seen then
+      entries.seen = {}
+      for i = entries.first, #entries, SIZE do
+        entries.seen[entries[i]] = true
+      end
+    end
+    if entries.seen and not entries.seen[holder] then
+      return nil
+    end
+    for i = entries.first, #entries, SIZE do
       if entries[i] == holder then
         return i
       end
@@ -50,101 +76,131 @@ do
     return is_open(entries, i, now_ms) and entries[i + 3] >= start_ms
   end
 
-  -- own: the place of an entry to leave out
-  local function on_hold(entries, now_ms, start_ms, own)
-    local hits, count, first_made_ms, last_ms = 0, 0, 0, 0
-    for i = 1, #entries, SIZE do
-      if i ~= own and counts(entries, i, now_ms, start_ms) then
-        if count == 0 then
-          first_made_ms = entries[i + 3]
-        end
-        last_ms = entries[i + 2]
-        hits = hits + entries[i + 1]
-        count = count + 1
-      end
+  -- Adds the entry at a place to those that count, or subtracts it. The first and the last are found again.
+  local function count_in(entries, i, by)
+    local known = entries.on_hold
+    if known and counts(entries, i, known.now_ms, known.start_ms) then
+      known.hits, known.count = known.hits + by * entries[i + 1], known.count + by
     end
-    return hits, count, first_made_ms, last_ms
+    if known then
+      known.last_ms, known.gone = nil, nil
+    end
+  end
+
+  -- The reservations that count.
+  local function on_hold(entries, now_ms, start_ms)
+    local known = entries.on_hold
+    if not known or known.start_ms ~= start_ms then
+      known = { now_ms = now_ms, start_ms = start_ms, hits = 0, count = 0 }
+      for i = entries.first, #entries, SIZE do
+        if entries[i + 1] > 0 and entries[i + 2] > now_ms and entries[i + 3] >= start_ms then
+          known.hits, known.count = known.hits + entries[i + 1], known.count + 1
+        end
+      end
+      entries.on_hold = known
+    end
+    if not known.last_ms then
+      local first, last = entries.first, #entries - SIZE + 1
+      while first <= last and not counts(entries, first, now_ms, start_ms) do
+        first = first + SIZE
+      end
+      while first < last and not counts(entries, last, now_ms, start_ms) do
+        last = last - SIZE
+      end
+      known.first_made_ms = first <= last and entries[first + 3] or 0
+      known.last_ms = first <= last and entries[last + 2] or 0
+    end
+    return known
   end
 
   local function has_room(entries, now_ms)
-    return #entries < MAX_RESERVATIONS * SIZE or not is_open(entries, 1, now_ms)
+    return #entries - entries.first + 1 < MAX_RESERVATIONS * SIZE or not is_open(entries, entries.first, now_ms)
   end
 
-  local function without(entries, place)
-    local left, size = {}, 0
-    for i = 1, #entries do
-      if i < place or i >= place + SIZE then
-        size = size + 1
-        left[size] = entries[i]
+  -- Removes one entry: the fewer of those before and after it move.
+  local function remove(entries, place)
+    local size = #entries
+    count_in(entries, place, -1)
+    if place - entries.first < size - place then
+      for i = place - 1, entries.first, -1 do
+        entries[i + SIZE] = entries[i]
+      end
+      entries.first = entries.first + SIZE
+    else
+      for i = place, size do
+        entries[i] = entries[i + SIZE]
       end
     end
-    return left
   end
 
-  -- Modifies the list, or returns a copy without its first entry if it is full.
+  -- Does nothing if the list is full.
   local function insert(entries, holder, hits, until_ms, made_ms, now_ms)
-    if #entries >= MAX_RESERVATIONS * SIZE then
-      if is_open(entries, 1, now_ms) then
-        return entries
+    if #entries - entries.first + 1 >= MAX_RESERVATIONS * SIZE then
+      if is_open(entries, entries.first, now_ms) then
+        return
       end
-      entries = without(entries, 1)
+      entries.first = entries.first + SIZE
     end
     local place = #entries + 1
-    while place > 1 and entries[place - 2] > until_ms do
+    while place > entries.first and entries[place - 2] > until_ms do
       for i = place - SIZE, place - 1 do
         entries[i + SIZE] = entries[i]
       end
       place = place - SIZE
     end
     entries[place], entries[place + 1], entries[place + 2], entries[place + 3] = holder, hits, until_ms, made_ms
-    return entries
+    if entries.seen then
+      entries.seen[holder] = true
+    end
+    count_in(entries, place, 1)
   end
 
-  local function free_at_ms(entries, now_ms, start_ms, own, passes)
-    local size = #entries
-    local function hits_in(from, to)
-      local hits = 0
-      for i = from, to - 1, SIZE do
-        if i ~= own and counts(entries, i, now_ms, start_ms) then
-          hits = hits + entries[i + 1]
-        end
-      end
-      return hits
+  -- The smallest number from 1 that is accepted: if one is, so are those after it. high + 1: none is.
+  local function first_of(high, is_accepted)
+    if high < 1 or is_accepted(1) then -- most often
+      return 1
     end
-    local low, high = 1, size + 1
-    while low <= size and (low == own or not counts(entries, low, now_ms, start_ms)) do
-      low = low + SIZE
-    end
-    local left = hits_in(low, high)
-    if passes(left - hits_in(low, math.min(low + SIZE, high))) then
-      return low <= size and entries[low + 2] or 0
-    end
-    while low < high do
-      local middle = low + math.floor((high - low) / SIZE / 2) * SIZE
-      local gone = hits_in(low, middle + SIZE)
-      if passes(left - gone) then
-        high = middle
+    local low, last = 2, high + 1
+    while low < last do
+      local middle = math.floor((low + last) / 2)
+      if is_accepted(middle) then
+        last = middle
       else
-        low, left = middle + SIZE, left - gone
+        low = middle + 1
       end
     end
-    return low <= size and entries[low + 2] or 0
+    return low
+  end
+
+  -- known: what `on_hold` returned; own, own_hits: the entry to leave out
+  local function free_at_ms(entries, known, own, own_hits, passes)
+    local held = known.hits - own_hits
+    local freed = first_of(held, function(hits)
+      return passes(held - hits)
+    end)
+    local gone = known.gone -- hits of the reservations up to each entry
+    if not gone then
+      gone = {}
+      for i = entries.first, #entries, SIZE do
+        local hits = counts(entries, i, known.now_ms, known.start_ms) and entries[i + 1] or 0
+        gone[#gone + 1] = (gone[#gone] or 0) + hits
+      end
+      known.gone = gone
+    end
+    local place = first_of(#gone, function(entry)
+      local is_own = own and own <= entries.first + (entry - 1) * SIZE
+      return gone[entry] - (is_own and own_hits or 0) >= freed
+    end)
+    return gone[place] and entries[entries.first + (place - 1) * SIZE + 2] or 0
   end
 
   local function read(limit, state, now_ms)
-    local inner, entries = nil, {}
-    if state then
-      local first = 2 + state[1]
-      if first > 2 then
-        inner = slice(state, 2, first - 1)
-      end
-      while first <= #state and state[first + 2] + limit[3] <= now_ms do
-        first = first + SIZE
-      end
-      entries = slice(state, first, #state)
+    local opened = open(state)
+    local entries = opened.entries
+    while entries.first <= #entries and entries[entries.first + 2] + limit[3] <= now_ms do
+      entries.first = entries.first + SIZE -- it does not count
     end
-    local numbers = slice(limit, 7, #limit)
-    return algorithms[limit[1]].step, numbers, inner, entries
+    return algorithms[limit[1]].step, slice(limit, 7, #limit), opened.inner, entries
   end
 
   local function start_of(limit, inner)
@@ -153,23 +209,20 @@ do
 
   -- done: { event, reserved, charged, overrun, free at (ms) }
   local function result_of(limit, now_ms, inner, inner_ttl_ms, inner_report, entries, accepted, done)
-    local hits, count, first_made_ms, last_ms = on_hold(entries, now_ms, start_of(limit, inner))
-    local report = { done[1], done[2] or 0, done[3] or 0, done[4] or 0, hits, count, first_made_ms, last_ms, done[5] or 0 }
+    local held = on_hold(entries, now_ms, start_of(limit, inner))
+    local report = {
+      done[1], done[2] or 0, done[3] or 0, done[4] or 0,
+      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0,
+    }
     inner_report = inner_report or inner
     for i = 1, #inner_report do
       report[9 + i] = inner_report[i]
     end
-    local state, size = { 0 }, 1
-    if inner_ttl_ms > 0 then
-      state[1], size = #inner, 1 + #inner
-      for i = 1, #inner do
-        state[1 + i] = inner[i]
-      end
-    end
-    for i = 1, #entries do
-      state[size + i] = entries[i]
-    end
-    local remembered_ms = #entries > 0 and entries[#entries - 1] + limit[3] - now_ms or 0
+    local is_kept = inner_ttl_ms > 0
+    local state = { inner = is_kept and inner or nil, entries = entries }
+    local length = is_kept and #inner - (inner.first or 1) + 1 or 0
+    state.lists = { { length }, state.inner or {}, entries }
+    local remembered_ms = #entries >= entries.first and entries[#entries - 1] + limit[3] - now_ms or 0
     return accepted, state, math.max(inner_ttl_ms, remembered_ms, 0), report
   end
 
@@ -178,12 +231,13 @@ do
     local _, peek, peek_ttl_ms, peek_report = step(numbers, inner, now_ms, 0, false)
     local start_ms = start_of(limit, peek)
     local own = place_of(entries, limit[5])
-    local held = on_hold(entries, now_ms, start_ms, own)
+    local own_hits = own and counts(entries, own, now_ms, start_ms) and entries[own + 1] or 0
+    local known = on_hold(entries, now_ms, start_ms)
+    local held = known.hits - own_hits
     local required = hits == 0 and algorithms[limit[1]].peeked_hits or hits
     local function try_with(on_hold_hits)
       return step(numbers, inner, now_ms, math.min(on_hold_hits + required, MAX_COUNT), false)
     end
-    local own_hits = own and counts(entries, own, now_ms, start_ms) and entries[own + 1] or 0
     local is_renewed = own and hits > 0 and hits <= own_hits
     local is_full = not own and not has_room(entries, now_ms)
     if not is_renewed and (is_full or not try_with(held)) then
@@ -191,10 +245,10 @@ do
       if not accepted then
         return result_of(limit, now_ms, alone, alone_ttl_ms, alone_report, entries, false, { REFUSED_ALONE })
       end
-      local free_ms = free_at_ms(entries, now_ms, start_ms, own, function(left)
+      local free_ms = free_at_ms(entries, known, own, own_hits, function(left)
         return (try_with(left))
       end)
-      free_ms = math.max(free_ms, is_full and entries[3] or 0)
+      free_ms = math.max(free_ms, is_full and entries[entries.first + 2] or 0)
       return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, false, { is_full and FULL or REFUSED, 0, 0, 0, free_ms })
     end
     if hits == 0 then
@@ -205,8 +259,11 @@ do
       return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
     end
     local until_ms = math.max(now_ms + limit[3], own and entries[own + 2] or 0)
-    local left = insert(own and without(entries, own) or entries, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
-    return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, left, true, done)
+    if own then
+      remove(entries, own)
+    end
+    insert(entries, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
+    return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
   end
 
   local function commit(limit, state, now_ms, hits, charge)
@@ -225,7 +282,10 @@ do
     local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, charged, charge and 'regardless')
     local done = { event, reserved, charged, overrun }
     if charge and event ~= REPEATED and limit[6] == 1 and limit[5] ~= 0 then
-      entries = insert(own and without(entries, own) or entries, limit[5], 0, now_ms, now_ms, now_ms)
+      if own then
+        remove(entries, own)
+      end
+      insert(entries, limit[5], 0, now_ms, now_ms, now_ms)
     end
     return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, done)
   end
@@ -249,7 +309,7 @@ do
     end
     local own = place_of(entries, limit[5])
     if own and entries[own + 1] == hits and entries[own + 2] == charged_at_ms + limit[3] then
-      entries = without(entries, own)
+      remove(entries, own)
     end
     local _, peek, ttl_ms, report = step(numbers, inner, now_ms, 0, false)
     return result_of(limit, now_ms, peek, ttl_ms, report, entries, true, { GIVEN_BACK })

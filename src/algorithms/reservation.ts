@@ -15,6 +15,7 @@ import {
   hasRoom,
   hitsAt,
   insert,
+  MAX_RESERVATION_NUMBERS,
   type Moment,
   onHold,
   placeOf,
@@ -238,6 +239,7 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
     refusalHoldsMs: () => 0, // a commit of fewer hits than reserved may come at any time
     canOwe: false, // commits are always charged, requests never
     stateVersion: 1,
+    longestState: ({ inner }) => (rowOf(inner).longestState?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
     hasLongState: true,
     callsOthers: true,
     script: new URL('./reservation.lua', import.meta.url),

@@ -7,71 +7,99 @@
   hits     0 peeks, a negative number gives hits back
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
-  Returns  accepted, state, ttl (ms)
+  Returns  accepted, state, ttl (ms), report: { hits before and after, when the last of them leaves the window, when the
+             requested hits will fit or 0 }
 ]]
 local sliding_window_buckets, sliding_window_buckets_refund
 do
-  -- The state is the start, then the counts: the count of the part that is `age` parts old is at age + 2.
+  -- The state is the start, then the counts: the count of the part that is `age` parts old is at age + 2. All steps
+  -- of the script use what this returns: `used` is the sum of the counts.
   local function shift(limit, state, now_ms)
+    if state and state.used then
+      return state
+    end
     local part_ms, buckets = limit[2], limit[3]
     local start_ms = now_ms - (now_ms + (limit[4] or 0)) % part_ms
+    local shifted = { start_ms, used = 0 }
     if not state then
-      return { start_ms }
+      return shifted
     end
+    shifted[1] = math.max(start_ms, state[1])
     local parts = math.max((start_ms - state[1]) / part_ms, 0)
-    local shifted = { math.max(start_ms, state[1]) }
     if #state > 1 and parts <= buckets then
       for age = 0, math.min(#state - 2 + parts, buckets) do
-        shifted[age + 2] = age >= parts and state[age - parts + 2] or 0
+        local count = age >= parts and state[age - parts + 2] or 0
+        shifted[age + 2], shifted.used = count, shifted.used + count
       end
     end
     return shifted
   end
 
-  local function result_of(limit, next_state, now_ms, accepted)
-    local part_ms, buckets = limit[2], limit[3]
-    while #next_state > 1 and next_state[#next_state] == 0 do
-      next_state[#next_state] = nil
+  -- Takes hits from the counts, beginning with that of one part.
+  local function take(state, first, hits)
+    for i = first, #state do
+      if hits <= 0 then
+        break
+      end
+      local taken = math.min(state[i], hits)
+      state[i], state.used, hits = state[i] - taken, state.used - taken, hits - taken
     end
-    local empty_at_ms = next_state[1]
-    for i = #next_state, 2, -1 do
-      if next_state[i] > 0 then
-        empty_at_ms = next_state[1] + (buckets + 1 - (i - 2)) * part_ms
+  end
+
+  local function leaves_at_ms(limit, state, place)
+    return state[1] + (limit[3] + 1 - (place - 2)) * limit[2]
+  end
+
+  local function fits_at_ms(limit, state, excess)
+    if excess > 0 and excess <= state.used then
+      for i = #state, 2, -1 do
+        excess = excess - state[i]
+        if excess <= 0 then
+          return leaves_at_ms(limit, state, i)
+        end
       end
     end
-    return accepted, next_state, empty_at_ms - now_ms
+    return 0
+  end
+
+  local function result_of(limit, state, now_ms, before, accepted, requested)
+    while #state > 1 and state[#state] == 0 do
+      state[#state] = nil
+    end
+    local newest = 2
+    while state[newest] == 0 do
+      newest = newest + 1
+    end
+    local empty_at_ms = state[newest] and leaves_at_ms(limit, state, newest) or state[1]
+    local report = { before, state.used, empty_at_ms, fits_at_ms(limit, state, state.used + requested - limit[1]) }
+    return accepted, state, empty_at_ms - now_ms, report
   end
 
   sliding_window_buckets = function(limit, state, now_ms, hits, charge)
-    local capacity = limit[1]
     local next_state = shift(limit, state, now_ms)
-    local used = 0
-    for i = 2, #next_state do
-      used = used + next_state[i]
-    end
-    local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
+    local before = next_state.used
+    local requested = hits == 0 and 1 or hits
+    local accepted = hits < 0 or before + requested <= limit[1]
     local is_counted = charge == 'regardless' or (accepted and charge)
     if is_counted and hits > 0 then
-      next_state[2] = (next_state[2] or 0) + math.min(hits, MAX_COUNT - used)
+      local counted = math.min(hits, MAX_COUNT - before)
+      next_state[2], next_state.used = (next_state[2] or 0) + counted, before + counted
     end
-    local give_back = charge and math.max(-hits, 0) or 0
-    for i = 2, #next_state do
-      local given = math.min(next_state[i], give_back)
-      next_state[i] = next_state[i] - given
-      give_back = give_back - given
+    if charge then
+      take(next_state, 2, -hits)
     end
-    return result_of(limit, next_state, now_ms, accepted)
+    return result_of(limit, next_state, now_ms, before, accepted, requested)
   end
 
   -- Returns hits to the part in which they were counted.
   sliding_window_buckets_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local part_ms = limit[2]
     local next_state = shift(limit, state, now_ms)
+    local before = next_state.used
     local age = math.max((next_state[1] - (charged_at_ms - (charged_at_ms + (limit[4] or 0)) % part_ms)) / part_ms, 0)
-    local count = next_state[age + 2]
-    if count then
-      next_state[age + 2] = math.max(count - hits, 0)
+    if next_state[age + 2] then
+      take(next_state, age + 2, math.min(hits, next_state[age + 2]))
     end
-    return result_of(limit, next_state, now_ms, true)
+    return result_of(limit, next_state, now_ms, before, true, 1)
   end
 end

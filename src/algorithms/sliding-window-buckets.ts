@@ -37,7 +37,7 @@ export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
  * Sliding window in equal parts: hits are counted by part. The sum covers the current part and, before it, as many
  * whole parts as make up a window. Twin of sliding-window-buckets.lua.
  * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the
- * end.
+ * end. Report: hits before and after the step, when the last of them leaves the window, when the requested hits fit.
  *
  * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not
  * counted.
@@ -54,12 +54,12 @@ function step(
   charge: Charge,
 ): Step {
   const [startMs, counts] = shift(limit, state, nowMs);
-  const used = sum(counts);
-  const accepted = hits < 0 || used + hitsToFit(hits) <= windowSize(limit);
+  const before = sum(counts);
+  const accepted = hits < 0 || before + hitsToFit(hits) <= windowSize(limit);
   const isCounted = charge === 'regardless' || (accepted && charge);
-  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - used);
+  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - before);
   if (charge && hits < 0) giveBack(counts, -hits);
-  return stepOf(limit, startMs, counts, nowMs, accepted);
+  return stepOf(limit, startMs, counts, nowMs, before, accepted, hits);
 }
 
 function stepOf(
@@ -67,10 +67,14 @@ function stepOf(
   startMs: number,
   counts: number[],
   nowMs: number,
+  before: number,
   accepted: boolean,
+  hits: number,
 ): Step {
   while (counts.at(-1) === 0) counts.pop();
-  return { accepted, state: [startMs, ...counts], ttlMs: emptyAtMs(limit, startMs, counts) - nowMs };
+  const emptyMs = emptyAtMs(limit, startMs, counts);
+  const report = [before, sum(counts), emptyMs, fitsAtMs(limit, startMs, counts, hitsToFit(hits))];
+  return { accepted, state: [startMs, ...counts], ttlMs: emptyMs - nowMs, report };
 }
 
 /** Moves the counts to the part that contains `nowMs`; drops parts that have left the window. */
@@ -103,13 +107,14 @@ function emptyAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: re
 const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: number): number =>
   startMs + (limit.buckets + 1 - age) * partOf(limit);
 
-function retryAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
+/** When enough of the oldest hits will have left the window for these hits to fit; 0: they fit now, or never. */
+function fitsAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
   let excess = sum(counts) + hits - windowSize(limit);
-  for (let age = counts.length - 1; age >= 0; age--) {
+  for (let age = counts.length - 1; age >= 0 && excess > 0; age--) {
     excess -= counts[age] ?? 0;
     if (excess <= 0) return leavesAtMs(limit, startMs, age);
   }
-  return NEVER_MS;
+  return 0;
 }
 
 const partOf = ({ windowMs, buckets }: SlidingWindowBucketsLimit): number => windowMs / buckets;
@@ -137,34 +142,33 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   longestMemoryMs: twoWindowsMs,
   isSame: sameNumbers,
   step,
-  describe(limit, [startMs = 0, ...counts], nowMs, outcome) {
-    const used = sum(counts);
-    const taken = takenBy(outcome);
-    const required = hitsToFit(outcome.hits);
-    const retryMs = used + required > windowSize(limit) ? retryAtMs(limit, startMs, counts, required) - nowMs : 0;
+  describe(limit, [hitsBefore = 0, used = 0, emptyMs = 0, fitsMs = 0], nowMs, outcome) {
+    const { accepted } = outcome;
     return {
-      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(used - taken, 0),
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore,
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
-      durationUntilResetMs: Math.max(emptyAtMs(limit, startMs, counts) - nowMs, 0),
-      retryAfterMs: outcome.accepted ? 0 : retryMs,
-      repeatAfterMs: repeatWait(outcome, retryMs),
+      durationUntilResetMs: Math.max(emptyMs - nowMs, 0),
+      retryAfterMs: accepted ? 0 : fitsMs > 0 ? fitsMs - nowMs : NEVER_MS,
+      repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
       delayMs: 0,
-      soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
+      soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [startMs, counts] = shift(limit, state, nowMs);
+    const before = sum(counts);
     const partMs = partOf(limit);
     const age = Math.max((startMs - windowStart(chargedAtMs, partMs, limit.phaseMs)) / partMs, 0);
     const count = counts[age];
     if (count !== undefined) counts[age] = Math.max(count - hits, 0);
-    return stepOf(limit, startMs, counts, nowMs, true);
+    return stepOf(limit, startMs, counts, nowMs, before, true, 0);
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
   canOwe: true,
   stateVersion: 1,
+  longestState: ({ buckets }) => 2 + buckets,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs(limit) {
     const { buckets, phaseMs = 0 } = limit;

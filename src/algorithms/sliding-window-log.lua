@@ -13,29 +13,35 @@ local sliding_window_log, sliding_window_log_refund
 do
   local MAX_LOG_HITS = 1000 -- as in the twin
 
+  -- Prepares a log for all steps of the script: `first` is the place of the oldest hits in the window, `used` the sum.
   local function within_window(window_ms, log, now_ms)
-    local kept, used = {}, 0
-    for i = 1, #log, 2 do
-      if log[i] + window_ms > now_ms then
-        kept[#kept + 1] = log[i]
-        kept[#kept + 1] = log[i + 1]
-        used = used + log[i + 1]
-      end
+    if log and log.used then
+      return log
     end
-    return kept, used
+    log = log or {}
+    local first, used = 1, 0
+    while first <= #log and log[first] + window_ms <= now_ms do
+      first = first + 2
+    end
+    for i = first + 1, #log, 2 do
+      used = used + log[i]
+    end
+    log.first, log.used = first, used
+    return log
   end
 
   local function append(log, now_ms, hits)
     local length = #log
-    if length == 0 or log[length - 1] < now_ms then
+    if length < log.first or log[length - 1] < now_ms then
       log[length + 1], log[length + 2] = now_ms, hits
     else
       log[length] = log[length] + hits
     end
+    log.used = log.used + hits
   end
 
   local function take_newest(log, hits)
-    while hits > 0 and #log > 0 do
+    while hits > 0 and #log >= log.first do
       local length = #log
       local newest = log[length]
       if newest > hits then
@@ -43,79 +49,71 @@ do
       else
         log[length], log[length - 1] = nil, nil
       end
+      log.used = log.used - math.min(newest, hits)
       hits = hits - newest
     end
   end
 
   local function take_oldest(log, hits)
-    local first = 1
+    log.used = log.used - math.max(hits, 0)
     while hits > 0 do
-      local oldest = log[first + 1]
+      local oldest = log[log.first + 1]
       if oldest > hits then
-        log[first + 1] = oldest - hits
+        log[log.first + 1] = oldest - hits
       else
-        first = first + 2
+        log.first = log.first + 2
       end
       hits = hits - oldest
     end
-    local kept = {}
-    for i = first, #log do
-      kept[#kept + 1] = log[i]
-    end
-    return kept
   end
 
   local function fits_at_ms(log, excess, window_ms)
-    for i = 1, #log, 2 do
+    if excess <= 0 or excess > log.used then
+      return 0
+    end
+    for i = log.first + 1, #log, 2 do
+      excess = excess - log[i]
       if excess <= 0 then
-        return 0
-      end
-      excess = excess - log[i + 1]
-      if excess <= 0 then
-        return log[i] + window_ms
+        return log[i - 1] + window_ms
       end
     end
     return 0
   end
 
-  local function result_of(limit, log, now_ms, before, used, accepted, requested)
+  local function result_of(limit, log, now_ms, before, accepted, requested)
     local capacity, window_ms = limit[1], limit[2]
-    local empty_at_ms = #log == 0 and now_ms or log[#log - 1] + window_ms
-    local report = { before, used, empty_at_ms, fits_at_ms(log, used + requested - capacity, window_ms) }
+    local empty_at_ms = #log < log.first and now_ms or log[#log - 1] + window_ms
+    local report = { before, log.used, empty_at_ms, fits_at_ms(log, log.used + requested - capacity, window_ms) }
     return accepted, log, empty_at_ms - now_ms, report
   end
 
   sliding_window_log = function(limit, state, now_ms, hits, charge)
     local capacity, window_ms, count_denied = limit[1], limit[2], limit[3] == 1
     local requested = hits == 0 and 1 or hits
-    local log, used = within_window(window_ms, state or {}, now_ms)
-    local before = used
-    local accepted = hits < 0 or used + requested <= capacity
+    local log = within_window(window_ms, state, now_ms)
+    local before = log.used
+    local accepted = hits < 0 or before + requested <= capacity
     local counts = charge == 'regardless' or (charge and (accepted or count_denied))
     local most = charge == 'regardless' and MAX_LOG_HITS or math.max(before, capacity)
     local counted = counts and math.min(hits, charge == 'regardless' and MAX_LOG_HITS or capacity) or 0
     if counted > 0 then
       append(log, now_ms, counted)
-      used = used + counted
     end
     if charge and hits < 0 then
       take_newest(log, -hits)
-      used = math.max(used + hits, 0)
     end
-    if used > most then
-      log, used = take_oldest(log, used - most), most
-    end
-    return result_of(limit, log, now_ms, before, used, accepted, requested)
+    take_oldest(log, log.used - most)
+    return result_of(limit, log, now_ms, before, accepted, requested)
   end
 
   -- Only hits of exactly that time come back.
   sliding_window_log_refund = function(limit, state, now_ms, hits, charged_at_ms)
-    local log, used = within_window(limit[2], state or {}, now_ms)
-    local before = used
-    for i = 1, #log, 2 do
+    local log = within_window(limit[2], state, now_ms)
+    local before = log.used
+    for i = log.first, #log, 2 do
       if log[i] == charged_at_ms then
         local taken = math.min(log[i + 1], hits)
-        used, log[i + 1] = used - taken, log[i + 1] - taken
+        log.used, log[i + 1] = before - taken, log[i + 1] - taken
         if log[i + 1] == 0 then
           table.remove(log, i)
           table.remove(log, i)
@@ -123,6 +121,6 @@ do
         break
       end
     end
-    return result_of(limit, log, now_ms, before, used, true, 1)
+    return result_of(limit, log, now_ms, before, true, 1)
   end
 end

@@ -170,6 +170,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
   canOwe: false, // hits that do not fit into the log could not be refunded
   stateVersion: 1,
+  longestState: (limit) => 2 * windowSize(limit),
   hasLongState: true,
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],

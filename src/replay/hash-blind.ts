@@ -25,7 +25,10 @@ export function hashBlind(rules: RuleTree): RuleTree {
       nodes.filter(({ value }) => !value),
       by,
     );
-    return { all: nodes, find: (key, value) => (isHash(value) ? ofAnyValue : whole).find(key, value) };
+    return {
+      all: nodes,
+      find: (key, value, work) => (isHash(value) ? ofAnyValue : whole).find(key, value, work),
+    };
   };
   const branchOf = ({ byValue, wildcards, anyValue }: Branch): Branch => ({
     byValue: new Map(Array.from(byValue, ([value, node]) => [value, nodeOf(node)])),

@@ -1,4 +1,5 @@
 import { InvalidRequest } from '../decide.ts';
+import { TooCostly } from '../request-work.ts';
 import type { ReplayEngine } from './engine.ts';
 import type { RecordedRequest, RecordedTraffic, ReplayObserver } from './request.ts';
 import type { TrafficCounts } from './traffic.ts';
@@ -27,7 +28,7 @@ function replayOne(recorded: RecordedRequest, { rules, against, observers, count
     const other = against?.answer(recorded);
     for (const observer of observers) observer.observe(recorded, answer, other);
   } catch (error) {
-    if (!(error instanceof InvalidRequest)) throw error;
+    if (!(error instanceof InvalidRequest || error instanceof TooCostly)) throw error;
     counts.addBroken(`request at ${recorded.timeMs}: ${error.message}`);
   }
 }

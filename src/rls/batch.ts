@@ -38,6 +38,7 @@ function shared(caller: Caller): Caller {
   return {
     timeoutMs: caller.timeoutMs,
     startedMs: caller.startedMs ?? monotonicMs(),
+    work: caller.work,
     header: (name) => caller.header(name),
     needsDetail: caller.needsDetail === true,
     onGone(listener) {

@@ -3,6 +3,7 @@ import { monotonicMs } from '../clock.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../decide.ts';
 import { status } from '../grpc-status.ts';
 import { after, type Eventual } from '../later.ts';
+import { type RequestWork, TooCostly } from '../request-work.ts';
 import { decodeRequest, encodeAnswer } from './codec.ts';
 import { detailOf } from './detail.ts';
 import type { ResponseHeaders } from './headers.ts';
@@ -28,6 +29,8 @@ export interface Caller {
   readonly startedMs?: number;
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
+  /** The work of the call, which all requests of a batch share; absent: it is not measured. */
+  readonly work?: RequestWork | undefined;
   /** The caller sent `x-weir-detail: 1`; absent: it did not. */
   readonly needsDetail?: boolean;
   /**
@@ -115,7 +118,7 @@ export function createRlsService(
       const call: OpenCall = { request, caller, startedMs, reply };
       let answer: Eventual<Answer>;
       try {
-        answer = decide(decodeRequest(request), decider, caller.timeoutMs);
+        answer = decide(decodeRequest(request), decider, caller.timeoutMs, caller.work);
       } catch (cause) {
         fail(cause, call);
         return answered;
@@ -171,6 +174,7 @@ function reportBug(observer: Observer, bug: unknown): void {
 /** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass, regardless of `failure_mode_deny`. */
 export function toStatus(cause: unknown): GrpcStatus {
   if (cause instanceof InvalidRequest) return { code: status.INVALID_ARGUMENT, details: cause.message };
+  if (cause instanceof TooCostly) return { code: status.RESOURCE_EXHAUSTED, details: cause.message };
   if (cause instanceof RulesNotLoaded) return { code: status.UNAVAILABLE, details: cause.message };
   if (cause instanceof StoreUnavailable)
     return { code: status.UNAVAILABLE, details: `rate limit store unavailable: ${cause.message}` };

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import type { RequestWork } from '../request-work.ts';
 import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
 /** One part of a descriptor, as the caller sent it. Either text may be anything. */
@@ -73,16 +74,19 @@ const REPLACED: Miss = { kind: 'no_rule' };
  * replaces.
  *
  * @param clock  only read if limits depend on the time
+ * @param work   charged before patterns are tried
+ * @throws TooCostly
  */
 export function matchAll(
   rules: RuleTree,
   domain: string,
   descriptors: readonly Descriptor[],
   clock: Clock,
+  work?: RequestWork,
 ): readonly Match[] {
   const found = rules.domains.get(domain);
   if (!found) return descriptors.map(() => NO_DOMAIN);
-  const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor), clock));
+  const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor, { work }), clock));
   if (!matches.some((found) => 'rule' in found && found.rule.replaces.length > 0)) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
   return matches.map((found) => withoutReplaced(found, replaced));
@@ -101,6 +105,12 @@ export function atTime(found: Match, clock: Clock): Match {
   return limits.length === 0 ? { kind: 'unlimited', rule: found.rule } : { ...found, limits };
 }
 
+/** Follows the search for one descriptor. */
+interface Search {
+  readonly observer?: MatchObserver | undefined;
+  readonly work?: RequestWork | undefined;
+}
+
 /** Observes the search for one descriptor. */
 export interface MatchObserver {
   /** A level was searched for an entry; undefined: the tree has no such level. */
@@ -115,14 +125,14 @@ export interface MatchObserver {
  */
 export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, observer?: MatchObserver): Match {
   const domain = rules.domains.get(domainName);
-  return domain ? matchIn(domain, rules, descriptor, observer) : NO_DOMAIN;
+  return domain ? matchIn(domain, rules, descriptor, { observer }) : NO_DOMAIN;
 }
 
 function matchIn(
   domain: Domain,
   rules: RuleTree,
   { entries, requestLimit }: Descriptor,
-  observer?: MatchObserver,
+  { observer, work }: Search,
 ): Match {
   if (requestLimit && 'problem' in requestLimit)
     return { kind: 'invalid_request_limit', problem: requestLimit.problem };
@@ -132,7 +142,7 @@ function matchIn(
   let last: Node | undefined;
   let shared: Entry[] | undefined;
   for (const [depth, entry] of entries.entries()) {
-    const node: Node | undefined = level && findNode(level, entry);
+    const node: Node | undefined = level && findNode(level, entry, work);
     observer?.onLevel(entry, level, node);
     if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
     if (node.sharedValue !== undefined) {
@@ -143,7 +153,7 @@ function matchIn(
     level = node.children;
   }
   const rule = last?.rule; // the rules of the nodes above are not needed, and may not have been built
-  return rule ? limited(rule, shared ?? entries, entries, rules) : PATH_TOO_SHORT;
+  return rule ? limited(rule, shared ?? entries, entries, rules, work) : PATH_TOO_SHORT;
 }
 
 /** Why no node of a level was found for an entry. */
@@ -157,9 +167,15 @@ export function missAt(level: Level, { key }: Entry): Required<Miss> {
  * @param sent  the entries as the caller sent them
  * @param rules  absent: the rule came with the request
  */
-function limited(rule: Rule, entries: readonly Entry[], sent: readonly Entry[], rules?: RuleTree): Match {
+function limited(
+  rule: Rule,
+  entries: readonly Entry[],
+  sent: readonly Entry[],
+  rules?: RuleTree,
+  work?: RequestWork,
+): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
-  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, sent, rules);
+  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, sent, rules, work);
   if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
@@ -191,8 +207,13 @@ export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Ent
   ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
 
 /** The names of the levels that the entries follow to a rule, for statistics. */
-function levelsOf({ domain, named, ids }: Rule, sent: readonly Entry[], rules: RuleTree): readonly string[] {
-  const nodes = nodesOf(sent, rules.domains.get(domain)?.root);
+function levelsOf(
+  { domain, named, ids }: Rule,
+  sent: readonly Entry[],
+  rules: RuleTree,
+  work: RequestWork | undefined,
+): readonly string[] {
+  const nodes = nodesOf(sent, rules.domains.get(domain)?.root, work);
   const entries = namedEntries(sent, rules, nodes);
   if (named === 'by_levels') return nodes.map((node, depth) => levelOf(node, entries[depth]));
   const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
@@ -225,10 +246,10 @@ function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry
 }
 
 /** The nodes that the entries follow down the tree, one per level. */
-function nodesOf(entries: readonly Entry[], root: Level | undefined): readonly Node[] {
+function nodesOf(entries: readonly Entry[], root: Level | undefined, work: RequestWork | undefined): readonly Node[] {
   let level = root;
   return entries.flatMap((entry) => {
-    const node: Node | undefined = level && findNode(level, entry);
+    const node: Node | undefined = level && findNode(level, entry, work);
     level = node?.children;
     return node ? [node] : [];
   });
@@ -237,11 +258,11 @@ function nodesOf(entries: readonly Entry[], root: Level | undefined): readonly N
 const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
 /** The node of a level that matches an entry. */
-export function findNode(level: Level, { key, value }: Entry): Node | undefined {
+export function findNode(level: Level, { key, value }: Entry, work?: RequestWork): Node | undefined {
   const branch = level.byKey.get(key);
   const exact = branch && branch.byValue.size > 0 ? branch.byValue.get(value) : undefined; // V8 hashes texts lazily
   if (exact) return exact;
-  return (branch?.wildcards ?? level.keyWildcards).find(key, value) ?? branch?.anyValue;
+  return (branch?.wildcards ?? level.keyWildcards).find(key, value, work) ?? branch?.anyValue;
 }
 
 /** The equivalent rule of a caller's own limit: no mode, no name, statistics under every key and value. */

@@ -1,6 +1,7 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
+import type { RequestWork } from '../request-work.ts';
 import type { ActiveTimes } from './active-times.ts';
 import type { IdKind } from './format.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
@@ -59,8 +60,13 @@ export interface Branch {
 
 /** Nodes with a `*`, indexed for searching. */
 export interface WildcardIndex {
-  /** The first match, in the order of the file. */
-  find(key: string, value: string): Node | undefined;
+  /**
+   * The first match, in the order of the file.
+   *
+   * @param work  charged before patterns are tried
+   * @throws TooCostly
+   */
+  find(key: string, value: string, work?: RequestWork): Node | undefined;
   /** All nodes, in the order of the file. */
   readonly all: readonly WildcardNode[];
 }

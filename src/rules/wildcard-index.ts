@@ -1,7 +1,11 @@
+import type { RequestWork } from '../request-work.ts';
 import type { WildcardIndex, WildcardNode } from './tree.ts';
 
 /** Up to this number, a linear search is faster than the index. */
 const MAX_LINEAR_SEARCH = 8;
+
+/** Patterns whose beginning and end take as long to compare as a unit of work. */
+const PATTERNS_PER_UNIT = 128;
 
 interface Ranked {
   readonly rank: number;
@@ -16,7 +20,10 @@ interface Ranked {
  */
 export function createWildcardIndex(wildcards: readonly WildcardNode[], by: 'key' | 'value'): WildcardIndex {
   if (wildcards.length <= MAX_LINEAR_SEARCH) {
-    return { all: wildcards, find: (key, value) => wildcards.find((wildcard) => matches(wildcard, key, value))?.node };
+    return {
+      all: wildcards,
+      find: (key, value, work) => wildcards.find((wildcard) => matches(wildcard, key, value, work))?.node,
+    };
   }
   const byLength = new Map<number, Map<string, Ranked[]>>();
   for (const [rank, wildcard] of wildcards.entries()) {
@@ -29,14 +36,16 @@ export function createWildcardIndex(wildcards: readonly WildcardNode[], by: 'key
   }
   return {
     all: wildcards,
-    find(key, value) {
+    find(key, value, work) {
       const text = by === 'key' ? key : value;
       let found: Ranked | undefined;
       for (const [length, ofLength] of byLength) {
         if (length > text.length) continue;
-        for (const ranked of ofLength.get(text.slice(0, length)) ?? []) {
+        const alike = ofLength.get(text.slice(0, length)) ?? [];
+        work?.addMatching(alike.length / PATTERNS_PER_UNIT);
+        for (const ranked of alike) {
           if (found && ranked.rank > found.rank) break;
-          if (matches(ranked.wildcard, key, value)) found = ranked;
+          if (matches(ranked.wildcard, key, value, work)) found = ranked;
         }
       }
       return found?.wildcard.node;
@@ -44,5 +53,9 @@ export function createWildcardIndex(wildcards: readonly WildcardNode[], by: 'key
   };
 }
 
-const matches = ({ key, value }: WildcardNode, askedKey: string, askedValue: string): boolean =>
-  key.matches(askedKey) && (!value || value.matches(askedValue));
+const matches = (
+  { key, value }: WildcardNode,
+  askedKey: string,
+  askedValue: string,
+  work: RequestWork | undefined,
+): boolean => key.matches(askedKey, work) && (!value || value.matches(askedValue, work));

@@ -1,9 +1,18 @@
+import type { RequestWork } from '../request-work.ts';
+
+/** Characters that take as long to search for a part of a pattern as a unit of work. */
+const CHARS_PER_UNIT = 1_024;
+
 /** A text in which each `*` matches any number of characters, including none. A literal `*` cannot be escaped. */
 export interface Wildcard {
   readonly text: string;
   /** The text before the first `*`, with which every match begins. */
   readonly prefix: string;
-  matches(candidate: string): boolean;
+  /**
+   * @param work  charged before a part is searched for between the beginning and the end of the text
+   * @throws TooCostly
+   */
+  matches(candidate: string, work?: RequestWork): boolean;
 }
 
 /** The offset at which a text stops matching a pattern; undefined: it matches. */
@@ -59,8 +68,9 @@ export function compileWildcard(text: string): Wildcard {
   return {
     text,
     prefix,
-    matches(candidate) {
+    matches(candidate, work) {
       if (!candidate.startsWith(prefix) || !candidate.endsWith(suffix)) return false;
+      if (middle.length > 0) work?.addMatching(candidate.length / CHARS_PER_UNIT);
       let from = prefix.length;
       for (const part of middle) {
         const found = candidate.indexOf(part, from);

@@ -16,7 +16,16 @@ import { decodeBatch } from '../../src/backends/redis/batch-reply.ts';
 import { script } from '../../src/backends/redis/script.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
-import { anyAnchoredLimit, anyLimit, anyLimitOf, slidingWindowLogOf } from '../helpers/limits.ts';
+import {
+  anyAnchoredLimit,
+  anyLimit,
+  anyLimitOf,
+  fixedWindowOf,
+  inFlightOf,
+  reservationOf,
+  slidingWindowBucketsOf,
+  slidingWindowLogOf,
+} from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 
@@ -363,6 +372,48 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyLimit), ({ limits, calls }) => compare(limits, calls)),
       { numRuns: 300 },
+    );
+  });
+});
+
+describe('one script steps a counter with a long state as often as separate scripts would', () => {
+  const WINDOW_MS = 2_000;
+  const log = slidingWindowLogOf(60, WINDOW_MS);
+  const anyUse = fc.record({
+    counter: fc.constant(0),
+    hits: fc.oneof(
+      { weight: 5, arbitrary: fc.constantFrom(1, 1, 2, 3) },
+      { weight: 2, arbitrary: fc.integer({ min: -40, max: 70 }) },
+    ),
+    blocks: mostly(true),
+    charges: mostly(false),
+    holder: fc.nat({ max: 50 }),
+    lowered: mostly(false),
+    commits: mostly(false),
+  });
+  const anyUses = fc.array(
+    fc.record({
+      move: fc.record({ byMs: fc.integer({ min: 0, max: 60 }) }),
+      lost: fc.constant([]),
+      spend: fc.constantFrom(...spends),
+      hits: fc.array(anyUse, { minLength: 1, maxLength: 6 }),
+    }),
+    { minLength: 40, maxLength: 80 },
+  );
+
+  test.each([
+    ['a log', log],
+    ['a log of refusals', slidingWindowLogOf(60, WINDOW_MS, { countDenied: true })],
+    ['parts of a window', slidingWindowBucketsOf(60, WINDOW_MS, { buckets: 50 })],
+    ['requests in flight', inFlightOf(60, WINDOW_MS)],
+    ['reservations', reservationOf(fixedWindowOf(60, WINDOW_MS), { ttlMs: WINDOW_MS })],
+    ['reservations beside a log', reservationOf(log, { ttlMs: WINDOW_MS })],
+  ])('%s', async (_, limit) => {
+    await fc.assert(
+      fc.asyncProperty(anyUses, fc.integer({ min: 1, max: 20 }), (calls, size) =>
+        compareTogether([limit], calls, size),
+      ),
+      { numRuns: 60 },
     );
   });
 });

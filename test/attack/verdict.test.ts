@@ -9,6 +9,7 @@ const sight = { calls: 500, answered: 500, refused: 0, failures: {}, longestWait
 const withstood: Result = {
   ...{ attack: 'a flood', sentBytes: 3 * MIB, connections: 4, growthBytes: 10 * MIB, peakRssBytes: 120 * MIB },
   ...{ stallMs: 10, bystander: sight, valid: sight, keptBytes: MIB, mayKeepBytes: 0, end: undefined, faults: [] },
+  comparesAnswers: false,
 };
 
 test.each<[readonly string[], Partial<Result>]>([
@@ -25,6 +26,8 @@ test.each<[readonly string[], Partial<Result>]>([
   [['fails others'], { bystander: { ...sight, failures: { reset: 1, 'status 13': 1 } } }],
   [[], { bystander: { ...sight, failures: { reset: 2 } }, valid: { ...sight, failures: { reset: 2 } } }],
   [[], { bystander: { ...sight, answered: 100, refused: 400 } }],
+  [['starves others'], { bystander: { ...sight, answered: 399 }, comparesAnswers: true }],
+  [[], { bystander: { ...sight, answered: 399 }, valid: { ...sight, answered: 490 }, comparesAnswers: true }],
   [['accepts two lengths'], { faults: ['accepts two lengths'] }],
 ])('the verdict on a result has the problems %j', (problems, changes) => {
   expect(problemsOf({ ...withstood, ...changes }, HEAP_MIB)).toEqual(problems);

@@ -4,6 +4,7 @@ import { type Eventual, Later } from '../../later.ts';
 import type { Operation, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
+import { MAX_CALL_WORK, StoreWork, workOf } from '../store-work.ts';
 import type { BatchRequest } from './batch.ts';
 import { reasonOf } from './reason.ts';
 
@@ -17,6 +18,16 @@ const LATE_SHARE = 0.5;
 
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
+
+/** While calls take longer than this part of `slowMs`, requests share a call only up to `MAX_CALL_WORK`. */
+const LONG_CALL_SHARE = 0.5;
+/** How fast a long call is forgotten: by this factor with each later one. */
+const PEAK_DECAY = 0.9;
+
+/** The work of a call beyond that of an ordinary one, in whole multiples: only calls with one request have more. */
+function extraWorkOf([only, other]: readonly BatchRequest[]): number {
+  return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
+}
 
 /** A request that is queued or sent, and its replies. */
 class Waiting extends Later<Replies> implements BatchRequest {
@@ -45,7 +56,10 @@ export interface BatcherOptions {
   readonly lateness: Lateness;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
-  /** A call that takes longer has failed, even if a reply arrives later. */
+  /**
+   * A call that takes longer has failed, even if a reply arrives later. A costly call, and those behind it, may take
+   * proportionally longer, and do not show whether the node has failed.
+   */
   readonly slowMs: number;
   /** The breaker of the node that receives the calls. */
   readonly breaker: () => Breaker;
@@ -73,9 +87,13 @@ export class Batcher {
   #queuedHits = 0;
   /** Approximate duration of a call. */
   #callMs = 0;
+  /** The time of the longest recent call, which decays. */
+  #peakMs = 0;
   /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
+  /** By how much the calls in flight exceed the work of an ordinary one, in its multiples. */
+  #extraWork = 0;
   #isScheduled = false;
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Number.POSITIVE_INFINITY;
@@ -138,10 +156,16 @@ export class Batcher {
     let hits = 0;
     let chars = 0;
     let count = 0;
+    // most states are shorter than the longest, which the work is computed for
+    const maxWork = this.#peakMs > this.#options.slowMs * LONG_CALL_SHARE ? MAX_CALL_WORK : Number.POSITIVE_INFINITY;
+    const work = new StoreWork();
     for (const request of this.#queue) {
       hits += request.operations.length;
-      for (const { key } of request.operations) chars += key.length;
-      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS)) break;
+      for (const operation of request.operations) {
+        chars += operation.key.length;
+        work.add(operation);
+      }
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || work.sum > maxWork)) break;
       count++;
     }
     const taken = this.#queue.splice(0, count);
@@ -158,18 +182,28 @@ export class Batcher {
     breaker.began();
     let isPending = true;
     const sentAtMs = this.#nowMs();
+    const extraWork = extraWorkOf(requests);
+    this.#extraWork += extraWork;
+    const isBehindCostly = this.#extraWork > 0; // or is costly itself
+    const allowedMs = slowMs * (1 + this.#extraWork);
     const end = (): void => {
       isPending = false;
       clearTimeout(slow);
       this.#inFlight--;
+      this.#extraWork -= extraWork;
       lateness.ended();
       if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
     };
     const succeed = (): void => {
       if (!isPending) return; // too late
-      this.#callMs += (this.#nowMs() - sentAtMs - this.#callMs) * NEWEST_CALL_WEIGHT;
+      const tookMs = this.#nowMs() - sentAtMs;
+      this.#callMs += (tookMs - this.#callMs) * NEWEST_CALL_WEIGHT;
+      notePeak(tookMs);
       breaker.succeeded();
       end();
+    };
+    const notePeak = (ms: number): void => {
+      this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
     };
     const fail = (reason: string, isLate = false): void => {
       if (!isPending) return;
@@ -177,8 +211,12 @@ export class Batcher {
       else breaker.failed(reason);
       end(); // a slow call makes room for the next
     };
-    const giveUpSlow = (): void => fail(`no reply within ${slowMs} ms`, this.#lateFor(slowMs) > 0);
-    const slow = setTimeout(() => setImmediate(giveUpSlow), slowMs);
+    // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
+    const giveUpSlow = (): void => {
+      notePeak(allowedMs);
+      fail(`no reply within ${allowedMs} ms`, isBehindCostly || this.#lateFor(slowMs) > 0);
+    };
+    const slow = setTimeout(() => setImmediate(giveUpSlow), allowedMs);
     send(requests).then(
       (answers) => {
         this.#forget(requests);

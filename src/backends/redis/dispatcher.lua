@@ -22,6 +22,9 @@
 
   A counter is a string: its state as little-endian doubles. Counters of an algorithm with a loader have
   another format, see requests.lua.
+
+  The clock stands still in a script, so an algorithm with long states reads one once: its first step on a counter
+  prepares the state, and all of them change it in place. A step without a charge changes no outcome of later ones.
 ]]
 local ACCEPTED, CHARGED, STATE_BEFORE = 1, 2, 8
 local SHORT_STATE = 16 -- numbers: sending and stepping a longer one costs more than the replies
@@ -42,16 +45,23 @@ local function format_of(count)
   return format
 end
 
+-- Packs the numbers from place `numbers.first`, or all of them; or those of all lists in `numbers.lists`.
 local function pack_numbers(numbers)
-  local count = #numbers
-  if count == 2 then
-    return pack('<dd', numbers[1], numbers[2])
-  elseif count <= CHUNK then
-    return pack(format_of(count), unpack(numbers))
+  local from, to = numbers.first or 1, #numbers
+  if numbers.lists then
+    local packed = {}
+    for i = 1, #numbers.lists do
+      packed[i] = pack_numbers(numbers.lists[i])
+    end
+    return table.concat(packed)
+  elseif to == from + 1 then
+    return pack('<dd', numbers[from], numbers[to])
+  elseif to - from < CHUNK then
+    return pack(format_of(to - from + 1), unpack(numbers, from, to))
   end
   local parts = {}
-  for first = 1, count, CHUNK do
-    local last = math.min(first + CHUNK - 1, count)
+  for first = from, to, CHUNK do
+    local last = math.min(first + CHUNK - 1, to)
     parts[#parts + 1] = pack(format_of(last - first + 1), unpack(numbers, first, last))
   end
   return table.concat(parts)
@@ -203,7 +213,7 @@ for _ = 1, runs do
 end
 
 if at <= #input then
-  local batch = { input = input, at = at, limits = limits, stored = stored, now_ms = now_ms, state_of = state_of, keep = keep }
+  local batch = { input = input, at = at, limits = limits, stored = stored, now_ms = now_ms, state_of = state_of, keep = keep, pack = pack_numbers, unpack = unpack_numbers }
   reply[parts + 1] = pack_numbers(decide_requests(batch))
 end
 if settlement then

@@ -124,18 +124,27 @@ local function decide_requests(batch)
   end
 
   -- Returns which hits would be accepted if all were spent in this order, and whether the request would be refused.
+  -- Only counters that are used several times are charged for this, and restored from a copy.
   local function try_all(hits)
-    local before, accepted, refused = {}, {}, false
+    local uses, copies, accepted, refused = {}, {}, {}, false
+    for i = 1, #hits do
+      uses[hits[i].key] = (uses[hits[i].key] or 0) + 1
+    end
     for i = 1, #hits do
       local hit = hits[i]
-      before[i] = states[hit.key]
-      local result = run(hit, hit.hits, hit.charge)
-      states[hit.key] = result.state
+      local is_repeated = uses[hit.key] > 1
+      if is_repeated and copies[hit.key] == nil then
+        copies[hit.key] = states[hit.key] and batch.pack(states[hit.key]) or false
+      end
+      local result = run(hit, hit.hits, is_repeated and hit.charge)
+      if is_repeated then
+        states[hit.key] = result.state
+      end
       accepted[i] = result.accepted
       refused = refused or problem_of(hit.key) or (hit.blocks and not result.accepted)
     end
-    for i = #hits, 1, -1 do
-      states[hits[i].key] = before[i]
+    for key, packed in pairs(copies) do
+      states[key] = packed and batch.unpack(packed) or nil
     end
     return accepted, refused
   end
@@ -147,17 +156,18 @@ local function decide_requests(batch)
     for i = 1, #hits do
       local hit = hits[i]
       asked[hit.key] = (asked[hit.key] or 0) + (hit.charge and hit.hits or 0)
-      local result, is_accepted = run(hit, hit.hits, hit.charge), accepted[i]
-      local charged = hit.alone or (may_charge and hit.charge and not is_accepted and not result.accepted)
+      local is_accepted = accepted[i]
+      local charged = hit.alone
+        or (may_charge and hit.charge and not is_accepted and not run(hit, hit.hits, false).accepted)
+      local decides_alone = not hit.charge and hit.hits > 0 -- a peek for hits
+      local result = run(hit, (charged or decides_alone) and hit.hits or asked[hit.key], charged and hit.charge)
+      if decides_alone then
+        is_accepted = result.accepted
+      end
       if charged then
         keep(hit, result)
       elseif foreign[hit.key] then
         ttls_ms[hit.key] = foreign[hit.key].ttl_ms
-      end
-      if not hit.charge and hit.hits > 0 then
-        is_accepted = result.accepted -- a peek for hits is decided for itself
-      elseif not charged then
-        result = run(hit, asked[hit.key], false)
       end
       reply(hit, is_accepted, charged, result.report)
     end
@@ -190,7 +200,8 @@ local function decide_requests(batch)
     if foreign[key] then
       foreign[key].keep(states[key], ttl_ms)
     else
-      batch.keep(key, batch.state_of(key), states[key], ttl_ms, last_algorithms[key])
+      local algorithm = last_algorithms[key]
+      batch.keep(key, algorithm.is_windowed and batch.state_of(key), states[key], ttl_ms, algorithm)
     end
   end
   for key, reset in pairs(forgotten) do

@@ -2,6 +2,7 @@ import { monotonicMs } from '../../clock.ts';
 import { status } from '../../grpc-status.ts';
 import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import { ownCopy } from '../../own-copy.ts';
+import { RequestWork } from '../../request-work.ts';
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
 import { uint32, writeUint32 } from '../h2/octets.ts';
@@ -53,6 +54,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   /** Memory charged for the decoded request. */
   #requestBytes = 0;
   completeAtMs = 0;
+  readonly work = new RequestWork();
   /** Time spent in the queue. */
   #waitedMs = 0;
 
@@ -160,7 +162,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#requestBytes = cost.bytes;
     this.#stream.charge(cost.bytes);
     handle(request, this);
-    return cost.units;
+    return cost.units + this.work.units;
   }
 
   #unpacked(bytes: Buffer, from: number, to: number): readonly [bytes: Buffer, from: number, to: number] {

@@ -4,7 +4,7 @@ import type { CounterKey } from '../../../src/backends/key.ts';
 import { PUNCTUAL } from '../../../src/backends/lateness.ts';
 import type { BatchRequest } from '../../../src/backends/redis/batch.ts';
 import { Batcher } from '../../../src/backends/redis/batcher.ts';
-import { fixedWindowOf } from '../../helpers/limits.ts';
+import { fixedWindowOf, reservationOf, slidingWindowLogOf } from '../../helpers/limits.ts';
 
 const limit = fixedWindowOf(1_000, 60_000);
 const asked: BatchRequest = { operations: [operationOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
@@ -183,6 +183,58 @@ describe('a call whose time is over', () => {
     breaker.inconclusive();
     expect(breaker.refusal).toBeUndefined();
   });
+});
+
+/** A request with this many spends on logs of a thousand hits. */
+const onLogs = (count: number): BatchRequest => ({
+  operations: Array.from({ length: count }, (_, at) =>
+    operationOf({ key: `log ${at}` as CounterKey }, slidingWindowLogOf(1_000), 1, true),
+  ),
+  spend: 'each',
+});
+
+test('after a long call, requests share a call only up to a number of long states', async () => {
+  const { calls, sizes, batcher } = started({ slowMs: 100 });
+  const long = Promise.resolve(batcher.run(onLogs(1), 60_000));
+  await turns();
+  await advance(90);
+  calls[0]?.answer();
+  await long;
+  const answers = Array.from({ length: 4 }, () => Promise.resolve(batcher.run(onLogs(6), 60_000)));
+  await turns();
+  expect(sizes()).toEqual([1, 4]); // the same counters again cost little
+  const others = Array.from({ length: 4 }, (_, at) => {
+    const limit = reservationOf(fixedWindowOf(5));
+    const key = `other ${at}` as CounterKey; // any text will do
+    const operations = [1, 2, 3, 4].map((part) => operationOf({ key: `${key} ${part}` as CounterKey }, limit, 1, true));
+    return Promise.resolve(batcher.run({ operations, spend: 'each' }, 60_000));
+  });
+  for (let call = 0; call < 6; call++) {
+    await turns();
+    calls[call]?.answer();
+  }
+  await Promise.all([...answers, ...others]);
+  expect(sizes()).toEqual([1, 4, 1, 1, 1, 1]);
+});
+
+test('neither a costly call nor the one behind it opens the circuit, however long they take', async () => {
+  const { calls, ask, batcher, breaker } = started({ slowMs: 15 });
+  for (let round = 0; round < 2; round++) {
+    const costly = Promise.resolve(batcher.run(onLogs(40), 60_000)); // the work of several ordinary calls
+    await turns();
+    const behind = ask(1, 60_000);
+    await turns();
+    await advance(1_000);
+    expect(breaker.state).toBe('closed');
+    for (const { answer } of calls) answer();
+    await Promise.all([costly, ...behind]);
+  }
+  for (let call = 0; call < 2; call++) {
+    void ask(1, 60_000);
+    await turns();
+  }
+  await advance(15);
+  expect(breaker.state).toBe('open');
 });
 
 test('a closed batcher leaves no timer, so that its process can end', async () => {

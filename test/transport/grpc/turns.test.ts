@@ -3,6 +3,7 @@ import { status } from '@grpc/grpc-js';
 import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import type { CallQueue, PendingCall } from '../../../src/overload/call-queue.ts';
 import { createKuadrantService } from '../../../src/rls/kuadrant.ts';
+import type { RlsService } from '../../../src/rls/service.ts';
 import { createKuadrantLimits } from '../../../src/slots/kuadrant.ts';
 import { createReservations } from '../../../src/slots/reservations.ts';
 import { HOSTED_CALL_BYTES } from '../../../src/transport/grpc/hosted-call.ts';
@@ -11,11 +12,13 @@ import { sideLimits } from '../../../src/transport/side-limits.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
 import { type Gate, gate } from '../../helpers/gate.ts';
+import { OK } from '../../helpers/grpc-server.ts';
 import { callHead, data, framed, openRaw, type RawClient, rstStream } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { overloadOf } from '../../helpers/overload.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+import { until } from '../../helpers/until.ts';
 
 const RESERVE = '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve';
 const WAITED = { code: status.RESOURCE_EXHAUSTED, details: 'waited for too long' };
@@ -197,4 +200,22 @@ describe('a call whose handler is running', () => {
     await client.settled();
     expect(memory.bytes - charged).toBeLessThan(REQUEST_BYTES);
   });
+});
+
+test('the work that only the rules show counts in the turn of a call', async () => {
+  const own = heldQueue();
+  own.state.isOpen = true;
+  const service: RlsService = {
+    async shouldRateLimit(_, caller, reply) {
+      caller.work?.add(500);
+      reply({ response: OK });
+    },
+  };
+  const other = await startH2({ service, overload: overloadOf({ queue: own.queue }) });
+  const caller = await openRaw(other.port);
+  caller.send(callHead(1), data(1, framed(message), true));
+  await until('the work of the call', () => own.spent.length > 0);
+  expect(own.spent[0]).toBeGreaterThan(500);
+  caller.close();
+  await other.close(0);
 });

@@ -1,0 +1,47 @@
+import { longestState } from '../algorithms/index.ts';
+import type { Operation } from './backend.ts';
+import type { CounterKey } from './key.ts';
+
+/** The work of an ordinary script call. */
+export const MAX_CALL_WORK = 1_024;
+/** The most work of a request: about 12 ms of Redis's time, in which it serves no other. */
+export const MAX_REQUEST_WORK = 4_096;
+
+/** Numbers of a state that take Redis as long to read and write as a plain spend. */
+const NUMBERS_READ = 25;
+/** Numbers of a state that take a step as long as a plain spend, once they have been read. */
+const NUMBERS_STEPPED = 512;
+
+/** The work of a step on the longest state of the limit, besides reading it. */
+export const stepWork = ({ limit }: Pick<Operation, 'limit'>): number => longestState(limit) / NUMBERS_STEPPED;
+
+/**
+ * The most work that operations can cause together, in spends on counters with short states: each long state is read
+ * and written once.
+ */
+export class StoreWork {
+  #sum = 0;
+  #read: Set<CounterKey> | undefined;
+
+  get sum(): number {
+    return this.#sum;
+  }
+
+  add(operation: Pick<Operation, 'key' | 'limit'>): void {
+    this.#sum++;
+    const numbers = longestState(operation.limit);
+    if (numbers === 0) return;
+    this.#sum += stepWork(operation);
+    this.#read ??= new Set();
+    if (this.#read.has(operation.key)) return;
+    this.#read.add(operation.key);
+    this.#sum += numbers / NUMBERS_READ;
+  }
+}
+
+/** The most work of one request's operations. */
+export function workOf(operations: readonly Pick<Operation, 'key' | 'limit'>[]): number {
+  const work = new StoreWork();
+  for (const operation of operations) work.add(operation);
+  return work.sum;
+}
