@@ -31,6 +31,7 @@ const ruleFields = {
 const ruleOptions = {
   ...place,
   ...{ unlimited: onlyTrue, shadow_mode: flag, quota_mode: flag, replaces: listOf(text), metadata: whatever },
+  ...{ named: oneOf('by_levels', 'by_request'), not_counted: listOf(fields({ entry: whole, as: text })) },
   ...{ overlaid: mapOf(fields({}, place)), times: listOf(listOf({ type: 'object' })) },
 };
 const rule = fields(ruleFields, ruleOptions);
