@@ -95,8 +95,9 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     writeFileSync(path, rules('two'));
     const wrong = await weirCandidate(weir, 'load', path, '--reason', 'a slip');
     expect(wrong.code).toBe(1);
-    expect(wrong.text).toContain('the candidate is invalid, and is not tried: the admin API, by admin: a slip');
-    expect(wrong.text).toMatch(/line 4: error: descriptors\[0\]\.rate_limit\.requests_per_unit: .*'two'/);
+    expect(wrong.text).toMatch(
+      /the candidate is invalid, and nothing has changed: line 4: descriptors\[0\]\.rate_limit\.requests_per_unit: .*'two'/,
+    );
     writeFileSync(path, rules(2));
     expect((await weirCandidate(weir, 'load', path, '--reason', 'lower')).code).toBe(0);
     await untilShown(weir, 'it is tried', ({ since }) => since !== null);
@@ -107,6 +108,9 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     expect(text).toContain('1 rule of demo is tried: the admin API, by admin: lower');
     expect(text).toContain('8 requests, refused 1 live, 4 by the candidate: 3 newly refused, 0 newly passed');
     expect(text).toContain('newly refused: 1 key\n    3  user=alice\n');
+    const invalid = await call(weir, 'POST', '/candidate?reason=slip', rules('two').repeat(2));
+    expect(invalid).toMatchObject({ status: 400, body: { errors: [{ at: 'line 4' }, {}] } });
+    expect((await weirCandidate(weir)).text).toBe(text); // the trial goes on
     const diff = (await weirCandidate(weir, 'diff')).text;
     expect(diff).toContain('~ demo.user: ');
     expect(diff).toContain('counters are kept');
@@ -124,7 +128,6 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
       .split('\n')
       .map((line) => JSON.parse(line));
     expect(audited.map(({ change, reason }) => [change, reason])).toEqual([
-      ['candidate', 'a slip'],
       ['candidate', 'lower'],
       ['candidate', 'done'],
     ]);
