@@ -70,7 +70,7 @@ async function checked({ candidate }: RuleTextOptions, text: string): Promise<ob
  *
  * @throws ApiProblem  503: too many others are waiting
  */
-export async function checkedText(candidate: CandidateBook, text: string): Promise<CheckedRules> {
+export async function checkedText(candidate: Pick<CandidateBook, 'check'>, text: string): Promise<CheckedRules> {
   try {
     return await candidate.check(text);
   } catch (error) {

@@ -39,7 +39,7 @@ interface Shown {
   readonly failed: number;
   readonly inFlight: number;
   readonly maxInFlight: number;
-  readonly totals: { readonly requests: number; readonly newlyRefused: number };
+  readonly totals: { readonly requests: number; readonly newlyRefused: number; readonly newlyPassed: number };
   readonly rules: readonly { readonly rule: string; readonly newlyRefusedKeys: { readonly keys: readonly object[] } }[];
 }
 
@@ -227,6 +227,35 @@ describe('with Redis', () => {
       expect(await ask(weir, 'alice')).toEqual([200]);
     } finally {
       connection.disconnect();
+      await weir.stop();
+    }
+  });
+
+  test('unchanged rules change no answer, from one window to the next', async () => {
+    const all = `domain: demo
+descriptors:
+  - { key: user, rate_limit: { unit: second, requests_per_unit: 3 } }
+  - { key: user, value: bucket*, rate_limit: { unit: second, requests_per_unit: 9, algorithm: token_bucket } }
+  - { key: user, value: log*, rate_limit: { unit: second, requests_per_unit: 5, algorithm: sliding_window_log } }
+`;
+    for (const name of ['rules.yaml', 'candidate.yaml']) writeFileSync(join(folder, name), all);
+    const weir = await started({ REDIS_URL: redis.url, CANDIDATE_RULES_PATH: join(folder, 'candidate.yaml') });
+    const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+    try {
+      const found = await untilShown(weir, 'it is tried', ({ since }) => since !== null);
+      let refused = 0;
+      let compared = 0;
+      while (compared < 1_000) {
+        const round = Math.floor(refused / 50); // other users, whose counters are new
+        const users = ['alice', `bucket${round}`, `log${round}`].map((user) => client.send(requestOf(`user=${user}`)));
+        for (const { overall_code: code } of await Promise.all(users)) refused += code === 2 ? 1 : 0;
+        compared = (await shown(weir)).totals.requests;
+      }
+      const { totals } = await untilShown(weir, 'all are tried', ({ inFlight }) => inFlight === 0);
+      expect(totals).toMatchObject({ newlyRefused: 0, newlyPassed: 0 });
+      expect(found.failed).toBe(0);
+    } finally {
+      client.close();
       await weir.stop();
     }
   });

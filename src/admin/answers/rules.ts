@@ -71,7 +71,15 @@ export const candidate = fields({
   ...{ state: oneOf('off', 'loading', 'on', 'wrong'), origin: orNull(oneOf('file', 'api')), from: orNull(text) },
   ...{ by: orNull(text), reason: orNull(text), loadedAt: orNull(time), hash: orNull(text) },
   ...{ domains: listOf(text), ruleCount: whole, ...problems, sample: number, since: orNull(time) },
-  ...{ inFlight: whole, inFlightBytes: whole, maxInFlight: whole, failed: whole, evicted: whole, moreRules: whole },
+  ...{
+    inFlight: whole,
+    inFlightBytes: whole,
+    maxInFlight: whole,
+    failed: whole,
+    withheld: whole,
+    evicted: whole,
+    moreRules: whole,
+  },
   dropped: fields({ behind: whole, overload: whole }),
   totals: fields(tally),
   rules: listOf(
