@@ -1,9 +1,10 @@
-import { type Limit, longestMemoryMs } from '../algorithms/index.ts';
+import { bucketRefillMs } from '../algorithms/bucket.ts';
+import { isSameLimit, type Limit, longestMemoryMs } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
 import type { Verdict } from '../decide.ts';
 import { countedBy, hashOf } from '../record/sampling.ts';
 import type { Entry } from '../rules/match.ts';
-import type { RuleTree } from '../rules/tree.ts';
+import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import type { CounterId, Coverage } from './coverage.ts';
 
 /** The two verdicts on a descriptor, and what they are based on. */
@@ -22,8 +23,11 @@ export interface ComparedVerdicts {
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /**
- * Whether the candidate's verdict is that of a candidate in force: its counter and the live one were equal at some
- * time, unused or with the same count, and neither has missed a request since. Notes the request.
+ * Whether the candidate's verdict is that of a candidate in force. It is if its counter and the live one were equal at
+ * some time, unused or with the same count, and neither has missed a request since. It also is if its counter remembers
+ * nothing from before the start or the last miss, unless the limits are the same or windows begin with a hit: what a
+ * bucket or sliding window admits depends on all that it admitted before, so two of them may remain out of step forever.
+ * Notes the request.
  */
 export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean {
   const { domain, entries, live, candidate, liveRules, rules, spend, timeMs } = compared;
@@ -40,10 +44,12 @@ export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean
   const wasEqual =
     coverage.wasExact(counter) || coverage.idleMs(counter, timeMs) >= longestMs || haveSameCount(live, candidate);
   const isEqual = isSame && wasEqual && !live.decision.degraded;
-  const isOverTime =
-    spend === 'each' && countsAll(live) && countsAll(candidate) && timeMs - coverage.sinceMs(counter) >= longestMs;
   coverage.note(counter, timeMs, isEqual);
-  return isEqual || isOverTime;
+  if (isEqual) return true;
+  const isWarm = timeMs - coverage.sinceMs(counter) >= longestMs;
+  if (!isWarm) return false;
+  if (spend === 'each' && countsAll(live) && countsAll(candidate)) return true;
+  return !haveSameLimits(live, candidate) && !hasFirstHit(live) && !hasFirstHit(candidate);
 }
 
 export const counterId = (domain: string, counted: readonly Entry[]): CounterId => {
@@ -53,11 +59,23 @@ export const counterId = (domain: string, counted: readonly Entry[]): CounterId 
 
 const OTHER_BITS = 2 ** 21;
 
-const memoryMs = ({ rule, limit }: Limited): number =>
-  rule.limits.reduce((longest, one) => Math.max(longest, longestMemoryMs(one.limit)), longestMemoryMs(limit));
+/** The longest that the counters of a verdict keep a hit. */
+const memoryMs = ({ rule, limit, policy }: Limited): number =>
+  rule.limits.reduce((longest, one) => Math.max(longest, memoryOf(one)), memoryOf({ limit, policy }));
+
+function memoryOf({ limit, policy }: Pick<RuleLimit, 'limit' | 'policy'>): number {
+  const isBucket = limit.algorithm === 'token_bucket' || limit.algorithm === 'leaky_bucket';
+  return isBucket && !policy.charge ? bucketRefillMs(limit) : longestMemoryMs(limit);
+}
+
+const hasFirstHit = ({ rule }: Limited): boolean =>
+  rule.limits.some(({ limit }) => limit.algorithm === 'fixed_window' && limit.alignment === 'first_hit');
 
 /** Whether the counters of a rule depend on the requests of their windows alone, and not on the answers. */
 const countsAll = ({ rule }: Limited): boolean => rule.limits.every(({ limit }) => hasGivenWindows(limit));
+
+const haveSameLimits = ({ rule: { limits: some } }: Limited, { rule: { limits: others } }: Limited): boolean =>
+  some.length === others.length && some.every(({ limit }, at) => isSameLimit(limit, others[at]?.limit ?? limit));
 
 function haveSameCount(live: Limited, candidate: Limited): boolean {
   const { hitsBefore, fromCache, fromLease } = live.decision;
