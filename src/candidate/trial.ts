@@ -181,7 +181,7 @@ export class Trial {
 
   /** Must be called with the cause of each call without an answer: its hits may have been counted. */
   failed(cause: unknown): void {
-    if (!(cause instanceof CountersUnavailable)) return;
+    if (!(cause instanceof CountersUnavailable) || !this.#rules?.domains.has(cause.domain)) return;
     const descriptors = cause.matched.flatMap(({ found }) => (found.kind === 'limited' ? found : []));
     this.#missed({ domain: cause.domain, descriptors });
   }

@@ -1,6 +1,8 @@
 import '../helpers/realm.ts';
 import { type Spend, spends } from '../../src/algorithms/limit.ts';
 import type { TrialReport } from '../../src/candidate/report.ts';
+import { CountersUnavailable } from '../../src/decide.ts';
+import { match } from '../../src/rules/match.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { numbers } from '../helpers/numbers.ts';
@@ -111,6 +113,28 @@ test('a counter that was in use when the trial began is withheld until its windo
   for (let times = 0; times < 4; times++) await ask(requestOf('user=alice'));
   flush();
   expect(trial.report(1)).toMatchObject({ withheld: 4, totals: { requests: 8, newlyRefused: 2, newlyPassed: 0 } });
+});
+
+test('a counter is withheld after a call for which the store gave no answer', async () => {
+  const time = fakeClock();
+  const bucket = (burst: number): RuleTree =>
+    rulesFrom(`
+domain: demo
+descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burst}, algorithm: token_bucket } }]
+`);
+  const [live, candidate] = [bucket(5), bucket(3)];
+  const { trial, ask, flush } = tryCandidate({ time, live, candidate });
+  time.advance(60_000);
+  await ask(requestOf('user=alice'));
+  const entries = [{ key: 'user', value: 'alice' }];
+  const found = match(live, 'demo', { entries, requestLimit: undefined });
+  if (found.kind !== 'limited') throw new TypeError(`expected a limit, got ${found.kind}`);
+  flush();
+  trial.failed(new CountersUnavailable('gone', 'demo', [{ found, hits: 1 }]));
+  time.advance(1);
+  for (const user of ['alice', 'bob']) await ask(requestOf(`user=${user}`));
+  flush();
+  expect(trial.report(1)).toMatchObject({ withheld: 1, totals: { requests: 2 } });
 });
 
 test('a process that is late tries half of the counters, fewer every second, and all again after it', async () => {
