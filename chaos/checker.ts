@@ -1,5 +1,5 @@
 import { type Admitted, findOverruns, type Losses } from './admission.ts';
-import type { CallRecord, FaultRecord, RunLog } from './log.ts';
+import type { CallRecord, CountRecord, FaultRecord, RunLog, ScrapeRecord } from './log.ts';
 import { findReservationFindings } from './reservations.ts';
 import type { ChaosRule } from './rules.ts';
 import { findSlotFindings } from './slots.ts';
@@ -9,12 +9,18 @@ import { isTrouble, spellsOf } from './spells.ts';
 export interface Violation {
   readonly invariant: Invariant;
   readonly what: string;
-  readonly evidence: readonly (CallRecord | FaultRecord)[];
+  readonly evidence: readonly Evidence[];
 }
+
+/** A line of a log. */
+export type Evidence = CallRecord | FaultRecord | ScrapeRecord | CountRecord;
 
 export type Invariant =
   | 'answered in time'
   | 'within its limit'
+  | 'within its limit, with a failing-open caller'
+  | 'counted once'
+  | 'counters never decrease'
   | 'every slot comes back'
   | 'charged once, and free after the ttl'
   | 'as its policy says'
@@ -30,10 +36,13 @@ export function check(log: RunLog): readonly Violation[] {
   return [
     ...endedByThemselves(log),
     ...answeredLate(log),
+    ...decreased(log),
     ...log.plan.rules.flatMap((rule) => {
       const calls = log.calls.filter(({ key }) => key === rule.key);
       return [
         ...overLimit(rule, calls, log),
+        ...overFailingOpen(rule, calls, log),
+        ...countedTwice(rule, calls, log),
         ...(rule.algorithm === 'in_flight' ? slotViolations(rule, calls, log) : []),
         ...(rule.algorithm === 'reserve' ? reservationViolations(rule, calls, log) : []),
         ...againstPolicy(rule, calls, log),
@@ -88,6 +97,70 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
     violations.push(...overruns(share, admitted, starts, `instance ${instance} by itself`));
   }
   return violations;
+}
+
+/**
+ * Checks what a caller admits that lets requests pass if they are not decided in time: by a policy that promises an
+ * answer, at most the limit and the shares of all instances.
+ */
+function overFailingOpen(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults }: RunLog): Violation[] {
+  if (rule.onStoreFailure !== 'local') return [];
+  const passed = calls.filter(
+    (call) => isOpened(call, plan.answerWithinMs) && !wasInstanceHurt(call, faults, RECONNECT_MS),
+  );
+  const frozen = faults.filter(({ effects }) => effects.includes('clock_frozen'));
+  const losses = countOverlaps(
+    faults.filter(({ effects }) => effects.includes('data_lost') || effects.includes('local_lost')),
+  );
+  const bound = withShares(rule, plan);
+  return findOverruns(
+    bound,
+    passed.map((call) => certainly(call, frozen)),
+    losses,
+  ).map(({ fromMs, toMs, hits, most, calls: evidence }) => ({
+    invariant: 'within its limit, with a failing-open caller',
+    what: `${rule.key}: ${round(hits)} hits were admitted or not decided, at most ${round(most)} are allowed, from ${round(fromMs)} to ${round(toMs)}`,
+    evidence,
+  }));
+}
+
+/** Whether a caller that fails open lets a request pass. */
+const isOpened = ({ outcome, sentMs, answeredMs }: CallRecord, withinMs: number): boolean =>
+  outcome !== 'OVER_LIMIT' || answeredMs - sentMs > withinMs;
+
+/** The limit of the store and of all instances without it. */
+function withShares(rule: ChaosRule, { instances, workers }: RunLog['plan']): ChaosRule {
+  const shares = Array.from({ length: instances }, (_, at) => shareOf(rule, workers?.[at] ?? 1));
+  const limit = shares.reduce((sum, share) => sum + share.limit, rule.limit);
+  if (rule.burst === undefined) return { ...rule, limit };
+  return { ...rule, limit, burst: shares.reduce((sum, share) => sum + (share.burst ?? 0), rule.burst) };
+}
+
+/** No hit may be counted twice, whether its call was answered or not. */
+function countedTwice({ key, isTotal }: ChaosRule, calls: readonly CallRecord[], { counts }: RunLog): Violation[] {
+  if (!isTotal) return [];
+  const sent = calls.reduce((hits, call) => hits + call.hits, 0);
+  const wrong = counts.filter((count) => count.key === key && count.counted > sent);
+  return wrong.map((count) => ({
+    invariant: 'counted once',
+    what: `${key}: ${count.counted} hits were counted, at most ${sent} were sent`,
+    evidence: [count],
+  }));
+}
+
+function decreased({ plan: { instances }, scrapes }: RunLog): Violation[] {
+  const invariant = 'counters never decrease';
+  const unread = Array.from({ length: instances }, (_, at) => at).filter(
+    (at) => !scrapes.some(({ instance, series }) => instance === at && series > 0),
+  );
+  const wrong = scrapes.filter((scrape) => scrape.decreased.length > 0);
+  return [
+    ...unread.map((at): Violation => ({ invariant, what: `instance ${at} was never scraped twice`, evidence: [] })),
+    ...wrong.slice(0, 1).map((first): Violation => {
+      const what = `${first.decreased.length} series of instance ${first.instance} decreased, and in ${wrong.length - 1} more scrapes`;
+      return { invariant, what, evidence: wrong };
+    }),
+  ];
 }
 
 const slotViolations = (rule: ChaosRule, calls: readonly CallRecord[], { faults }: RunLog): Violation[] =>
@@ -176,7 +249,8 @@ function againstPolicy(rule: ChaosRule, calls: readonly CallRecord[], { faults }
 const forbidden = { error: undefined, allow: 'OVER_LIMIT', deny: 'OK', local: undefined } as const;
 
 /** Reports a limit that only admitted or only refused, since it proves nothing. */
-function neverReached({ key }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
+function neverReached({ key, isTotal }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
+  if (isTotal) return [];
   const counted = calls.filter((call) => !isTrouble(call) && !call.isRelease && !call.isCommit);
   const missing = ['OK', 'OVER_LIMIT'].filter((expected) => !counted.some(({ outcome }) => outcome === expected));
   return missing.map((outcome) => {

@@ -100,6 +100,26 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   await log.close();
 }
 
+/** Asks an instance for the hits that the store has counted for a rule. */
+export async function countedHits(port: number, { key, limit }: ChaosRule): Promise<number> {
+  const channel = openChannel(port);
+  const { path, requestSerialize, responseDeserialize } = shouldRateLimit;
+  const peek = { entries: [{ key, value: '' }], limit: null, hits_addend: { value: 0 }, is_negative_hits: false };
+  const request = { domain: DOMAIN, descriptors: [peek], hits_addend: 0 };
+  const options = { deadline: Date.now() + DEADLINE_MS };
+  try {
+    const response = await new Promise<WireResponse>((resolve, reject) => {
+      channel.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, options, (error, answer) => {
+        if (answer) resolve(answer);
+        else reject(error);
+      });
+    });
+    return limit - (response.statuses[0]?.limit_remaining ?? limit);
+  } finally {
+    channel.close();
+  }
+}
+
 /**
  * Plans how long a slot is held and whether it is released. A refused request may be released as well, as Envoy does.
  */

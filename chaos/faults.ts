@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startBlackHole } from '../test/helpers/black-hole.ts';
+import type { Loss } from '../test/helpers/lossy-proxy.ts';
 import type { Fleet } from './fleet.ts';
 import type { Effect } from './log.ts';
 import type { InstanceFaultKind, PlannedFault, StoreFaultKind } from './schedule.ts';
@@ -8,6 +9,7 @@ import { type ChaosServer, type ChaosStore, command } from './stores.ts';
 /** The effects of a fault on counters, besides failed calls. */
 export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: readonly Effect[] } = {
   frozen: ['clock_frozen'],
+  stopped: ['data_lost', 'clock_frozen'], // a replica may have taken over
   unreachable: ['clock_frozen'],
   emptied: ['data_lost'],
   flushed: ['data_lost'],
@@ -43,7 +45,16 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
     await sleep(forMs);
     await master.restart();
   };
-  const lose = async ({ target }: PlannedFault, how: 'kill' | 'pause'): Promise<void> => {
+  /** False: no connection lost anything, since the proxies are not in use after a failover. */
+  const lose = async (what: Loss, { forMs }: PlannedFault): Promise<boolean> => {
+    const affected = (): number => store.proxies.reduce((sum, proxy) => sum + proxy.affected, 0);
+    const before = affected();
+    for (const proxy of store.proxies) proxy.lose(what);
+    await sleep(forMs);
+    for (const proxy of store.proxies) proxy.lose(undefined);
+    return affected() > before;
+  };
+  const loseMaster = async ({ target }: PlannedFault, how: 'kill' | 'pause'): Promise<void> => {
     lost = await oneMaster(target);
     await lost[how]();
     await store.replaced(lost);
@@ -60,6 +71,18 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
       await sleep(forMs);
       master.resume();
     },
+    async stopped({ forMs, target }) {
+      const before = await store.masters();
+      const master = await oneMaster(target);
+      master.pause();
+      await sleep(forMs);
+      master.resume();
+      const hasTwo = (await store.masters()).length > before.length;
+      await (hasTwo ? store.rejoined(master) : store.whole());
+    },
+    'replies lost': (fault) => lose('replies', fault),
+    'replies lost, closed': (fault) => lose('replies, closing', fault),
+    'requests lost': (fault) => lose('requests', fault),
     async unreachable({ forMs, target }) {
       const hole = await startBlackHole(await oneMaster(target));
       await sleep(forMs);
@@ -80,8 +103,8 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
       await sleep(forMs);
       await toEach('CONFIG', 'SET', 'maxmemory', 0);
     },
-    'master killed': (fault) => lose(fault, 'kill'),
-    'master frozen': (fault) => lose(fault, 'pause'),
+    'master killed': (fault) => loseMaster(fault, 'kill'),
+    'master frozen': (fault) => loseMaster(fault, 'pause'),
     'dead returned': () => comeBack('restart'),
     'frozen returned': () => comeBack('resume'),
   };

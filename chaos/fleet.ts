@@ -1,6 +1,7 @@
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseExposition } from '../test/helpers/exposition.ts';
 import { freePort } from '../test/helpers/process.ts';
 import { startWeir, type Weir } from '../test/helpers/weir.ts';
 import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
@@ -9,6 +10,8 @@ import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './ru
 export interface Fleet {
   /** The gRPC port of each instance. */
   readonly ports: readonly number[];
+  /** Each instance's counters as Prometheus reads them; undefined: it is down, or does not answer. */
+  scrape(instance: number): Promise<Scrape | undefined>;
   signal(instance: number, signal: NodeJS.Signals): void;
   /** Resolves when the process has exited. */
   end(instance: number, signal: NodeJS.Signals): Promise<void>;
@@ -28,11 +31,18 @@ export interface Fleet {
   stop(): Promise<void>;
 }
 
+/** The counters of an instance. */
+export interface Scrape {
+  /** The process that reports them. */
+  readonly pid: number;
+  readonly counters: ReadonlyMap<string, number>;
+}
+
 export interface FleetOptions {
   /** The folder for the rules and the output of the instances. */
   readonly folder: string;
-  /** Settings besides those that every instance has. */
-  readonly env: Readonly<Record<string, string>>;
+  /** The settings of each instance besides those that all of them have. */
+  readonly envs: readonly Readonly<Record<string, string>>[];
   readonly rules: readonly ChaosRule[];
   /** Called when an instance exited by itself. */
   readonly onUnplanned: (instance: number) => void;
@@ -46,7 +56,7 @@ interface Instance {
   weir: Weir | undefined;
 }
 
-export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptions): Promise<Fleet> {
+export async function startFleet({ folder, envs, rules, onUnplanned }: FleetOptions): Promise<Fleet> {
   const rulesPath = join(folder, 'rules.yaml');
   writeFileSync(rulesPath, ruleFile(rules));
   const instances: Instance[] = [];
@@ -77,7 +87,7 @@ export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptio
       ...(at === 0 && { LOCAL_CACHE_SIZE_IN_BYTES: '1000000' }), // the first instance caches refusals
       ...(WORKERS[at] !== 1 && { WORKERS: String(WORKERS[at]), LOG_LEVEL: 'info' }), // its log names the workers that listen
     };
-    instances.push({ env: { ...env, ...own, ...texts, RULES_PATH: rulesPath }, weir: undefined });
+    instances.push({ env: { ...envs[at], ...own, ...texts, RULES_PATH: rulesPath }, weir: undefined });
   }
   await Promise.all(instances.map((_, at) => launch(at)));
 
@@ -89,6 +99,15 @@ export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptio
 
   return {
     ports: instances.map((instance) => Number(instance.env.GRPC_PORT)),
+    scrape: async (at) => {
+      const weir = instances[at]?.weir;
+      if (!weir) return undefined;
+      const signal = AbortSignal.timeout(SCRAPE_TIMEOUT_MS);
+      const page = await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`, { signal })
+        .then((response) => response.text())
+        .catch(() => undefined); // it ends, is frozen, or busy
+      return page === undefined ? undefined : { pid: weir.pid, counters: countersOf(page) };
+    },
     signal(at, signal) {
       const pid = instances[at]?.weir?.pid;
       if (pid !== undefined) process.kill(pid, signal);
@@ -118,6 +137,16 @@ export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptio
       await Promise.all(instances.map((_, at) => end(at, 'SIGTERM')));
     },
   };
+}
+
+const SCRAPE_TIMEOUT_MS = 2_000;
+
+/** The values that may only grow: of counters and histograms, by series. */
+function countersOf(page: string): ReadonlyMap<string, number> {
+  const growing = Array.from(parseExposition(page)).filter(
+    ([name, { type }]) => name.startsWith('weir_') && (type === 'counter' || type === 'histogram'),
+  );
+  return new Map(growing.flatMap(([, { samples }]) => [...samples]));
 }
 
 /** The process ids of the listening workers, newest last. */

@@ -9,6 +9,23 @@ export interface RunLog {
   readonly plan: Plan;
   readonly calls: readonly CallRecord[];
   readonly faults: readonly FaultRecord[];
+  readonly scrapes: readonly ScrapeRecord[];
+  readonly counts: readonly CountRecord[];
+}
+
+/** A comparison of an instance's counters with those of the same process before. */
+export interface ScrapeRecord {
+  readonly instance: number;
+  readonly atMs: number;
+  /** The number of series. */
+  readonly series: number;
+  readonly decreased: readonly { readonly series: string; readonly before: number; readonly after?: number }[];
+}
+
+/** The hits that the store has counted for a key since the start of the run. */
+export interface CountRecord {
+  readonly key: string;
+  readonly counted: number;
 }
 
 /** The setup of a run, and the bounds that it is checked against. */
@@ -70,12 +87,22 @@ export interface Lines<T> {
   close(): Promise<void>;
 }
 
-const files = { plan: 'plan.json', faults: 'faults.jsonl', calls: /^calls-\d+\.jsonl$/ } as const;
+const files = {
+  plan: 'plan.json',
+  faults: 'faults.jsonl',
+  scrapes: 'scrapes.jsonl',
+  counts: 'counts.jsonl',
+  calls: /^calls-\d+\.jsonl$/,
+} as const;
 
 export const writePlan = (folder: string, plan: Plan): void =>
   writeFileSync(join(folder, files.plan), `${JSON.stringify(plan, undefined, 2)}\n`);
 
 export const openFaults = (folder: string): Lines<FaultRecord> => openLines(join(folder, files.faults));
+
+export const openScrapes = (folder: string): Lines<ScrapeRecord> => openLines(join(folder, files.scrapes));
+
+export const openCounts = (folder: string): Lines<CountRecord> => openLines(join(folder, files.counts));
 
 export const openCalls = (folder: string, client: number): Lines<CallRecord> =>
   openLines(join(folder, `calls-${client}.jsonl`));
@@ -100,5 +127,7 @@ export function readRunLog(folder: string): RunLog {
     plan: JSON.parse(readFileSync(join(folder, files.plan), 'utf8')),
     calls: calls.flatMap(lines) as CallRecord[], // as `openCalls` wrote them
     faults: lines(files.faults) as FaultRecord[], // as `openFaults` wrote them
+    scrapes: lines(files.scrapes) as ScrapeRecord[], // as `openScrapes` wrote them
+    counts: lines(files.counts) as CountRecord[], // as `openCounts` wrote them
   };
 }

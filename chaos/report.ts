@@ -1,5 +1,5 @@
-import type { Violation } from './checker.ts';
-import type { CallRecord, FaultRecord, RunLog } from './log.ts';
+import type { Evidence, Violation } from './checker.ts';
+import type { RunLog } from './log.ts';
 import { isTrouble, type Spell, spellsOf } from './spells.ts';
 
 /** The most log lines shown for each violation. */
@@ -39,7 +39,7 @@ export function describeViolations(violations: readonly Violation[]): string {
     .join('\n\n');
 }
 
-function shown(evidence: readonly (CallRecord | FaultRecord)[]): string[] {
+function shown(evidence: readonly Evidence[]): string[] {
   const lines = evidence.slice(0, EVIDENCE_LINES).map((record) => `  ${JSON.stringify(record)}`);
   const more = evidence.length - lines.length;
   return more > 0 ? [...lines, `  and ${more} more`] : lines;

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CLOCK_SLACK_MS } from './admission.ts';
-import { startClients } from './clients.ts';
+import { countedHits, startClients } from './clients.ts';
 import { createInstanceFaults, createStoreFaults, effectsOf } from './faults.ts';
 import { startFleet } from './fleet.ts';
-import { type FaultRecord, openFaults, writePlan } from './log.ts';
-import { INSTANCES, rulesOf, WITH_WORKERS, WORKERS } from './rules.ts';
+import { type FaultRecord, openCounts, openFaults, writePlan } from './log.ts';
+import { INSTANCES, LOSSY, rulesOf, WITH_WORKERS, WORKERS } from './rules.ts';
 import { type InstanceFaultKind, isMasterLoss, type PlannedFault, scheduleOf, type Topology } from './schedule.ts';
+import { startScrapes } from './scrapes.ts';
 import { startStore } from './stores.ts';
 import { createWallClock } from './wall-clock.ts';
 
@@ -63,9 +64,14 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       const atMs = nowMs();
       log.write({ kind: 'ended by itself', on, begunMs: atMs, endedMs: atMs, effects: ['unplanned'] });
     };
-    const env = { ...settingsOf(storeTimeoutMs), ...store.env };
-    const fleet = await startFleet({ folder, env, rules, onUnplanned });
+    const envs = Array.from({ length: INSTANCES }, (_, at) => ({
+      ...settingsOf(storeTimeoutMs),
+      ...(LOSSY.has(at) ? store.lossyEnv : store.env),
+    }));
+    const fleet = await startFleet({ folder, envs, rules, onUnplanned });
     closing.push(fleet.stop);
+    const scrapes = startScrapes(fleet, folder, nowMs);
+    closing.push(scrapes.stop);
     const clients = startClients({ ports: fleet.ports, rules, folder, seed, nowMs });
     closing.push(clients.stop);
     const faults = { store: createStoreFaults(store), instance: createInstanceFaults(fleet) };
@@ -92,6 +98,11 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       ]);
     }
     await sleep(NORMAL_WITHIN_MS + storeTimeoutMs);
+    await clients.stop();
+    const counts = openCounts(folder);
+    for (const rule of rules.filter(({ isTotal }) => isTotal))
+      counts.write({ key: rule.key, counted: await countedHits(fleet.ports[0] ?? 0, rule) });
+    await counts.close();
   } finally {
     for (const close of closing.reverse()) await close();
   }

@@ -28,6 +28,10 @@ export type Topology = (typeof topologies)[number];
 
 export type StoreFaultKind =
   | 'frozen'
+  | 'stopped'
+  | 'replies lost'
+  | 'replies lost, closed'
+  | 'requests lost'
   | 'unreachable'
   | 'restarted'
   | 'crashed'
@@ -74,10 +78,19 @@ const AT_ONCE: Range = [0, 0];
 const FOR_A_WHILE: Range = [100, 2_500];
 /** Long enough for several attempts to connect, and for TCP's retransmission backoff to grow. */
 const FOR_LONG: Range = [1_500, 5_000];
+/** Shorter or longer than a replica waits before it takes over. */
+const SHORTLY: Range = [300, 3_000];
 /** Shorter than the nodes of a Cluster take to detect a failed node. */
 const BRIEFLY: Range = [50, 900];
 
+const losses = {
+  'replies lost': FOR_A_WHILE,
+  'replies lost, closed': FOR_A_WHILE,
+  'requests lost': FOR_A_WHILE,
+} as const;
+
 const ofOneServer: Readonly<Partial<Record<StoreFaultKind, Range>>> = {
+  ...losses,
   ...{ frozen: FOR_A_WHILE, restarted: FOR_A_WHILE, crashed: FOR_A_WHILE, emptied: FOR_A_WHILE, flushed: AT_ONCE },
   ...{
     unreachable: FOR_LONG,
@@ -93,13 +106,14 @@ const storeFaults: { readonly [T in Topology]: Readonly<Partial<Record<StoreFaul
   redis6: ofOneServer,
   sentinel: {
     ...{ flushed: AT_ONCE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
-    ...{ 'master killed': AT_ONCE, 'master frozen': AT_ONCE },
+    ...{ 'master killed': AT_ONCE, 'master frozen': AT_ONCE, stopped: SHORTLY, ...losses },
   },
   cluster: {
     ...{ frozen: BRIEFLY, restarted: AT_ONCE, flushed: AT_ONCE, paused: BRIEFLY, 'scripts flushed': AT_ONCE },
     ...{ disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE, 'master killed': AT_ONCE, 'master frozen': AT_ONCE },
+    ...{ stopped: SHORTLY, ...losses },
   },
-  memcached: { frozen: FOR_A_WHILE, unreachable: FOR_LONG, emptied: FOR_A_WHILE, flushed: AT_ONCE },
+  memcached: { frozen: FOR_A_WHILE, unreachable: FOR_LONG, emptied: FOR_A_WHILE, flushed: AT_ONCE, ...losses },
 };
 
 const instanceFaults: Readonly<Record<InstanceFaultKind, Range>> = {

@@ -3,6 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { Redis as Client } from 'ioredis';
+import { type LossyProxy, startLossyProxy } from '../test/helpers/lossy-proxy.ts';
 import { startMemcached } from '../test/helpers/memcached.ts';
 import { type Redis, startRedis } from '../test/helpers/redis.ts';
 import { startCluster, startWatched } from '../test/helpers/redis-topologies.ts';
@@ -20,6 +21,10 @@ export interface ChaosServer extends Stoppable {
 export interface ChaosStore {
   /** Settings of the service for this store. */
   readonly env: Readonly<Record<string, string>>;
+  /** Settings with which its requests pass through proxies; with several servers, all requests do. */
+  readonly lossyEnv: Readonly<Record<string, string>>;
+  /** The proxies. */
+  readonly proxies: readonly LossyProxy[];
   /** The servers that currently hold counters, without replicas. */
   masters(): Promise<readonly ChaosServer[]>;
   /** Deletes all counters. */
@@ -63,12 +68,21 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
   memcached: () => startOneMemcached(),
 
   async sentinel() {
-    const { name, master, replica, sentinelPort, stop } = await startWatched('', [], { downAfterMs: 500 });
+    const proxies: LossyProxy[] = [];
+    const { name, master, replica, sentinelPort, stop } = await startWatched('', [], {
+      downAfterMs: 500,
+      async portOf({ port }) {
+        const proxy = await startLossyProxy(port);
+        proxies.push(proxy);
+        return proxy.port;
+      },
+    });
+    const env = { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` };
     const servers = [master, replica];
     const sentinel = { port: sentinelPort };
     const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);
     return {
-      env: { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` },
+      ...{ env, lossyEnv: env, proxies },
       masters: () => those(servers, isMaster),
       flush: () => flushEach(() => those(servers, isMaster)),
       ...withoutForgetting,
@@ -83,13 +97,14 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
         until('another master', async () => {
           const address = await command(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
           const other = otherThan(dead);
-          return String(address) === `127.0.0.1,${other.port}` && (await isMaster(other));
+          const ports = [other.port, ...(other === master ? proxies.map(({ port }) => port) : [])];
+          return ports.some((port) => String(address) === `127.0.0.1,${port}`) && (await isMaster(other));
         }),
       async rejoined(server) {
         await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
         await until('a replica again', () => isReplica(server));
       },
-      stop,
+      stop: closing(proxies, stop),
     };
   },
 
@@ -99,11 +114,16 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     const { nodes: firstMasters, replicas, clients, stop } = await startCluster({ withReplicas: true, folder: data });
     const nodes = [...firstMasters, ...replicas];
     for (const client of clients) client.disconnect(); // nodes will go down
+    const proxies = await announceProxies(nodes);
+    const env = {
+      REDIS_TYPE: 'CLUSTER',
+      REDIS_URL: [...nodes, ...proxies].map(({ port }) => `127.0.0.1:${port}`).join(','),
+    };
     const half = nodes.length / 2;
     const masters = () => those(nodes, isMaster);
     const isUp = async (node: Redis) => String(await command(node, 'CLUSTER', 'INFO')).includes('cluster_state:ok');
     return {
-      env: { REDIS_TYPE: 'CLUSTER', REDIS_URL: nodes.map(({ url }) => url).join(',') },
+      ...{ env, lossyEnv: env, proxies },
       masters,
       flush: () => flushEach(masters),
       ...withoutForgetting,
@@ -119,9 +139,27 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
           return counts.map(({ length }) => length).join() === [half, others.length].join();
         }),
       rejoined: (server) => until('a replica again', () => isReplica(server)),
-      stop,
+      stop: closing(proxies, stop),
     };
   },
+};
+
+/** Starts a proxy for each node of a Cluster, to which other nodes and clients are sent from now on. */
+async function announceProxies(nodes: readonly Redis[]): Promise<readonly LossyProxy[]> {
+  const proxies = await Promise.all(nodes.map(({ port }) => startLossyProxy(port)));
+  for (const [at, node] of nodes.entries())
+    await command(node, 'CONFIG', 'SET', 'cluster-announce-port', proxies[at]?.port ?? node.port);
+  for (const node of nodes)
+    await until('every node knows the proxies', async () => {
+      const known = JSON.stringify(await command(node, 'CLUSTER', 'SLOTS'));
+      return proxies.every(({ port }) => known.includes(`,${port},`));
+    });
+  return proxies;
+}
+
+const closing = (proxies: readonly LossyProxy[], stop: () => Promise<void>) => async (): Promise<void> => {
+  await Promise.all(proxies.map((proxy) => proxy.close()));
+  await stop();
 };
 
 async function flushEach(masters: () => Promise<readonly Redis[]>): Promise<void> {
@@ -136,22 +174,25 @@ async function startSingle(folder: string, program: string): Promise<ChaosStore>
   mkdirSync(data);
   const redis = await startRedis({ folder: data, program, args: ['--tcp-backlog', String(BACKLOG)] });
   const kept = ['appendonlydir', 'appendonly.aof']; // the second one before Redis 7
+  const proxy = await startLossyProxy(redis.port);
   return {
-    env: { REDIS_URL: redis.url },
+    ...{ env: { REDIS_URL: redis.url }, lossyEnv: { REDIS_URL: `127.0.0.1:${proxy.port}` }, proxies: [proxy] },
     masters: async () => [redis],
     flush: () => flushEach(async () => [redis]),
     forget: () => {
       for (const name of kept) rmSync(join(data, name), { recursive: true, force: true });
     },
     ...withoutReplicas,
-    stop: redis.stop,
+    stop: closing([proxy], redis.stop),
   };
 }
 
 async function startOneMemcached(): Promise<ChaosStore> {
   const memcached = await startMemcached({ args: ['-b', String(BACKLOG)] });
+  const proxy = await startLossyProxy(memcached.port);
+  const envOf = (address: string) => ({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: address });
   return {
-    env: { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: memcached.address },
+    ...{ env: envOf(memcached.address), lossyEnv: envOf(`127.0.0.1:${proxy.port}`), proxies: [proxy] },
     masters: async () => [memcached],
     async flush() {
       const socket = connect(memcached.port, '127.0.0.1').end('flush_all\r\n');
@@ -159,7 +200,7 @@ async function startOneMemcached(): Promise<ChaosStore> {
     },
     forget: () => {}, // memcached persists nothing
     ...withoutReplicas,
-    stop: memcached.stop,
+    stop: closing([proxy], memcached.stop),
   };
 }
 

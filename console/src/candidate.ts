@@ -44,6 +44,7 @@ export interface TriedCandidate extends FoundProblems {
   readonly dropped: { readonly behind: number; readonly overload: number };
   readonly evicted: number;
   readonly failed: number;
+  readonly withheld: number;
   readonly totals: Tally;
   readonly rules: readonly TriedRule[];
   readonly moreRules: number;

@@ -4,6 +4,7 @@ import { mergeReports, type TrialReport } from '../candidate/report.ts';
 import { diffSteps } from '../rules/diff.ts';
 import { diffJson } from '../rules/diff-json.ts';
 import { RulesInForce } from '../rules/in-force.ts';
+import type { Problem } from '../rules/problem.ts';
 import { listRules } from '../rules/rule-list.ts';
 import { inSlices } from '../rules/steps.ts';
 import type { RuleTree } from '../rules/tree.ts';
@@ -14,7 +15,7 @@ import { showCandidate, type TrialTerms } from './candidate-view.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery, pageSize, reason, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { textOf } from './rule-text-operations.ts';
+import { checkedText, textOf } from './rule-text-operations.ts';
 import { object } from './schema.ts';
 
 export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
@@ -33,6 +34,8 @@ const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
 /** The most rules compared, of both sides together: more would delay requests for too long. */
 const MAX_COMPARED_RULES = 1_000;
+/** The most errors of an invalid candidate in the answer. */
+const MAX_SHOWN_ERRORS = 200;
 
 /** Operations on rules that are tried on live traffic. */
 export function candidateOperations(options: CandidateOptions): readonly ApiOperation[] {
@@ -98,9 +101,11 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
       query: object({ reason }, ['reason']),
       body: 'any',
       consumes: 'application/yaml',
-      answers: 'The same as GET. If `state` is `wrong`, `problems` give the reasons and nothing is tried.',
+      answers: 'The same as GET. An invalid file is refused with 400 and its `errors`, and nothing changes.',
       answer: async ({ client, query, rawBody }) => {
         const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
+        const found = await checkedText(candidate, posted.text);
+        if (!found.ok) throw invalidCandidate(found.problems);
         const after = { characters: posted.text.length };
         await audit.change(changeOf(candidate.facts, posted, after), () => candidateRecords.put(posted));
         return shown(options);
@@ -121,6 +126,17 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
       },
     }),
   ];
+}
+
+function invalidCandidate(problems: readonly Problem[]): ApiProblem {
+  const errors = problems.filter(({ severity }) => severity === 'error').slice(0, MAX_SHOWN_ERRORS);
+  const flaws = errors.map(({ line = 1, path, message }) => ({
+    at: `line ${line}`,
+    detail: path === '' ? message : `${path}: ${message}`,
+  }));
+  const [first] = flaws;
+  const detail = `the candidate is invalid, and nothing has changed: ${first?.at}: ${first?.detail}`;
+  return new ApiProblem(400, detail, { flaws });
 }
 
 const changeOf = (

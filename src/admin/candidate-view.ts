@@ -58,6 +58,7 @@ export function showCandidate(
     maxInFlight: terms.maxInFlight,
     dropped: report?.dropped ?? { behind: 0, overload: 0 },
     failed: report?.failed ?? 0,
+    withheld: report?.withheld ?? 0,
     evicted: report?.evicted ?? 0,
     totals: report?.totals ?? noTally,
     rules: rules.slice(0, MAX_SHOWN_RULES).map((rule) => showRule(rule, keys, hash)),

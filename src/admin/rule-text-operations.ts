@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { type CandidateBook, TooManyChecks } from '../candidate/book.ts';
+import type { CheckedRules } from '../rules/load.ts';
 import { listedRules } from '../rules/rule-list.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { type Asker, inSlices, SLICE_ITEMS } from '../slices.ts';
@@ -58,11 +59,20 @@ export function textOf(body: Buffer): string {
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 async function checked({ candidate }: RuleTextOptions, text: string): Promise<object> {
+  const found = await checkedText(candidate, text);
+  if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
+  const [first] = found.packed;
+  return { ok: true, ...shownProblems(found.warnings), domain: first?.name, rules: found.ruleCount };
+}
+
+/**
+ * Checks a rule file that an operator sent.
+ *
+ * @throws ApiProblem  503: too many others are waiting
+ */
+export async function checkedText(candidate: Pick<CandidateBook, 'check'>, text: string): Promise<CheckedRules> {
   try {
-    const found = await candidate.check(text);
-    if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
-    const [first] = found.packed;
-    return { ok: true, ...shownProblems(found.warnings), domain: first?.name, rules: found.ruleCount };
+    return await candidate.check(text);
   } catch (error) {
     if (!(error instanceof TooManyChecks)) throw error;
     throw new ApiProblem(503, `${error.message}: try again`, { headers: { 'retry-after': '1' } });

@@ -7,8 +7,7 @@ export interface UnmatchedCount {
   readonly count: number;
 }
 
-/** Domains beyond this number share one label. */
-const MAX_DOMAINS = 100;
+/** Domains without rules: callers create their names. */
 const OTHER = '(other)';
 
 /** The number of descriptors that met no rule, by domain and reason; not sampled. */
@@ -34,8 +33,7 @@ export class UnmatchedCounts {
   }
 
   #of(domain: string, reason: MissReason): { count: number } {
-    const isKnown = reason !== 'no_domain' && (this.#byDomain.has(domain) || this.#byDomain.size < MAX_DOMAINS);
-    const label = isKnown ? domain : OTHER;
+    const label = reason === 'no_domain' ? OTHER : domain;
     const byReason = this.#byDomain.get(label) ?? new Map<MissReason, { count: number }>();
     this.#byDomain.set(label, byReason);
     const known = byReason.get(reason) ?? { count: 0 };

@@ -21,10 +21,13 @@ export interface Bucket extends AnyLimit {
 /** Hits that fit into an empty bucket, including the soft ones. */
 export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
-/** How long a bucket with a debt of a whole bucket keeps hits; at least a day, since reports may add a larger debt. */
-export function bucketMemoryMs(limit: Bucket): number {
+/** The longest that a bucket keeps hits: at least a day, since reports may add more than a debt of a whole bucket. */
+export const bucketMemoryMs = (limit: Bucket): number => Math.max(bucketRefillMs(limit), unitMs.DAY);
+
+/** How long a bucket with a debt of a whole bucket keeps hits. */
+export function bucketRefillMs(limit: Bucket): number {
   const emptyMs = Math.ceil((2 * bucketSize(limit) * limit.windowMs) / limit.requestsPerUnit);
-  return Math.max(emptyMs + limit.windowMs + limit.maxDelayMs, unitMs.DAY);
+  return emptyMs + limit.windowMs + limit.maxDelayMs;
 }
 
 /** The same bucket, with a shorter maximum delay. */

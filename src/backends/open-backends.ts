@@ -11,6 +11,8 @@ import type { Records } from './records.ts';
 /** The dependencies of backends. */
 export interface BackendContext extends ProcessContext {
   readonly monotonicMs: Monotonic;
+  /** Stores with a clock of their own decide on `clock` instead. */
+  readonly isOnClock?: boolean;
   readonly breakers: Breakers;
   readonly lateness: LatenessWatch;
 }

@@ -15,6 +15,7 @@ export interface FollowedCandidate {
    * @returns undefined  no candidate is tried
    */
   report(keys: number, rule?: string): TrialReport | undefined;
+  isTried(): boolean;
   close(): Promise<void>;
 }
 
@@ -24,7 +25,7 @@ export interface FollowOptions {
   readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
   /** The division of limits that sites share. */
   readonly split: SiteSplit | undefined;
-  /** Notified of the answers; its `answered` is replaced while a candidate is tried. */
+  /** Notified of the answers; its methods are replaced while a candidate is tried. */
   readonly observer: Observer;
   readonly openTrial: () => Promise<Trial>;
   readonly onError: (error: unknown) => void;
@@ -39,7 +40,7 @@ export function followCandidate({
   openTrial,
   onError,
 }: FollowOptions): FollowedCandidate {
-  const { answered } = observer;
+  const { answered, failed } = observer;
   let trial: Trial | undefined;
   let inForce = new RulesInForce(split);
   let liveHash = hashOf(book.packed() ?? []);
@@ -52,12 +53,17 @@ export function followCandidate({
       answered(request, answer, timeoutMs);
       to.answered(request, answer, timeoutMs);
     };
+    observer.failed = (status, cause) => {
+      failed(status, cause);
+      to.failed(cause);
+    };
   };
   const detach = async (): Promise<void> => {
     const ended = trial;
     trial = undefined;
     inForce = new RulesInForce(split);
     observer.answered = answered;
+    observer.failed = failed;
     await ended?.close();
   };
   const follow = async (): Promise<void> => {
@@ -80,6 +86,7 @@ export function followCandidate({
   if (candidate.packed()) onChange();
   return {
     report: (keys, rule) => trial?.report(keys, rule),
+    isTried: () => trial !== undefined,
     async close() {
       isClosed = true;
       await last;

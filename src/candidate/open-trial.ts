@@ -32,16 +32,24 @@ export async function openTrial(
   context: ProcessContext,
 ): Promise<Trial> {
   const { clock } = context;
-  // counters in memory have just run the request, in the same turn
-  const decidedAtMs = memory
-    ? (live: Answer) => (live.verdicts.some(({ kind }) => kind === 'limited') ? memory.ranAtMs() : clock())
-    : clock;
   return new Trial({
     decider: { ...decider, estimates: createEstimates() },
+    liveRules: decider.rules,
     counters: await openTrialCounters(settings, context),
-    ...{ decidedAtMs, clock, isLate, ...settings.candidate },
+    decidedAtMs: (live) => decidedAtMs(live, memory) ?? clock(),
+    ...{ clock, isLate, ...settings.candidate },
     later: (run) => void setImmediate(run),
   });
+}
+
+/** The time of the counters that decided; undefined: none did, or they were not asked. */
+function decidedAtMs({ verdicts }: Answer, memory: OpenStore['memory']): number | undefined {
+  for (const verdict of verdicts) {
+    if (verdict.kind !== 'limited') continue;
+    if (memory) return memory.ranAtMs(); // they have just run the request, in the same turn
+    if (verdict.decision.chargedAtMs !== undefined) return verdict.decision.chargedAtMs;
+  }
+  return undefined;
 }
 
 /** Precedes the names of the candidate's counters, after `CACHE_KEY_PREFIX`. */
@@ -61,9 +69,8 @@ async function openTrialCounters(
   { counters, candidate }: Pick<Settings, 'counters' | 'candidate'>,
   { clock, log }: ProcessContext,
 ): Promise<TrialCounters> {
-  const isMemory = counters.store.kind === 'memory';
-  let nowMs = 0;
-  const own = isMemory ? () => nowMs : clock;
+  let nowMs = clock();
+  const own = (): number => nowMs;
   const lateness = watchLateness(monotonicMs);
   const { memory, keys } = counters;
   const prefix = `${keys.prefix}${CANDIDATE_PREFIX}`;
@@ -73,7 +80,7 @@ async function openTrialCounters(
     keys: { ...keys, kind: 'own' as const, prefix },
   };
   const opened = await openBackends(options, {
-    ...{ clock: own, monotonicMs, lateness, breakers: new Breakers(monotonicMs) },
+    ...{ clock: own, isOnClock: true, monotonicMs, lateness, breakers: new Breakers(monotonicMs) },
     log: log.child({}, { msgPrefix: 'candidate: ' }),
   });
   const ledger = new Ledger(opened.backends, {
@@ -88,11 +95,9 @@ async function openTrialCounters(
       },
     },
     counters: ownCounters(createCounterKeys(prefix, keys)),
-    ...(isMemory && {
-      setTime: (ms: number) => {
-        nowMs = ms;
-      },
-    }),
+    setTime: (ms) => {
+      nowMs = ms;
+    },
     evicted: () => opened.memory?.held().evicted ?? 0,
   };
 }

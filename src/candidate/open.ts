@@ -1,3 +1,4 @@
+import type { Decider } from '../decide.ts';
 import { every, type ProcessContext } from '../process-context.ts';
 import type { Observer } from '../rls/service.ts';
 import { openFileChecker, type RuleBook } from '../rules/book.ts';
@@ -47,6 +48,14 @@ const logCandidate =
     for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
     log.error(`the candidate is not tried: ${countProblems(problems)} problems`);
   };
+
+/** Has stores with a clock of their own report the time of each charge, at which the candidate decides as well. */
+export const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
+  ...decider,
+  ledger: {
+    debit: (debits, how) => decider.ledger.debit(debits, isTried() ? { ...how, receipts: true } : how),
+  },
+});
 
 export interface CandidateSources extends TrialSources {
   /** The rules in force, and the candidate. */

@@ -45,6 +45,8 @@ export interface TrialReport {
   readonly dropped: { readonly behind: number; readonly overload: number };
   /** Requests that the counters did not answer in time. */
   readonly failed: number;
+  /** Requests with counters that may differ from those of a candidate in force: the figures leave these out. */
+  readonly withheld: number;
   /** Counters in memory that were dropped before they expired, to make room. */
   readonly evicted: number;
   readonly totals: Tally;
@@ -92,6 +94,7 @@ function sumOfReports(one: TrialReport, other: TrialReport): TrialReport {
       overload: one.dropped.overload + other.dropped.overload,
     },
     failed: one.failed + other.failed,
+    withheld: one.withheld + other.withheld,
     evicted: one.evicted + other.evicted,
     totals: sumOfTallies(one.totals, other.totals),
     rules: [...rules.values()].sort(byChange),

@@ -1,7 +1,7 @@
 import type { Answer, Decider } from '../decide.ts';
 import { sampledOf } from '../record/sampling.ts';
 import type { WireRequest } from '../rls/wire.ts';
-import { match } from '../rules/match.ts';
+import { type Entry, match } from '../rules/match.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
 
 /** The descriptors of a request that are tried, by index. */
@@ -22,13 +22,28 @@ export function triedPlaces(
   const sampled = sampledOf(wire, rules, sample);
   if (sampled.length === 0) return undefined;
   if (sampled.length === wire.descriptors.length) return { sampled, areAlone: true };
-  const isEach = (rules.domains.get(wire.domain)?.spend ?? decider.spend) === 'each';
-  const areAlone = isEach && !decider.quotaMode && !liveRules(live).some(hasQuota) && !hasTies(wire, rules);
-  return { sampled, areAlone };
+  return { sampled, areAlone: areIndependent(wire, live, rules, decider) };
+}
+
+/** Whether the decision on each descriptor is independent of the others. */
+export function areIndependent(
+  request: AnyRequest,
+  live: Answer,
+  rules: RuleTree,
+  decider: Pick<Decider, 'spend' | 'quotaMode'>,
+): boolean {
+  const isEach = (rules.domains.get(request.domain)?.spend ?? decider.spend) === 'each';
+  return isEach && !decider.quotaMode && !liveRules(live).some(hasQuota) && !hasTies(request, rules);
+}
+
+/** A request as it was sent, or decoded. */
+export interface AnyRequest {
+  readonly domain: string;
+  readonly descriptors: readonly { readonly entries: readonly Entry[] }[];
 }
 
 /** Whether the decision on one descriptor depends on the rules that others match. */
-const hasTies = ({ domain, descriptors }: WireRequest, rules: RuleTree): boolean =>
+const hasTies = ({ domain, descriptors }: AnyRequest, rules: RuleTree): boolean =>
   descriptors.some(({ entries }) => {
     const found = match(rules, domain, { entries, requestLimit: undefined });
     return 'rule' in found && (found.rule.replaces.length > 0 || hasQuota(found.rule));

@@ -1,21 +1,31 @@
 import type { Counters } from '../backends/key.ts';
 import type { Clock } from '../clock.ts';
-import { type Answer, type Decider, decide, type RateLimitRequest } from '../decide.ts';
+import {
+  type Answer,
+  CountersUnavailable,
+  type Decider,
+  decide,
+  type RateLimitRequest,
+  type Verdict,
+} from '../decide.ts';
 import { type Eventual, isPending } from '../later.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { countedBy, hashOf } from '../record/sampling.ts';
 import { decodeRequest } from '../rls/codec.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { Comparison, type TriedRequest } from './comparison.ts';
+import { Coverage } from './coverage.ts';
+import { isExact } from './exact.ts';
 import type { TrialReport } from './report.ts';
-import { triedPlaces } from './sampled.ts';
+import { type AnyRequest, areIndependent, triedPlaces } from './sampled.ts';
 
 /** The candidate's counters, in a separate name space. */
 export interface TrialCounters {
   readonly ledger: Pick<Ledger, 'debit' | 'close'>;
   readonly counters: Counters;
-  /** For counters in memory: sets the time of the following decisions, in milliseconds since the epoch. */
-  setTime?(nowMs: number): void;
+  /** Sets the time of the following decisions, in milliseconds since the epoch. */
+  setTime(nowMs: number): void;
   /** The number of counters in memory that were dropped before they expired. */
   evicted(): number;
 }
@@ -23,6 +33,7 @@ export interface TrialCounters {
 export interface TrialOptions {
   /** Like the decider of the live rules, except for rules and counters. */
   readonly decider: Omit<Decider, 'rules' | 'ledger' | 'counters' | 'clock'>;
+  readonly liveRules: () => RuleTree | undefined;
   readonly counters: TrialCounters;
   /** When the live rules decided the answer that is being observed. */
   readonly decidedAtMs: (live: Answer) => number;
@@ -50,6 +61,7 @@ const MAX_REPORTED_RULES = { withKeys: 500, alone: 2_000 } as const;
 
 interface Waiting {
   readonly request: RateLimitRequest;
+  /** For the descriptors of `request`. */
   readonly live: Answer;
   readonly timeMs: number;
   readonly timeoutMs: number;
@@ -62,8 +74,9 @@ interface Waiting {
 }
 
 /**
- * Answers requests a second time by the candidate, after they have been answered, on separate counters. Requests beyond
- * its capacity are dropped and counted. It has no effect on callers.
+ * Answers requests a second time by the candidate, after they have been answered, on separate counters and at the time
+ * of the first answer. While there are too many, all requests of some counters are dropped, and counted. The figures
+ * leave out counters that may differ from those of a candidate in force. It has no effect on callers.
  */
 export class Trial {
   readonly #options: TrialOptions;
@@ -76,6 +89,7 @@ export class Trial {
   #hash = '';
   #comparison = new Comparison();
   #sinceMs: number;
+  readonly #coverage: Coverage;
   #waiting: Waiting[] = [];
   #isScheduled = false;
   #isClosed = false;
@@ -84,11 +98,15 @@ export class Trial {
   #behind = 0;
   #overload = 0;
   #failed = 0;
+  #withheld = 0;
+  /** Requests that the counters have not answered yet. */
+  #undecided = 0;
 
   constructor(options: TrialOptions) {
-    const { decider, counters, clock } = options;
+    const { decider, counters, clock, sample } = options;
     this.#options = options;
     this.#sinceMs = clock();
+    this.#coverage = new Coverage(sample, this.#sinceMs);
     this.#decider = {
       ...decider,
       rules: () => this.#deciding,
@@ -115,9 +133,11 @@ export class Trial {
   beginAnew(): void {
     this.#comparison = new Comparison();
     this.#sinceMs = this.#options.clock();
+    this.#coverage.begin(this.#sinceMs);
     this.#behind = 0;
     this.#overload = 0;
     this.#failed = 0;
+    this.#withheld = 0;
   }
 
   /**
@@ -128,24 +148,42 @@ export class Trial {
   answered(wire: WireRequest, live: Answer, timeoutMs: number): void {
     const rules = this.#rules;
     if (!rules?.domains.has(wire.domain) || this.#isClosed) return;
-    const { sample, decider, maxInFlight, isLate } = this.#options;
-    const tried = sample < 1 ? triedPlaces(wire, live, rules, { sample, decider }) : EVERY;
-    if (!tried) return;
+    const { sample, decider, decidedAtMs } = this.#options;
+    const ofSample = sample < 1 ? triedPlaces(wire, live, rules, { sample, decider }) : EVERY;
+    if (!ofSample) return;
+    const { share } = this.#paced();
+    const tried = share < sample ? triedPlaces(wire, live, rules, { sample: share, decider }) : ofSample;
     const bytes = bytesOf(wire);
-    if (isLate()) return void this.#overload++;
-    if (this.#inFlight >= maxInFlight || this.#inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES) return void this.#behind++;
+    const isFull = this.#isFull(bytes);
+    if (!tried || isFull) {
+      this.#missed(wire);
+      if (isFull) {
+        this.#behind++;
+        this.#coverage.lower(this.#options.clock());
+      } else this.#overload++;
+      return;
+    }
+    if (share < sample && tried.sampled && tried.areAlone) this.#missed(wire, tried.sampled);
+    if (live.verdicts.some(isDegraded)) this.#missed(wire);
     const decoded = decodeRequest(wire);
     const { sampled, areAlone } = tried;
     this.#inFlight++;
     this.#inFlightBytes += bytes;
     this.#waiting.push({
       request: sampled && areAlone ? { ...decoded, descriptors: chosen(decoded.descriptors, sampled) } : decoded,
-      live: sampled ? partOf(live, sampled) : live,
+      live: sampled && areAlone ? partOf(live, sampled) : live,
       places: areAlone ? undefined : sampled,
-      timeMs: this.#options.decidedAtMs(live),
+      timeMs: decidedAtMs(live),
       ...{ timeoutMs, rules, bytes, comparison: this.#comparison },
     });
     this.#schedule();
+  }
+
+  /** Must be called with the cause of each call without an answer: its hits may have been counted. */
+  failed(cause: unknown): void {
+    if (!(cause instanceof CountersUnavailable) || !this.#rules?.domains.has(cause.domain)) return;
+    const descriptors = cause.matched.flatMap(({ found }) => (found.kind === 'limited' ? found : []));
+    this.#missed({ domain: cause.domain, descriptors });
   }
 
   /**
@@ -159,7 +197,7 @@ export class Trial {
       ...{ sinceMs: this.#sinceMs, hash: this.#hash, ruleCount: this.#rules?.rules.length ?? 0 },
       ...{ inFlight: this.#inFlight, inFlightBytes: this.#inFlightBytes },
       dropped: { behind: this.#behind, overload: this.#overload },
-      ...{ failed: this.#failed, evicted: this.#options.counters.evicted() },
+      ...{ failed: this.#failed, withheld: this.#withheld, evicted: this.#options.counters.evicted() },
       ...{ totals: this.#comparison.totals, rules },
       moreRules: rule === undefined ? Math.max(this.#comparison.ruleCount - rules.length, 0) : 0,
     };
@@ -172,21 +210,47 @@ export class Trial {
     await this.#options.counters.ledger.close();
   }
 
-  /** Decides a few requests per turn, until none is waiting. */
+  /** The counters that are tried now. */
+  #paced(): Coverage {
+    const { isLate, clock } = this.#options;
+    if (isLate()) this.#coverage.lower(clock());
+    else this.#coverage.raise(clock());
+    return this.#coverage;
+  }
+
+  #isFull(bytes: number): boolean {
+    return this.#inFlight >= this.#options.maxInFlight || this.#inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES;
+  }
+
+  /** @param except  the descriptors that have not missed the request, by index */
+  #missed({ domain, descriptors }: AnyRequest, except: readonly number[] = []): void {
+    const nowMs = this.#options.clock();
+    for (const [at, { entries }] of descriptors.entries())
+      if (!except.includes(at)) this.#coverage.miss(hashOf(domain, countedBy(domain, entries, this.#rules)), nowMs);
+  }
+
+  /**
+   * Decides a few requests per turn, until none is waiting. The counters have one time: they must have decided earlier
+   * requests before those of another time are sent.
+   */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     this.#options.later(() => {
       this.#isScheduled = false;
-      const now = this.#waiting.slice(0, REQUESTS_PER_TURN);
-      this.#waiting = this.#waiting.length > now.length ? this.#waiting.slice(now.length) : [];
-      for (const one of now) this.#decide(one);
-      if (this.#waiting.length > 0) this.#schedule();
+      let count = 0;
+      for (const one of this.#waiting.slice(0, REQUESTS_PER_TURN)) {
+        if (this.#undecided > 0 && one.timeMs !== this.#timeMs) break;
+        this.#decide(one);
+        count++;
+      }
+      if (count > 0) this.#waiting = this.#waiting.slice(count);
+      if (this.#waiting.length > 0 && count > 0) this.#schedule();
     });
   }
 
   #decide(one: Waiting): void {
-    this.#options.counters.setTime?.(one.timeMs);
+    this.#options.counters.setTime(one.timeMs);
     this.#timeMs = one.timeMs;
     this.#deciding = one.rules;
     let answer: Eventual<Answer>;
@@ -198,26 +262,54 @@ export class Trial {
       this.#deciding = undefined;
     }
     if (!isPending(answer)) return this.#end(one, answer);
-    answer.then(
-      (later) => this.#end(one, later),
-      () => this.#end(one, undefined),
-    );
+    this.#undecided++;
+    const decided = (later: Answer | undefined): void => {
+      this.#undecided--;
+      this.#end(one, later);
+      if (this.#undecided === 0 && this.#waiting.length > 0) this.#schedule();
+    };
+    answer.then(decided, () => decided(undefined));
   }
 
   /** @param candidate  undefined: no answer in time */
-  #end({ bytes, comparison, request, live, places }: Waiting, candidate: Answer | undefined): void {
+  #end(one: Waiting, candidate: Answer | undefined): void {
+    const { bytes, comparison, request, live, places } = one;
     this.#inFlight--;
     this.#inFlightBytes -= bytes;
+    if (!candidate) this.#missed(request);
     if (comparison !== this.#comparison || this.#isClosed) return;
     if (!candidate) return void this.#failed++;
     const { descriptors } = request;
-    const tried = places
-      ? { descriptors: chosen(descriptors, places), live, candidate: partOf(candidate, places) }
-      : { descriptors, live, candidate };
-    comparison.add(tried);
-    this.#options.onTried?.(tried);
+    const exact = this.#exactPlaces(one, candidate);
+    const isWhole = exact.length === descriptors.length;
+    if (!isWhole) this.#withheld++;
+    this.#options.onTried?.({ descriptors, live, candidate });
+    if (isWhole && !places) return comparison.add({ descriptors, live, candidate });
+    const compared = isWhole ? places : exact;
+    if (!isWhole && !areIndependent(request, live, one.rules, this.#options.decider)) return this.#missed(request);
+    if (!compared || (!isWhole && places)) return;
+    comparison.add({
+      descriptors: chosen(descriptors, compared),
+      live: partOf(live, compared),
+      candidate: partOf(candidate, compared),
+    });
+  }
+
+  /** The descriptors whose verdicts are those of a candidate in force, by index. */
+  #exactPlaces({ request: { domain, descriptors }, live, rules, timeMs }: Waiting, candidate: Answer): number[] {
+    const { decider } = this.#options;
+    const liveRules = this.#options.liveRules();
+    const spend = rules.domains.get(domain)?.spend ?? decider.spend;
+    return descriptors.flatMap(({ entries }, at) => {
+      const [one, other] = [live.verdicts[at], candidate.verdicts[at]];
+      if (!one || !other) return [];
+      const verdicts = { live: one, candidate: other };
+      return isExact({ ...verdicts, domain, entries, liveRules, rules, spend, timeMs }, this.#coverage) ? at : [];
+    });
   }
 }
+
+const isDegraded = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.decision.degraded !== undefined;
 
 /** All descriptors of a request are tried. */
 const EVERY = { sampled: undefined, areAlone: true } as const;

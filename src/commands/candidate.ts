@@ -47,7 +47,6 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
         const sent = { type: 'application/yaml', text };
         const found = await callApi<SentCandidate>(flags, 'POST', `${PATH}?${queryOf({ reason: flags.reason })}`, sent);
         show(flags, found, renderCandidate, output);
-        if (found.state === 'wrong') throw new CommandFailed(`${file} is wrong, and nothing is tried`);
       }),
     );
   command(candidate, 'clear', 'end the trial', around.env)

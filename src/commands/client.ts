@@ -65,10 +65,16 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/** The detail of a problem document, which has its first error, and the others; undefined: it is none. */
 function problemIn(text: string): string | undefined {
-  const found = parsedJson(text);
-  const detail = typeof found === 'object' && found !== null && 'detail' in found ? found.detail : undefined;
-  return typeof detail === 'string' ? detail : undefined;
+  const { detail, errors = [] } = (parsedJson(text) ?? {}) as Partial<SentProblem>; // as the API documents
+  if (typeof detail !== 'string') return undefined;
+  return [detail, ...errors.slice(1).map((error) => `  ${error.at}: ${error.detail}`)].join('\n');
+}
+
+interface SentProblem {
+  readonly detail: string;
+  readonly errors: readonly { readonly at: string; readonly detail: string }[];
 }
 
 /** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */

@@ -31,6 +31,7 @@ export interface SentCandidate {
   readonly since: string | null;
   readonly dropped: { readonly behind: number; readonly overload: number };
   readonly failed: number;
+  readonly withheld: number;
   readonly evicted: number;
   readonly totals: Tally;
   readonly rules: readonly (Tally & {
@@ -82,11 +83,12 @@ const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newl
   `${counted(requests, 'request')}, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
 
 /** Why the figures do not cover all requests. */
-function missingOf({ sample, dropped, failed, evicted }: SentCandidate): readonly string[] {
+function missingOf({ sample, dropped, failed, withheld, evicted }: SentCandidate): readonly string[] {
   const notes: readonly (readonly [number, string])[] = [
     [dropped.behind, 'not tried: too many were in flight'],
     [dropped.overload, 'not tried: the service is overloaded'],
     [failed, "not answered by the candidate's counters"],
+    [withheld, 'not compared: the candidate has not seen all requests of their counters'],
   ];
   return [
     ...(sample < 1 ? [`of ${sample * 100} % of all counters`] : []),

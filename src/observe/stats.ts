@@ -310,7 +310,7 @@ const increase = (counts: Map<string, number>, name: string, by: number): void =
 /**
  * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: hits beyond the limit are over it, hits between the
  * near mark and the limit are near it. All hits of a request that passes are within the limit; all hits refused from
- * the local cache are over it.
+ * the local cache or by a failure policy are over it.
  */
 function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
@@ -340,8 +340,8 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
  * The number of refused hits that are beyond the limit: all of them if the refusal has another reason, such as a share
  * of the limit that is used up.
  */
-function hitsOver(limit: Limit, { fromCache, hitsBefore }: Decision, hits: number): number {
+function hitsOver(limit: Limit, { fromCache, degraded, hitsBefore }: Decision, hits: number): number {
   const full = nominalCapacity(limit);
-  const isPartlyOver = !fromCache && hitsBefore < full && hitsBefore + hits > full;
+  const isPartlyOver = !fromCache && !degraded && hitsBefore < full && hitsBefore + hits > full;
   return isPartlyOver ? hitsBefore + hits - full : hits;
 }

@@ -21,18 +21,21 @@ export function sampledOf({ domain, descriptors }: WireRequest, rules: RuleTree,
   return descriptors.flatMap((one, at) => (isCounterSampled(domain, one, rules, sample) ? at : []));
 }
 
-function isCounterSampled(
+const isCounterSampled = (
   domain: string,
   { entries }: WireDescriptor,
   rules: RuleTree | undefined,
   sample: number,
-): boolean {
+): boolean => hashOf(domain, countedBy(domain, entries, rules)) < sample * TWO_TO_32;
+
+/** The entries that name a descriptor's counter. */
+export function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {
   const found = rules && match(rules, domain, { entries, requestLimit: undefined });
-  return hashOf(domain, found?.kind === 'limited' ? found.entries : entries) < sample * TWO_TO_32;
+  return found?.kind === 'limited' ? found.entries : entries;
 }
 
 /** A 32-bit hash of the domain and entries that name a counter. */
-function hashOf(domain: string, entries: readonly Entry[]): number {
+export function hashOf(domain: string, entries: readonly Entry[]): number {
   let mixed = mix(0x811c9dc5, domain);
   for (const { key, value } of entries) mixed = mix(mix(mixed, key), value);
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);

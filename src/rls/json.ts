@@ -5,6 +5,7 @@ import {
   MAX_UINT32,
   maximumRequest,
   nameOf,
+  requestUnitNumbers,
   unitNumbers,
   type WireRequest,
   type WireResponse,
@@ -47,15 +48,14 @@ const unsigned =
 const uint32 = unsigned(BigInt(MAX_UINT32));
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
 
-const { WEEK: _, ...namedUnits } = unitNumbers; // the enum of a request limit has no name for week, only the number
 const unit: Read<number> = (from) => {
   const { position } = from;
   const name = from.shortString();
-  // as just checked
-  if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits];
+  if (name !== undefined && Object.hasOwn(requestUnitNumbers, name))
+    return requestUnitNumbers[name as keyof typeof requestUnitNumbers]; // as just checked
   const number = name === undefined ? whole(from) : undefined;
   const isInt32 = number !== undefined && BigInt.asIntN(32, number) === number;
-  return isInt32 ? Number(number) : from.mismatch(`one of ${Object.keys(namedUnits).join(', ')}`, position);
+  return isInt32 ? Number(number) : from.mismatch(`one of ${Object.keys(requestUnitNumbers).join(', ')}`, position);
 };
 
 const list = <T>(maximum: number, what: string, item: Read<T>): Field<readonly T[]> => ({

@@ -5,7 +5,7 @@ import { describeLimit } from '../rules/describe.ts';
 import { mergeMetadata } from '../rules/metadata.ts';
 import { remainingOf } from './codec.ts';
 import { primaryVerdict } from './headers.ts';
-import { nameOf, unitNumbers, type WireDescriptor, type WireRequest } from './wire.ts';
+import { nameOf, requestUnitNumbers, type WireDescriptor, type WireRequest } from './wire.ts';
 
 /** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
 export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
@@ -73,11 +73,22 @@ function requestMetadata({ domain, descriptors, hits_addend: hitsAddend }: WireR
 function describe({ entries, limit, hits_addend }: WireDescriptor): JsonObject {
   return {
     entries: entries.map(({ key, value }) => `${key}=${value}`),
-    ...(limit && {
-      limit: `requests_per_unit:${limit.requests_per_unit} unit:${nameOf(unitNumbers, limit.unit) ?? limit.unit}`,
-    }),
+    ...(limit && { limit: requestLimitText(limit) }),
     ...(hits_addend && { hitsAddend: hits_addend.value }),
   };
+}
+
+/**
+ * The limit of a request in Protobuf's text format, without fields that are zero.
+ *
+ * @example `requests_per_unit:3 unit:HOUR`
+ */
+function requestLimitText({ requests_per_unit: requestsPerUnit, unit }: NonNullable<WireDescriptor['limit']>): string {
+  const fields = [
+    ...(requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]),
+    ...(unit === 0 ? [] : [`unit:${nameOf(requestUnitNumbers, unit) ?? unit}`]),
+  ];
+  return fields.join(' ');
 }
 
 /** The merged metadata of every rule that did not refuse, in the order of the descriptors. */

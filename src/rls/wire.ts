@@ -48,8 +48,11 @@ export interface WireLimit {
 /** RateLimitResponse.Code */
 export const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
 
-/** RateLimitResponse.RateLimit.Unit; the unit of a request limit uses the same numbers. */
-export const unitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, WEEK: 7 } as const;
+/** envoy.type.v3.RateLimitUnit, of a request limit: it has no name for week, only the number 7. */
+export const requestUnitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6 } as const;
+
+/** RateLimitResponse.RateLimit.Unit */
+export const unitNumbers = { ...requestUnitNumbers, WEEK: 7 } as const;
 
 /** The name of an enum value; undefined if it has none. */
 export const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>

@@ -23,15 +23,18 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
 export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
 
 /**
- * Like `describeRule`, with all that affects decisions, and the rule's place: names, `replaces`, `unlimited`, file and
- * line.
+ * Like `describeRule`, with all that affects answers and statistics, and the rule's place: names, `replaces`,
+ * `unlimited`, metadata, file and line.
  */
 export function describeRuleFully(rule: Rule): string {
-  const { limits, unlimited, replaces, named, place } = rule;
+  const { limits, unlimited, replaces, named, ids = [], metadata, place } = rule;
   const ofRule = [
     ...(unlimited ? ['unlimited: true'] : []),
     ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
     ...(named === 'by_request' ? ['detailed_metric: true'] : []),
+    ...(named === 'by_levels' ? ['statistics: named by requests'] : []),
+    ...ids.map(({ at, as }) => `entry ${at + 1} not_counted: ${as}`),
+    ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
     ...(place ? [`at: ${formatLine(place)}`] : []),
   ];
   return linesOf(rule)
@@ -72,13 +75,15 @@ export const domainAsJson = (domain: Domain): object => ({
 
 /** A rule as JSON; the keys are those of rule files. */
 export function ruleAsJson(rule: Rule): object {
-  const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, metadata } = rule;
+  const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, named, ids, metadata } = rule;
   return {
     domain,
     path,
     ...(place && { file: place.file, ...(place.line !== undefined && { line: place.line }) }),
     ...(unlimited && { unlimited, shadow_mode: shadow, quota_mode: quota }),
     ...(replaces.length > 0 && { replaces }),
+    ...(named !== 'by_rule' && { named }),
+    ...(ids && { not_counted: ids.map(({ at, as }) => ({ entry: at + 1, as })) }),
     ...(metadata && { metadata }),
     ...overlaidAsJson(rule, undefined),
     limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),

@@ -1,6 +1,6 @@
 import { AdminAgent, replyTo } from '../admin/agent.ts';
 import { openArrivals } from '../advise/open.ts';
-import { openCandidate } from '../candidate/open.ts';
+import { openCandidate, withTimes } from '../candidate/open.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { awaitStore } from '../ledger/open.ts';
 import { openTracing } from '../observe/open-tracing.ts';
@@ -67,7 +67,8 @@ export function openResponder(
     );
     const held = { count: 0 };
     const observer = createObserver(settings, { serviceObserver, agent, decider, hash, recording, arrivals }, context);
-    const unrecorded = createRlsService(decider, extras, observer, held);
+    const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
+    const unrecorded = createRlsService(timed, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
     const isLate = (): boolean => overload.shedShare() > 0;

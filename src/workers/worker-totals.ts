@@ -12,7 +12,7 @@ import { countOpen } from './responders.ts';
 /** The sums over all workers. */
 export interface WorkerTotals {
   add(worker: number, report: Report, onCallFinished: OnCallFinished): void;
-  /** The worker has ended: its counts are kept, its cache and leases are gone. */
+  /** The worker has ended: its counts are kept; its cache, leases and what it held are gone. */
   ended(worker: number): void;
   /** Leased but unused hits. */
   leased(): number;
@@ -30,6 +30,7 @@ export function createWorkerTotals(statistics: Statistics): WorkerTotals {
   const loads = new Map<number, Load>();
   const caches = new Map<number, NonNullable<Report['cache']>>();
   let ofEnded: DenyCacheCounts | undefined;
+  let loadOfEnded = NO_LOAD;
   return {
     add(worker, { counted, calls, cache, circuits: states, leased, load }, onCallFinished) {
       statistics.merge(counted);
@@ -41,6 +42,7 @@ export function createWorkerTotals(statistics: Statistics): WorkerTotals {
     },
     ended(worker) {
       const { counts } = caches.get(worker) ?? {};
+      loadOfEnded = addLoads(loadOfEnded, pastOf(loads.get(worker) ?? NO_LOAD));
       caches.delete(worker);
       circuits.delete(worker);
       leases.delete(worker);
@@ -48,7 +50,7 @@ export function createWorkerTotals(statistics: Statistics): WorkerTotals {
       if (counts) ofEnded = ofEnded ? sum(ofEnded, counts) : counts;
     },
     leased: () => [...leases.values()].reduce((sum, leased) => sum + leased, 0),
-    load: () => [...loads.values()].reduce(addLoads, NO_LOAD),
+    load: () => [...loads.values()].reduce(addLoads, loadOfEnded),
     openCircuits: () => countOpen([...circuits.values()]),
     cache() {
       const all = [...(ofEnded ? [ofEnded] : []), ...Array.from(caches.values(), ({ counts }) => counts)];
@@ -58,6 +60,13 @@ export function createWorkerTotals(statistics: Statistics): WorkerTotals {
     },
   };
 }
+
+/** What a process has counted, without what it held. */
+const pastOf = ({ quotas, commits }: Load): Load => ({
+  ...NO_LOAD,
+  ...(quotas && { quotas: { ...quotas, streams: 0, buckets: 0 } }),
+  ...(commits && { commits: { ...commits, pending: 0 } }),
+});
 
 const addLoads = (one: Load, other: Load): Load => ({
   inFlight: one.inFlight + other.inFlight,

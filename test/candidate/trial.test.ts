@@ -100,12 +100,6 @@ test('requests beyond the maximum size in flight are dropped and counted', async
   expect(inFlightBytes).toBeLessThanOrEqual(4 * 1024 * 1024);
 });
 
-test('nothing is tried while the process is overloaded', async () => {
-  const { trial, ask } = started({ options: { isLate: () => true } });
-  await askTimes(ask, 2, 'user=alice');
-  expect(trial.report(1)).toMatchObject({ inFlight: 0, dropped: { behind: 0, overload: 2 } });
-});
-
 test('counters that never reply hold requests up to the bound, but do not delay live answers', async () => {
   const open = (): Backend => backendThat(() => new Promise<Replies>(() => {}));
   const { trial, ask, flush } = started({ open, options: { maxInFlight: 10 } });

@@ -1,5 +1,5 @@
 import { check, type Invariant } from '../../chaos/checker.ts';
-import type { CallRecord, FaultRecord, Plan, RunLog } from '../../chaos/log.ts';
+import type { CallRecord, FaultRecord, Plan, RunLog, ScrapeRecord } from '../../chaos/log.ts';
 import type { ChaosRule } from '../../chaos/rules.ts';
 
 const fixed: ChaosRule = {
@@ -31,15 +31,30 @@ const fault = (kind: string, fromMs: number, toMs: number, changes: Partial<Faul
 };
 const loss = (fromMs: number, toMs: number) => fault('flushed', fromMs, toMs, { effects: ['data_lost'] });
 
+const scrape = (instance: number): ScrapeRecord => ({ instance, atMs: startMs, series: 1, decreased: [] });
+
 /** A log with a refusal, so that the limit was reached. */
 function logOf(rule: ChaosRule, made: readonly CallRecord[], faults: readonly FaultRecord[] = []): RunLog {
   const plan: Plan = {
     ...{ topology: 'single', seed: 1, instances: 2, rules: [rule], answerWithinMs: 1_000, normalWithinMs: 5_000 },
   };
-  return { plan, calls: [...made, call(0, { outcome: 'OVER_LIMIT' })], faults };
+  return {
+    plan,
+    calls: [...made, call(0, { outcome: 'OVER_LIMIT' })],
+    faults,
+    scrapes: [scrape(0), scrape(1)],
+    counts: [],
+  };
 }
 
 const found = (...log: Parameters<typeof logOf>): Invariant[] => check(logOf(...log)).map(({ invariant }) => invariant);
+
+test('counters of an instance must not decrease or disappear, and must be read', () => {
+  const log = logOf(fixed, passed(100));
+  const lower = { ...scrape(1), decreased: [{ series: 'weir_requests_total', before: 2, after: 1 }] };
+  for (const scrapes of [[scrape(0), scrape(1), lower], [scrape(0)]])
+    expect(check({ ...log, scrapes }).map(({ invariant }) => invariant)).toEqual(['counters never decrease']);
+});
 
 describe('a limit', () => {
   test.each<[string, ChaosRule, CallRecord[], FaultRecord[]?]>([
@@ -121,10 +136,32 @@ describe('a limit', () => {
     expect(found(rule, made, faults)).toEqual(['within its limit']);
   });
 
+  test('must not be exceeded by a caller that fails open, with calls that were not decided', () => {
+    const made = [
+      ...passed(100, 110, 120, 130),
+      ...locally(200, 210),
+      ...[220, 230].map((ms) => call(ms, { degraded: 'local', instance: 1 })),
+    ];
+    expect(found(local, made, [fault('frozen', 50, 500)])).toEqual([]);
+    const undecided = [...made, call(300, { outcome: 'UNAVAILABLE' })];
+    const invariants = ['within its limit, with a failing-open caller', 'as its policy says'];
+    expect(found(local, undecided, [fault('frozen', 50, 500)])).toEqual(invariants);
+    const hurt = fault('instance killed', 250, 350, { on: 0 });
+    expect(found(local, undecided, [fault('frozen', 50, 500), hurt])).toEqual([]); // the caller reached no running one
+  });
+
+  test('that no run reaches must not have counted more hits than were sent', () => {
+    const log = logOf({ ...local, limit: 100, isTotal: true }, [call(100, { hits: 2 }), ...passed(200)]);
+    const sent = 4; // with the refusal
+    const checked = (counted: number): Invariant[] =>
+      check({ ...log, counts: [{ key: 'k', counted }] }).map(({ invariant }) => invariant);
+    expect(checked(sent)).toEqual([]);
+    expect(checked(sent + 1)).toEqual(['counted once']);
+  });
+
   test('that only admits or only refuses proves nothing', () => {
     expect(found(fixed, [])).toEqual(['every limit was reached']);
-    const { plan, faults } = logOf(fixed, []);
-    expect(check({ plan, faults, calls: passed(100) }).map(({ invariant }) => invariant)).toEqual([
+    expect(check({ ...logOf(fixed, []), calls: passed(100) }).map(({ invariant }) => invariant)).toEqual([
       'every limit was reached',
     ]);
   });
@@ -217,9 +254,9 @@ describe('slots', () => {
   const refused = (atMs: number): CallRecord => call(atMs, { id: 'refused', outcome: 'OVER_LIMIT' });
   /** Without the refusal that other logs have. */
   const foundOf = (made: readonly CallRecord[], faults: readonly FaultRecord[] = []): Invariant[] => {
-    const { plan } = logOf(slots, []);
+    const log = logOf(slots, []);
     const reached = [...slot('x', -9_000), ...slot('y', -9_000), refused(-8_900)];
-    return check({ plan, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
+    return check({ ...log, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
   };
 
   test.each<[string, CallRecord[], FaultRecord[]?]>([
@@ -283,9 +320,9 @@ describe('reservations', () => {
     call(atMs, { id: 'refused', hits, outcome: 'OVER_LIMIT' });
   /** Without the refusal that other logs have. */
   const foundOf = (made: readonly CallRecord[], faults: readonly FaultRecord[] = []): Invariant[] => {
-    const { plan } = logOf(tokens, []);
+    const log = logOf(tokens, []);
     const reached = [reserved('x', -60_000, 10), refused(-59_900, 1)];
-    return check({ plan, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
+    return check({ ...log, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
   };
 
   test.each<[string, CallRecord[], FaultRecord[]?]>([

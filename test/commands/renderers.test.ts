@@ -141,7 +141,15 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       ...{ state: 'on', from: text, by: other, reason: text, hash: other, domains: [text], ruleCount: 1, sample: 1 },
       problems: [{ severity: 'error', file: text, line: 1, path: other, message: text }],
-      ...{ moreProblems: 0, since: text, dropped: { behind: 0, overload: 0 }, failed: 0, evicted: 0, totals: tally },
+      ...{
+        moreProblems: 0,
+        since: text,
+        dropped: { behind: 0, overload: 0 },
+        failed: 0,
+        withheld: 0,
+        evicted: 0,
+        totals: tally,
+      },
       rules: [
         { ...tally, rule: text, inLive: true, inCandidate: false, newlyRefusedKeys: keys, newlyPassedKeys: keys },
       ],

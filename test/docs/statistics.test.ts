@@ -135,7 +135,17 @@ test('docs/statistics.md names every metric of a candidate', async () => {
   const tally = { requests: 4, liveRefused: 1, candidateRefused: 2, newlyRefused: 1, newlyPassed: 0 };
   const keys = { list: { entries: [], total: 0, unlistedAtMost: 0 }, count: 0, isAtLeast: false };
   const report: TrialReport = {
-    ...{ sinceMs: 0, ruleCount: 1, hash: 'abc', inFlight: 1, inFlightBytes: 100, failed: 0, evicted: 0, moreRules: 0 },
+    ...{
+      sinceMs: 0,
+      ruleCount: 1,
+      hash: 'abc',
+      inFlight: 1,
+      inFlightBytes: 100,
+      failed: 0,
+      withheld: 0,
+      evicted: 0,
+      moreRules: 0,
+    },
     ...{ dropped: { behind: 1, overload: 1 }, totals: tally },
     rules: [{ ...tally, rule: 'd.k', inLive: true, inCandidate: true, newlyRefusedKeys: keys, newlyPassedKeys: keys }],
   };

@@ -147,11 +147,13 @@ export interface Watched {
   stop(): Promise<void>;
 }
 
-export interface SentinelTimes {
+export interface SentinelOptions {
   /** The time after which a silent master counts as down; by default longer than it waits for a busy processor. */
   readonly downAfterMs?: number;
   /** How long a failover waits for the other replicas to follow. */
   readonly failoverMs?: number;
+  /** The port at which the sentinel reaches the master, and names it to clients; by default the master's own. */
+  readonly portOf?: (master: Redis) => Promise<number>;
 }
 
 /**
@@ -161,7 +163,7 @@ export interface SentinelTimes {
 export async function startWatched(
   password = '',
   others: readonly (readonly string[])[] = [],
-  { downAfterMs = 3_000, failoverMs = 3_000 }: SentinelTimes = {},
+  { downAfterMs = 3_000, failoverMs = 3_000, portOf = async ({ port }) => port }: SentinelOptions = {},
 ): Promise<Watched> {
   const name = 'mymaster';
   const master = await startRedis();
@@ -170,13 +172,14 @@ export async function startWatched(
   const replica = await startReplica([]);
   const otherReplicas = await Promise.all(others.map(startReplica));
   const sentinelPort = await freePort();
+  const masterPort = await portOf(master);
   const folder = mkdtempSync(join(tmpdir(), 'sentinel-'));
   const config = join(folder, 'sentinel.conf');
   const lines = [
     `port ${sentinelPort}`,
     'bind 127.0.0.1',
     `dir ${folder}`,
-    `sentinel monitor ${name} 127.0.0.1 ${master.port} 1`,
+    `sentinel monitor ${name} 127.0.0.1 ${masterPort} 1`,
     `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
     `sentinel failover-timeout ${name} ${failoverMs}`,
     ...(password === '' ? [] : [`requirepass ${password}`]),

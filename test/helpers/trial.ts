@@ -21,7 +21,8 @@ export const noModes: Modes = { shadowMode: false, quotaMode: false, spend: 'eac
 interface TrialSetup {
   readonly time: FakeClock;
   readonly live: RuleTree;
-  readonly candidate: RuleTree;
+  /** Undefined: `trial.follow` begins the trial. */
+  readonly candidate?: RuleTree;
   readonly modes?: Modes;
   readonly overrides?: Overrides;
   /** Opens the candidate's counters; absent: they are in memory. */
@@ -55,6 +56,7 @@ export function tryCandidate({
   const turns: (() => void)[] = [];
   const trial = new Trial({
     decider: { ...common, estimates: createEstimates() },
+    liveRules: () => live,
     counters: {
       ...{ ledger, counters: ownCounters(createCounterKeys('candidate|')), evicted: () => 0 },
       setTime: (ms) => {
@@ -67,7 +69,7 @@ export function tryCandidate({
     onTried: (request) => void tried.push(request),
     ...options,
   });
-  trial.follow(candidate, 'candidate');
+  if (candidate) trial.follow(candidate, 'candidate');
   const service = createRlsService(decider, extrasOf(), {
     answered: (request, answer, timeoutMs) => trial.answered(request, answer, timeoutMs),
     failed: () => {},

@@ -347,7 +347,7 @@ descriptors:
     expect((await get('/rlconfig?verbose')).body.split('\n')).toEqual([
       '# domain demo: spend: all_or_nothing',
       'demo.user: unit=DAY requests_per_unit=5, shadow_mode: false, quota_mode: false, alignment: calendar, timezone: Europe/Berlin, on_store_failure: local, local_share: 2, name: a, replaces: b, at: rules.yaml:5',
-      'demo.path: unit=SECOND requests_per_unit=9, shadow_mode: true, quota_mode: false, name: b, at: rules.yaml:7',
+      'demo.path: unit=SECOND requests_per_unit=9, shadow_mode: true, quota_mode: false, name: b, metadata: {"team":"x"}, at: rules.yaml:7',
       '',
     ]);
     const asJson = await get('/rlconfig?format=json');

@@ -107,6 +107,15 @@ describe('hits of a limit', () => {
     expect(counted({ ...given, shadow: true })).toEqual(counts);
   });
 
+  test('that a process refused by its share are all over it, whatever the share has counted', () => {
+    const statistics = createStatistics(0.8);
+    const own = limited({ requestsPerUnit: 20, before: 5, hits: 3 });
+    if (own.kind !== 'limited') throw new TypeError(`expected a limit, got ${own.kind}`);
+    const decision = { ...own.decision, code: 'OVER_LIMIT', degraded: 'local' } as const;
+    statistics.answered('d', answer([{ ...own, code: 'OVER_LIMIT', decision }]));
+    expect(countsOf(statistics)).toEqual({ total: 3, over: 3 });
+  });
+
   test.each([
     [100, 0.29, 29], // in double precision it would be 28
     [4_294_967_295, 0.8, 3_435_973_888],

@@ -145,6 +145,10 @@ describe('with ofRequest, dynamic metadata has', () => {
       wire({ hits_addend: { value: 0 } }),
       wire({ limit: { requests_per_unit: 3, unit: 3, unit_multiplier: null } }),
       wire({ limit: { requests_per_unit: 3, unit: 99, unit_multiplier: null } }),
+      wire({ limit: { requests_per_unit: 0, unit: 5, unit_multiplier: null } }),
+      wire({ limit: { requests_per_unit: 3, unit: 7, unit_multiplier: null } }), // WEEK of responses
+      wire({ limit: { requests_per_unit: 3, unit: 0, unit_multiplier: null } }),
+      wire({ limit: { requests_per_unit: 0, unit: 0, unit_multiplier: null } }),
     ];
     expect(metadataOf({ ...request, descriptors, hits_addend: 5 }, answer)).toEqual({
       domain: 'demo',
@@ -153,6 +157,10 @@ describe('with ofRequest, dynamic metadata has', () => {
         { entries: ['user=alice'], hitsAddend: 0 },
         { entries: ['user=alice'], limit: 'requests_per_unit:3 unit:HOUR' },
         { entries: ['user=alice'], limit: 'requests_per_unit:3 unit:99' },
+        { entries: ['user=alice'], limit: 'unit:MONTH' },
+        { entries: ['user=alice'], limit: 'requests_per_unit:3 unit:7' },
+        { entries: ['user=alice'], limit: 'requests_per_unit:3' },
+        { entries: ['user=alice'], limit: '' },
       ],
       hitsAddend: 5,
     });

@@ -1,6 +1,7 @@
 import '../helpers/realm.ts';
 import { paintFor } from '../../src/commands/paint.ts';
 import { diffText } from '../../src/commands/render-diff.ts';
+import { ruleAsJson } from '../../src/rules/describe.ts';
 import { countDifferences, diffRules } from '../../src/rules/diff.ts';
 import { diffJson } from '../../src/rules/diff-json.ts';
 import { type Entry, match } from '../../src/rules/match.ts';
@@ -97,6 +98,21 @@ test('a rule is changed if its unlimited days change', () => {
   });
   expect(diffText(diff, paintFor(false, undefined))).toContain('unlimited: { days: sun, timezone: UTC }');
   expect(countDifferences(diffRules(scheduled('sat'), scheduled('sat')))).toBe(0);
+});
+
+test.each<[change: string, before: object, after: object]>([
+  ['metadata', { metadata: { plan: 'free' } }, { metadata: { plan: 'paid' } }],
+  ['value_to_metric', {}, { value_to_metric: true }],
+  ['detailed_metric', { value_to_metric: true }, { detailed_metric: true }],
+  ['not_counted', {}, { not_counted: 'trace' }],
+  ['shadow_mode', {}, { shadow_mode: true }],
+])('shows what differs between two rules that differ in %s only', (_, before, after) => {
+  const diff = diffRules(rules({ ...any, ...before }), rules({ ...any, ...after }));
+  const [was = '', now = ''] = diffText(diff, paintFor(false, undefined)).match(/(?<=^ {4}(was|now) ).*/gm) ?? [];
+  expect(was).not.toBe('');
+  expect(now.replace(/; counters.*/, '')).not.toBe(was);
+  const [changed] = diff.changed;
+  expect(changed && ruleAsJson(changed.before)).not.toEqual(changed && ruleAsJson(changed.after));
 });
 
 test('domains that are new, removed, or have other ids are listed', () => {

@@ -1,6 +1,7 @@
 import { Breakers } from '../../src/backends/breaker.ts';
 import { countedBy, createStatistics } from '../../src/observe/stats.ts';
-import { createReporter, partsOf, type WorkerGauges } from '../../src/workers/reporter.ts';
+import { noQuotaCounts } from '../../src/rlqs/quota-counts.ts';
+import { createReporter, NO_LOAD, partsOf, type WorkerGauges } from '../../src/workers/reporter.ts';
 import { createWorkerTotals } from '../../src/workers/worker-totals.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
@@ -94,6 +95,21 @@ test('caches are added up, with the counts of ended workers but not their conten
   whole.ended(2);
   report(3, 1_000, 1);
   expect(told()).toEqual({ lookups: 1_111, hits: 3, expired: 6, evicted: 9, overwritten: 12, size: 1 });
+});
+
+test('pending commits and quotas are added up, with the counts of ended workers but not what they held', () => {
+  const whole = createWorkerTotals(createStatistics(0.8));
+  for (const worker of [1, 2]) {
+    const commits = { pending: 1, sent: 10, dropped: 100 };
+    const quotas = { ...noQuotaCounts(), streams: 1, buckets: 2, reports: 30 };
+    whole.add(worker, createReporter(0.8).take(undefined, { ...NO_LOAD, inFlight: 5, commits, quotas }), () => {});
+  }
+  whole.ended(1);
+  expect(whole.load()).toMatchObject({
+    inFlight: 5,
+    commits: { pending: 1, sent: 20, dropped: 200 },
+    quotas: { streams: 1, buckets: 2, reports: 60 },
+  });
 });
 
 test('open circuits, leased hits and refused calls are added up, without the circuits and leases of ended workers', () => {

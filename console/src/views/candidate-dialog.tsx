@@ -1,4 +1,3 @@
-import { ApiError } from '../api.ts';
 import { clearCandidate, loadCandidate, type TriedCandidate } from '../candidate.ts';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Value } from '../parts/texts.tsx';
@@ -35,9 +34,7 @@ export function CandidateDialog({ change, candidate: { state, origin }, onClose 
     <ReasonDialog
       title="Load the candidate"
       make={async (reason) => {
-        const after = await loadCandidate(text, reason);
-        if (after.state === 'wrong')
-          throw new ApiError(200, `The candidate is invalid: ${after.problems[0]?.message ?? ''}`);
+        await loadCandidate(text, reason);
         return 'The candidate is loaded. It is tried on requests from now on.';
       }}
       onClose={onClose}

@@ -127,7 +127,11 @@ function Fact({ name, children }: { readonly name: string; readonly children: Co
   );
 }
 
-function Figures({ candidate: { totals, dropped, failed, evicted } }: { readonly candidate: TriedCandidate }) {
+function Figures({
+  candidate: { totals, dropped, failed, withheld, evicted },
+}: {
+  readonly candidate: TriedCandidate;
+}) {
   const figures = [
     ['Requests', totals.requests, ''],
     ['Refused now', totals.liveRefused, ''],
@@ -139,6 +143,7 @@ function Figures({ candidate: { totals, dropped, failed, evicted } }: { readonly
     [dropped.behind, 'were dropped because too many were in flight'],
     [dropped.overload, 'were dropped because the process was late'],
     [failed, 'got no timely reply from the counters of the candidate'],
+    [withheld, 'were not compared, because the candidate has not seen all requests of their counters'],
   ] as const;
   return (
     <section class="panel" aria-label="Figures">

@@ -31,6 +31,7 @@ const ruleFields = {
 const ruleOptions = {
   ...place,
   ...{ unlimited: onlyTrue, shadow_mode: flag, quota_mode: flag, replaces: listOf(text), metadata: whatever },
+  ...{ named: oneOf('by_levels', 'by_request'), not_counted: listOf(fields({ entry: whole, as: text })) },
   ...{ overlaid: mapOf(fields({}, place)), times: listOf(listOf({ type: 'object' })) },
 };
 const rule = fields(ruleFields, ruleOptions);
@@ -70,7 +71,15 @@ export const candidate = fields({
   ...{ state: oneOf('off', 'loading', 'on', 'wrong'), origin: orNull(oneOf('file', 'api')), from: orNull(text) },
   ...{ by: orNull(text), reason: orNull(text), loadedAt: orNull(time), hash: orNull(text) },
   ...{ domains: listOf(text), ruleCount: whole, ...problems, sample: number, since: orNull(time) },
-  ...{ inFlight: whole, inFlightBytes: whole, maxInFlight: whole, failed: whole, evicted: whole, moreRules: whole },
+  ...{
+    inFlight: whole,
+    inFlightBytes: whole,
+    maxInFlight: whole,
+    failed: whole,
+    withheld: whole,
+    evicted: whole,
+    moreRules: whole,
+  },
   dropped: fields({ behind: whole, overload: whole }),
   totals: fields(tally),
   rules: listOf(

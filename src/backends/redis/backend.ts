@@ -37,7 +37,7 @@ import { WriteTurn } from './write-turn.ts';
 export interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
   readonly atomic?: Backend['atomic'];
-  /** Only for tests: Redis decides on the given clock as well, instead of its own. */
+  /** Redis decides on the given clock as well, instead of its own. */
   readonly replay?: boolean;
   /** The name for operators; nodes of a Cluster have their own names. */
   readonly name?: string;

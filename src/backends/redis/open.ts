@@ -38,7 +38,7 @@ async function openRedis(
   variable: string,
   settings: RedisSettings,
   { keys, startup, timeoutMs }: Settings['counters'],
-  { clock, monotonicMs, breakers, lateness, log }: BackendContext,
+  { clock, isOnClock = false, monotonicMs, breakers, lateness, log }: BackendContext,
 ): Promise<Required<Pick<OpenBackends, 'description' | 'records' | 'openShares'>> & { readonly backend: Backend }> {
   const description = describeAddress(settings.address);
   const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
@@ -63,7 +63,7 @@ async function openRedis(
     probe.refused();
   };
   const backend = new RedisBackend(redis, clock, {
-    ...{ breakers, monotonicMs, lateness, onUnavailable, name: description, prefix: keys.prefix },
+    ...{ replay: isOnClock, breakers, monotonicMs, lateness, onUnavailable, name: description, prefix: keys.prefix },
     atomic: atomicOfRedis(settings.address, keys),
     slowMs: Math.max(timeoutMs, 1),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
