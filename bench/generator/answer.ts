@@ -7,8 +7,8 @@ export type Outcome = Code | 'REFUSED';
 const GRPC_PREFIX_BYTES = 5;
 /** The tag of RateLimitResponse.overall_code, a varint. */
 const OVERALL_CODE_TAG = 0x08;
-/** RESOURCE_EXHAUSTED and UNAVAILABLE as values of `grpc-status`. */
-const refusals: readonly string[] = ['8', '14'];
+/** DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE as values of `grpc-status`. */
+const refusals: readonly string[] = ['4', '8', '14'];
 const codes: readonly (Code | undefined)[] = [undefined, 'OK', 'OVER_LIMIT'];
 
 /** The end of a call. */

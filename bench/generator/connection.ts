@@ -19,6 +19,8 @@ const SETTING_BYTES = 6;
 const WRITE_BUFFER_BYTES = 1024 * 1024;
 const DEFAULT_TABLE_SIZE = 4_096;
 const MAX_FIELDS_BYTES = 65_536;
+/** The payload of RST_STREAM. */
+const CANCEL = Buffer.of(0, 0, 0, 8);
 
 export interface ConnectionOptions {
   /** A port on 127.0.0.1. */
@@ -27,6 +29,8 @@ export interface ConnectionOptions {
   readonly requests: Requests;
   /** Whether calls may be refused; otherwise a refusal is a failure. */
   readonly mayRefuse: boolean;
+  /** When calls are reset, as REFUSED; undefined: never. */
+  readonly deadlineMs: number | undefined;
   /** @param startedMs  the argument of `call` */
   readonly onAnswer: (outcome: Outcome, startedMs: number, connection: Connection) => void;
   /** Called for a failed call or connection; there are no answers afterwards. */
@@ -99,6 +103,23 @@ export class Connection {
     if (this.#written === this.#flushed || this.#isOver) return;
     this.#socket.write(this.#output.subarray(this.#flushed, this.#written));
     this.#flushed = this.#written;
+  }
+
+  /** Resets the calls whose deadline has passed, as gRPC clients and Envoy do. */
+  expire(nowMs: number): void {
+    const { deadlineMs = Number.POSITIVE_INFINITY, onAnswer } = this.#options;
+    const expired: number[] = [];
+    for (const [stream, { startedMs }] of this.#calls) {
+      if (startedMs + deadlineMs > nowMs) break;
+      this.#calls.delete(stream);
+      this.#control(frameOf(FrameType.RST_STREAM, 0, stream, CANCEL));
+      expired.push(startedMs);
+    }
+    while (this.#waiting.length > 0 && (this.#waiting[0] ?? 0) + deadlineMs <= nowMs)
+      expired.push(this.#waiting.shift() ?? 0);
+    for (const startedMs of expired) onAnswer('REFUSED', startedMs, this);
+    this.#sendWaiting();
+    this.flush();
   }
 
   close(): void {
@@ -188,7 +209,7 @@ export class Connection {
     else if (type === FrameType.SETTINGS) this.#settings(bytes.subarray(start, end), flags);
     else if (type === FrameType.PING) this.#ping(bytes.subarray(start, end), flags);
     else if (type === FrameType.WINDOW_UPDATE) this.#widen(bytes.readUInt32BE(start), stream);
-    else if (type === FrameType.RST_STREAM) throw new Error(`a call was reset with code ${bytes.readUInt32BE(start)}`);
+    else if (type === FrameType.RST_STREAM) this.#reset(stream, bytes.readUInt32BE(start));
     else if (type === FrameType.GOAWAY) {
       const text = bytes.toString('latin1', start + 8, end);
       throw new Error(`the server sent GOAWAY with code ${bytes.readUInt32BE(start + 4)} ${text}`.trimEnd());
@@ -198,7 +219,7 @@ export class Connection {
   #data(payload: Buffer, flags: number, stream: number): void {
     if (flags & Flag.PADDED) unexpected(FrameType.DATA, flags);
     const call = this.#callOf(stream);
-    call.data = call.data ? Buffer.concat([call.data, payload]) : Buffer.from(payload);
+    if (call) call.data = call.data ? Buffer.concat([call.data, payload]) : Buffer.from(payload);
     if (flags & Flag.END_STREAM) this.#answered(stream, []);
     this.#receiveWindowBytes -= payload.length;
     if (this.#receiveWindowBytes > MAX_WINDOW / 2) return;
@@ -215,15 +236,28 @@ export class Connection {
 
   #answered(stream: number, trailers: readonly HeaderField[]): void {
     const call = this.#callOf(stream);
+    if (!call) return;
     this.#calls.delete(stream);
     const { onAnswer, mayRefuse } = this.#options;
     onAnswer(readAnswer({ data: call.data, trailers, mayRefuse }), call.startedMs, this);
     this.#sendWaiting();
   }
 
-  #callOf(stream: number): Call {
+  #reset(stream: number, code: number): void {
+    const call = this.#callOf(stream);
+    const { onAnswer, deadlineMs } = this.#options;
+    if (!call) return;
+    if (deadlineMs === undefined) throw new Error(`a call was reset with code ${code}`);
+    this.#calls.delete(stream);
+    onAnswer('REFUSED', call.startedMs, this);
+    this.#sendWaiting();
+  }
+
+  /** Undefined: the call has expired. */
+  #callOf(stream: number): Call | undefined {
     const call = this.#calls.get(stream);
-    if (!call) throw new Error(`the server answered on stream ${stream}, without a call in flight`);
+    if (!call && this.#options.deadlineMs === undefined)
+      throw new Error(`the server answered on stream ${stream}, without a call in flight`);
     return call;
   }
 

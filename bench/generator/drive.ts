@@ -15,6 +15,8 @@ export interface Load {
   readonly question: Question;
   /** Whether calls may be refused; otherwise a refusal is a failure. */
   readonly mayRefuse?: boolean;
+  /** After this time each call is reset, and counts as refused; absent: slow answers count. */
+  readonly deadlineMs?: number;
 }
 
 /** The result of a load whose calls were all answered. */
@@ -34,13 +36,16 @@ export interface Tally {
 /** The default timeout of Envoy's filters. */
 export const IN_TIME_MS = 20;
 const STALL_MS = 10_000;
+const EXPIRY_INTERVAL_MS = 5;
 const NS_PER_MS = 1e6;
 const US_PER_MS = 1e3;
 
 /** @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
-export async function drive({ port, connections: count, pace, question, mayRefuse = false }: Load): Promise<Tally> {
+export async function drive(load: Load): Promise<Tally> {
+  const { port, connections: count, pace, question, mayRefuse = false, deadlineMs } = load;
   const requests = createRequests(question);
-  const headers = headersTo(port);
+  const headers = headersTo(port, deadlineMs);
+  const options = { port, headers, requests, mayRefuse, deadlineMs };
   const answers = { OK: 0, OVER_LIMIT: 0, REFUSED: 0 };
   let inTime = 0;
   const latencyNs = createHistogram();
@@ -50,6 +55,10 @@ export async function drive({ port, connections: count, pace, question, mayRefus
   let startMs = 0;
   let endMs = 0;
   let stall: NodeJS.Timeout | undefined;
+  const expire = () => {
+    for (const connection of connections) connection.expire(performance.now());
+  };
+  const expiry = deadlineMs === undefined ? undefined : setInterval(expire, EXPIRY_INTERVAL_MS);
   try {
     await new Promise<void>((resolve, reject) => {
       stall = setTimeout(() => reject(new Error(`no answer came for ${STALL_MS} ms`)), STALL_MS);
@@ -62,7 +71,7 @@ export async function drive({ port, connections: count, pace, question, mayRefus
         if (pacer.answered(connection, endMs)) resolve();
       };
       const open = async () => {
-        connections.push(await Connection.open({ port, headers, requests, mayRefuse, onAnswer, onFailure: reject }));
+        connections.push(await Connection.open({ ...options, onAnswer, onFailure: reject }));
       };
       Promise.all(Array.from({ length: count }, open)).then(() => {
         startMs = performance.now();
@@ -71,6 +80,7 @@ export async function drive({ port, connections: count, pace, question, mayRefus
     });
   } finally {
     clearTimeout(stall);
+    clearInterval(expiry);
     pacer.stop();
     for (const connection of connections) connection.close();
   }
@@ -85,8 +95,8 @@ export async function drive({ port, connections: count, pace, question, mayRefus
   };
 }
 
-/** The headers of a gRPC client's calls, without a deadline, so that slow answers are counted. */
-export const headersTo = (port: number): RequestHeaders =>
+/** The headers of a gRPC client's calls. */
+export const headersTo = (port: number, deadlineMs?: number): RequestHeaders =>
   encodeRequestHeaders([
     { name: ':method', value: 'POST' },
     { name: ':scheme', value: 'http' },
@@ -94,4 +104,5 @@ export const headersTo = (port: number): RequestHeaders =>
     { name: ':authority', value: `127.0.0.1:${port}` },
     { name: 'content-type', value: 'application/grpc' },
     { name: 'te', value: 'trailers' },
+    ...(deadlineMs === undefined ? [] : [{ name: 'grpc-timeout', value: `${deadlineMs}m` }]),
   ]);

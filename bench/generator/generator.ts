@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Reply } from './child.ts';
 import type { Load, Tally } from './drive.ts';
+import type { HttpLoad, HttpTally } from './drive-http.ts';
 
 const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url));
 
@@ -11,6 +12,8 @@ export interface Generator {
   readonly pid: number;
   /** Runs one load at a time. @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
   drive(load: Load): Promise<Tally>;
+  /** The same for requests through a proxy. */
+  driveHttp(load: HttpLoad): Promise<HttpTally>;
   stop(): void;
 }
 
@@ -18,14 +21,16 @@ export function startGenerator(): Generator {
   const child = fork(CHILD, { execArgv: ['--import', 'tsx'] });
   child.on('error', () => {}); // reported to the code that waits for a message
   child.once('exit', (code) => child.emit('error', new Error(`the load generator ended with exit code ${code}`)));
+  const run = async <T>(load: Load | HttpLoad): Promise<T> => {
+    child.send(load);
+    const [reply] = (await once(child, 'message')) as [Reply<T>]; // child.ts sends the tally that belongs to the load
+    if ('failure' in reply) throw new Error(reply.failure);
+    return reply.tally;
+  };
   return {
     pid: child.pid ?? 0, // a child that could not be started fails in `drive`
-    async drive(load) {
-      child.send(load);
-      const [reply] = (await once(child, 'message')) as [Reply]; // child.ts sends no other messages
-      if ('failure' in reply) throw new Error(reply.failure);
-      return reply.tally;
-    },
+    drive: (load) => run(load),
+    driveHttp: (load) => run(load),
     stop: () => child.disconnect(),
   };
 }

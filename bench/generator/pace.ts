@@ -1,4 +1,9 @@
-import type { Connection } from './connection.ts';
+/** A connection of a load. */
+export interface Line {
+  /** Begins a call. It is sent by the next `flush`, or earlier. */
+  call(dueMs: number): void;
+  flush(): void;
+}
 
 export type Pace =
   /** Every connection has this many calls in flight; each answer starts the next call. */
@@ -13,7 +18,7 @@ export type End = { readonly calls: number } | { readonly elapsedMs: number };
 export interface Pacer {
   begin(nowMs: number): void;
   /** @returns  whether that was the last answer */
-  answered(connection: Connection, nowMs: number): boolean;
+  answered(connection: Line, nowMs: number): boolean;
   /** Begins no further calls. */
   stop(): void;
 }
@@ -21,17 +26,14 @@ export interface Pacer {
 /** The resolution of timers: a call that is late by no more counts as begun when it is sent. */
 const TIMER_MS = 2;
 
-export const createPacer = (pace: Pace, connections: readonly Connection[]): Pacer =>
+export const createPacer = (pace: Pace, connections: readonly Line[]): Pacer =>
   pace.kind === 'closed' ? closedLoop(pace, connections) : openLoop(pace, connections);
 
-function closedLoop(
-  { callsInFlight, end }: Extract<Pace, { kind: 'closed' }>,
-  connections: readonly Connection[],
-): Pacer {
+function closedLoop({ callsInFlight, end }: Extract<Pace, { kind: 'closed' }>, connections: readonly Line[]): Pacer {
   let callsLeft = 'calls' in end ? end.calls : Number.POSITIVE_INFINITY;
   let endMs = Number.POSITIVE_INFINITY;
   let inFlight = 0;
-  const beginNext = (connection: Connection, nowMs: number) => {
+  const beginNext = (connection: Line, nowMs: number) => {
     if (callsLeft === 0 || nowMs >= endMs) return;
     callsLeft--;
     inFlight++;
@@ -57,7 +59,7 @@ function closedLoop(
 }
 
 /** About every millisecond, begins all calls that are due. */
-function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, connections: readonly Connection[]): Pacer {
+function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, connections: readonly Line[]): Pacer {
   const callsPerMs = callsPerSecond / 1000;
   const calls = Math.ceil(end.elapsedMs * callsPerMs);
   let begun = 0;

@@ -1,4 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -123,6 +124,19 @@ describe('the load generator, against a server with wrong answers', () => {
     expect(inTime).toBeLessThanOrEqual(34);
   });
 
+  test('resets calls whose deadline has passed, and counts them as refused', async () => {
+    let calls = 0;
+    answer = (stream) => {
+      if (calls++ % 10 > 0) answering(1, { 'grpc-status': '0' })(stream);
+    };
+    const pace = { kind: 'closed', callsInFlight: 1, end: { calls: 20 } } as const;
+    const load = { ...loadOf(port, 'hot', { pace, connections: 1 }), mayRefuse: true, deadlineMs: 500 };
+    const { answers } = await generator.drive(load);
+    expect(answers.OVER_LIMIT).toBe(0);
+    expect(answers.OK + answers.REFUSED).toBe(20);
+    expect(answers.REFUSED).toBeGreaterThanOrEqual(2);
+  });
+
   test('opens no more streams than allowed, and accepts every shape of headers', async () => {
     let calls = 0;
     answer = (stream) => answering(1, { 'x-filler': `${calls++}`.repeat(400), 'grpc-status': '0' })(stream);
@@ -152,5 +166,39 @@ describe('the load generator, against a server with wrong answers', () => {
   test('reads every printable character of a message', async () => {
     answer = answering(1, { 'grpc-status': '3', 'grpc-message': `<${PRINTABLE}>` });
     await expect(generator.drive(loadOf(port, 'hot'))).rejects.toThrow(`got 3 <${PRINTABLE}>`);
+  });
+});
+
+describe('the load generator over HTTP/1.1', () => {
+  const users = ['admitted', 'refused', 'unlimited', 'failed'];
+  const statuses: Readonly<Record<string, number>> = { refused: 429, failed: 500 };
+  let server: Server;
+  let port: number;
+  beforeAll(async () => {
+    server = createHttpServer((request, response) => {
+      const user = String(request.headers['x-user']);
+      if (user === 'admitted') response.setHeader('x-ratelimit-limit', '1');
+      response.writeHead(statuses[user] ?? 200, { 'content-length': user.length }).flushHeaders();
+      response.end(user); // separate from the headers: an answer may arrive in pieces
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    port = (server.address() as AddressInfo).port; // it listens on a port
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+  test.each(users)('counts requests that are %s', async (user) => {
+    const pace = { kind: 'closed', callsInFlight: 1, end: { calls: 20 } } as const;
+    const { answers, notSent } = await generator.driveHttp({ port, connections: 4, pace, users: [user] });
+    const none = { ADMITTED: 0, REFUSED: 0, UNLIMITED: 0, FAILED: 0 };
+    expect({ answers, notSent }).toEqual({ answers: { ...none, [user.toUpperCase()]: 20 }, notSent: 0 });
+  });
+
+  test('sends the users in turn, and nothing on a connection that waits for an answer', async () => {
+    const pace = { kind: 'open', callsPerSecond: 100_000, end: { elapsedMs: 20 } } as const;
+    const { answers, notSent } = await generator.driveHttp({ port, connections: 4, pace, users });
+    const sent = Object.values(answers);
+    expect(Math.min(...sent)).toBeGreaterThan(0);
+    expect(notSent).toBeGreaterThan(0);
+    expect(sent.reduce((sum, count) => sum + count, notSent)).toBe(2_000);
   });
 });

@@ -19,6 +19,7 @@ interface WeirOptions {
   readonly main?: string;
   readonly node?: string;
   readonly cwd?: string;
+  readonly isPatient?: boolean;
 }
 
 /**
@@ -28,11 +29,12 @@ interface WeirOptions {
  * @param main  the program; default: the built one
  * @param node  the Node that runs it; default: this process's
  * @param cwd  its working directory; default: this process's
+ * @param isPatient  whether it has the settings for a busy machine; default: true
  * @param env  environment variables besides PATH and HOME; a port set here is not replaced
  */
 export async function startWeir(
   env: Readonly<Record<string, string>> = {},
-  { args = [], main = MAIN, node = process.execPath, cwd = process.cwd() }: WeirOptions = {},
+  { args = [], main = MAIN, node = process.execPath, cwd = process.cwd(), isPatient = true }: WeirOptions = {},
 ): Promise<Weir> {
   const { PATH, HOME } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
@@ -43,7 +45,7 @@ export async function startWeir(
   };
   const { pid, exited, output, stop, waitFor } = await start(node, [main, 'serve', ...args], {
     cwd,
-    env: { PATH, HOME, ...loopback, ...PATIENT, ...env, ...ports },
+    env: { PATH, HOME, ...loopback, ...(isPatient && PATIENT), ...env, ...ports },
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);

@@ -1,0 +1,173 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startRedis } from '../../test/helpers/redis.ts';
+import { startSlowProxy } from '../../test/helpers/slow-proxy.ts';
+import type { HttpTally } from '../generator/drive-http.ts';
+import { type Generator, startGenerator } from '../generator/generator.ts';
+import { type Environment, listeners, type Proxied, startProxied, weirWith } from './proxied.ts';
+
+/** Per user and day; the honest clients stay below it. */
+const LIMIT = 100;
+const MAX_ABUSE = 2 * LIMIT;
+const MIN_HONEST_SHARE = 0.99;
+const FLOOD_MS = 10_000;
+const OVERLOAD_FACTOR = 10;
+/** With the honest ones, fewer than the 1,024 requests above which Envoy itself passes them undecided by default. */
+const ABUSER_CONNECTIONS = 900;
+const CAPACITY = { connections: 100, ms: 3_000 };
+const HONEST = { clients: 50, requestsPerSecond: 100 };
+const ROUND_TRIP_MS = 50;
+const STOPPED = { afterMs: 2_000, forMs: 5_000 };
+
+interface Flood {
+  readonly name: string;
+  readonly store: 'memory' | 'redis' | 'slow redis' | 'stopped redis';
+  /** How long Envoy waits for a decision. */
+  readonly timeoutMs: number;
+  readonly onStoreFailure?: string;
+  /** False: the figures are printed only. */
+  readonly isJudged: boolean;
+}
+
+const ENVOY_TIMEOUT_MS = 20;
+const floods: readonly Flood[] = [
+  { name: 'memory', store: 'memory', timeoutMs: ENVOY_TIMEOUT_MS, isJudged: true },
+  { name: 'Redis', store: 'redis', timeoutMs: ENVOY_TIMEOUT_MS, isJudged: true },
+  { name: `Redis ${ROUND_TRIP_MS} ms away`, store: 'slow redis', timeoutMs: 250, isJudged: true },
+  { name: 'Redis stopped for 5 s', store: 'stopped redis', timeoutMs: ENVOY_TIMEOUT_MS, isJudged: false },
+  {
+    name: 'Redis stopped for 5 s, on_store_failure: local',
+    store: 'stopped redis',
+    timeoutMs: ENVOY_TIMEOUT_MS,
+    onStoreFailure: 'local',
+    isJudged: true,
+  },
+];
+
+interface Tallies {
+  readonly abuser: HttpTally;
+  readonly honest: HttpTally;
+}
+
+interface FloodOptions {
+  readonly generator: Generator;
+  readonly env: Environment;
+}
+
+/**
+ * Floods the service through an Envoy, and prints how many requests of the abuser passed, and how many of the honest
+ * clients were decided in time.
+ *
+ * @throws  too many or too few
+ */
+export async function flood(options: FloodOptions): Promise<void> {
+  const honestGenerator = startGenerator();
+  const problems: string[] = [];
+  console.log(
+    '\n| flood | Envoy fails | capacity/s | sent/s | abuser passed | of these undecided | honest, in time | p99 ms |',
+  );
+  console.log(`| --- | --- |${' ---: |'.repeat(6)}`);
+  try {
+    for (const one of floods) {
+      for (const listener of ['open', 'closed'] as const) {
+        console.error(`flood: ${one.name}, Envoy fails ${listener} …`);
+        const { capacity, tallies } = await run(one, listener, { ...options, honestGenerator });
+        console.log(rowOf(one.name, listener, capacity, tallies));
+        if (one.isJudged)
+          problems.push(...problemsOf(tallies).map((text) => `${one.name}, Envoy fails ${listener}: ${text}`));
+      }
+    }
+  } finally {
+    honestGenerator.stop();
+  }
+  if (problems.length > 0) throw new Error(problems.join('\n'));
+}
+
+async function run(
+  { store, timeoutMs, onStoreFailure = 'error' }: Flood,
+  listener: keyof typeof listeners,
+  { generator, honestGenerator, env }: FloodOptions & { readonly honestGenerator: Generator },
+): Promise<{ readonly capacity: number; readonly tallies: Tallies }> {
+  const redis = store === 'memory' ? undefined : await startRedis();
+  const proxy = redis && store === 'slow redis' ? await startSlowProxy(redis.port, ROUND_TRIP_MS) : undefined;
+  const weir = weirWith({ limit: LIMIT, env, onStoreFailure });
+  const proxied = await startProxied(weir, { redisUrl: proxy?.url ?? redis?.url, timeoutMs });
+  const stopStore = async (): Promise<void> => {
+    await sleep(STOPPED.afterMs);
+    redis?.pause();
+    await sleep(STOPPED.forMs);
+    redis?.resume();
+  };
+  try {
+    const capacity = await capacityOf(proxied, listener, generator);
+    const port = proxied.envoy.portOf(listeners[listener]);
+    const open = (requestsPerSecond: number) =>
+      ({ kind: 'open', callsPerSecond: requestsPerSecond, end: { elapsedMs: FLOOD_MS } }) as const;
+    const [abuser, honest] = await Promise.all([
+      generator.driveHttp({
+        port,
+        connections: ABUSER_CONNECTIONS,
+        pace: open(capacity * OVERLOAD_FACTOR),
+        users: ['abuser'],
+      }),
+      honestGenerator.driveHttp({
+        port,
+        connections: HONEST.clients,
+        pace: open(HONEST.requestsPerSecond),
+        users: Array.from({ length: HONEST.clients }, (_, at) => `honest-${at}`),
+      }),
+      store === 'stopped redis' && stopStore(),
+    ]);
+    return { capacity, tallies: { abuser, honest } };
+  } finally {
+    await proxied.stop();
+    await proxy?.close();
+    await redis?.stop();
+  }
+}
+
+/** The requests a second of one user over its limit that Envoy and the service answer. */
+async function capacityOf({ envoy }: Proxied, listener: keyof typeof listeners, generator: Generator): Promise<number> {
+  const { connections, ms } = CAPACITY;
+  const { answers, elapsedMs } = await generator.driveHttp({
+    port: envoy.portOf(listeners[listener]),
+    connections,
+    pace: { kind: 'closed', callsInFlight: 1, end: { elapsedMs: ms } },
+    users: ['capacity'],
+  });
+  return Math.round((totalOf(answers) / elapsedMs) * 1_000);
+}
+
+const totalOf = (answers: HttpTally['answers']): number =>
+  Object.values(answers).reduce((sum, count) => sum + count, 0);
+
+const passedOf = ({ answers: { ADMITTED, UNLIMITED } }: HttpTally): number => ADMITTED + UNLIMITED;
+
+/** The share of due requests that the service decided before Envoy's timeout, and admitted, as they are within limits. */
+const shareInTime = ({ answers, notSent }: HttpTally): number => answers.ADMITTED / (totalOf(answers) + notSent);
+
+function problemsOf({ abuser, honest }: Tallies): readonly string[] {
+  const passed = passedOf(abuser);
+  const share = shareInTime(honest);
+  return [
+    ...(passed > MAX_ABUSE ? [`at most ${MAX_ABUSE} requests of the abuser may pass, got ${passed}`] : []),
+    ...(share < MIN_HONEST_SHARE
+      ? [`at least ${percent(MIN_HONEST_SHARE)} of the honest requests must be admitted in time, got ${percent(share)}`]
+      : []),
+  ];
+}
+
+const percent = (share: number): string => `${(share * 100).toFixed(1)} %`;
+
+function rowOf(name: string, listener: string, capacity: number, { abuser, honest }: Tallies): string {
+  const cells = [
+    name,
+    listener,
+    capacity,
+    ((totalOf(abuser.answers) / abuser.elapsedMs) * 1_000).toFixed(0),
+    passedOf(abuser),
+    abuser.answers.UNLIMITED,
+    percent(shareInTime(honest)),
+    honest.p99Ms.toFixed(0),
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
