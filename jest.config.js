@@ -11,7 +11,7 @@ const notQuick = [
   '/test/client/(calls|deferral|faults|fetch-shared|frameworks|package|readme|reference|reservations|slots)',
   '/test/backends/(cas|memcached|memory/counter-bytes|black-hole|formats)',
   '/test/backends/redis/(cluster\\.test|concurrency|expiry|faults|leases|sentinel-tls|topologies|usable)',
-  '/test/(conformance/(process|recorded)|docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)|http/bounds|ledger/(lease\\.|model)|main|rls/(holds|service))',
+  '/test/(conformance/(process|recorded)|docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)|http/bounds|ledger/(lease\\.|model|unknown-outcomes)|main|rls/(holds|service))',
   '/test/(observe/(pages|tracing)|replay/report/page|xds/(failing|go-control|overlay))',
   '/test/rlqs/(bound|configuration|envoy-traps|service)',
   '/test/rules/rules-process',
