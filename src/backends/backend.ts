@@ -97,6 +97,8 @@ export interface Unavailable {
   readonly reason: string;
   /** The call timed out because this process was late, not because the engine did not answer. */
   readonly isProcessLate?: true;
+  /** The operation was sent: the engine may have run it, or may still run it. */
+  readonly isUnknown?: true;
 }
 
 export type Reply = Decision | Unavailable;

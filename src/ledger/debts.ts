@@ -89,14 +89,21 @@ export class Debts {
    * Decides debits of one request in this process alone.
    *
    * @param isRefused  another limit of the request refuses it, and it spends as a set: nothing is counted
+   * @param isUnknown  whether the backend may have counted the debit at this index: its hits use up the local share, and
+   *                   are never settled
    */
-  count(debits: readonly Debit[], spend: Spend, isRefused: boolean): readonly Decision[] {
+  count(
+    debits: readonly Debit[],
+    spend: Spend,
+    isRefused: boolean,
+    isUnknown: (at: number) => boolean,
+  ): readonly Decision[] {
     const requested = isRefused ? debits.map(peekOf) : debits;
     const decisions = this.#run(requested.map(localOf), spend);
     const refused =
       spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && requested[at]?.blocks);
     for (const [at, debit] of requested.entries()) {
-      if (refused || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
+      if (refused || isUnknown(at) || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
       if (debit.kind === 'spend' || debit.kind === 'charge') this.#addDebt(debit, debit.hits);
       if (debit.kind === 'give_back') this.giveBack(debit, false);
     }

@@ -335,7 +335,8 @@ export class Ledger {
     const hasFailed = this.#debts !== undefined && replies.some(isUnavailable);
     if (hasFailed) this.pendingCommits?.keep(request, replies);
     const decided = hasFailed ? this.#byPolicy(request, replies, how) : replies;
-    return how.receipts ? decided.map((reply, at) => withReceipt(reply, request[at])) : decided;
+    if (!how.receipts) return decided;
+    return decided.map((reply, at) => (isUnknown(replies[at]) ? reply : withReceipt(reply, request[at])));
   }
 
   /** If a request uses a counter more than once, its own hits may cause the refusal, which is then not remembered. */
@@ -368,16 +369,18 @@ export class Ledger {
       isUnavailable(replies[at]) ? policy.onStoreFailure : undefined;
     const answered = scatter(request, policyOf, (policy, debits, at) => {
       if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
-      if (policy === 'local') return this.#debts?.count(debits, spend, isRefused) ?? [];
-      return debits.map((debit) => this.#answerBy(policy, debit, isRefused));
+      const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
+      if (policy === 'local') return this.#debts?.count(debits, spend, isRefused, mayBeCounted) ?? [];
+      return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
     });
     return 'then' in answered ? replies : answered; // nothing here is asynchronous
   }
 
-  #answerBy(policy: 'allow' | 'deny', debit: Debit, isRefused: boolean): Decision {
+  /** @param isDone  hits that the debit gives back need not be kept for the backend */
+  #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): Decision {
     if (debit.kind !== 'give_back') return answerOf[policy](debit);
     const isKept = !algorithmFor(debit.limit).holdFor; // slots that are not released in time expire
-    if (!isRefused && isKept) this.#debts?.giveBack(debit, false);
+    if (!isDone && isKept) this.#debts?.giveBack(debit, false);
     return { ...answerOf.allow(debit), degraded: policy };
   }
 }
@@ -398,6 +401,9 @@ const isDefined = (decision: Decision | undefined): decision is Decision => deci
 const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply.fromCache === true;
 
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
+
+/** Whether the backend may have counted an operation without an answer. */
+const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(reply) && reply.isUnknown === true;
 
 function withReceipt(reply: Reply, debit: Debit | undefined): LedgerEntry | Unavailable {
   const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');

@@ -1,6 +1,7 @@
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
 import type { Debit } from '../ledger/debit.ts';
+import type { Entries } from '../ledger/entry.ts';
 import { keptBytes } from '../ledger/pending-commits.ts';
 import type { CommitAnswer } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';
@@ -29,7 +30,7 @@ const UNSETTLED_BYTES = 512;
 
 /**
  * Charges limits without `reserve` once for each commit, however often it is repeated: they do not use ids of requests,
- * so the charges made by a failed commit are remembered here. A charge whose answer was lost may count twice. A commit
+ * so the charges made by a failed commit are remembered here. A charge whose answer was lost is not repeated. A commit
  * that is repeated to another process, or after it was dropped because many others failed, charges according to its
  * event.
  */
@@ -73,7 +74,7 @@ export class PlainCharges {
     own.uncharged = []; // concurrent repetitions do not charge these
     const { ledger, storeTimeoutMs: timeoutMs } = this.#decider;
     const entries = await ledger.debit(debits, { spend: 'each', timeoutMs });
-    const failed = debits.filter((_, at) => entries[at]?.code === 'UNAVAILABLE');
+    const failed = debits.filter((_, at) => isUncounted(entries[at]));
     own.uncharged = [...own.uncharged, ...failed.map((debit): Debit => ({ ...debit, key: inOnePiece(debit.key) }))];
     available(entries);
   }
@@ -93,3 +94,7 @@ export class PlainCharges {
     this.#unsettled.delete(name);
   }
 }
+
+/** Whether a charge was certainly not counted. */
+const isUncounted = (entry: Entries[number] | undefined): boolean =>
+  entry?.code === 'UNAVAILABLE' && entry.isUnknown !== true;

@@ -139,7 +139,13 @@ export class MemcachedBackend implements Backend {
     if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
     const reason = `memcached: ${outcome.reason}`;
     const isLate = this.#lateness.latenessMs() >= timeoutMs / 2;
-    return operations.map((): Unavailable => ({ code: 'UNAVAILABLE', reason, ...(isLate && { isProcessLate: true }) }));
+    const failure: Unavailable = {
+      code: 'UNAVAILABLE',
+      reason,
+      ...(isLate && { isProcessLate: true }),
+      ...(isSent(outcome.reason) && { isUnknown: true }),
+    };
+    return operations.map(() => failure);
   }
 
   async #count(operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {

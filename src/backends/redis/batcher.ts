@@ -6,7 +6,7 @@ import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
 import { MAX_CALL_WORK, StoreWork, workOf } from '../store-work.ts';
 import type { BatchRequest } from './batch.ts';
-import { reasonOf } from './reason.ts';
+import { isUnsent, reasonOf } from './reason.ts';
 
 /** Approximate hits in a call: more would delay other clients of Redis. */
 const MAX_HITS = 256;
@@ -228,7 +228,8 @@ export class Batcher {
         this.#forget(requests);
         if (isAnswer(error)) succeed();
         else fail(reason);
-        for (const request of requests) this.#giveUp(request, reason);
+        const isUnknown = !isAnswer(error) && !isUnsent(error);
+        for (const request of requests) this.#giveUp(request, reason, isUnknown);
       },
     );
   }
@@ -238,8 +239,14 @@ export class Batcher {
     if (last !== undefined && last !== requests) this.#sent[this.#sent.indexOf(requests)] = last;
   }
 
-  #giveUp(request: Waiting, reason: string): void {
-    request.resolve(request.operations.map(() => this.#options.unavailable(reason)));
+  /** @param isUnknown  the request was sent, and may have been counted */
+  #giveUp(request: Waiting, reason: string, isUnknown = false): void {
+    this.#fail(request, this.#options.unavailable(reason), isUnknown);
+  }
+
+  #fail(request: Waiting, failure: Unavailable, isUnknown: boolean): void {
+    const reply: Unavailable = isUnknown ? { ...failure, isUnknown } : failure;
+    request.resolve(request.operations.map(() => reply));
   }
 
   /** The lag of this process if it is a large part of a call's time limit; else 0. */
@@ -248,12 +255,12 @@ export class Batcher {
     return lateMs >= timeoutMs * LATE_SHARE ? lateMs : 0;
   }
 
-  #expireOne(request: Waiting): void {
+  #expireOne(request: Waiting, isSent: boolean): void {
     const reason = `no reply within ${request.timeoutMs} ms`;
     const lateMs = this.#lateFor(request.timeoutMs);
-    if (lateMs === 0) return this.#giveUp(request, reason);
+    if (lateMs === 0) return this.#giveUp(request, reason, isSent);
     const late = this.#options.unavailable(`${reason}: this process was ${Math.round(lateMs)} ms late`);
-    request.resolve(request.operations.map(() => ({ ...late, isProcessLate: true as const })));
+    this.#fail(request, { ...late, isProcessLate: true }, isSent);
   }
 
   /** Ensures that a timer checks at this time. */
@@ -267,7 +274,7 @@ export class Batcher {
   #expire(): void {
     const nowMs = this.#nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    const expired: Waiting[] = [];
+    let expired: Waiting[] = [];
     const isInTime = (request: Waiting): boolean => {
       if (request.isSettled) return false;
       if (request.untilMs <= nowMs) {
@@ -278,10 +285,13 @@ export class Batcher {
       return true;
     };
     for (const requests of this.#sent) requests.forEach(isInTime);
+    const sent = expired;
+    expired = [];
     this.#queue = this.#queue.filter(isInTime);
     this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
     this.#timerAtMs = Number.POSITIVE_INFINITY;
     this.#watch(nextMs);
-    for (const request of expired) this.#expireOne(request); // its caller may run more
+    for (const request of sent) this.#expireOne(request, true); // its caller may run more
+    for (const request of expired) this.#expireOne(request, false);
   }
 }

@@ -8,6 +8,13 @@ const meanings = {
   'Offset is outside the bounds of the DataView': 'the reply is shorter than the script’s',
 } as const;
 
+/** ioredis' errors of commands that it has not written to a socket. */
+const UNSENT = ["Stream isn't writeable", "Cluster isn't ready", 'Failed to refresh slots cache'] as const;
+
+/** Whether the command was certainly not sent. */
+export const isUnsent = (error: unknown): boolean =>
+  error instanceof Error && UNSENT.some((beginning) => error.message.startsWith(beginning));
+
 /** Appended by Redis 7 to errors of commands in a script: the position in the script. */
 const PLACE_IN_SCRIPT = / script: [0-9a-f]{40}, on @\S+$/;
 

@@ -84,7 +84,7 @@ test('a request without a reply in time becomes unavailable, sent or not, and an
   await advance(1);
   expect(await Promise.all(queued)).toEqual([late(15), late(15)]);
   await advance(5);
-  expect(await Promise.all(sent)).toEqual([late(20)]);
+  expect(await Promise.all(sent)).toEqual([{ ...late(20), isUnknown: true }]);
   for (const { answer } of calls) answer();
   expect(await Promise.all(other)).toEqual([decided]);
   await turns();
@@ -159,7 +159,7 @@ describe('a call whose time is over', () => {
     ['while this process is hardly late: the store is to blame', 5, {}, 'open'],
   ])('%s', async (_, lateMs, more, state) => {
     const { ask, breaker } = started({ slowMs: 30, lateMs });
-    const unavailable = { code: 'UNAVAILABLE', reason: 'no reply within 30 ms', ...more };
+    const unavailable = { code: 'UNAVAILABLE', reason: 'no reply within 30 ms', isUnknown: true, ...more };
     for (let call = 0; call < 2; call++) {
       const asked = ask(1, 30);
       await turns();
