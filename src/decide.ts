@@ -84,7 +84,7 @@ export interface Answer {
   readonly delayMs: number;
   /**
    * How long until the refused request could pass if it were sent again, without other traffic or changes of rules;
-   * `NEVER_MS`: never. Absent: it passed. An estimate where reservations, leases, shared limits, cached refusals or
+   * `NEVER_MS`: never. Absent: it passed. An estimate where holds, leases, shared limits, cached refusals or
    * failure policies decide.
    */
   readonly retryAfterMs?: number | undefined;

@@ -83,6 +83,7 @@ export function cumulativeHits(operations: readonly Operation[]): readonly numbe
  * @param at  the index of the operation
  */
 export function afterEarlierHits(decision: Decision, operations: readonly Operation[], at: number): Decision {
+  if (operations[at]?.kind === 'peek') return decision;
   let { hitsBefore } = decision;
   for (const earlier of operations.slice(0, at))
     if (earlier.key === operations[at]?.key && !standsAlone(earlier))

@@ -3,6 +3,7 @@ import type { Redis as Connection } from 'ioredis';
 import { algorithmFor, algorithms, capacityOf, heldLimit, type Limit } from '../../src/algorithms/index.ts';
 import { type Decision, MAX_COUNT, type Spend, type Step, spends } from '../../src/algorithms/limit.ts';
 import {
+  afterEarlierHits,
   operationOf,
   type RequestOperation,
   signedHits,
@@ -34,6 +35,8 @@ const NO_KEY = -2; // a reply of PTTL
 /** PTTL's reply for a counter whose time to live did not change: the previous call has removed it. */
 const TAKEN_OFF = -1;
 const FOREVER_MS = 1e15;
+/** By how much a given clock may be behind the server's, as in dispatcher.lua. */
+const MAX_BEHIND_MS = 10_000;
 const PTTL_LATE_MS = 1_000; // PTTL uses the server's clock, which keeps running
 
 let server: Redis;
@@ -237,7 +240,8 @@ function inTypeScript(
         return told(hit, count, refusal, accepted, true);
       }
       const whole = asked.get(hit.key) ?? count;
-      return told(hit, whole, run(counters, hit, whole, false), accepted, false);
+      const decision = told(hit, whole, run(counters, hit, whole, false), accepted, false);
+      return afterEarlierHits(decision, hits, at);
     });
   }
   const ttlsMs = [...new Map(hits.map(({ key, limit }) => [key, limit]))].map(([key, { algorithm }]) => {
@@ -322,7 +326,9 @@ async function compare(limits: readonly Limit[], calls: readonly Call[]): Promis
 function isWanted(ttlMs: number, wantedMs: number | undefined): boolean {
   if (wantedMs === undefined || wantedMs > FOREVER_MS) return true; // not written; or no exact integer on the way here
   if (wantedMs === TAKEN_OFF) return ttlMs === TAKEN_OFF;
-  return ttlMs <= wantedMs && ttlMs >= (wantedMs === NO_KEY ? NO_KEY : Math.max(wantedMs - PTTL_LATE_MS, 0));
+  if (wantedMs === NO_KEY) return ttlMs === NO_KEY;
+  const keptMs = wantedMs + MAX_BEHIND_MS;
+  return ttlMs <= keptMs && ttlMs >= keptMs - PTTL_LATE_MS;
 }
 
 /** Compares calls that are sent together in groups of `size`; the clock moves with the first of each group. */

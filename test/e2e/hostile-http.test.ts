@@ -78,11 +78,16 @@ test('callers that disconnect free their slots, even if their calls would be del
   await eventually(async () => (await ask('user')) === 200);
 });
 
-test('the HTTP server accepts HTTP_MAX_CONNECTIONS connections', async () => {
+test('HTTP_MAX_CONNECTIONS connections with open requests are kept, and further ones are closed', async () => {
   await start({ HTTP_MAX_CONNECTIONS: '3' });
   const kept = await Promise.all([open(), open(), open()]);
+  const request = posting(asking('user'));
+  for (const one of kept) {
+    one.write(`GET /healthcheck HTTP/1.1\r\nhost: weir\r\n\r\n${request.slice(0, -1)}`);
+    await one.receives('200 OK'); // the service has read from it
+  }
   await (await open()).ended;
   expect(kept.map(({ socket }) => socket.destroyed)).toEqual([false, false, false]);
-  kept[0]?.write(posting(asking('user')));
-  await kept[0]?.receives('200 OK');
+  kept[0]?.write(request.slice(-1));
+  await kept[0]?.receives('200 OK', 2);
 });

@@ -181,9 +181,9 @@ function chargeRefused(
   mayCharge: boolean,
   nowMs: number,
 ): Decision | undefined {
-  const { key, limit, kind } = operation;
+  const { key, limit } = operation;
   const isAlone = standsAlone(operation);
-  if (!isAlone && (accepted || !mayCharge || kind === 'peek')) return undefined;
+  if (!isAlone && (accepted || !mayCharge || isForItself(operation))) return undefined;
   const hits = signedHits(operation);
   const found = counters.find(key);
   const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, true);

@@ -64,7 +64,7 @@ export function decodeBatch(
     const decision = foreign?.has(operation)
       ? foreign.describe(operation, report, ownNowMs, decided)
       : algorithmFor(limit).describe(limit, report, nowMs, decided);
-    const isTried = !charged && request.spend !== 'each' && operation.kind !== 'peek';
+    const isTried = !charged && request.spend !== 'each';
     return isTried ? afterEarlierHits(decision, operations, index) : decision;
   };
   for (const run of runs) {

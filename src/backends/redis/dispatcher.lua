@@ -88,8 +88,14 @@ local function unpack_numbers(packed)
   return numbers
 end
 
+-- A caller's clock may be behind the server's, on which keys expire.
+local MAX_BEHIND_MS = 10000
+
+local has_given_clock = ARGV[2] ~= nil and ARGV[2] ~= ''
+local grace_ms = has_given_clock and MAX_BEHIND_MS or 0
+
 local function clock_ms()
-  if ARGV[2] and ARGV[2] ~= '' then
+  if has_given_clock then
     return tonumber(ARGV[2])
   end
   local time = call('TIME')
@@ -140,7 +146,7 @@ local function keep(key, before, state, ttl_ms, algorithm)
     if algorithm.is_windowed and before and before[1] == state[1] and #before == #state then
       call('SETRANGE', keys[key], 0, packed)
     else
-      call('SET', keys[key], packed, 'PX', ttl_ms)
+      call('SET', keys[key], packed, 'PX', ttl_ms + grace_ms)
     end
     stored[key] = packed
   elseif stored[key] then
