@@ -31,6 +31,13 @@ export type Invariant =
 /** How long after an instance is back clients' channels may still refuse calls to it. */
 const RECONNECT_MS = 1_000;
 
+/** Invariants of a machine with free processors: a slow one may violate them although the service is right. */
+export const timedInvariants: ReadonlySet<Invariant> = new Set([
+  'answered in time',
+  'every limit was reached',
+  'back to normal',
+]);
+
 /** Finds the violated invariants of a run, from its logs alone. */
 export function check(log: RunLog): readonly Violation[] {
   return [

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 25;
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 150_000;
 
 /**
  * Resolves when `holds` does; an error means that it does not hold yet.

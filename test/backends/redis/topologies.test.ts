@@ -419,7 +419,7 @@ describe('a Cluster', () => {
     const writes = streams.map((stream) => (['_write', '_writev'] as const).map((how) => jest.spyOn(stream, how)));
     expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 1 })));
     expect(writes.map((ways) => ways.flatMap(({ mock }) => mock.calls).length)).toEqual([1, 1, 1]);
-    await move.take(moves);
+    for (const key of await move.keys()) await move.take(key); // other tests' keys may be in the slot, too
     expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 2 }))); // ASK
     await move.finish();
     expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 3 }))); // MOVED
