@@ -60,10 +60,14 @@ export interface RepeatedCounters {
 
 /** Undefined: the request uses each counter once. Requests with an id hold or reserve hits once. */
 export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): RepeatedCounters | undefined {
-  if (!debits.some(({ key }, at) => debits.findIndex((other) => other.key === key) < at)) return undefined;
+  if (haveOwnCounters(debits)) return undefined;
   const byKey = new Map<CounterKey, number[]>();
   for (const [at, { key, limit }] of debits.entries())
-    if (!('holder' in limit && limit.holder !== 0)) byKey.set(key, [...(byKey.get(key) ?? []), at]);
+    if (!('holder' in limit && limit.holder !== 0)) {
+      const group = byKey.get(key);
+      if (group) group.push(at);
+      else byKey.set(key, [at]);
+    }
   const peeks: Debit[] = [];
   const places = new Map<number, number>();
   for (const group of byKey.values()) {
@@ -82,6 +86,12 @@ export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): 
     for (const [limit, hits] of required) peeks.push(peekFor({ ...(debits[first] as Debit), limit }, hits));
   }
   return { peeks, peekOf: (debit) => places.get(debit) };
+}
+
+/** Whether no two debits use the same counter. */
+function haveOwnCounters(debits: readonly Debit[]): boolean {
+  if (debits.length <= 2) return debits[0]?.key !== debits[1]?.key;
+  return new Set(debits.map(({ key }) => key)).size === debits.length;
 }
 
 /**

@@ -25,8 +25,8 @@ type Limited = Extract<Verdict, { kind: 'limited' }>;
 /**
  * Whether the candidate's verdict is that of a candidate in force. It is if its counter and the live one were equal at
  * some time, unused or with the same count, and neither has missed a request since. It also is if its counter keeps
- * nothing from before the start or the last miss, unless the limits are the same or windows begin with a hit: what a
- * bucket or sliding window admits depends on all that it admitted before, so two of them may remain out of step forever.
+ * nothing from before the start or the last miss, unless the limits are the same or windows begin with a hit. What a
+ * bucket or sliding window admits depends on all that it admitted before, so two of them may stay out of step forever.
  * Notes the request.
  */
 export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean {

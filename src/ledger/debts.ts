@@ -89,8 +89,8 @@ export class Debts {
    * Decides debits of one request in this process alone.
    *
    * @param isRefused  another limit of the request refuses it, and it spends as a set: nothing is counted
-   * @param isUnknown  whether the backend may have counted the debit at this index: its hits use up the local share, and
-   *                   are never settled
+   * @param isUnknown  whether the backend may have counted the debit at this index: its hits use up the local share
+   *                   and are never settled
    */
   count(
     debits: readonly Debit[],

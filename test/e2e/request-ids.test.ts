@@ -73,7 +73,7 @@ test("Envoy's id of a refused request leads to the limit that refused it, in Wei
   const printed = await refusals(id);
   expect(printed).toContain(`  demo  request ${id}\n`);
   expect(printed).toMatch(
-    / {2}user=alice {2}demo\.user: 1 per year {2}OVER_LIMIT {2}1 \+ 1 = 2 > 1\n[^]* {2}passes in /,
+    / {2}user=alice {2}demo\.user: 1 per year {2}OVER_LIMIT {2}1 \+ 1 = 2 > 1\n[\s\S]* {2}passes in /,
   );
   expect(JSON.parse(await refusals(id, '--json')).refusals).toHaveLength(1);
   expect(await refusals('another')).toBe('no matching refusals\n');
