@@ -74,10 +74,9 @@ export interface Listener {
 }
 
 /**
- * Listens for connections: every port of the service accepts them here, and counts them from their first packet. With
- * TLS, a connection is passed on after its handshake. A
- * stale unix socket is replaced, and the socket is removed on close; in a cluster worker neither happens, since the
- * primary process owns the socket.
+ * Accepts connections on one address. Every port of the service uses it, so sockets are counted from their first
+ * packet; with TLS, a connection is passed on after its handshake. A stale unix socket is replaced, and the socket is
+ * removed on close. In a cluster worker neither happens, since the primary process owns the socket.
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */
