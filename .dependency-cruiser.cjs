@@ -26,8 +26,9 @@ const mayImport = {
   'src/backends/': ['src/backends/', 'src/shares/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
-  'src/(decide|retry)\\.ts': [
+  'src/(decide|late-hits|retry)\\.ts': [
     ...[
+      'src/decide.ts',
       'src/retry.ts',
       'src/request-work.ts',
       'src/overrides.ts',
@@ -68,7 +69,7 @@ const mayImport = {
     'src/rls/',
     'src/slots/',
     'src/protobuf/',
-    'src/decide.ts',
+    'src/(decide|late-hits)\\.ts',
     'src/rules/',
     'src/ledger/entry.ts',
     'src/backends/',

@@ -11,6 +11,7 @@ import type { Entries } from './ledger/entry.ts';
 import type { Estimates } from './ledger/estimates.ts';
 import { holderOf } from './ledger/holder.ts';
 import type { Ledger } from './ledger/ledger.ts';
+import type { StoreBudget } from './ledger/store-budget.ts';
 import type { Overrides } from './overrides.ts';
 import { RequestWork, TooCostly } from './request-work.ts';
 import { type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
@@ -98,8 +99,7 @@ export interface Decider {
   readonly counters: Counters;
   /** This process's clock, which determines the limits of a schedule that apply. */
   readonly clock: Clock;
-  /** The longest time that the store may take, regardless of the caller's deadline. */
-  readonly storeTimeoutMs: number;
+  readonly storeBudget: StoreBudget;
   /** Answer OK instead of OVER_LIMIT. */
   readonly shadowMode: boolean;
   /** Every rule is a quota rule. */
@@ -132,13 +132,13 @@ export class CountersUnavailable extends StoreUnavailable {
   readonly domain: string;
   /** One per descriptor, in the request's order. */
   readonly matched: readonly MatchedDescriptor[];
-  /** This process was late, not the store. */
-  readonly isProcessLate: boolean;
-  constructor(reason: string, domain: string, matched: readonly MatchedDescriptor[], isProcessLate = false) {
+  /** This process could not ask the store in time, which may be healthy. */
+  readonly isOverload: boolean;
+  constructor(reason: string, domain: string, matched: readonly MatchedDescriptor[], isOverload = false) {
     super(reason);
     this.domain = domain;
     this.matched = matched;
-    this.isProcessLate = isProcessLate;
+    this.isOverload = isOverload;
   }
 }
 
@@ -164,21 +164,43 @@ export function decide(
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
-  const matches = matchesOf(request, rules, decider, work);
-  const matched = matches.map(
-    (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
-  );
+  const matched = matchedOf(request, rules, decider, work);
   const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   let debits: Debit[] | undefined;
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   if (debits) chargeSteps(debits, work);
-  const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
+  const timeoutMs = decider.storeBudget(callerTimeoutMs);
   const repeated = debits && repeatedCounters(debits, decider.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
   const entries = all ? decider.ledger.debit(all, { spend, timeoutMs }) : [];
   return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
 }
+
+/**
+ * The debits of a request, each for itself.
+ *
+ * @throws TooCostly
+ * @throws InvalidRequest
+ */
+export function debitsOf(request: RateLimitRequest, decider: Decider): readonly Debit[] {
+  const rules = decider.rules();
+  if (!rules) return [];
+  let debits: Debit[] | undefined;
+  for (const one of matchedOf(request, rules, decider, new RequestWork()))
+    debits = withDebits(debits, one, request.domain, 'each', decider, 0);
+  return debits ?? [];
+}
+
+const matchedOf = (
+  request: RateLimitRequest,
+  rules: RuleTree,
+  decider: Decider,
+  work: RequestWork,
+): readonly MatchedDescriptor[] =>
+  matchesOf(request, rules, decider, work).map(
+    (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
+  );
 
 /** @throws TooCostly  the store would work on the debits for too long */
 function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
@@ -275,7 +297,7 @@ export function usedDebit(
 function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly Decision[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
-      throw new CountersUnavailable(answer.reason, domain, matched, answer.isProcessLate === true);
+      throw new CountersUnavailable(answer.reason, domain, matched, answer.isOverload === true);
   return answered as readonly Decision[]; // all are decisions, as just checked
 }
 

@@ -39,7 +39,6 @@ export async function readSettings(env: Environment) {
     },
     overload: {
       maxInFlight: values.MAX_IN_FLIGHT_CALLS,
-      lagMs: values.OVERLOAD_LAG,
       memoryBytes: values.CALLER_MEMORY_BYTES && Math.floor(values.CALLER_MEMORY_BYTES / workers),
     },
     /** Shares of limits for proxies that decide by themselves. */
@@ -196,7 +195,6 @@ function sitesOf(values: CheckedValues) {
 }
 
 const decisionsOf = (values: CheckedValues) => ({
-  storeTimeoutMs: values.STORE_TIMEOUT,
   shadowMode: values.SHADOW_MODE,
   quotaMode: values.QUOTA_MODE,
   spend: values.spend,

@@ -376,19 +376,12 @@ describe('a request that cannot be decided', () => {
 describe('the store', () => {
   const rules = shop('  - { key: user, rate_limit: { unit: minute, requests_per_unit: 2 } }');
 
-  test.each([
-    { callerMs: 1_000, settingMs: 500, timeoutMs: 500 },
-    { callerMs: 200, settingMs: 500, timeoutMs: 200 },
-    { callerMs: Number.POSITIVE_INFINITY, settingMs: 500, timeoutMs: 500 },
-  ])(
-    'has $timeoutMs ms if the caller has $callerMs ms and STORE_TIMEOUT is $settingMs ms',
-    async ({ callerMs, settingMs, timeoutMs }) => {
-      const { store, calls } = stubStore(PASSED);
-      const decider = deciderFor(rules, { ledger: ledgerOf(store), storeTimeoutMs: settingMs });
-      await decide({ domain: DOMAIN, descriptors: [descriptor('user=alice')] }, decider, callerMs);
-      expect(calls).toMatchObject([{ timeoutMs }]);
-    },
-  );
+  test("has the time that remains of the caller's deadline", async () => {
+    const { store, calls } = stubStore(PASSED);
+    const decider = deciderFor(rules, { ledger: ledgerOf(store), storeBudget: (callerMs) => callerMs / 2 });
+    await decide({ domain: DOMAIN, descriptors: [descriptor('user=alice')] }, decider, 300);
+    expect(calls).toMatchObject([{ timeoutMs: 150 }]);
+  });
 
   test('is called once per request, with the descriptors that a limit applies to', async () => {
     const { store, calls } = stubStore(PASSED);

@@ -141,7 +141,7 @@ async function answersOf(
   clock.set(START_MS);
   const counters = ownCounters(createCounterKeys(`${randomUUID()}:`));
   const ledger = ledgerOf(backend, { clock, monotonicMs: clock, ...changes });
-  const decider: Decider = deciderOf(rules.tree, { clock, counters, ledger, quotaMode, storeTimeoutMs: 60_000 });
+  const decider: Decider = deciderOf(rules.tree, { clock, counters, ledger, quotaMode, storeBudget: () => 60_000 });
   const answer = async (one: RateLimitRequest) => await decide(one, decider, Number.POSITIVE_INFINITY);
   for (const { request: one, onMs } of earlier) {
     await answer(one);

@@ -10,7 +10,7 @@ import {
   type Step,
   takenBy,
 } from './limit.ts';
-import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+import { twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 /** `windowMs` is the ttl: a slot that is not released becomes free after this time. */
 export interface InFlightLimit extends AnyLimit {
@@ -227,7 +227,6 @@ export const inFlight: Algorithm<InFlightLimit> = {
     }
     return stepOf(limit, holds, nowMs, held, true, 1, 0);
   },
-  divide: divideWindow,
   refusalHoldsMs: () => 0, // a release may come at any time
   canOwe: false, // requests in flight never exceed those requested
   stateVersion: 1,

@@ -55,7 +55,12 @@ export interface LimitLabel {
 export interface LimitPolicy {
   /** The treatment of hits that the store cannot count; absent: their request has no answer. */
   readonly onStoreFailure?: StoreFailurePolicy;
-  /** The number of processes that share the limit while each counts separately: an integer, at least 1. Absent: 1. */
+  /** The treatment of hits that an overloaded process cannot count in the store; absent: it counts them itself. */
+  readonly onOverload?: 'error';
+  /**
+   * The number of processes that share the limit while each counts separately: an integer, at least 1. Absent: as many
+   * as use the store.
+   */
   readonly localShare?: number;
   /** Hits may be answered from a block that a process debited before; absent: each is counted in the store. */
   readonly consistency?: 'leased';
@@ -343,8 +348,11 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
   /** Whether a counter can go into debt by any number of hits: `charge: always`. */
   readonly canOwe: boolean;
-  /** The part of the limit that one of `by` processes may count separately; it may be 0. */
-  divide(limit: L, by: number): L;
+  /**
+   * The part of the limit that one of `by` processes may count separately; it may be 0. Absent: no process can count a
+   * part by itself.
+   */
+  divide?(limit: L, by: number): L;
   /** How long a single hit is refused after this refusal; 0: unknown. */
   refusalHoldsMs(limit: L, refusal: Refusal): number;
   /**

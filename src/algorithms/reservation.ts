@@ -235,7 +235,6 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
     step: (limit, state, nowMs, hits, charge) => run({ ...inputOf(limit, state, nowMs), hits, charge }),
     describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
     refund: (limit, state, nowMs, hits, chargedAtMs) => refund(inputOf(limit, state, nowMs), hits, chargedAtMs),
-    divide: (limit, by) => ({ ...limit, inner: rowOf(limit.inner).divide(limit.inner, by) }),
     refusalHoldsMs: () => 0, // a commit of fewer hits than reserved may come at any time
     canOwe: false, // commits are always charged, requests never
     stateVersion: 1,

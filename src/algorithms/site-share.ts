@@ -257,13 +257,6 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     }
     return stepOf(limit, share, nowMs, true);
   },
-  divide: (limit, by) => ({
-    ...limit,
-    ...(limit.of === 'token_bucket'
-      ? { windowMs: limit.windowMs * by }
-      : { requestsPerUnit: Math.floor(limit.requestsPerUnit / by) }),
-    burst: Math.floor(limit.burst / by),
-  }),
   refusalHoldsMs: () => 0, // other sites may lend hits at any time
   canOwe: false,
   stateVersion: 1,

@@ -96,8 +96,8 @@ export interface Unavailable {
   readonly code: 'UNAVAILABLE';
   /** The cause, for logs; it contains no credentials. */
   readonly reason: string;
-  /** The call timed out because this process was late, not because the engine did not answer. */
-  readonly isProcessLate?: true;
+  /** This process could not ask and answer in time: it was late, or has more to ask than the engine can answer. */
+  readonly isOverload?: true;
   /** The operation was sent: the engine may have run it, or may still run it. */
   readonly isUnknown?: true;
 }

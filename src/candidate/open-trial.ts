@@ -18,7 +18,7 @@ export interface TrialSources {
   /** The decider of the rules in force. */
   readonly decider: Decider;
   /** Whether this process is refusing calls because it is overloaded. */
-  readonly isLate: () => boolean;
+  readonly isBehind: () => boolean;
 }
 
 /**
@@ -28,7 +28,7 @@ export interface TrialSources {
  */
 export async function openTrial(
   settings: Pick<Settings, 'counters' | 'candidate'>,
-  { store: { memory }, decider, isLate }: TrialSources,
+  { store: { memory }, decider, isBehind }: TrialSources,
   context: ProcessContext,
 ): Promise<Trial> {
   const { clock } = context;
@@ -37,7 +37,7 @@ export async function openTrial(
     liveRules: decider.rules,
     counters: await openTrialCounters(settings, context),
     decidedAtMs: (live) => decidedAtMs(live, memory) ?? clock(),
-    ...{ clock, isLate, ...settings.candidate },
+    ...{ clock, isBehind, ...settings.candidate },
     later: (run) => void setImmediate(run),
   });
 }

@@ -43,7 +43,7 @@ export interface TrialOptions {
   /** The most requests that are waiting or being decided. */
   readonly maxInFlight: number;
   /** Whether this process is refusing calls because it is overloaded. */
-  readonly isLate: () => boolean;
+  readonly isBehind: () => boolean;
   /** Runs a function in a later turn of the event loop. */
   readonly later: (run: () => void) => void;
   /** Called with every request that both rule trees have answered. */
@@ -212,8 +212,8 @@ export class Trial {
 
   /** The counters that are tried now. */
   #paced(): Coverage {
-    const { isLate, clock } = this.#options;
-    if (isLate()) this.#coverage.lower(clock());
+    const { isBehind, clock } = this.#options;
+    if (isBehind()) this.#coverage.lower(clock());
     else this.#coverage.raise(clock());
     return this.#coverage;
   }

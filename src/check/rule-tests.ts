@@ -100,7 +100,7 @@ async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise
     counters: ownCounters(createCounterKeys('')),
     ...settings.decisions,
     clock,
-    storeTimeoutMs: 0,
+    storeBudget: () => 0,
   };
   let answer: Answer | undefined;
   for (let sent = 0; sent < test.times; sent++) answer = await decide(test, decider, Number.POSITIVE_INFINITY);

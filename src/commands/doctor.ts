@@ -18,16 +18,12 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
       guarded(fail, async ({ envoy, rules: path }: { envoy: string; rules: string }) => {
         const { examine } = await import('../envoy/doctor.ts');
         const { probeAddress } = await import('../envoy/probe.ts');
-        const { readSettings } = await import('../settings.ts');
         const { loadMergedRulesAt } = await import('./load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
         const paint = paintFor(isTerminal, env.NO_COLOR);
-        const findings = await examine(
-          { configDump, clusters, probe: probeAddress },
-          { rules, storeTimeoutMs: (await readSettings(env)).decisions.storeTimeoutMs },
-        );
+        const findings = await examine({ configDump, clusters, probe: probeAddress }, { rules });
         for (const { isWrong, text } of findings)
           print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${printable(text)}`);
         const count = findings.filter(({ isWrong }) => isWrong).length;

@@ -74,7 +74,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
     ledger,
     counters: ownCounters(createCounterKeys('')),
     clock: () => nowMs,
-    storeTimeoutMs: 0,
+    storeBudget: () => 0,
     shadowMode: false,
     quotaMode: false,
     spend: 'each',

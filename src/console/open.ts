@@ -45,7 +45,7 @@ export async function openConsole(
   const live = new Live({
     ...{ statistics, ask: responders.ask, clock, every },
     durations: metrics.durations,
-    latenessMs: store.lateness.latenessMs,
+    latenessMs: () => responders.load().latenessMs,
     health: () => healthFacts({ store, rules, responders, workers: settings.workers }),
     hash: sources.hash,
     monotonicMs,

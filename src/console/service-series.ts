@@ -4,11 +4,11 @@ import { quantileMs } from './quantile.ts';
 import { type Range, Series } from './series.ts';
 
 /** Per second, except the latencies of gRPC calls and the lag of the event loop, which are in milliseconds. */
-export const serviceFields = ['passed', 'refused', 'degraded', 'shed', 'failed', 'p50Ms', 'p99Ms', 'lagMs'] as const;
+export const serviceFields = ['passed', 'refused', 'degraded', 'undecided', 'p50Ms', 'p99Ms', 'lagMs'] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
 /** The outcomes of a request; each request has one. */
-const requestFields = ['passed', 'refused', 'shed', 'failed'] as const;
+const requestFields = ['passed', 'refused', 'undecided'] as const;
 
 const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 
@@ -17,7 +17,7 @@ export class ServiceSeries {
   readonly #series = new Series(serviceFields.map((field) => (isLargest.has(field) ? 'max' : 'mean')));
   #counts: Readonly<Record<string, number>> = {};
   #durations: DurationTotals | undefined;
-  #last: ServiceRates = { passed: 0, refused: 0, degraded: 0, shed: 0, failed: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
+  #last: ServiceRates = { passed: 0, refused: 0, degraded: 0, undecided: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
 
   /** The rates of the last second. */
   get last(): ServiceRates {
@@ -33,8 +33,7 @@ export class ServiceSeries {
       passed: rate('passed'),
       refused: rate('refused'),
       degraded: rate('degraded'),
-      shed: rate('shed'),
-      failed: rate('failed'),
+      undecided: rate('undecided'),
       p50Ms: quantileMs(0.5, buckets, durations.boundsMs),
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
       lagMs: Math.round(lagMs * 10) / 10,
@@ -58,10 +57,9 @@ export class ServiceSeries {
   }
 }
 
-const countsOf = ({ answers, degraded, sums, failures }: Statistics) => ({
+const countsOf = ({ answers, degraded, undecided }: Statistics) => ({
   passed: answers.OK,
   refused: answers.OVER_LIMIT,
   degraded: [...degraded.values()].reduce((sum, hits) => sum + hits, 0),
-  shed: sums.shedCalls,
-  failed: failures.store + failures.service,
+  undecided: Object.values(undecided).reduce((sum, requests) => sum + requests, 0),
 });

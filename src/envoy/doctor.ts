@@ -15,8 +15,6 @@ export interface Patient {
 
 export interface Expectations {
   readonly rules: RuleTree;
-  /** The timeout of Weir's store. */
-  readonly storeTimeoutMs: number;
 }
 
 /** Envoy's timeout if the filter sets none. */
@@ -80,15 +78,12 @@ interface Filter {
   readonly denies: boolean;
 }
 
-function examineFilter(
-  { domain, timeoutMs, denies }: Filter,
-  { rules, storeTimeoutMs }: Expectations,
-): readonly Finding[] {
+function examineFilter({ domain, timeoutMs, denies }: Filter, { rules }: Expectations): readonly Finding[] {
   const near = new NearestTexts().find(domain, rules.domains.keys(), (name) => name, 1)[0];
   const delays = (rules.domains.has(domain) ? [...rules.rules].filter((rule) => rule.domain === domain) : []).flatMap(
     ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
   );
-  const longestMs = Math.max(0, ...delays) + storeTimeoutMs;
+  const longestMs = Math.max(0, ...delays);
   return [
     rules.domains.has(domain)
       ? right(`domain ${domain} has rules`)
@@ -96,11 +91,9 @@ function examineFilter(
           `domain ${domain} has no rules: every request passes${near === undefined ? '' : `; the nearest is ${near}`}`,
         ),
     timeoutMs > longestMs
-      ? right(
-          `domain ${domain}: Envoy waits ${timeoutMs} ms, longer than ${longestMs} ms (STORE_TIMEOUT and the longest max_delay)`,
-        )
+      ? right(`domain ${domain}: Envoy waits ${timeoutMs} ms, longer than the longest max_delay (${longestMs} ms)`)
       : wrong(
-          `domain ${domain}: Envoy waits ${timeoutMs} ms, but Weir may take ${longestMs} ms (STORE_TIMEOUT and the longest max_delay): set the filter's timeout above that`,
+          `domain ${domain}: Envoy waits ${timeoutMs} ms, but Weir may hold requests for ${longestMs} ms (the longest max_delay): set the filter's timeout above that`,
         ),
     right(
       `domain ${domain}: failure_mode_deny is ${denies}: while Weir is unreachable, requests ${denies ? 'are refused with 500' : 'pass'}; if only the counters are unreachable, on_store_failure decides`,

@@ -1,4 +1,4 @@
-import { algorithmFor, capacityOf } from '../algorithms/index.ts';
+import { algorithmFor, capacityOf, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import { NEVER_MS, unitMs } from '../algorithms/limit.ts';
 import type { Backend, Operation, Settlement } from '../backends/backend.ts';
@@ -21,14 +21,16 @@ export interface DebtsOptions {
   readonly maxCounters: number;
   /** The most memory of these counters and of the hits to settle later: half of it each. */
   readonly maxBytes: number;
-  /** How long a peek or a settlement may take. */
-  readonly timeoutMs: number;
+  /** The number of processes that share the limits whose rule does not state it: each may pass a hit. */
+  readonly instances: () => number;
 }
 
 /** Retry-After of a hit that may pass once the counters can be reached again. */
 export const RETRY_MS = 1_000;
 /** The longest that debts are settled at shutdown, if the backend is available: the remaining ones are lost. */
 const CLOSE_WITHIN_MS = 1_000;
+/** How long a peek or a settlement may take. */
+const TIMEOUT_MS = 1_000;
 /** Debts in a settlement; bounded so that requests are not delayed. */
 const SLICE = 64;
 /** Shards that are settled at the same time. */
@@ -99,7 +101,7 @@ export class Debts {
     isUnknown: (at: number) => boolean,
   ): readonly Decision[] {
     const requested = isRefused ? debits.map(peekOf) : debits;
-    const decisions = this.#run(requested.map(localOf), spend);
+    const decisions = this.#run(requested.map(this.#localOf), spend);
     const refused =
       spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && requested[at]?.blocks);
     for (const [at, debit] of requested.entries()) {
@@ -117,7 +119,7 @@ export class Debts {
    * @param isShared  whether the hits also return to this process's share
    */
   giveBack(debit: Debit, isShared: boolean): void {
-    if (isShared) this.#run([localOf(debit)], 'each');
+    if (isShared) this.#run([this.#localOf(debit)], 'each');
     const nowMs = this.#options.clock();
     const debt = this.#debtOf(debit);
     if (!debt) return;
@@ -137,7 +139,7 @@ export class Debts {
   async forget(debit: Debit): Promise<void> {
     await this.#shardOf(debit).running;
     this.drop(debit.key);
-    this.#run([{ ...localOf(debit), kind: 'forget' }], 'each');
+    this.#run([{ ...this.#localOf(debit), kind: 'forget' }], 'each');
   }
 
   /** Drops the unsettled hits of the counter. */
@@ -187,7 +189,7 @@ export class Debts {
     const sent = shard.pending;
     const operations = sent.flatMap((debt) => operationsOf(debt, this.#options.clock()));
     const settlement: Settlement = { instance: this.#options.instance, number: shard.number, operations };
-    const isSettled = operations.length === 0 || (await backend.settle(settlement, this.#options.timeoutMs));
+    const isSettled = operations.length === 0 || (await backend.settle(settlement, TIMEOUT_MS));
     shard.mustPeek = !isSettled;
     if (!isSettled) return;
     this.#remove(shard.pending);
@@ -224,7 +226,7 @@ export class Debts {
   async #peek({ backend, debts, pending }: Shard): Promise<boolean> {
     const [first] = [...pending, ...debts.values()];
     if (!first) return true;
-    const how = { spend: 'each', timeoutMs: this.#options.timeoutMs } as const;
+    const how = { spend: 'each', timeoutMs: TIMEOUT_MS } as const;
     const [reply] = await backend.run([{ ...first.debit, kind: 'peek', hits: 0 }], how);
     return reply !== undefined && reply.code !== 'UNAVAILABLE';
   }
@@ -274,6 +276,13 @@ export class Debts {
     return fresh;
   }
 
+  /** The debit on this process's share of the limit. */
+  readonly #localOf = ({ kind, key, limit, hits, blocks, policy }: Debit): Debit => {
+    const sharing = policy.localShare ?? Math.max(Math.min(this.#options.instances(), nominalCapacity(limit)), 1);
+    const share = algorithmFor(limit).divide?.(limit, sharing) ?? limit;
+    return { kind, key, limit: share, hits, blocks, policy };
+  };
+
   #run(operations: readonly Operation[], spend: Spend): readonly Decision[] {
     const replies = this.#local.run(operations, { spend, timeoutMs: 0 });
     if (isPending(replies)) throw new TypeError('counters in memory reply at once');
@@ -285,11 +294,6 @@ export class Debts {
 export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean => limit.windowMs === unitMs.SECOND;
 
 const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
-
-/** The debit on this process's share of the limit. */
-function localOf({ kind, key, limit, hits, blocks, policy }: Debit): Debit {
-  return { kind, key, limit: algorithmFor(limit).divide(limit, policy.localShare ?? 1), hits, blocks, policy };
-}
 
 /** Hits that fit into the whole limit may pass when the backend is back. */
 function localDecision(decision: Decision, debit: Debit | undefined): Decision {

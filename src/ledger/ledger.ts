@@ -1,5 +1,5 @@
 import { algorithmFor, type Limit, nominalCapacity } from '../algorithms/index.ts';
-import type { Decision, LimitPolicy, State } from '../algorithms/limit.ts';
+import type { Decision, LimitPolicy, State, StoreFailurePolicy } from '../algorithms/limit.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -40,7 +40,7 @@ export interface LedgerOptions {
   /** Absent: nothing is leased. */
   readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
   /** Absent: hits that the backends cannot count get no answer. */
-  readonly local?: { readonly maxCounters: number; readonly maxBytes: number; readonly timeoutMs: number } | undefined;
+  readonly local?: Pick<DebtsOptions, 'maxCounters' | 'maxBytes' | 'instances'> | undefined;
   /** Calls the function repeatedly, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
@@ -76,6 +76,8 @@ interface Asking {
 
 /** The interval at which debts are settled while there are any. */
 const SETTLE_INTERVAL_MS = 100;
+/** Approximate memory for remembered refusals that only answer what the backends cannot count. */
+const RECALLED_BYTES = 4 * 1024 * 1024;
 /** How long a refund or a `forget` may take. */
 const OPERATION_TIMEOUT_MS = 1_000;
 
@@ -84,12 +86,15 @@ const OPERATION_TIMEOUT_MS = 1_000;
  * policy. Owns all leases, remembered refusals and local debts. Answers that need no waiting come without a promise.
  */
 export class Ledger {
+  /** The deny cache; undefined: it is off. */
   readonly refusals: Refusals | undefined;
   readonly leases: Leases | undefined;
   /** Undefined: the backend is always available. */
   readonly pendingCommits: PendingCommits | undefined;
   readonly #backends: Backends;
   readonly #debts: Debts | undefined;
+  /** What the deny cache remembers, or less. Undefined: the backend is always available. */
+  readonly #remembered: Refusals | undefined;
   readonly #options: LedgerOptions;
   readonly #invalidations = new Map<Backend, Invalidations>();
   readonly #stops: (() => void)[] = [];
@@ -100,13 +105,16 @@ export class Ledger {
     this.#backends = backends;
     this.#options = options;
     if (copied) {
-      this.refusals = copied.refusals;
+      this.#remembered = copied.refusals;
+      if (denyCacheBytes > 0) this.refusals = copied.refusals;
       this.leases = copied.leases((operation, how) => this.#runOne(operation, how));
       this.#debts = copied.debts((debit) => this.#backendOf(debit));
       return;
     }
     const isLive = (): boolean => this.#all().every((one) => this.#invalidations.get(one)?.isLive() ?? false);
-    if (denyCacheBytes > 0) this.refusals = new Refusals({ monotonicMs, maxBytes: denyCacheBytes, isLive });
+    const maxBytes = denyCacheBytes > 0 ? denyCacheBytes : RECALLED_BYTES;
+    if (denyCacheBytes > 0 || local) this.#remembered = new Refusals({ monotonicMs, maxBytes, isLive });
+    if (denyCacheBytes > 0) this.refusals = this.#remembered;
     if (leases) {
       const run = (operation: Operation, how: RunOptions) => this.#runOne(operation, how);
       this.leases = new Leases({ monotonicMs, ...leases, run, isLive });
@@ -141,7 +149,7 @@ export class Ledger {
   debit(request: readonly Debit[], how: RunOptions): Eventual<Entries> {
     const known = this.refusals || this.leases ? this.#knownOf(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
-    const calledAtMs = this.refusals ? this.#options.monotonicMs() : 0;
+    const calledAtMs = this.#remembered ? this.#options.monotonicMs() : 0;
     const replies = known ? this.#gather(request, known, how) : this.#ask(request, how);
     return after(replies, Ledger.#concluded, { ledger: this, request, how, calledAtMs });
   }
@@ -167,9 +175,9 @@ export class Ledger {
     await this.#debts?.forget(debit);
     this.pendingCommits?.drop(counter.key);
     this.leases?.drop(counter.key);
-    this.refusals?.changed(counter.key);
+    this.#remembered?.changed(counter.key);
     const reply = await this.#runOne({ ...debit, kind: 'forget' }, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
-    this.refusals?.changed(counter.key);
+    this.#remembered?.changed(counter.key);
     this.#invalidations.get(this.#backendOf(debit))?.publish('forgotten', counter.key);
     return reply.code === 'UNAVAILABLE' ? reply : undefined;
   }
@@ -188,7 +196,7 @@ export class Ledger {
     const [ofMain, ofPerSecond] = await Promise.all([forkOf(main), perSecond && forkOf(perSecond)]);
     const keys = request.map(({ key }) => key);
     const copied: Copied = {
-      refusals: this.refusals?.copyOf(keys),
+      refusals: this.#remembered?.copyOf(keys),
       leases: (run) => this.leases?.copyOf(keys, run),
       debts: (backendOf) => this.#debts?.copyOf(request, backendOf),
     };
@@ -221,7 +229,7 @@ export class Ledger {
   /** Drops this process's state of a counter that was reset, for stores that do not publish resets. */
   forgetLocally(key: CounterKey): void {
     this.leases?.drop(key);
-    this.refusals?.changed(key);
+    this.#remembered?.changed(key);
     this.#debts?.drop(key);
     this.pendingCommits?.drop(key);
   }
@@ -252,14 +260,14 @@ export class Ledger {
 
   #listen(): void {
     const listener: InvalidationListener = {
-      changed: (key) => this.refusals?.changed(key),
+      changed: (key) => this.#remembered?.changed(key),
       forgotten: (key) => {
-        this.refusals?.changed(key);
+        this.#remembered?.changed(key);
         this.leases?.drop(key);
         this.#debts?.drop(key);
         this.pendingCommits?.drop(key);
       },
-      missed: () => this.refusals?.clear(),
+      missed: () => this.#remembered?.clear(),
     };
     for (const backend of this.#all()) {
       const invalidations = backend.invalidations?.(listener);
@@ -303,7 +311,8 @@ export class Ledger {
    * made room.
    */
   #ask(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
-    const isNoted = (this.#invalidations.size > 0 || this.refusals !== undefined) && operations.some(mayMakeRoom);
+    if (this.#debts && how.timeoutMs <= 0) return operations.map(() => noTime);
+    const isNoted = (this.#invalidations.size > 0 || this.#remembered !== undefined) && operations.some(mayMakeRoom);
     if (isNoted) this.#noteChanges(operations, false);
     const replies = this.#trace ? this.#trace(() => this.#run(operations, how)) : this.#run(operations, how);
     if (!isNoted) return replies;
@@ -325,13 +334,13 @@ export class Ledger {
   #noteChanges(operations: readonly Operation[], isDone: boolean): void {
     for (const operation of operations) {
       if (!mayMakeRoom(operation)) continue;
-      this.refusals?.changed(operation.key);
+      this.#remembered?.changed(operation.key);
       if (isDone) this.#invalidations.get(this.#backendOf(operation))?.publish('changed', operation.key);
     }
   }
 
   #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, calledAtMs: number): Entries {
-    if (this.refusals) this.#remember(request, replies, how, calledAtMs);
+    if (this.#remembered) this.#remember(request, replies, how, calledAtMs);
     const hasFailed = this.#debts !== undefined && replies.some(isUnavailable);
     if (hasFailed) this.pendingCommits?.keep(request, replies);
     const decided = hasFailed ? this.#byPolicy(request, replies, how) : replies;
@@ -348,32 +357,39 @@ export class Ledger {
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
       const counted = isPeeked ? peekOf(debit) : debit;
       // a refusal is charged with spare_others, too
-      this.refusals?.remember(counted, reply, !isPeeked && spend !== 'all_or_nothing', calledAtMs);
+      this.#remembered?.remember(counted, reply, !isPeeked && spend !== 'all_or_nothing', calledAtMs);
     }
   }
 
   /** Answers by the policy of each limit; if a limit that failed has none, the request has no answer. */
-  #byPolicy(request: readonly Debit[], replies: Replies, { spend }: RunOptions): Replies {
-    const failed = request.filter((_, at) => isUnavailable(replies[at]));
-    if (failed.some(({ policy }) => policy.onStoreFailure === undefined)) return replies;
+  #byPolicy(request: readonly Debit[], asked: Replies, { spend }: RunOptions): Replies {
+    const replies = asked.map((reply, at) => this.#recalled(request[at], reply) ?? reply);
+    if (request.some((debit, at) => isUnavailable(replies[at]) && !policyFor(debit, replies[at]))) return replies;
     const isRefused =
       spend !== 'each' &&
-      request.some(({ blocks, policy, kind }, at) => {
+      request.some((debit, at) => {
         const reply = replies[at];
-        const isOver = isUnavailable(reply)
-          ? policy.onStoreFailure === 'deny' && kind !== 'give_back'
-          : reply?.code === 'OVER_LIMIT';
-        return blocks && isOver;
+        const isDenied = policyFor(debit, reply) === 'deny' && debit.kind !== 'give_back';
+        return debit.blocks && (isDenied || reply?.code === 'OVER_LIMIT');
       });
-    const policyOf = ({ policy }: Debit, at: number) =>
-      isUnavailable(replies[at]) ? policy.onStoreFailure : undefined;
-    const answered = scatter(request, policyOf, (policy, debits, at) => {
-      if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
-      const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
-      if (policy === 'local') return this.#debts?.count(debits, spend, isRefused, mayBeCounted) ?? [];
-      return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
-    });
+    const answered = scatter(
+      request,
+      (debit, at) => policyFor(debit, replies[at]),
+      (policy, debits, at) => {
+        if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
+        const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
+        if (policy === 'local') return this.#debts?.count(debits, spend, isRefused, mayBeCounted) ?? [];
+        return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
+      },
+    );
     return 'then' in answered ? replies : answered; // nothing here is asynchronous
+  }
+
+  /** A refusal that is known without the backend, of a debit that this process counts by itself. */
+  #recalled(debit: Debit | undefined, reply: Reply): Decision | undefined {
+    if (!debit || policyFor(debit, reply) !== 'local') return undefined;
+    const known = this.#remembered?.recall(debit);
+    return known && { ...known, degraded: 'local' };
   }
 
   /** @param isDone  hits that the debit gives back need not be kept for the backend */
@@ -393,6 +409,21 @@ const mayMakeRoom = ({ kind, limit }: Operation): boolean =>
 const peekOf = (debit: Debit): Debit =>
   standsAlone(debit) ? debit : { ...debit, kind: 'peek', hits: debit.kind === 'give_back' ? 0 : debit.hits };
 
+/**
+ * What answers a debit without a reply; undefined: there is a reply, or nothing does. While this process is overloaded,
+ * it counts what can be counted in parts.
+ */
+function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
+  if (!isUnavailable(reply)) return undefined;
+  const counts = reply.isOverload && policy.onOverload !== 'error' && algorithmFor(limit).divide !== undefined;
+  return counts ? 'local' : policy.onStoreFailure;
+}
+
+const noTime: Unavailable = {
+  code: 'UNAVAILABLE',
+  reason: 'no time was left to ask the store: this process is late',
+  isOverload: true,
+};
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };
 

@@ -11,6 +11,7 @@ import { monotonicMs } from '../clock.ts';
 import { every, type ProcessContext } from '../process-context.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, openParts, type Part } from '../start-up.ts';
+import { countInstances } from './instances.ts';
 import { LEASE_IDLE_MS } from './lease.ts';
 import { Ledger } from './ledger.ts';
 
@@ -41,19 +42,20 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
     } = await openBackends(options, {
       ...{ clock, log, monotonicMs, breakers, lateness },
     });
-    const { store, timeoutMs, denyCacheBytes, keys } = options;
+    const { store, denyCacheBytes } = options;
     const isRemote = store.kind !== 'memory';
+    const keys = createCounterKeys(options.keys.prefix, options.keys);
+    const instance = randomUUID();
+    const instances = isRemote ? add(countInstances({ backend: backends.main, keys, instance, every })) : undefined;
     const ledger = add(
       new Ledger(backends, {
-        ...{ clock, monotonicMs, every, instance: randomUUID(), denyCacheBytes },
+        ...{ clock, monotonicMs, every, instance, denyCacheBytes },
         leases: store.kind === 'redis' ? { maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS } : undefined,
-        local: isRemote ? { ...options.memory, timeoutMs } : undefined,
+        local: instances && { ...options.memory, instances: instances.count },
       }),
     );
     const watched = [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])];
-    const watch = isRemote
-      ? add(watchStore({ backends: watched, keys: createCounterKeys(keys.prefix, keys), clock, monotonicMs }))
-      : undefined;
+    const watch = isRemote ? add(watchStore({ backends: watched, keys, clock, monotonicMs })) : undefined;
     add(lateness);
     return { ...opened, ledger, breakers, lateness, watch, records };
   });

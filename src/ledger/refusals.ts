@@ -85,8 +85,19 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The refusal of a debit, if it is certain. */
-  find({ kind, key, limit, hits, policy }: Debit): Decision | undefined {
+  find(debit: Debit): Decision | undefined {
     this.counts.lookups++;
+    const decision = this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS || this.#options.isLive());
+    if (decision) this.counts.hits++;
+    return decision;
+  }
+
+  /** The refusal of a debit that the backend cannot count: others may have given hits back since. */
+  recall(debit: Debit): Decision | undefined {
+    return this.#find(debit, () => true);
+  }
+
+  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): Decision | undefined {
     if (kind === 'give_back' || kind === 'charge' || policy.charge === 'always') return undefined;
     const known = this.#remembered.get(key);
     if (!known) return undefined;
@@ -96,13 +107,12 @@ export class Refusals implements DenyCacheState {
       this.#forget(key);
       return undefined;
     }
-    if (nowMs - known.sinceMs >= UNCONFIRMED_MS && !this.#options.isLive()) return undefined;
+    if (!isValid(nowMs - known.sinceMs)) return undefined;
     if (known.limit !== limit) {
       if (!isSameLimit(known.limit, limit)) return undefined;
       known.limit = limit; // the next comparison is by identity
     }
     if (hits === 0 && !known.isAbove) return undefined;
-    this.counts.hits++;
     return refused(limit, hits, known, nowMs);
   }
 

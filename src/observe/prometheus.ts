@@ -95,13 +95,10 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
     counts: ({ failures }) => Object.entries(failures),
   },
   {
-    name: 'weir_store_failures_total',
-    help: 'Requests without an answer because the counters could not be reached in time, by reason: the store, or this process, which was late.',
+    name: 'weir_undecided_total',
+    help: 'Requests without a decision in time, which their proxy may have let pass, by reason.',
     label: 'reason',
-    counts: ({ failures, sums }) => [
-      ['store', failures.store - sums.processLate],
-      ['process', sums.processLate],
-    ],
+    counts: ({ undecided }) => Object.entries(undecided),
   },
   {
     name: 'weir_domain_not_found_total',
@@ -111,7 +108,7 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
   },
   {
     name: 'weir_hits_degraded_total',
-    help: 'Hits decided while their counters could not be reached, by policy: on_store_failure.',
+    help: 'Hits decided while their counters could not be reached in time, by policy: on_store_failure, or local for on_overload.',
     label: 'policy',
     known: storeFailurePolicies,
     counts: ({ degraded }) => degraded,
@@ -137,11 +134,6 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
     name: 'weir_hits_from_lease_total',
     help: 'Hits answered from a lease of the process (consistency: leased).',
     of: 'fromLease',
-  },
-  {
-    name: 'weir_calls_shed_total',
-    help: 'Calls refused at once because the service was overloaded.',
-    of: 'shedCalls',
   },
   {
     name: 'weir_decisions_not_logged_total',

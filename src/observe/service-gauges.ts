@@ -15,8 +15,8 @@ export interface Load {
   readonly connections: number;
   /** Open streams of the health service's Watch. */
   readonly watches: number;
-  /** The fraction of calls refused because of overload, 0 to 1, in the process that refuses most. */
-  readonly shedShare: number;
+  /** By how much a timer was late at most in the last seconds, in the process that is most late. */
+  readonly latenessMs: number;
   /** Memory held for callers, and its limit. */
   readonly callerBytes: number;
   readonly callerMaxBytes: number;
@@ -65,15 +65,15 @@ const MAX_LIMITS = 10_000;
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
   const { gauge, counter } = metricsIn(format);
-  const { inFlight, held, connections, watches, shedShare, quotas, commits, sites } = sources.load();
+  const { inFlight, held, connections, watches, latenessMs, quotas, commits, sites } = sources.load();
   yield gauge('weir_calls_in_flight', 'Calls that are being handled or wait to be, including held calls.', inFlight);
   yield gauge('weir_calls_held', 'Calls that are held until they may pass (max_delay).', held);
   yield gauge('weir_connections', 'Connections of callers, gRPC and HTTP.', connections);
   yield gauge('weir_health_watches', 'Open streams of the gRPC health service (Watch).', watches);
   yield gauge(
-    'weir_shed_share',
-    'Share of calls that the busiest process refuses because of overload, 0 to 1.',
-    shedShare,
+    'weir_process_late_seconds',
+    'The most that the event loop of a process was late in the last 15 seconds.',
+    latenessMs / 1_000,
   );
   if (quotas) yield* writeQuotaCounts(quotas, format);
   if (commits) yield* writeCommitCounts(commits, format);

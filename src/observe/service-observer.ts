@@ -1,4 +1,5 @@
 import type { Answer } from '../decide.ts';
+import type { MissedBy } from '../rls/service.ts';
 
 /** Notified of the outcome of requests. */
 export interface ServiceObserver {
@@ -7,8 +8,8 @@ export interface ServiceObserver {
   failed(cause: unknown): void;
   /** A gRPC connection or stream was ended with this error code. */
   connectionFailed(code: string): void;
-  /** A call was refused because of overload. */
-  shed(): void;
+  /** A call got no decision. */
+  missed(by: MissedBy): void;
   /** Requests were recorded; others were not: too many, or the files could not be written. */
   recorded(requests: number, notRecorded: number): void;
   /** Decisions exceeded the limit of the decision log. */

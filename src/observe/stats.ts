@@ -10,6 +10,7 @@ import {
   type OtherDecision,
   type Verdict,
 } from '../decide.ts';
+import type { MissedBy } from '../rls/service.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import {
   type CountedRule,
@@ -25,11 +26,28 @@ type Limited = Extract<Verdict, { kind: 'limited' }>;
 /** Why a request failed: the store was unavailable, or anything else. */
 export type FailedBy = 'store' | 'service';
 
+/**
+ * Why a request got no decision, so that its proxy may have let it pass.
+ *
+ * store     the store did not answer, and no policy decided
+ * overload  this process could not ask the store in time, and no policy decided
+ * other     it was invalid, there were no rules, or there is a bug
+ */
+export type UndecidedBy = 'store' | 'overload' | 'other' | MissedBy;
+
 /** The counts of one process, as sent to another. */
 export interface Counted
   extends Pick<
     Statistics,
-    'answers' | 'domainAnswers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains' | 'sums'
+    | 'answers'
+    | 'domainAnswers'
+    | 'failures'
+    | 'undecided'
+    | 'calls'
+    | 'connectionErrors'
+    | 'degraded'
+    | 'unknownDomains'
+    | 'sums'
   > {
   readonly rules: readonly CountedRule[];
 }
@@ -40,16 +58,12 @@ export interface Sums {
   shadowed: number;
   /** Hits answered from a lease. */
   fromLease: number;
-  /** Calls refused because of overload. */
-  shedCalls: number;
   /** Decisions that were not logged since there were too many. */
   decisionsNotLogged: number;
   /** Requests that were recorded. */
   recorded: number;
   /** Requests that were not recorded since there were too many, or the files could not be written. */
   notRecorded: number;
-  /** Failures of the store that this process caused, since it was late. */
-  processLate: number;
 }
 
 /** Counts answers. Called after an answer was sent, never before. */
@@ -65,8 +79,8 @@ export interface Statistics {
   onCallFinished(method: string): void;
   /** A gRPC connection or stream was ended with this error code, such as ENHANCE_YOUR_CALM. */
   connectionFailed(code: string): void;
-  /** A call was refused because of overload. */
-  shed(): void;
+  /** A call got no decision. */
+  missed(by: MissedBy): void;
   /** Decisions were not logged since there were too many. */
   decisionsNotLogged(decisions: number): void;
   /** Requests were recorded; others were not, since there were too many, or the files could not be written. */
@@ -79,6 +93,8 @@ export interface Statistics {
   /** Requests by overall code. */
   readonly answers: Readonly<Record<Code, number>>;
   readonly failures: Readonly<Record<FailedBy, number>>;
+  /** Requests without a decision, by reason. */
+  readonly undecided: Readonly<Record<UndecidedBy, number>>;
   /** gRPC calls by method. */
   readonly calls: ReadonlyMap<string, number>;
   /** gRPC connections and streams ended, by error code. */
@@ -93,7 +109,7 @@ export interface Statistics {
 }
 
 const NO_SUMS: Sums = {
-  ...{ shadowed: 0, fromLease: 0, shedCalls: 0, decisionsNotLogged: 0, recorded: 0, notRecorded: 0, processLate: 0 },
+  ...{ shadowed: 0, fromLease: 0, decisionsNotLogged: 0, recorded: 0, notRecorded: 0 },
 };
 
 /** The default for `STATISTICS_MAX_BYTES`. */
@@ -111,6 +127,9 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   const degraded = new Map<string, number>();
   const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
   const failures: Record<FailedBy, number> = { store: 0, service: 0 };
+  const undecided: Record<UndecidedBy, number> = {
+    ...{ store: 0, overload: 0, late: 0, cancelled: 0, in_flight: 0, other: 0 },
+  };
   const loads = { success: 0, error: 0 };
   const sums = { ...NO_SUMS };
 
@@ -133,24 +152,30 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       for (const verdict of answer.verdicts) count(domain, verdict);
     },
     failed(cause) {
-      failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
+      const isOfStore = cause instanceof StoreUnavailable;
+      failures[isOfStore ? 'store' : 'service']++;
+      const isOverload = cause instanceof CountersUnavailable && cause.isOverload;
+      undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
       if (!(cause instanceof CountersUnavailable)) return;
-      if (cause.isProcessLate) sums.processLate++;
       for (const one of cause.matched) countMatched(rules, cause.domain, one);
     },
     onCallFinished: (method) => increase(calls, method, 1),
-    shed: () => void sums.shedCalls++,
+    missed: (by) => void undecided[by]++,
     decisionsNotLogged: (decisionsNotLogged) => addSums(sums, { decisionsNotLogged }),
     recorded: (recorded, notRecorded) => addSums(sums, { recorded, notRecorded }),
     connectionFailed: (code) => increase(connectionErrors, code, 1),
     rulesLoaded: (ok) => void loads[ok ? 'success' : 'error']++,
     merge: (counted) =>
-      mergeInto({ rules, domains, domainAnswers, answers, failures, calls, connectionErrors, degraded, sums }, counted),
+      mergeInto(
+        { rules, domains, domainAnswers, answers, failures, undecided, calls, connectionErrors, degraded, sums },
+        counted,
+      ),
     rules: rules.all,
     hasRule: rules.has,
     answers,
     domainAnswers: domainAnswers.counts,
     failures,
+    undecided,
     calls,
     connectionErrors,
     degraded,
@@ -167,6 +192,7 @@ interface OwnCounts {
   readonly domainAnswers: ReturnType<typeof createDomainAnswers>;
   readonly answers: Record<Code, number>;
   readonly failures: Record<FailedBy, number>;
+  readonly undecided: Record<UndecidedBy, number>;
   readonly calls: Map<string, number>;
   readonly connectionErrors: Map<string, number>;
   readonly degraded: Map<string, number>;
@@ -179,6 +205,7 @@ function mergeInto(own: OwnCounts, counted: Counted): void {
   for (const [domain, theirs] of counted.domainAnswers) addAnswers(own.domainAnswers.of(domain), theirs);
   addAnswers(own.answers, counted.answers);
   for (const by of ['store', 'service'] as const) own.failures[by] += counted.failures[by];
+  for (const by of Object.keys(own.undecided) as UndecidedBy[]) own.undecided[by] += counted.undecided[by]; // it has no other keys
   for (const [method, times] of counted.calls) increase(own.calls, method, times);
   for (const [code, times] of counted.connectionErrors) increase(own.connectionErrors, code, times);
   for (const [policy, hits] of counted.degraded) increase(own.degraded, policy, hits);
@@ -192,7 +219,8 @@ function addSums(sums: Sums, more: Partial<Sums>): void {
 
 /** The counts so far. */
 export function countedBy({ rules, ...statistics }: Statistics): Counted {
-  const { answers, domainAnswers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
+  const { answers, domainAnswers, failures, undecided, calls, connectionErrors, degraded, unknownDomains, sums } =
+    statistics;
   return {
     rules: Array.from(rules(), ({ rule: _, key: __, share, holds, reservations, ...counted }) => ({
       ...counted,
@@ -205,6 +233,7 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
     answers,
     domainAnswers,
     failures,
+    undecided,
     calls,
     connectionErrors,
     degraded,

@@ -1,69 +1,94 @@
+import { type Monotonic, monotonicMs } from '../clock.ts';
 import { status } from '../grpc-status.ts';
-import type { GrpcStatus, RlsService } from '../rls/service.ts';
+import type { CountLate } from '../rls/count-late.ts';
+import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 import { type CallQueue, createCallQueue } from './call-queue.ts';
 import { CallerMemory, defaultCallerMemoryBytes } from './caller-memory.ts';
-import { watchEventLoop } from './event-loop.ts';
-import { createShedding } from './shedding.ts';
+import { LateCalls } from './late-calls.ts';
 
 export interface OverloadOptions {
   /** Maximum number of calls in flight, held calls included; more are refused. */
   readonly maxInFlight: number;
-  /** Timer lag at which the process counts as overloaded; 0: lag never causes refusals. */
-  readonly lagMs: number;
   /** Memory that may be held for callers; undefined: a share of V8's heap limit. */
   readonly memoryBytes: number | undefined;
-  /** Called for each call that is refused. */
-  readonly onShed: () => void;
+  readonly countLate: CountLate;
+  /** Called for each call without a decision. */
+  readonly onMissed: (by: MissedBy) => void;
+  /** Calls the function at this interval, until the returned one is called. */
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly nowMs?: Monotonic;
 }
 
-/** Overload protection: bounded work per turn, load shedding, and a memory account for each connection. */
+/** Overload protection: bounded work per turn, and a memory account for each connection. */
 export interface Overload {
   readonly memory: CallerMemory;
   readonly queue: CallQueue;
+  /** Calls that were not decided in time, which `countLate` counts. */
+  readonly lateCalls: LateCalls;
+  readonly countLate: CountLate;
   /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
   refusal(): GrpcStatus | undefined;
-  /** The status of calls that waited in the queue for too long. Each call counts as one refusal. */
-  readonly tooLate: () => GrpcStatus;
+  /** A call ends without a decision. */
+  missed(by: MissedBy): void;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
   /** Calls that are handled, queued or held. */
   inFlight(): number;
-  /** The share of all calls that is refused because this process is late, 0 to 1. */
-  shedShare(): number;
+  /** By how much a timer of this process was late at most, in the last seconds. */
+  latenessMs(): number;
   close(): void;
 }
 
-/**
- * Longest wait in the queue, in multiples of `lagMs`: with its handling, the call is answered within Envoy's default
- * timeout of 20 ms.
- */
-const MAX_WAIT_PER_LAG = 2;
+/** The status of calls that were not decided in time. */
+export const tooLate: GrpcStatus = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
-const overloaded: GrpcStatus = { code: status.RESOURCE_EXHAUSTED, details: 'overloaded, try again' };
+const tooMany: GrpcStatus = {
+  code: status.RESOURCE_EXHAUSTED,
+  details: 'too many calls in flight (MAX_IN_FLIGHT_CALLS)',
+};
 
-export function openOverload({ maxInFlight, lagMs, memoryBytes, onShed }: OverloadOptions): Overload {
-  const eventLoop = watchEventLoop({ lateMs: lagMs, isBusy: () => shedding.inFlight() > 0 });
-  const queue = createCallQueue(lagMs > 0 ? lagMs * MAX_WAIT_PER_LAG : Number.POSITIVE_INFINITY);
-  const shedding = createShedding({ maxInFlight, share: eventLoop.share, waiting: () => queue.length });
-  const shed = (): GrpcStatus => {
-    onShed();
-    return overloaded;
-  };
+/** The interval at which lateness is measured, and the measurements kept: as long as between two scrapes. */
+const CHECK_MS = 1_000;
+const CHECKS = 15;
+
+export function openOverload(options: OverloadOptions): Overload {
+  const { maxInFlight, memoryBytes, onMissed, every, nowMs = monotonicMs } = options;
+  const lateCalls = new LateCalls();
+  const queue = createCallQueue(lateCalls);
+  let handled = 0;
+  const inFlight = (): number => handled + queue.length;
+  const late: number[] = new Array(CHECKS).fill(0);
+  let checks = 0;
+  let checkedAtMs = nowMs();
+  const stop = every(CHECK_MS, () => {
+    const atMs = nowMs();
+    late[checks++ % CHECKS] = Math.max(atMs - checkedAtMs - CHECK_MS, 0);
+    checkedAtMs = atMs;
+  });
   return {
     memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
     queue,
+    lateCalls,
+    countLate: options.countLate,
     refusal() {
-      eventLoop.wake();
-      if (!queue.isBehind && !shedding.mustShed()) return undefined;
-      queue.noteRefusal();
-      return shed();
+      if (inFlight() < maxInFlight) return undefined;
+      onMissed('in_flight');
+      return tooMany;
     },
-    tooLate: shed,
-    counting: shedding.counting,
-    inFlight: shedding.inFlight,
-    shedShare: () => 1 - eventLoop.share(),
+    missed: onMissed,
+    counting: (service) => ({
+      shouldRateLimit(request, caller, reply) {
+        handled++;
+        return service.shouldRateLimit(request, caller, (outcome) => {
+          handled--;
+          reply(outcome);
+        });
+      },
+    }),
+    inFlight,
+    latenessMs: () => Math.max(...late),
     close() {
-      eventLoop.close();
+      stop();
       queue.close();
     },
   };

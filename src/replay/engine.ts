@@ -58,7 +58,7 @@ export class ReplayEngine {
       overrides: this.#overrides,
       estimates: createEstimates(),
       clock,
-      storeTimeoutMs: 0,
+      storeBudget: () => 0,
       counters: (limit, domain, entries) => {
         const key = keys(limit, domain, entries);
         this.#named.push({ limit, entries, key });

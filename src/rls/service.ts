@@ -59,6 +59,15 @@ export interface Observer {
   failed(status: GrpcStatus, cause: unknown): void;
 }
 
+/**
+ * Why a call got no decision.
+ *
+ * late       it waited until an answer would have been late, or its answer was late
+ * cancelled  its caller gave up first
+ * in_flight  there were MAX_IN_FLIGHT_CALLS
+ */
+export type MissedBy = 'late' | 'cancelled' | 'in_flight';
+
 /** Computes the headers and metadata of answers. */
 export interface Extras {
   readonly headers: ResponseHeaders;

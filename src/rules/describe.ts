@@ -120,7 +120,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
   const { windowMs, requestsPerUnit, soft } = limit;
   const algorithm = namedAlgorithmOf(limit);
   const { name, unit, unitMultiplier } = label;
-  const { onStoreFailure, localShare, consistency, charge, shadow, quota, onChange } = policy;
+  const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange } = policy;
   return {
     ...(name !== '' && { name }),
     ...(times && { active: times.active.text, limit: times.of }),
@@ -133,6 +133,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
     quota_mode: quota ?? false,
     ...algorithmFor(limit).list(limit),
     on_store_failure: onStoreFailure ?? 'error',
+    ...(algorithmFor(limit).divide && { on_overload: onOverload ?? 'local' }),
     ...(localShare !== undefined && { local_share: localShare }),
     consistency: consistency ?? 'strict',
     ...(charge && { charge }),
@@ -146,7 +147,7 @@ const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean;
 /** The properties of a limit that differ from the defaults, as in rule files. */
 function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const { unit, unitMultiplier } = label;
-  const { onStoreFailure, localShare, consistency, charge, onChange } = policy;
+  const { onStoreFailure, onOverload, localShare, consistency, charge, onChange } = policy;
   const { windowMs, soft } = limit;
   const algorithm = namedAlgorithmOf(limit);
   return [
@@ -156,6 +157,7 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
     ...algorithmFor(limit).write(limit),
     ...(soft > 0 ? [`soft: ${soft}`] : []),
     ...(onStoreFailure ? [`on_store_failure: ${onStoreFailure}`] : []),
+    ...(onOverload ? [`on_overload: ${onOverload}`] : []),
     ...(charge ? [`charge: ${charge}`] : []),
     ...(consistency ? [`consistency: ${consistency}`] : []),
     ...(localShare ? [`local_share: ${localShare}`] : []),

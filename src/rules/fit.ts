@@ -38,8 +38,8 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
   for (const { values } of nodes) {
     checkpoint();
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
-      const { on_store_failure: onFailure, local_share: localShare, consistency, charge } = limit.values;
-      const report = (key: 'charge' | 'consistency' | 'on_store_failure', message: string): void => {
+      const { consistency, charge } = limit.values;
+      const report = (key: 'charge' | 'consistency', message: string): void => {
         problems.error(limit.place(key), message);
       };
       if (consistency === 'leased' && !store.leases)
@@ -51,11 +51,6 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
         );
       if (charge === 'always' && spend !== ('each' satisfies Spend))
         report('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
-      if (onFailure === 'local' && localShare === undefined && store.processes > 1)
-        report(
-          'on_store_failure',
-          `on_store_failure: local requires a local_share if ${store.processes} processes count separately`,
-        );
       if (limit.values.sites && !store.split)
         problems.error(
           limit.place('sites'),

@@ -156,11 +156,19 @@ const rateLimit = {
     meaning:
       'while the counters cannot be reached: error (the default: UNAVAILABLE, so that the proxy decides), allow, deny or local (counted in each process)',
   },
+  on_overload: {
+    type: 'text',
+    own: true,
+    choices: ['local', 'error'],
+    meaning:
+      'while a process is too late to ask the store: local (the default: it answers from memory) or error (as if the store had failed: see on_store_failure)',
+  },
   local_share: {
     type: 'count',
     own: true,
     minimum: 1,
-    meaning: 'on_store_failure: local: how many processes share the limit; absent: 1',
+    meaning:
+      'how many processes share the limit while they count in memory; absent: as many as have used the store recently',
   },
   consistency: {
     type: 'text',

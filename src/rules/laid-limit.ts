@@ -26,16 +26,12 @@ export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
  *
  * @param isNamed  the limit's alignment is a name, which not every algorithm that takes an anchor accepts
  */
-function goneWith(
-  { algorithm, unit, window, ttl, on_store_failure: policy, alignment }: LimitBlock['values'],
-  isNamed: boolean,
-) {
+function goneWith({ algorithm, unit, window, ttl, alignment }: LimitBlock['values'], isNamed: boolean) {
   const gone = new Set<LimitKey>([
     ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),
     ...(unit === undefined ? [] : (['window', 'unit_multiplier'] as const)),
     ...(unit === undefined && window === undefined ? [] : (['ttl'] as const)),
     ...(ttl === undefined ? [] : (['unit', 'unit_multiplier', 'window'] as const)),
-    ...(policy === undefined ? [] : (['local_share'] as const)),
     ...(alignment === undefined ? [] : (['timezone'] as const)),
   ]);
   return (key: LimitKey): boolean => {

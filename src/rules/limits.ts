@@ -70,7 +70,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
   const policy = readPolicy(values, modes, report);
-  if (policy?.onStoreFailure === 'local' && rowOf(algorithm).holdFor)
+  if (policy?.onStoreFailure === 'local' && !rowOf(algorithm).divide)
     return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
@@ -82,6 +82,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const counted = read && countedBy(read, policy);
   const split = counted && readSites(block, counted, modes.split, problems);
   const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
+  if (limit && values.on_overload !== undefined && !algorithmFor(limit).divide)
+    report('on_overload', 'on_overload cannot be used here, since no process can count a part of the limit by itself');
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
@@ -146,7 +148,7 @@ function readPolicy(
   { shadow, quota }: NodeModes,
   report: LimitProblem,
 ): LimitPolicy | undefined {
-  const failing = readStoreFailure(values, report);
+  const failing = readFailures(values, report);
   const consistency = readConsistency(values, report);
   const charged = readCharge(values, report);
   const onChange = choice(values.on_change, 'on_change', fields.on_change.choices, report);
@@ -200,22 +202,29 @@ function readCharge(
   return { charge };
 }
 
-function readStoreFailure(
-  { on_store_failure: written, local_share: localShare, requests_per_unit: requestsPerUnit = 0 }: LimitBlock['values'],
+function readFailures(
+  {
+    on_store_failure: written,
+    on_overload: onOverload,
+    local_share: localShare,
+    requests_per_unit: requestsPerUnit = 0,
+  }: LimitBlock['values'],
   report: LimitProblem,
-): Pick<LimitPolicy, 'onStoreFailure' | 'localShare'> | undefined {
+): Pick<LimitPolicy, 'onStoreFailure' | 'onOverload' | 'localShare'> | undefined {
   const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, report);
-  if (!policy) return undefined;
-  if (localShare !== undefined && policy !== 'local')
-    return report('local_share', `local_share goes with on_store_failure: local, not with ${policy}`);
+  const overload = choice(onOverload, 'on_overload', fields.on_overload.choices, report);
+  if (!policy || !overload) return undefined;
   if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1))) {
     return report(
       'local_share',
       `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
     );
   }
-  if (policy === 'error') return {};
-  return { onStoreFailure: policy, ...(localShare !== undefined && { localShare }) };
+  return {
+    ...(policy !== 'error' && { onStoreFailure: policy }),
+    ...(overload === 'error' && { onOverload: overload }),
+    ...(localShare !== undefined && { localShare }),
+  };
 }
 
 /** The likeliest word for a mistyped one; else all that are valid. */

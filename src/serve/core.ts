@@ -5,6 +5,7 @@ import type { Hash } from '../hashed.ts';
 import { createEstimates } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type OpenStore, openStore } from '../ledger/open.ts';
+import { createStoreBudget } from '../ledger/store-budget.ts';
 import { Overrides } from '../overrides.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
@@ -58,6 +59,7 @@ export function openCore<R extends OpenRules>(
         ...{ ...decisions, ledger: store.ledger, clock, estimates: createEstimates() },
         rules: hash ? withHashedNames(rules.book.rules, hash) : rules.book.rules,
         counters: countersOf(counters, clock),
+        storeBudget: createStoreBudget(store.lateness.latenessMs, counters.timeoutMs),
         overrides: new Overrides(clock, (unit) => unitMs[unit]),
       },
       extras: {

@@ -10,6 +10,7 @@ import type { Statistics } from '../observe/stats.ts';
 import { type Overload, openOverload } from '../overload/overload.ts';
 import { every, type ProcessContext } from '../process-context.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
+import { createCountLate } from '../rls/count-late.ts';
 import { createHealth, type Health } from '../rls/health.ts';
 import { createHoldsService } from '../rls/holds.ts';
 import { createKuadrantService } from '../rls/kuadrant.ts';
@@ -70,9 +71,16 @@ export function openResponder(
     const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
     const unrecorded = createRlsService(timed, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
-    const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
-    const isLate = (): boolean => overload.shedShare() > 0;
-    const candidate = add(openCandidate(settings, { rules, store, decider: plain, observer, isLate }, context));
+    const overload = add(
+      openOverload({
+        ...settings.overload,
+        countLate: createCountLate(watched),
+        onMissed: serviceObserver.missed,
+        every,
+      }),
+    );
+    const isBehind = (): boolean => overload.queue.isBehind;
+    const candidate = add(openCandidate(settings, { rules, store, decider: plain, observer, isBehind }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     const health = createHealth(() => core.readiness.state());
     return {
@@ -126,7 +134,7 @@ const loadOf = ({ overload, held, health, quotas, ledger, sites }: LoadSources):
   held: held.count,
   connections: overload.memory.connections,
   watches: health.openWatches,
-  shedShare: overload.shedShare(),
+  latenessMs: overload.latenessMs(),
   callerBytes: overload.memory.bytes,
   callerMaxBytes: overload.memory.maxBytes,
   ...(quotas && { quotas: quotas.counts }),

@@ -51,10 +51,9 @@ export const counterRows = {
     'own: keys that cannot collide; reference: fixed windows with the keys and values of envoyproxy/ratelimit, to share them during a migration',
   ),
   CACHE_KEY_PREFIX: setting(text, '', 'prefix of every counter key'),
-  STORE_TIMEOUT: setting(
+  STORE_TIMEOUT: optional(
     durationMs,
-    '15ms',
-    'longest wait of a request for its counters; keep it below the timeout of callers (Envoy: 20ms by default)',
+    "longest wait of a request for its counters; unset: three quarters of the caller's deadline, at most 1s, and 250ms for callers without a deadline",
   ),
   MEMORY_MAX_COUNTERS: setting(
     integer(1, 16_000_000, 'a count'),

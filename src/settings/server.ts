@@ -11,7 +11,7 @@ import {
   text,
   workers,
 } from './kinds.ts';
-import { optional, type Rows, renamed, setting } from './row.ts';
+import { optional, type Rows, renamed, setting, withoutEffect } from './row.ts';
 
 /** Addresses, limits and processes of the servers. */
 export const serverRows = {
@@ -93,11 +93,7 @@ export const serverRows = {
     integer(2 ** 20, 2 ** 40, 'bytes'),
     "memory held for all callers together: waiting requests, streams, bodies, unread output; beyond it the connection that holds most is reset. Divided equally among WORKERS. Unset: a sixteenth of V8's heap limit in each process, at most 256 MiB",
   ),
-  OVERLOAD_LAG: setting(
-    durationMs,
-    '5ms',
-    'event loop lag above which a share of the calls is refused with RESOURCE_EXHAUSTED; 0: never refuse',
-  ),
+  OVERLOAD_LAG: withoutEffect(durationMs, 'late processes answer from memory (on_overload)'),
   DRAIN_DELAY: setting(
     durationMs,
     '0',

@@ -54,7 +54,13 @@ export function openSites(
       if (!channel) throw new TypeError(`no channel to ${site}`); // each peer has one
       return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
     });
-    const common = { ledger, timeoutMs: Math.max(timeoutMs, MIN_TIMEOUT_MS), monotonicMs, prefix: keys.prefix, peers };
+    const common = {
+      ledger,
+      timeoutMs: Math.max(timeoutMs ?? 0, MIN_TIMEOUT_MS),
+      monotonicMs,
+      prefix: keys.prefix,
+      peers,
+    };
     const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(rules.book.rules) });
     add(
       await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>

@@ -49,7 +49,7 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
   const charge = async (request: RateLimitRequest, of: (one: RuleLimit) => boolean): Promise<void> => {
     const debits = chargesOf(request, decider, of);
     if (debits.length === 0) return;
-    available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeTimeoutMs }));
+    available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeBudget(Infinity) }));
   };
   const plain = new PlainCharges(decider);
   const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>

@@ -35,12 +35,12 @@ const UNSETTLED_BYTES = 512;
  * event.
  */
 export class PlainCharges {
-  readonly #decider: Pick<SlotsDecider, 'ledger' | 'storeTimeoutMs'>;
+  readonly #decider: Pick<SlotsDecider, 'ledger' | 'storeBudget'>;
   /** The most recently failed commit is last. */
   readonly #unsettled = new Map<string, Unsettled>();
   #bytes = 0;
 
-  constructor(decider: Pick<SlotsDecider, 'ledger' | 'storeTimeoutMs'>) {
+  constructor(decider: Pick<SlotsDecider, 'ledger' | 'storeBudget'>) {
     this.#decider = decider;
   }
 
@@ -72,8 +72,8 @@ export class PlainCharges {
     const debits = own.uncharged ?? [];
     if (debits.length === 0) return;
     own.uncharged = []; // concurrent repetitions do not charge these
-    const { ledger, storeTimeoutMs: timeoutMs } = this.#decider;
-    const entries = await ledger.debit(debits, { spend: 'each', timeoutMs });
+    const { ledger, storeBudget } = this.#decider;
+    const entries = await ledger.debit(debits, { spend: 'each', timeoutMs: storeBudget(Infinity) });
     const failed = debits.filter((_, at) => isUncounted(entries[at]));
     own.uncharged = [...own.uncharged, ...failed.map((debit): Debit => ({ ...debit, key: inOnePiece(debit.key) }))];
     available(entries);

@@ -36,7 +36,8 @@ export interface Reservations {
 type Reserving = Extract<Limit, { algorithm: 'reservation' }>;
 
 export function createReservations(decider: SlotsDecider): Reservations {
-  const { ledger, storeTimeoutMs: timeoutMs } = decider;
+  const { ledger } = decider;
+  const timeoutMs = decider.storeBudget(Infinity);
   return {
     async reserve(request) {
       const debits = debitsOf(request, decider, false);

@@ -49,7 +49,7 @@ export function createSlots(decider: SlotsDecider): Slots {
     },
     async release(request) {
       const debits = debitsOf(request, decider, -1);
-      available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeTimeoutMs }));
+      available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeBudget(Infinity) }));
       queues.wake(debits.map(({ key }) => key));
     },
   };
@@ -73,7 +73,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
 async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise<SlotAnswer> {
   const isTogether = decider.ledger.atomic === 'request';
   const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
-  const decisions = available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeTimeoutMs }));
+  const decisions = available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeBudget(Infinity) }));
   const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
   if (refusals.length > 0 && !isTogether) await giveBack(debits, decider);
   return {
@@ -84,9 +84,9 @@ async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise
 }
 
 /** Releases slots that may have been taken. Slots that cannot be released expire. */
-async function giveBack(debits: readonly Debit[], { ledger, storeTimeoutMs }: SlotsDecider): Promise<void> {
+async function giveBack(debits: readonly Debit[], { ledger, storeBudget }: SlotsDecider): Promise<void> {
   const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
-  await ledger.debit(releases, { spend: 'each', timeoutMs: storeTimeoutMs });
+  await ledger.debit(releases, { spend: 'each', timeoutMs: storeBudget(Infinity) });
 }
 
 /** @throws StoreUnavailable  an answer is missing */

@@ -57,8 +57,7 @@ export async function startH2Server(
   const router = new Router(MAX_REQUEST_BYTES);
   addDecisions(router, options);
   addHealth(router.host, options);
-  const { queue, refusal, tooLate } = options.overload;
-  const turns = { queue, refusal, tooLate, costOf: costOfHosted };
+  const turns = { overload: options.overload, costOf: costOfHosted };
   const deciding = router.hostWith({ ...sideLimits, turns });
   const finding = router.hostWith({
     ...sideLimits,
@@ -118,23 +117,27 @@ async function addQuotas(router: Router, { quotas, overload }: GrpcServerOptions
 }
 
 function addDecisions(router: Router, { service, overload, onCallFinished }: GrpcServerOptions): void {
-  const { refusal, queue, tooLate } = overload;
+  const { countLate } = overload;
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
-    ...{ refusal, queue, tooLate },
+    overload,
     decode: readRateLimitRequest,
     costOf,
     handle(request, call) {
       service.shouldRateLimit(request, call, (outcome) => reply(call, outcome));
     },
+    countLate,
     onAnswered: (code, elapsedMs) => onCallFinished?.('ShouldRateLimit', code, elapsedMs),
   });
   const decideBatch = createBatch(service);
   router.addUnary<WireBatchRequest>(DECIDE_BATCH, {
-    ...{ refusal, queue, tooLate },
+    overload,
     decode: readBatchRequest,
     costOf: costOfBatch,
     handle(batch, call) {
       decideBatch(batch, call, (outcome) => replyToBatch(call, outcome));
+    },
+    countLate(batch, times) {
+      for (const request of batch.requests) countLate(request, times);
     },
     onAnswered: (code, elapsedMs) => onCallFinished?.('Decide', code, elapsedMs),
   });

@@ -4,8 +4,8 @@ import {
   type handleUnaryCall,
   Server,
   type ServiceDefinition,
-  status,
 } from '@grpc/grpc-js';
+import { tooLate } from '../overload/overload.ts';
 import { createBatch } from '../rls/batch.ts';
 import { readBatchRequest } from '../rls/batch-messages.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -126,16 +126,15 @@ function handlers({ overload, clock }: GrpcServerOptions) {
       };
       run(call.request, caller, (outcome) => {
         done();
-        if (performance.now() - startedMs > timeoutMs) callback(deadlineExceeded);
-        else if ('error' in outcome) callback(outcome.error);
+        if (performance.now() - startedMs > timeoutMs) {
+          overload.missed('late');
+          callback(tooLate); // grpc-js has sent it already; without it the call would be counted as answered
+        } else if ('error' in outcome) callback(outcome.error);
         else callback(null, outcome.response);
       });
     };
   return { handle, inFlight: () => inFlight };
 }
-
-/** grpc-js has already sent this status to the caller. Without it, the call would be counted as answered. */
-const deadlineExceeded = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */
 const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;

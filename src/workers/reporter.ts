@@ -24,7 +24,7 @@ export interface Reporter extends ServiceObserver {
 }
 
 export const NO_LOAD: Load = {
-  ...{ inFlight: 0, held: 0, connections: 0, watches: 0, shedShare: 0 },
+  ...{ inFlight: 0, held: 0, connections: 0, watches: 0, latenessMs: 0 },
   ...{ callerBytes: 0, callerMaxBytes: 0 },
 };
 
@@ -41,7 +41,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
   return {
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
-    shed: () => statistics.shed(),
+    missed: (by) => statistics.missed(by),
     decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     connectionFailed: (code) => statistics.connectionFailed(code),

@@ -73,7 +73,7 @@ const addLoads = (one: Load, other: Load): Load => ({
   held: one.held + other.held,
   connections: one.connections + other.connections,
   watches: one.watches + other.watches,
-  shedShare: Math.max(one.shedShare, other.shedShare),
+  latenessMs: Math.max(one.latenessMs, other.latenessMs),
   callerBytes: one.callerBytes + other.callerBytes,
   callerMaxBytes: one.callerMaxBytes + other.callerMaxBytes,
   ...addQuotas(one.quotas, other.quotas),

@@ -52,7 +52,7 @@ const deciderOn = (rules: RuleTree, ledger: Ledger, prefix = ''): ExplainingDeci
   ledger,
   counters: ownCounters(createCounterKeys(prefix)),
   clock: fakeClock(),
-  storeTimeoutMs: 5_000,
+  storeBudget: () => 5_000,
   shadowMode: false,
   quotaMode: false,
   spend: 'each',
@@ -137,7 +137,7 @@ const remembering = (clock: FakeClock): Partial<LedgerOptions> => ({
   monotonicMs: () => clock(),
   denyCacheBytes: 1_000_000,
   leases: { maxLeases: 100, idleMs: 250 },
-  local: { maxCounters: 1_000, maxBytes: 1_000_000, timeoutMs: 100 },
+  local: { maxCounters: 1_000, maxBytes: 1_000_000, instances: () => 1 },
 });
 
 test(
@@ -344,7 +344,7 @@ describe('of a store that answers later than a call waits', () => {
         return forkFrom(new Map([[0, failedSnapshot(clock(), keys, 'late')]]), { original: memory, partOf: () => 0 });
       },
     };
-    const decider = { ...deciderOn(denied, ledgerOf(slow, remembering(clock))), storeTimeoutMs: STORE_TIMEOUT_MS };
+    const decider = { ...deciderOn(denied, ledgerOf(slow, remembering(clock))), storeBudget: () => STORE_TIMEOUT_MS };
     return explain(requestOf(['user=alice']), { decider, extras, source: 'test' });
   };
 

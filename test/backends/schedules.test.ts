@@ -47,7 +47,7 @@ async function serviceAt(time: string, limit: string, backendOf: (clock: FakeClo
   const changes = backend.invalidations?.({ changed: () => {}, forgotten: () => {}, missed: () => {} });
   await until('changes to arrive', () => changes?.isLive() ?? true);
   clock.advance(1); // no refusal is remembered of the time at which they arrived first
-  const decider: Decider = deciderOf(rules, { clock, counters, ledger, storeTimeoutMs: 10_000 });
+  const decider: Decider = deciderOf(rules, { clock, counters, ledger, storeBudget: () => 10_000 });
   const ask = async (hits = 1) => {
     const request = {
       domain: 'demo',
@@ -140,7 +140,7 @@ test('the key of a counter in Redis outlives a change of the schedule as long as
   );
   const ledger = ledgerOf(backend, { clock, monotonicMs: clock });
   const counters = ownCounters(createCounterKeys(`${prefix}:`));
-  const decider = deciderOf(rules, { clock, ledger, counters, storeTimeoutMs: 10_000 });
+  const decider = deciderOf(rules, { clock, ledger, counters, storeBudget: () => 10_000 });
   const descriptors = [{ entries: [{ key: 'user', value: 'a' }], requestLimit: undefined, hits: 1 }];
   for (let round = 0; round < 2; round++) {
     await decide({ domain: 'demo', descriptors }, decider, 10_000);

@@ -54,7 +54,7 @@ async function figuresOf(seed: number, { live, candidate, keys, spend = 'each' }
   let isLate = false;
   const { trial, ask, flush } = tryCandidate({
     ...{ time, live, modes: { ...noModes, spend } },
-    options: { isLate: () => isLate, maxInFlight: 8 },
+    options: { isBehind: () => isLate, maxInFlight: 8 },
   });
   for (let at = 0; at < REQUESTS; at++) {
     if (at === REQUESTS / 8) trial.follow(candidate, 'candidate');
@@ -142,7 +142,7 @@ test('a process that is late tries half of the counters, fewer every second, and
   let isLate = true;
   const { trial, tried, ask, flush } = tryCandidate({
     ...{ time, live: daily(5), candidate: daily(5) },
-    options: { isLate: () => isLate },
+    options: { isBehind: () => isLate },
   });
   /** Sends two requests of each of 200 users. @returns the users whose requests were tried */
   const triedUsers = async (): Promise<number> => {

@@ -147,7 +147,7 @@ class Player {
       ledger: this.ledger,
       counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
       clock: this.clock,
-      storeTimeoutMs: 10_000,
+      storeBudget: () => 10_000,
       shadowMode: settings.SHADOW_MODE,
       quotaMode: settings.QUOTA_MODE,
       spend: settings.spend,

@@ -100,7 +100,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
     rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
     lastLoad: () => ({ atMs: 1_000, hash: 'abc', isNewest: true }),
     load: () => ({
-      ...{ inFlight: 1, held: 0, connections: 1, watches: 0, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 },
+      ...{ inFlight: 1, held: 0, connections: 1, watches: 0, latenessMs: 0, callerBytes: 0, callerMaxBytes: 0 },
       quotas: noQuotaCounts(),
       commits: { pending: 0, sent: 0, dropped: 0 },
       sites: {

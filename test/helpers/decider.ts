@@ -11,7 +11,7 @@ export const deciderOf = (rules: RuleTree, changes: Partial<Decider> = {}): Deci
   ledger: ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 1_000 })),
   counters: ownCounters(createCounterKeys('')),
   clock: fakeClock(),
-  storeTimeoutMs: 500,
+  storeBudget: () => 500,
   shadowMode: false,
   quotaMode: false,
   spend: 'each',

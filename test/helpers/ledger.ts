@@ -38,7 +38,7 @@ export function manualTimers(): ManualTimers {
 /** A ledger that counts locally if the backend cannot, and settles those counts when its timers run. */
 export const settlingLedger = (main: Backend, clock: Clock, changes: Partial<LedgerOptions>): Ledger =>
   ledgerOf(main, {
-    ...{ clock, monotonicMs: clock, local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000 } },
+    ...{ clock, monotonicMs: clock, local: { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 } },
     ...changes,
   });
 

@@ -42,7 +42,7 @@ export function tryCandidate({
   maxCounters = 1_000,
   options = {},
 }: TrialSetup) {
-  const common = { ...modes, storeTimeoutMs: 5_000, ...(overrides && { overrides }) };
+  const common = { ...modes, storeBudget: () => 5_000, ...(overrides && { overrides }) };
   const counters = ownCounters(createCounterKeys(''));
   const memory = createMemoryBackend(time, { maxCounters });
   const decider: Decider = {
@@ -64,7 +64,7 @@ export function tryCandidate({
       },
     },
     decidedAtMs: (answer) => (answer.verdicts.some(({ kind }) => kind === 'limited') ? memory.ranAtMs() : time()),
-    ...{ clock: time, sample: 1, maxInFlight: 10_000, isLate: () => false },
+    ...{ clock: time, sample: 1, maxInFlight: 10_000, isBehind: () => false },
     later: (run) => void turns.push(run),
     onTried: (request) => void tried.push(request),
     ...options,
@@ -102,7 +102,7 @@ export function serviceWith(
   const answers: Answer[] = [];
   const service = createRlsService(
     {
-      ...{ ...modes, clock, storeTimeoutMs: 5_000, ...(overrides && { overrides }), rules: () => rules },
+      ...{ ...modes, clock, storeBudget: () => 5_000, ...(overrides && { overrides }), rules: () => rules },
       ...{ counters: ownCounters(createCounterKeys('')), estimates: createEstimates() },
       ledger: ledgerOf(backend, { clock }),
     },

@@ -55,7 +55,7 @@ beforeEach(() => {
 function instance(name = 'one', bounds: Partial<DebtsOptions> = {}): Ledger {
   const ledger = settlingLedger(backend, clock, {
     ...{ every: timers.every, instance: name },
-    local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000, ...bounds },
+    local: { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1, ...bounds },
   });
   ledgers.push(ledger);
   return ledger;

@@ -97,7 +97,7 @@ class World {
     this.#ledgers[one] = ledgerOf(this.#backendOf(one), {
       ...{ clock: this.wallClock, monotonicMs: this.monotonic, instance: this.names[one] ?? '' },
       ...{ denyCacheBytes: 100_000, leases: { maxLeases: 10, idleMs: 250 } },
-      local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 15 },
+      local: { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 },
       every: (_, run) => {
         this.#sweeps[one]?.push(run);
         return () => {};

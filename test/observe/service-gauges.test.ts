@@ -21,7 +21,7 @@ descriptors:
 const quiet: ServiceGauges = {
   rules: () => rules,
   lastLoad: () => undefined,
-  load: () => ({ inFlight: 0, held: 0, connections: 0, watches: 0, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 }),
+  load: () => ({ inFlight: 0, held: 0, connections: 0, watches: 0, latenessMs: 0, callerBytes: 0, callerMaxBytes: 0 }),
   store: () => undefined,
   memory: () => undefined,
   restarts: () => 0,

@@ -171,7 +171,7 @@ test('no count ever decreases, for any rules and requests, whether the store can
       let isStoreAway = false;
       const away = { code: 'UNAVAILABLE', reason: 'away' } as const;
       const run: Backend['run'] = (all, how) => (isStoreAway ? all.map(() => away) : memory.run(all, how));
-      const local = { maxCounters: 1_000, maxBytes: 1_000_000, timeoutMs: 100 };
+      const local = { maxCounters: 1_000, maxBytes: 1_000_000, instances: () => 1 };
       const ledger = ledgerOf({ ...memory, run }, { clock, monotonicMs: clock, local, denyCacheBytes: 1_000_000 });
       const statistics = createStatistics(0.8);
       const decider = deciderOf(rules, { spend, clock, ledger });

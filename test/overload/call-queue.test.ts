@@ -2,30 +2,42 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type CallQueue,
   createCallQueue,
+  EXPIRY_UNITS,
   type PendingCall,
   QUESTION_UNITS,
   SLICE_UNITS,
 } from '../../src/overload/call-queue.ts';
+import { LateCalls } from '../../src/overload/late-calls.ts';
 import { eventually } from '../helpers/until.ts';
 
 let nowMs: number;
 let log: string[];
 let queue: CallQueue;
+let late: LateCalls;
 beforeEach(() => {
   nowMs = 0;
   log = [];
-  queue = createCallQueue(10, () => nowMs);
+  late = new LateCalls();
+  queue = createCallQueue(late, () => nowMs);
 });
 afterEach(() => queue.close());
 
+const CONNECTION = {};
+
 /** A call that takes so much work, and logs what becomes of it. */
-const call = (name: string, units = 1): PendingCall => ({
+const call = (name: string, units = 1, changes: Partial<PendingCall> = {}): PendingCall => ({
+  connection: CONNECTION,
   completeAtMs: nowMs,
+  expiresAtMs: nowMs + 10,
   run() {
     log.push(name);
     return units;
   },
-  refuse: () => log.push(`${name} refused`),
+  expire() {
+    log.push(`${name} expired`);
+    return EXPIRY_UNITS;
+  },
+  ...changes,
 });
 
 test('lets a call run at once while the slice of this turn has room', async () => {
@@ -40,7 +52,7 @@ test('lets a call run at once while the slice of this turn has room', async () =
 
 test('runs as many calls per turn as fit its slice, in order of arrival', async () => {
   queue.spend(SLICE_UNITS);
-  for (const name of ['a', 'b', 'c', 'd', 'e']) queue.add(call(name, SLICE_UNITS / 2), 1);
+  for (const name of ['a', 'b', 'c', 'd', 'e']) queue.add(call(name, (SLICE_UNITS * 3) / 4), 1);
   expect(queue.length).toBe(5);
   expect(queue.mayRun(1)).toBe(false);
   await nextTurn();
@@ -54,100 +66,87 @@ test('runs as many calls per turn as fit its slice, in order of arrival', async 
 
 test('lets a new call wait for those before it', async () => {
   queue.spend(SLICE_UNITS);
-  for (const name of ['a', 'b']) queue.add(call(name, SLICE_UNITS), 1);
+  for (const name of ['a', 'b']) queue.add(call(name, 2 * SLICE_UNITS), 1);
   await nextTurn();
   expect(log).toEqual(['a']);
   expect(queue.mayRun(1)).toBe(false);
 });
 
-test('refuses a call that has waited for too long, and runs one that is in time', async () => {
+test('lets a call expire that has waited for too long, and runs one that is in time', async () => {
   queue.spend(SLICE_UNITS);
   queue.add(call('early'), 1);
   nowMs = 5;
   queue.add(call('late'), 1);
-  nowMs = 11;
+  nowMs = 10;
   await nextTurn();
-  expect(log).toEqual(['early refused', 'late']);
+  expect(log).toEqual(['early expired', 'late']);
 });
 
-test('refuses four late calls for the work of one descriptor', async () => {
+test('never lets a call without a deadline expire', async () => {
   queue.spend(SLICE_UNITS);
-  for (let count = 0; count < 5 * SLICE_UNITS; count++) queue.add(call(`${count}`), 1);
-  nowMs = 11;
-  await nextTurn();
-  expect(log).toHaveLength(4 * SLICE_UNITS);
-});
-
-describe('a turn decides more', () => {
-  const DECIDED = SLICE_UNITS / 4;
-  const waiting = (count: number): void => {
-    queue.spend(SLICE_UNITS);
-    for (let at = 0; at < count; at++) queue.add(call('decided', 4), 1);
-  };
-
-  test('for each call that was refused before it, since refusals take time as well', async () => {
-    waiting(4 * DECIDED);
-    for (let count = 0; count < 10; count++) queue.noteRefusal();
-    await nextTurn();
-    expect(log).toHaveLength(DECIDED + 10 * 3);
-    await nextTurn();
-    expect(log).toHaveLength(2 * DECIDED + 10 * 3);
-  });
-
-  test('for each call that it refused in the queue', async () => {
-    waiting(10);
-    nowMs = 11;
-    waiting(4 * DECIDED);
-    await nextTurn();
-    const inFirst = log.length;
-    expect(inFirst).toBeLessThanOrEqual(10 + DECIDED);
-    await nextTurn();
-    expect(log).toHaveLength(inFirst + DECIDED + 10 * 3);
-  });
-
-  test('up to nine times as much', async () => {
-    waiting(20 * DECIDED);
-    for (let count = 0; count < 100_000; count++) queue.noteRefusal();
-    await nextTurn();
-    expect(log).toHaveLength(9 * DECIDED);
-  });
-});
-
-describe('the queue', () => {
-  const fill = (count: number): void => {
-    queue.spend(SLICE_UNITS);
-    for (let at = 0; at < count; at++) queue.add(call(`${at}`), 1);
-  };
-
-  test('is behind while more calls wait than fit a turn, and the first has waited for too long', () => {
-    fill(SLICE_UNITS);
-    nowMs = 10;
-    expect(queue.isBehind).toBe(false);
-    nowMs = 11;
-    expect(queue.isBehind).toBe(true);
-  });
-
-  test('is not behind while all waiting calls fit a turn: the lag has another cause', () => {
-    fill(SLICE_UNITS - 1);
-    nowMs = 11;
-    expect(queue.isBehind).toBe(false);
-  });
-
-  test('is never behind without a limit for waiting', () => {
-    queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
-    fill(SLICE_UNITS);
-    nowMs = 1e9;
-    expect(queue.isBehind).toBe(false);
-  });
-});
-
-test('never refuses a call without a limit for waiting', async () => {
-  queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
-  queue.spend(SLICE_UNITS);
-  queue.add(call('patient'), 1);
+  queue.add(call('patient', 1, { expiresAtMs: Number.POSITIVE_INFINITY }), 1);
   nowMs = 1e9;
   await nextTurn();
   expect(log).toEqual(['patient']);
+});
+
+test('a turn decides as much more as was queued since the turn before, up to nine times as much in all', async () => {
+  const queued = (units: number): void => {
+    for (let at = 0; at < units / 4; at++) queue.add(call('decided', 4), 4);
+  };
+  queue.spend(SLICE_UNITS);
+  queued(100 * SLICE_UNITS);
+  await nextTurn();
+  expect(log).toHaveLength((9 * SLICE_UNITS) / 4);
+  log.length = 0;
+  queued(SLICE_UNITS);
+  await nextTurn();
+  expect(log).toHaveLength((2 * SLICE_UNITS) / 4);
+});
+
+describe('connections', () => {
+  test('take turns, however many calls one of them has', async () => {
+    queue.spend(SLICE_UNITS);
+    for (const at of [1, 2, 3]) queue.add(call(`many ${at}`), 1);
+    queue.add(call('other', 1, { connection: {} }), 1);
+    queue.add(call('third', 1, { connection: {} }), 1);
+    await nextTurn();
+    expect(log).toEqual(['many 1', 'other', 'third', 'many 2', 'many 3']);
+  });
+
+  test('are served call by call by what expires first, in order of arrival among equals', async () => {
+    queue.spend(SLICE_UNITS);
+    const deadlines = [5, 3, 9, 3, 7, 1, 5, 9, 1, 2, 8, 3];
+    for (const [at, expiresAtMs] of deadlines.entries())
+      queue.add(call(`${expiresAtMs} ${String(at).padStart(2, '0')}`, 1, { expiresAtMs }), 1);
+    await nextTurn();
+    expect(log).toEqual([...log].sort());
+    expect(log).toHaveLength(deadlines.length);
+  });
+
+  test('with deadlines of 1 ms do not go before others', async () => {
+    queue.spend(SLICE_UNITS);
+    queue.add(call('honest'), 1);
+    for (const at of [1, 2, 3]) queue.add(call(`hasty ${at}`, 1, { connection: late, expiresAtMs: 1 }), 1);
+    await nextTurn();
+    expect(log).toEqual(['honest', 'hasty 1', 'hasty 2', 'hasty 3']);
+  });
+});
+
+test('is behind while more calls wait than fit a turn', () => {
+  queue.spend(SLICE_UNITS);
+  for (let at = 1; at < SLICE_UNITS; at++) queue.add(call(`${at}`), 1);
+  expect(queue.isBehind).toBe(false);
+  queue.add(call('one more'), 1);
+  expect(queue.isBehind).toBe(true);
+});
+
+test('counts late calls in its turns until none is left', async () => {
+  const counted: number[] = [];
+  for (let at = 0; at < 100; at++) late.add(Buffer.from(`message ${at}`), (times) => void counted.push(times));
+  queue.add(call('any'), 1);
+  await eventually(() => late.size === 0);
+  expect(counted).toEqual(Array(100).fill(1));
 });
 
 describe('costly calls', () => {
@@ -179,11 +178,11 @@ describe('costly calls', () => {
     expect(queue.mayRun(COSTLY)).toBe(false);
   });
 
-  test('are refused together once they have waited for too long', async () => {
+  test('expire together once they have waited for too long', async () => {
     for (const name of ['a', 'b', 'c']) queue.add(call(name, COSTLY), COSTLY);
     nowMs = 11;
     await nextTurn();
-    expect(log).toEqual(['a refused', 'b refused', 'c refused']);
+    expect(log).toEqual(['a expired', 'b expired', 'c expired']);
   });
 });
 

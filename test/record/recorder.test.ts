@@ -61,7 +61,7 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
   const rules = rulesFrom(RULES);
   const overrides = new Overrides(clock.read, (unit) => unitMs[unit]);
   const decider: Decider = {
-    ...{ rules: () => rules, overrides, shadowMode: false, quotaMode: false, spend: 'each', storeTimeoutMs: 1_000 },
+    ...{ rules: () => rules, overrides, shadowMode: false, quotaMode: false, spend: 'each', storeBudget: () => 1_000 },
     ledger: ledgerOf(createMemoryBackend(clock.read, { maxCounters: 1_000 }), { clock: clock.read }),
     counters: ownCounters(createCounterKeys('')),
     clock: clock.read,

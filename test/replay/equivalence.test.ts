@@ -93,7 +93,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
     ledger: ledgerOf(createMemoryBackend(clock.read, MEMORY), { clock: clock.read }),
     counters: ownCounters(createCounterKeys('')),
     clock: clock.read,
-    storeTimeoutMs: 5_000,
+    storeBudget: () => 5_000,
     overrides,
   };
   let recorded = 0;

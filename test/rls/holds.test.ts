@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Answer, Decider } from '../../src/decide.ts';
-import { createShedding } from '../../src/overload/shedding.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
@@ -290,13 +289,13 @@ describe('a caller that cancels a delayed call', () => {
   const gone: CallOutcome = { error: { code: status.CANCELLED, details: 'the caller cancelled' } };
 
   test('is answered with CANCELLED at once, so that its call is no longer in flight', async () => {
-    const shedding = createShedding({ maxInFlight: 1, share: () => 1, waiting: () => 0 });
-    const { outcomes, go } = await holdOne(shedding.counting(serviceWith()));
+    const overload = overloadOf();
+    const { outcomes, go } = await holdOne(overload.counting(serviceWith()));
     expect(outcomes).toEqual([]);
-    expect(shedding.mustShed()).toBe(true);
+    expect(overload.inFlight()).toBe(1);
     go();
     expect(outcomes).toEqual([gone]);
-    expect(shedding.mustShed()).toBe(false);
+    expect(overload.inFlight()).toBe(0);
   });
 
   test('is answered once, whenever it cancels', async () => {

@@ -260,7 +260,7 @@ descriptors:
       waited.push(timeoutMs);
       return hits.map(() => ({ code: 'UNAVAILABLE', reason: 'not asked' }));
     });
-    await start({ ledger: ledgerOf(store), storeTimeoutMs: 30_000 }, Date.now);
+    await start({ ledger: ledgerOf(store), storeBudget: () => 30_000 }, Date.now);
     await ask();
     await ask({}, { deadline: Date.now() + 60_000 });
     await ask({}, { deadline: Date.now() + 20_000 });

@@ -52,7 +52,7 @@ async function withClient(
   const ledger = ledgerOf(backend, { denyCacheBytes: 10_000 });
   const decider: SlotsDecider = {
     ...deciderOf(rules),
-    storeTimeoutMs: 60_000,
+    storeBudget: () => 60_000,
     estimates: createEstimates(),
     ledger: {
       debit: (request, how) => ledger.debit(request, how),

@@ -46,7 +46,7 @@ beforeEach(() => {
     close: async () => {},
   };
   ledger = settlingLedger(backend, clock, { every: timers.every });
-  const decider = { ...deciderOf(rules), storeTimeoutMs: 5_000, ledger };
+  const decider = { ...deciderOf(rules), storeBudget: () => 5_000, ledger };
   limits = createKuadrantLimits(decider, createReservations(decider));
 });
 afterEach(() => ledger.close());
@@ -153,7 +153,7 @@ test('failed commits take bounded memory, and the oldest are dropped', async () 
   let count = 0;
   let isAway = true;
   const charges = new PlainCharges({
-    storeTimeoutMs: 1_000,
+    storeBudget: () => 1_000,
     ledger: {
       ...{ atomic: 'counter', refund: async () => {} },
       async debit(debits) {

@@ -34,7 +34,7 @@ function deciderOn(atomic: Backend['atomic'] = 'request'): SlotsDecider {
   const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 100 }));
   return {
     ...deciderOf(rules),
-    storeTimeoutMs: 5_000,
+    storeBudget: () => 5_000,
     estimates: createEstimates(),
     ledger: {
       debit: (request, how) => ledger.debit(request, how),

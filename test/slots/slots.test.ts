@@ -48,7 +48,7 @@ function deciderOn(backend: Backend, atomic: Backend['atomic'] = 'request'): Slo
   const ledger = ledgerOf(backend);
   return {
     ...deciderOf(rules),
-    storeTimeoutMs: 60_000,
+    storeBudget: () => 60_000,
     ledger: {
       debit: (request, how) => ledger.debit(request, how),
       refund: (receipt) => ledger.refund(receipt),

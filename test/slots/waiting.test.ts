@@ -48,7 +48,7 @@ function countingDecider() {
   const asked = { counters: 0, step: never, gate: undefined as Gate | undefined };
   const decider: SlotsDecider = {
     ...deciderOf(rules, { clock: Date.now }),
-    storeTimeoutMs: 5_000,
+    storeBudget: () => 5_000,
     ledger: {
       async debit(debits, how) {
         asked.counters += debits.length;

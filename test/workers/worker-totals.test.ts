@@ -112,7 +112,7 @@ test('pending commits and quotas are added up, with the counts of ended workers 
   });
 });
 
-test('open circuits, leased hits and refused calls are added up, without the circuits and leases of ended workers', () => {
+test('open circuits, leased hits and undecided calls are added up, without the circuits and leases of ended workers', () => {
   const statistics = createStatistics(0.8);
   const whole = createWorkerTotals(statistics);
   for (const [worker, leased] of [
@@ -120,12 +120,12 @@ test('open circuits, leased hits and refused calls are added up, without the cir
     [2, 12],
   ] as const) {
     const reporter = createReporter(0.8);
-    reporter.shed();
+    reporter.missed('late');
     const states = new Map([['a:6379', 'open'] as const, ['b:6379', worker === 1 ? 'half_open' : 'closed'] as const]);
     const kept = keeping(0, 0, { breakers: { states: () => states }, leases: { leased } });
     whole.add(worker, structuredClone(reporter.take(kept)), () => {});
   }
-  expect(statistics.sums.shedCalls).toBe(2);
+  expect(statistics.undecided.late).toBe(2);
   expect([whole.leased(), whole.openCircuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
   whole.ended(1);
   expect([whole.leased(), whole.openCircuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
@@ -156,7 +156,7 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
 
 test('a report without names is sent in one part', () => {
   const reporter = createReporter(0.8);
-  reporter.shed();
+  reporter.missed('late');
   const report = reporter.take(undefined);
   expect([...partsOf(report)]).toEqual([report]);
 });

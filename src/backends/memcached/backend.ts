@@ -132,17 +132,21 @@ export class MemcachedBackend implements Backend {
   }
 
   async #runOne(operations: readonly Operation[], { timeoutMs, receipts }: RunOptions): Promise<Replies> {
-    const chargedAtMs = this.#clocks.clock();
+    const { clock, monotonicMs } = this.#clocks;
+    const chargedAtMs = clock();
     this.#lateness.began();
+    const startedMs = monotonicMs();
+    const stoodBeforeMs = this.#lateness.stoodMs(startedMs);
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs)); // never rejects
+    const endedMs = monotonicMs();
+    const stoodMs = this.#lateness.stoodMs(endedMs) - stoodBeforeMs;
     this.#lateness.ended();
     if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
     const reason = `memcached: ${outcome.reason}`;
-    const isLate = this.#lateness.latenessMs() >= timeoutMs / 2;
     const failure: Unavailable = {
       code: 'UNAVAILABLE',
       reason,
-      ...(isLate && { isProcessLate: true }),
+      ...(stoodMs * 2 >= endedMs - startedMs && stoodMs > 0 && { isOverload: true }),
       ...(isSent(outcome.reason) && { isUnknown: true }),
     };
     return operations.map(() => failure);

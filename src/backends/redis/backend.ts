@@ -41,7 +41,7 @@ export interface RedisBackendOptions {
   readonly replay?: boolean;
   /** The name for operators; nodes of a Cluster have their own names. */
   readonly name?: string;
-  /** A call that takes longer counts as failed: see `Breaker`. */
+  /** A call that takes longer while this process runs counts as failed: see `Breaker`. */
   readonly slowMs?: number;
   readonly breakers?: Breakers;
   /** Precedes every key, including those of counters. */
@@ -89,7 +89,7 @@ export class RedisBackend implements Backend {
       atomic: 'request',
       replay: false,
       name: 'redis',
-      slowMs: 1_000,
+      slowMs: SLOW_MS,
       prefix: '',
       onUnavailable: () => {},
       lateness: PUNCTUAL,
@@ -302,6 +302,11 @@ export class RedisBackend implements Backend {
 
 /** Represents all slots if one node has them all. */
 const ONE_NODE = -1;
+/**
+ * The longest silence of a node before a call counts as failed, whatever the deadlines of callers are: a short one would
+ * blame a node for a pause, and with a long one the callers of a dead node would wait longer.
+ */
+const SLOW_MS = 250;
 /** The most concurrent calls to a node: while one is counted, the next is collected. */
 const MAX_IN_FLIGHT = 2;
 /** A node's clock that gains more than this on the monotonic clock has stepped forward. */

@@ -13,14 +13,16 @@ const MAX_HITS = 256;
 /** Approximate characters of keys in a call. */
 const MAX_KEY_CHARS = 65_536;
 
-/** If the event loop was late by this part of a time limit, its end is blamed on this process. */
+/** If this process did not run for this part of a wait, its end is blamed on this process. */
 const LATE_SHARE = 0.5;
 
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
 
-/** While calls take longer than this part of `slowMs`, requests share a call only up to `MAX_CALL_WORK`. */
-const LONG_CALL_SHARE = 0.5;
+/** While calls take longer than this, requests share a call only up to `MAX_CALL_WORK`. */
+const LONG_CALL_MS = 8;
+/** The shortest time for which a timer is set again, the resolution of timers. */
+const TIMER_MS = 1;
 /** How fast a long call is forgotten: by this factor with each later one. */
 const PEAK_DECAY = 0.9;
 
@@ -36,14 +38,17 @@ class Waiting extends Later<Replies> implements BatchRequest {
   readonly receipts: boolean | undefined;
   readonly timeoutMs: number;
   readonly untilMs: number;
+  /** How long this process had not run when the wait began. */
+  readonly stoodMs: number;
 
-  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, untilMs: number) {
+  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, untilMs: number, stoodMs: number) {
     super();
     this.operations = operations;
     this.spend = spend;
     this.receipts = receipts;
     this.timeoutMs = timeoutMs;
     this.untilMs = untilMs;
+    this.stoodMs = stoodMs;
   }
 }
 
@@ -52,13 +57,13 @@ export interface BatcherOptions {
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
   /** The reply to a hit that could not be counted. */
   readonly unavailable: (reason: string) => Unavailable;
-  /** The recent timer lag of this process: after a lag, a timeout says nothing about the node. */
+  /** The lag of this process: silence of the node while it did not run says nothing about the node. */
   readonly lateness: Lateness;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
   /**
-   * A call that takes longer has failed, even if a reply arrives later. A costly call, and those behind it, may take
-   * proportionally longer, and do not show whether the node has failed.
+   * A call that takes longer while this process runs has failed, even if a reply arrives later. A costly call, and
+   * those behind it, may take proportionally longer, and do not show whether the node has failed.
    */
   readonly slowMs: number;
   /** The breaker of the node that receives the calls. */
@@ -106,10 +111,14 @@ export class Batcher {
   /** Never rejects: operations that cannot be answered in time are unavailable. */
   run(request: BatchRequest, timeoutMs: number): Eventual<Replies> {
     const { operations } = request;
-    const refusal = this.#options.breaker().refusal ?? this.#tooManyBefore(timeoutMs);
-    if (refusal !== undefined) return operations.map(() => this.#options.unavailable(refusal));
-    const untilMs = this.#nowMs() + timeoutMs;
-    const waiting = new Waiting(request, timeoutMs, untilMs);
+    const { breaker, lateness, unavailable } = this.#options;
+    const refusal = breaker().refusal;
+    if (refusal !== undefined) return operations.map(() => unavailable(refusal));
+    const tooMany = this.#tooManyBefore(timeoutMs);
+    if (tooMany !== undefined) return operations.map(() => ({ ...unavailable(tooMany), isOverload: true }));
+    const nowMs = this.#nowMs();
+    const untilMs = nowMs + timeoutMs;
+    const waiting = new Waiting(request, timeoutMs, untilMs, lateness.stoodMs(nowMs));
     this.#queue.push(waiting);
     this.#queuedHits += operations.length;
     this.#watch(untilMs);
@@ -157,7 +166,7 @@ export class Batcher {
     let chars = 0;
     let count = 0;
     // most states are shorter than the longest, which the work is computed for
-    const maxWork = this.#peakMs > this.#options.slowMs * LONG_CALL_SHARE ? MAX_CALL_WORK : Number.POSITIVE_INFINITY;
+    const maxWork = this.#peakMs > LONG_CALL_MS ? MAX_CALL_WORK : Number.POSITIVE_INFINITY;
     const work = new StoreWork();
     for (const request of this.#queue) {
       hits += request.operations.length;
@@ -182,6 +191,7 @@ export class Batcher {
     breaker.began();
     let isPending = true;
     const sentAtMs = this.#nowMs();
+    const stoodBeforeMs = lateness.stoodMs(sentAtMs);
     const extraWork = extraWorkOf(requests);
     this.#extraWork += extraWork;
     const isBehindCostly = this.#extraWork > 0; // or is costly itself
@@ -205,18 +215,25 @@ export class Batcher {
     const notePeak = (ms: number): void => {
       this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
     };
-    const fail = (reason: string, isLate = false): void => {
+    const fail = (reason: string, isInconclusive = false): void => {
       if (!isPending) return;
-      if (isLate) breaker.inconclusive();
+      if (isInconclusive) breaker.inconclusive();
       else breaker.failed(reason);
       end(); // a slow call makes room for the next
     };
-    // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
     const giveUpSlow = (): void => {
+      const nowMs = this.#nowMs();
+      const silentMs = nowMs - sentAtMs - (lateness.stoodMs(nowMs) - stoodBeforeMs);
+      if (isPending && allowedMs - silentMs >= TIMER_MS) return giveUpAfter(allowedMs - silentMs);
       notePeak(allowedMs);
-      fail(`no reply within ${allowedMs} ms`, isBehindCostly || this.#lateFor(slowMs) > 0);
+      // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
+      fail(`no reply within ${allowedMs} ms`, isBehindCostly);
     };
-    const slow = setTimeout(() => setImmediate(giveUpSlow), allowedMs);
+    let slow: NodeJS.Timeout | undefined;
+    const giveUpAfter = (ms: number): void => {
+      slow = setTimeout(() => setImmediate(giveUpSlow), ms);
+    };
+    giveUpAfter(allowedMs);
     send(requests).then(
       (answers) => {
         this.#forget(requests);
@@ -249,18 +266,15 @@ export class Batcher {
     request.resolve(request.operations.map(() => reply));
   }
 
-  /** The lag of this process if it is a large part of a call's time limit; else 0. */
-  #lateFor(timeoutMs: number): number {
-    const lateMs = this.#options.lateness.latenessMs();
-    return lateMs >= timeoutMs * LATE_SHARE ? lateMs : 0;
-  }
-
   #expireOne(request: Waiting, isSent: boolean): void {
+    const { unavailable, lateness } = this.#options;
+    const nowMs = this.#nowMs();
     const reason = `no reply within ${request.timeoutMs} ms`;
-    const lateMs = this.#lateFor(request.timeoutMs);
-    if (lateMs === 0) return this.#giveUp(request, reason, isSent);
-    const late = this.#options.unavailable(`${reason}: this process was ${Math.round(lateMs)} ms late`);
-    this.#fail(request, { ...late, isProcessLate: true }, isSent);
+    const waitedMs = nowMs - request.untilMs + request.timeoutMs;
+    const stoodMs = lateness.stoodMs(nowMs) - request.stoodMs;
+    if (stoodMs < waitedMs * LATE_SHARE) return this.#giveUp(request, reason, isSent);
+    const late = unavailable(`${reason}: this process was ${Math.round(stoodMs)} ms late`);
+    this.#fail(request, { ...late, isOverload: true }, isSent);
   }
 
   /** Ensures that a timer checks at this time. */

@@ -55,7 +55,7 @@ async function openRedis(
     if (isLate(reason))
       return logSeldom('late', () =>
         log.warn(
-          `this process is ${Math.round(lateness.latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
+          `this process is ${Math.round(lateness.latenessMs())} ms late: requests are answered from memory (on_overload) although the store may be healthy; give the process more CPU. Not logged again for a minute`,
         ),
       );
     if (!isRefusal(reason) || redis.status !== 'ready') return; // else why there is no connection is logged
@@ -65,7 +65,6 @@ async function openRedis(
   const backend = new RedisBackend(redis, clock, {
     ...{ replay: isOnClock, breakers, monotonicMs, lateness, onUnavailable, name: description, prefix: keys.prefix },
     atomic: atomicOfRedis(settings.address, keys),
-    slowMs: Math.max(timeoutMs, 1),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
   });
   const probe = createProbe({
@@ -81,7 +80,7 @@ async function openRedis(
   });
   const openShares: OpenBackends['openShares'] = async (terms) => {
     const { RedisShares } = await import('./shares.ts');
-    return new RedisShares(redis, { terms, timeoutMs: Math.max(timeoutMs, MIN_SHARES_TIMEOUT_MS) });
+    return new RedisShares(redis, { terms, timeoutMs: Math.max(timeoutMs ?? 0, MIN_SHARES_TIMEOUT_MS) });
   };
   return { backend: probe.backend, description, openShares, records: new RedisRecords(redis, keys.prefix) };
 }

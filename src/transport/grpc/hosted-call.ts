@@ -8,7 +8,7 @@ import type {
   UntypedHandleCall,
 } from '@grpc/grpc-js';
 import { status } from '../../grpc-status.ts';
-import { type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
+import { EXPIRY_UNITS, type PendingCall } from '../../overload/call-queue.ts';
 import type { Overload } from '../../overload/overload.ts';
 import { ownCopy } from '../../own-copy.ts';
 import type { Cost } from '../../rls/cost.ts';
@@ -34,7 +34,8 @@ export interface HostedLimits {
 }
 
 /** What methods that decide share with `UnaryMethod`. */
-export interface HostedTurns extends Pick<Overload, 'queue' | 'refusal' | 'tooLate'> {
+export interface HostedTurns {
+  readonly overload: Pick<Overload, 'queue' | 'refusal'>;
   /** Memory and work of a decoded message. @param octets  its size */
   readonly costOf: (message: unknown, octets: number) => Cost;
   /** Upper bound for a call's work, in units; undefined: by the octets of its message. */
@@ -129,6 +130,8 @@ export class HostedCall implements Receiver, PendingCall {
   /** The request of a unary or server-streaming call, until its handler is called. */
   #request: Buffer | undefined;
   completeAtMs = 0;
+  /** The timer of its deadline ends it. */
+  readonly expiresAtMs = Number.POSITIVE_INFINITY;
   /** The call waits for its turn or its handler. If it is cancelled, it keeps its place in the queue until then. */
   #isBusy = false;
   /** Memory charged for the decoded request, until the handler has answered. */
@@ -253,7 +256,7 @@ export class HostedCall implements Receiver, PendingCall {
   #complete(octets: number): void {
     const { turns } = this.#method.limits;
     if (!turns) return void this.run();
-    const { queue } = turns;
+    const { queue } = turns.overload;
     const estimate = turns.estimate ?? octets / OCTETS_PER_UNIT;
     this.completeAtMs = this.#stream.peer.readAtMs;
     this.#isBusy = true;
@@ -266,7 +269,7 @@ export class HostedCall implements Receiver, PendingCall {
     const bytes = this.#request;
     if (!bytes) {
       this.#release(); // the caller cancelled, or its deadline has passed
-      return REFUSAL_UNITS;
+      return EXPIRY_UNITS;
     }
     this.#request = undefined;
     this.#chargeMessages();
@@ -295,12 +298,12 @@ export class HostedCall implements Receiver, PendingCall {
     return cost.units;
   }
 
-  refuse(): void {
-    this.#release();
-    const { turns } = this.#method.limits;
-    if (!turns || this.#isOver) return;
-    this.#close();
-    this.#stream.headOnly(refusalHead(turns.tooLate()));
+  expire(): number {
+    return this.run();
+  }
+
+  get connection(): object {
+    return this.#stream.peer;
   }
 
   /** Its handler has answered, or is not called: a cancelled call gives up its place among the connection's. */

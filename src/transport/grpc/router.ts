@@ -45,7 +45,7 @@ export class Router {
   addUnary<Q>(path: string, method: Omit<UnaryMethod<Q>, 'maxRequestBytes'>): void {
     const bounded = { ...method, maxRequestBytes: this.#maxRequestBytes };
     this.#methods.set(path, (stream, head) => {
-      const refusal = method.refusal();
+      const refusal = method.overload.refusal();
       return refusal ? refusedCall(stream, refusal) : new UnaryCall(bounded, stream, head);
     });
   }
@@ -84,7 +84,7 @@ export class Router {
       if (!handler) continue;
       const hosted = { definition: method, handler, limits };
       this.#methods.set(method.path, (stream, head) => {
-        const refusal = limits.turns?.refusal();
+        const refusal = limits.turns?.overload.refusal();
         if (refusal) return refusedCall(stream, refusal);
         if (stream.peer.sideStreams < sideLimits.maxStreams) return new HostedCall(hosted, stream, head);
         stream.headOnly(TOO_MANY_SIDE_STREAMS);

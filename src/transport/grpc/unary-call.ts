@@ -1,6 +1,7 @@
 import { monotonicMs } from '../../clock.ts';
 import { status } from '../../grpc-status.ts';
-import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
+import { EXPIRY_UNITS, type PendingCall } from '../../overload/call-queue.ts';
+import { type Overload, tooLate } from '../../overload/overload.ts';
 import { ownCopy } from '../../own-copy.ts';
 import { RequestWork } from '../../request-work.ts';
 import type { Cost } from '../../rls/cost.ts';
@@ -16,18 +17,16 @@ import { messageLength, UnaryMessage } from './unary-message.ts';
 
 /** A unary method with its own decoder and encoder. */
 export interface UnaryMethod<Q> {
-  /** Why to refuse the next call unread, always the same object for the same reason; undefined: admit it. */
-  readonly refusal: () => Failure | undefined;
-  /** Calls wait here after this turn of the event loop has done its share of work. */
-  readonly queue: CallQueue;
-  /** The status of a call that waited in the queue for too long. */
-  readonly tooLate: () => Failure;
+  /** Calls wait in its queue after this turn of the event loop has done its share of work. */
+  readonly overload: Pick<Overload, 'queue' | 'refusal' | 'lateCalls' | 'missed'>;
   /** @throws Error if the octets are not a message of the method's type */
   readonly decode: (bytes: Buffer, from: number, to: number) => Q;
   /** Memory and work of a decoded request; `octets` is the size of its message. */
   readonly costOf: (request: Q, octets: number) => Cost;
   /** Handles the call; must call `call.answer` or `call.fail` once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
+  /** Counts as many equal requests that were not decided in time. */
+  readonly countLate: (request: Q, times: number) => void;
   /** Called after each call that reached `handle` has been answered. */
   readonly onAnswered: (code: status, elapsedMs: number) => void;
   readonly maxRequestBytes: number;
@@ -35,6 +34,8 @@ export interface UnaryMethod<Q> {
 
 /** The least message octets per unit of work: a short descriptor. */
 export const OCTETS_PER_UNIT = 32;
+/** A call that has waited for this part of its time is not decided: the answer would be late. */
+const DECIDED_SHARE = 3 / 4;
 /** Memory of a copied message, besides its octets. */
 const COPY_BYTES = 256;
 
@@ -67,6 +68,14 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   /** Time left until the caller's deadline when the call is handled. */
   get timeoutMs(): number {
     return this.#head.timeoutMs - this.#waitedMs;
+  }
+
+  get connection(): object {
+    return this.#stream.peer;
+  }
+
+  get expiresAtMs(): number {
+    return this.completeAtMs + this.#head.timeoutMs * DECIDED_SHARE;
   }
 
   get startedMs(): number {
@@ -120,7 +129,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     messageLength(bytes, from, this.#method.maxRequestBytes);
     this.#stream.isBusy = true;
     this.completeAtMs = this.#stream.peer.readAtMs;
-    const { queue } = this.#method;
+    const { queue } = this.#method.overload;
     const octets = bytes[from] === 0 ? to - from : unpackedBound(this.#head.encoding, bytes, from + PREFIX_BYTES, to);
     const estimate = octets / OCTETS_PER_UNIT;
     if (queue.mayRun(estimate)) return queue.spend(this.#handle(bytes, from, to, estimate));
@@ -132,18 +141,33 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 
   run(): number {
     const pending = this.#pending;
+    if (!pending || this.#isGone) return this.expire();
     this.#pending = undefined;
     this.#waitedMs = monotonicMs() - this.completeAtMs;
-    if (pending) this.#stream.charge(-pending.message.length - COPY_BYTES);
-    if (pending && !this.#isGone) return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
-    this.#refuse(cancelled); // not sent; frees the stream's slot
-    return REFUSAL_UNITS;
+    this.#stream.charge(-pending.message.length - COPY_BYTES);
+    return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
   }
 
-  refuse(): void {
+  expire(): number {
+    const { lateCalls, missed } = this.#method.overload;
+    const message = this.#pending?.message;
     this.#pending = undefined;
-    this.#dropParts();
-    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : this.#method.tooLate()));
+    missed(this.#isGone ? 'cancelled' : 'late');
+    if (message) lateCalls.add(message, (times) => this.#countLate(message, times));
+    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // to a caller that is gone nothing is sent
+    return EXPIRY_UNITS;
+  }
+
+  #countLate(bytes: Buffer, times: number): void {
+    const { decode, countLate } = this.#method;
+    let request: Q;
+    try {
+      const [message, start, end] = this.#unpacked(bytes, 0, bytes.length);
+      request = decode(message, start, end);
+    } catch {
+      return; // nothing can be counted
+    }
+    countLate(request, times);
   }
 
   /** @returns units of work */
@@ -183,7 +207,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   /** @param bytes  `PREFIX_BYTES` free octets, then the message, up to `length`; only used during the call */
   answer(bytes: Buffer, length: number): void {
     const elapsedMs = monotonicMs() - this.completeAtMs;
-    if (elapsedMs > this.#head.timeoutMs) return this.#end(deadlineExceeded, elapsedMs);
+    if (elapsedMs > this.#head.timeoutMs || this.#isGone) return this.#miss(elapsedMs);
     bytes[0] = 0;
     writeUint32(bytes, 1, length - PREFIX_BYTES);
     this.#stream.charge(-this.#requestBytes);
@@ -193,7 +217,12 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 
   fail(failure: Failure): void {
     const elapsedMs = monotonicMs() - this.completeAtMs;
-    this.#end(elapsedMs > this.#head.timeoutMs ? deadlineExceeded : failure, elapsedMs);
+    this.#end(elapsedMs > this.#head.timeoutMs ? tooLate : failure, elapsedMs);
+  }
+
+  #miss(elapsedMs: number): void {
+    this.#method.overload.missed(this.#isGone ? 'cancelled' : 'late');
+    this.#end(this.#isGone ? cancelled : tooLate, elapsedMs);
   }
 
   #end(failure: Failure, elapsedMs: number): void {
@@ -217,7 +246,6 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 export const FAILURE_UNITS = 2;
 
 const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
-const deadlineExceeded: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
   to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;

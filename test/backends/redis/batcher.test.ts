@@ -28,8 +28,8 @@ async function turns(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A node that answers each call on command. */
-function started({ slowMs = 10_000, lateMs = 0 } = {}) {
+/** A node that answers each call on command. @param stoodShare  the part of the time in which this process does not run */
+function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
   const calls: { readonly requests: readonly BatchRequest[]; readonly answer: () => void }[] = [];
   const monotonicMs = () => performance.now();
   const breaker = new Breaker(monotonicMs, () => 0.5);
@@ -42,7 +42,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxInFlight: 2,
     slowMs,
-    lateness: { ...PUNCTUAL, latenessMs: () => lateMs },
+    lateness: { ...PUNCTUAL, stoodMs: (nowMs) => nowMs * stoodShare },
     breaker: () => breaker,
     isAnswer: () => false,
     monotonicMs,
@@ -126,7 +126,9 @@ test('a request that would wait beyond its timeout is refused at once, and one w
   await turns();
   const next = ask(256, 60_000);
   expect(await Promise.all(ask(3, 25))).toEqual(
-    Array(3).fill({ code: 'UNAVAILABLE', reason: 'too many requests wait: no reply within 25 ms' }),
+    Array(3).fill({
+      ...{ code: 'UNAVAILABLE', reason: 'too many requests wait: no reply within 25 ms', isOverload: true },
+    }),
   );
   const patient = ask(3, 60_000);
   for (let call = 1; call < 5; call++) {
@@ -151,14 +153,19 @@ describe('a call whose time is over', () => {
   test.each([
     ['while this process keeps up: the store is to blame, and the circuit opens', 0, {}, 'open'],
     [
-      'while this process is late by half of that time: the store is not to blame',
-      20,
-      { reason: 'no reply within 30 ms: this process was 20 ms late', isProcessLate: true },
+      'while this process does not run for most of that time: the store is not to blame',
+      2 / 3,
+      { reason: 'no reply within 30 ms: this process was 20 ms late', isOverload: true },
       'closed',
     ],
-    ['while this process is hardly late: the store is to blame', 5, {}, 'open'],
-  ])('%s', async (_, lateMs, more, state) => {
-    const { ask, breaker } = started({ slowMs: 30, lateMs });
+    [
+      'while this process runs for most of that time: the store is to blame, and the circuit stays closed',
+      1 / 3,
+      {},
+      'closed',
+    ],
+  ])('%s', async (_, stoodShare, more, state) => {
+    const { ask, breaker } = started({ slowMs: 30, stoodShare });
     const unavailable = { code: 'UNAVAILABLE', reason: 'no reply within 30 ms', isUnknown: true, ...more };
     for (let call = 0; call < 2; call++) {
       const asked = ask(1, 30);
@@ -167,6 +174,18 @@ describe('a call whose time is over', () => {
       expect(await Promise.all(asked)).toEqual([unavailable]);
     }
     expect(breaker.state).toBe(state);
+  });
+
+  test('counts only while this process runs, until the circuit opens', async () => {
+    const { ask, breaker } = started({ slowMs: 30, stoodShare: 2 / 3 });
+    for (let call = 0; call < 2; call++) {
+      void ask(1, 1_000);
+      await turns();
+    }
+    await advance(80); // of which it ran for 27
+    expect(breaker.state).toBe('closed');
+    for (let at = 0; at < 5; at++) await advance(4);
+    expect(breaker.state).toBe('open');
   });
 
   test('leaves a half-open circuit half open, so that the next call decides', () => {

@@ -72,7 +72,7 @@ async function present({ clock, replay = false, leases = false, local = false }:
     {
       ...{ clock, monotonicMs, instance: randomUUID() },
       leases: leases ? { maxLeases: 100, idleMs: 50 } : undefined,
-      local: local ? { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 500 } : undefined,
+      local: local ? { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 } : undefined,
       every(intervalMs, run) {
         const timer = setInterval(run, Math.min(intervalMs, 50));
         timers.push(timer);

@@ -21,7 +21,6 @@ import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
 
 const RESERVE = '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve';
-const WAITED = { code: status.RESOURCE_EXHAUSTED, details: 'waited for too long' };
 const SHED = { code: status.RESOURCE_EXHAUSTED, details: 'not now' };
 
 /** Domain, and a descriptor of one entry. */
@@ -45,7 +44,6 @@ function heldQueue() {
     isBehind: false,
     mayRun: () => state.isOpen,
     spend: (units) => void spent.push(units),
-    noteRefusal: () => {},
     add: (call) => void waiting.push(call),
     close: () => {},
   };
@@ -67,7 +65,7 @@ const TAKEN = { response: { code: 1, reservation_id: '' } } as const;
 /** The least charge for a decoded request: for the call, its descriptor and its entry. */
 const REQUEST_BYTES = 2_176;
 const overload = () =>
-  overloadOf({ queue: held.queue, tooLate: () => WAITED, refusal: () => (isShedding ? SHED : undefined) });
+  overloadOf({ queue: held.queue, refusal: () => (isShedding ? SHED : undefined) });
 let memory: ReturnType<typeof overload>['memory'];
 beforeEach(async () => {
   held = heldQueue();
@@ -123,15 +121,7 @@ test('a message that cannot be decoded fails in its turn', async () => {
   expect((await client.reply(1)).fields).toMatchObject(answered(status.INTERNAL, 'cannot be decoded'));
 });
 
-test('a call that has waited too long is refused undecoded', async () => {
-  send(1);
-  await untilWaiting(1);
-  next().refuse();
-  expect((await client.reply(1)).fields).toMatchObject(answered(status.RESOURCE_EXHAUSTED, WAITED.details));
-  expect(reserve).not.toHaveBeenCalled();
-});
-
-test('while calls are shed, a call is refused before it is read', async () => {
+test('with too many calls in flight, a call is refused before it is read', async () => {
   held.state.isOpen = true;
   send(1); // loads the service
   await client.reply(1);

@@ -1,0 +1,45 @@
+import type { InFlightLimit } from '../algorithms/in-flight.ts';
+import type { Backend } from '../backends/backend.ts';
+import type { CounterKeys } from '../backends/key.ts';
+import { holderOf } from './holder.ts';
+
+/** How long a process that has ended is counted, and how often the others confirm that they run. */
+const TTL_MS = 15_000;
+const INTERVAL_MS = 5_000;
+const TIMEOUT_MS = 1_000;
+
+/** No counter of a rule has this name: theirs begin with their algorithm. */
+const COUNTER = 'weir_instances';
+/** The most processes that are counted. */
+const MAX_COUNTED = 1_000;
+
+export interface InstancesOptions {
+  readonly backend: Pick<Backend, 'run'>;
+  /** Keys like those of counters, since the Redis user may be restricted to them. */
+  readonly keys: CounterKeys;
+  /** Identifies this process. */
+  readonly instance: string;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** Counts the processes that use a store: each holds a slot of one limit on requests in flight, and renews it. */
+export interface Instances {
+  /** As of the last answer of the store; at least 1. */
+  count(): number;
+  close(): void;
+}
+
+export function countInstances({ backend, keys, instance, every }: InstancesOptions): Instances {
+  const limit: InFlightLimit = {
+    ...{ algorithm: 'in_flight', counter: COUNTER, requestsPerUnit: MAX_COUNTED, soft: 0, windowMs: TTL_MS },
+    holder: holderOf(instance),
+  };
+  const operation = { kind: 'spend', key: keys(limit, '', []), limit, hits: 1, blocks: false } as const;
+  let count = 1;
+  const renew = async (): Promise<void> => {
+    const [reply] = await backend.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS });
+    if (reply && reply.code !== 'UNAVAILABLE') count = Math.max(reply.holds?.held ?? 1, 1);
+  };
+  void renew();
+  return { count: () => count, close: every(INTERVAL_MS, () => void renew()) };
+}

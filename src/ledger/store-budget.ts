@@ -1,0 +1,25 @@
+/** The part of a caller's deadline that is kept for everything but the store. */
+const KEPT_SHARE = 1 / 4;
+/** The most time for the store. */
+const LONGEST_MS = 1_000;
+/** The time for the store if the caller has set no deadline. */
+const WITHOUT_DEADLINE_MS = 250;
+
+/**
+ * The time that the store may take for a request, in whole milliseconds. Not positive: there is none left.
+ *
+ * @param callerTimeoutMs  the time until the caller's deadline; Infinity: it set none
+ */
+export type StoreBudget = (callerTimeoutMs: number) => number;
+
+/**
+ * @param latenessMs  the present timer lag of this process, which an answer may be late by
+ * @param longestMs   the operator's bound; undefined: a second, or 250 ms without a deadline
+ */
+export const createStoreBudget =
+  (latenessMs: () => number, longestMs: number | undefined): StoreBudget =>
+  (callerTimeoutMs) => {
+    if (callerTimeoutMs === Number.POSITIVE_INFINITY) return longestMs ?? WITHOUT_DEADLINE_MS;
+    const keptMs = Math.max(callerTimeoutMs * KEPT_SHARE, latenessMs());
+    return Math.min(Math.floor(callerTimeoutMs - keptMs), longestMs ?? LONGEST_MS);
+  };
