@@ -11,7 +11,7 @@ const MAX_ABUSE = 2 * LIMIT;
 const MIN_HONEST_SHARE = 0.99;
 const FLOOD_MS = 10_000;
 const OVERLOAD_FACTOR = 10;
-/** With the honest ones, fewer than the 1,024 requests above which Envoy itself passes them undecided by default. */
+/** With the honest ones, fewer than the 1,024 requests that Envoy forwards to the upstream server at once. */
 const ABUSER_CONNECTIONS = 900;
 const CAPACITY = { connections: 100, ms: 3_000 };
 const HONEST = { clients: 50, requestsPerSecond: 100 };
