@@ -8,12 +8,12 @@ import { referencePeer } from '../peers/reference.ts';
 import type { Service } from '../subjects.ts';
 import { type Environment, type LimitedService, listeners, referenceWith, startProxied, weirWith } from './proxied.ts';
 
-const LIMIT = 3;
+export const LIMIT = 3;
+/** Weir may let this many more requests pass than the reference, or than the limit where the reference is not built. */
+export const ALLOWANCE = 2;
 const REQUESTS = 20_000;
 const CONNECTIONS = [20, 200];
 const TIMEOUT_MS = 1_000;
-/** Weir may let this many more requests pass than the reference, or than the limit where the reference is not built. */
-const ALLOWANCE = 2;
 
 /** What keeps a service from running. @returns  ends it */
 type Hinder = (service: Service) => Promise<() => Promise<void>>;
@@ -27,7 +27,7 @@ const besideOthers: Hinder = async () => {
 /** The service is stopped for most of the time. */
 const throttled: Hinder = async ({ pid }) => throttle(pid).end;
 
-const hindrances = { busy: besideOthers, throttled } as const;
+export const hindrances = { busy: besideOthers, throttled } as const;
 
 /**
  * Sends requests of one user through a failing-open Envoy while the service hardly runs, and prints how many passed.
@@ -45,7 +45,13 @@ export async function exhaustOneUser(
   for (const connections of CONNECTIONS) {
     const passedBy = async (service: LimitedService): Promise<number> => {
       console.error(`${mode}: ${service.name}, ${connections} connections …`);
-      const tally = await send(service, { generator, connections, hinder: hindrances[mode] });
+      const tally = await sendAsOneUser(service, {
+        generator,
+        connections,
+        requests: REQUESTS,
+        timeoutMs: TIMEOUT_MS,
+        hinder: hindrances[mode],
+      });
       console.log(rowOf(service.name, connections, tally));
       return tally.answers.ADMITTED + tally.answers.UNLIMITED;
     };
@@ -61,18 +67,25 @@ export async function exhaustOneUser(
 interface SendOptions {
   readonly generator: Generator;
   readonly connections: number;
+  readonly requests: number;
+  /** How long Envoy waits for a decision. */
+  readonly timeoutMs: number;
   readonly hinder: Hinder;
 }
 
-async function send(service: LimitedService, { generator, connections, hinder }: SendOptions): Promise<HttpTally> {
+/** Sends requests of one user through a failing-open Envoy while the service hardly runs, with counters in Redis. */
+export async function sendAsOneUser(
+  service: LimitedService,
+  { generator, connections, requests, timeoutMs, hinder }: SendOptions,
+): Promise<HttpTally> {
   const redis = await startRedis();
-  const proxied = await startProxied(service, { redisUrl: redis.url, timeoutMs: TIMEOUT_MS });
+  const proxied = await startProxied(service, { redisUrl: redis.url, timeoutMs });
   const release = await hinder(proxied.service);
   try {
     return await generator.driveHttp({
       port: proxied.envoy.portOf(listeners.open),
       connections,
-      pace: { kind: 'closed', callsInFlight: 1, end: { calls: REQUESTS } },
+      pace: { kind: 'closed', callsInFlight: 1, end: { calls: requests } },
       users: ['one'],
     });
   } finally {

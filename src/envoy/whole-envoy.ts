@@ -24,6 +24,10 @@ export const headerlessKeys: ReadonlySet<string> = new Set([
  */
 const DNS_FAMILY = 'dns_lookup_family: V4_PREFERRED # the default resolves localhost to ::1; Weir listens on 0.0.0.0';
 
+/** Beyond these numbers of waiting requests, Envoy treats requests as undecided without calling Weir. */
+const THRESHOLDS =
+  'circuit_breakers: { thresholds: [{ max_requests: 100000, max_pending_requests: 100000 }] } # by default, Envoy does not call Weir while 1024 requests wait';
+
 /** A cluster with HTTP/2, as a mapping; all lines but the first are indented. */
 export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: string): string =>
   [
@@ -31,6 +35,7 @@ export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: st
     'type: STRICT_DNS',
     DNS_FAMILY,
     'connect_timeout: 1s',
+    THRESHOLDS,
     'typed_extension_protocol_options:',
     '  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:',
     '    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',

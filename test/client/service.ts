@@ -25,13 +25,17 @@ export async function closeAll(): Promise<void> {
   for (const close of closing.splice(0).reverse()) await close();
 }
 
-/** Starts a Weir with these rules. */
-export async function startService(rules: string, env: Readonly<Record<string, string>> = {}): Promise<Service> {
+/** Starts a Weir with these rules. @param isPatient  whether it has the settings for a busy machine */
+export async function startService(
+  rules: string,
+  env: Readonly<Record<string, string>> = {},
+  { isPatient = true } = {},
+): Promise<Service> {
   const folder = mkdtempSync(join(tmpdir(), 'client-'));
   closeLater(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'rules.yaml');
   writeFileSync(path, rules);
-  const weir = await startWeir({ RULES_PATH: path, WORKERS: '1', ...env });
+  const weir = await startWeir({ RULES_PATH: path, WORKERS: '1', ...env }, { isPatient });
   closeLater(() => weir.stop());
   return { ...weir, grpc: `127.0.0.1:${weir.grpcPort}`, http: `http://127.0.0.1:${weir.httpPort}` };
 }

@@ -2,7 +2,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { driveHttp } from '../../bench/generator/drive-http.ts';
+import { signal } from '../helpers/child-processes.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
+import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
@@ -57,6 +60,25 @@ test('a path has its own limit for all users', async () => {
   expect(await get('10000', '/login', 'cem')).toMatchObject({ status: 200, limit: '1, 3;w=86400, 1;w=86400' });
   expect(await get('10000', '/login', 'dee')).toMatchObject({ status: 429, remaining: '0' });
   expect(await get('10000', '/')).toMatchObject({ status: 200, limit: null });
+});
+
+test('1,500 requests at once are all decided, although Weir answers none until all have arrived', async () => {
+  const received = async (): Promise<number> =>
+    Number(/: (\d+)/.exec(await envoy.admin('/stats?filter=http.fails_open.downstream_rq_total'))?.[1]);
+  const before = await received();
+  signal(weir.pid, 'SIGSTOP');
+  const answered = driveHttp({
+    port: envoy.portOf('10000'),
+    connections: 1_500,
+    pace: { kind: 'closed', callsInFlight: 1, end: { calls: 1_500 } },
+    users: ['gus'],
+  });
+  try {
+    await until('Envoy has received all requests', async () => (await received()) - before === 1_500);
+  } finally {
+    signal(weir.pid, 'SIGCONT');
+  }
+  expect((await answered).answers).toEqual({ ADMITTED: 3, REFUSED: 1_497, UNLIMITED: 0, FAILED: 0 });
 });
 
 test('without Weir, one listener allows everything and the other nothing, and limits apply again when Weir is back', async () => {

@@ -1,16 +1,18 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { load } from 'js-yaml';
 import { startPrintedEnvoy } from '../helpers/printed-envoy.ts';
 import { MAIN, startWeir } from '../helpers/weir.ts';
 
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const RULES = `
 domain: demo
 descriptors:
@@ -63,6 +65,13 @@ test('every cluster prefers IPv4, and Istio gets the name of a Service instead o
     expect(text.match(/type: STRICT_DNS\n +dns_lookup_family: V4_PREFERRED/g)).toHaveLength(
       text.match(/type: STRICT_DNS/g)?.length ?? 0,
     );
+});
+
+test('the printed configurations let as many requests wait for Weir as envoy.yaml does', async () => {
+  const breakersOf = (text: string): readonly string[] => text.match(/circuit_breakers: \{.*\}(?= |$)/gm) ?? [];
+  const expected = breakersOf(readFileSync(join(PROJECT, 'envoy.yaml'), 'utf8'));
+  expect(expected).toHaveLength(1);
+  for (const args of [[], ['--for', 'istio']]) expect(breakersOf(await printed(rules, ...args))).toEqual(expected);
 });
 
 test('the configuration has the admin interface that the doctor reads', async () => {

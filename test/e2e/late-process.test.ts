@@ -1,0 +1,174 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Metadata } from '@grpc/grpc-js';
+import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
+import { ALLOWANCE, hindrances, LIMIT, sendAsOneUser } from '../../bench/overload/one-user.ts';
+import { weirWith } from '../../bench/overload/proxied.ts';
+import { DOMAIN } from '../../bench/shapes.ts';
+import type { Service } from '../../bench/subjects.ts';
+import { signal } from '../helpers/child-processes.ts';
+import { createClient } from '../helpers/grpc-client.ts';
+import { freePort } from '../helpers/process.ts';
+import { startRedis } from '../helpers/redis.ts';
+
+/** Weir with its defaults: neither STORE_TIMEOUT nor any other setting of overload. */
+const weir = weirWith({ limit: LIMIT, env: {} });
+
+/** In `npm run overload` Envoy waits for 1 s. On a starved machine answers may take longer. */
+const TIMEOUT_MS = 10_000;
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+describe('with a limit of 3, an Envoy that fails open', () => {
+  let generator: Generator;
+  beforeAll(() => {
+    generator = startGenerator();
+  });
+  afterAll(() => generator.stop());
+
+  const send = async (connections: number, hindered: keyof typeof hindrances): Promise<void> => {
+    const load = { connections, requests: 4_000, timeoutMs: TIMEOUT_MS };
+    const { answers } = await sendAsOneUser(weir, { generator, hinder: hindrances[hindered], ...load });
+    expect(answers.FAILED).toBe(0);
+    expect(answers.ADMITTED + answers.UNLIMITED).toBeLessThanOrEqual(LIMIT + ALLOWANCE);
+  };
+
+  test.each([20, 200])(
+    'lets at most 5 of 4,000 requests of one user pass over %d connections beside six busy processes',
+    (connections) => send(connections, 'busy'),
+  );
+
+  test.each([20, 200])(
+    'lets at most 5 of 4,000 requests of one user pass over %d connections while the service is stopped for 60 ms of every 100 ms',
+    (connections) => send(connections, 'throttled'),
+  );
+});
+
+const CONNECTIONS = 4;
+const CALLS = 400;
+const STOPPED_MS = 1_000;
+const decided = { OK: LIMIT, OVER_LIMIT: CALLS - LIMIT };
+
+/** Opens a few connections. @returns  sends all calls of a user at once, and counts their outcomes */
+async function openCallers(port: number): Promise<() => Promise<Record<string, number>>> {
+  const clients = Array.from({ length: CONNECTIONS }, () => createClient(`127.0.0.1:${port}`));
+  closing.push(() => {
+    for (const client of clients) client.close();
+  });
+  await Promise.all(clients.map((client) => client.check()));
+  const metadata = new Metadata();
+  metadata.set('grpc-timeout', '5S'); // as a header, so that a busy client does not give up by itself
+  return async () => {
+    const outcomes = Array.from({ length: CALLS / CONNECTIONS }, () =>
+      clients.map((client) =>
+        client.ask(DOMAIN, metadata).then(
+          ({ overall_code }) => ['UNKNOWN', 'OK', 'OVER_LIMIT'][overall_code] ?? `code ${overall_code}`,
+          (error: Error) => error.message,
+        ),
+      ),
+    );
+    const counts: Record<string, number> = {};
+    for (const outcome of await Promise.all(outcomes.flat())) counts[outcome] = (counts[outcome] ?? 0) + 1;
+    return counts;
+  };
+}
+
+async function startService(redisUrl?: string): Promise<Service> {
+  const folder = mkdtempSync(join(tmpdir(), 'late-process-'));
+  closing.push(() => rmSync(folder, { recursive: true }));
+  const service = await weir.start({ folder, redisUrl });
+  closing.push(service.stop);
+  return service;
+}
+
+async function stopForASecond({ pid }: Service): Promise<void> {
+  signal(pid, 'SIGSTOP');
+  await sleep(STOPPED_MS);
+  signal(pid, 'SIGCONT');
+}
+
+describe('a service that is stopped for a second', () => {
+  test('decides all 400 calls that arrive meanwhile, with counters in memory', async () => {
+    const service = await startService();
+    const call = await openCallers(service.port);
+    const continued = stopForASecond(service);
+    const outcomes = call();
+    await continued;
+    expect(await outcomes).toEqual(decided);
+  });
+
+  test('decides all 400 calls that arrive meanwhile, with counters in Redis', async () => {
+    const redis = await startRedis();
+    closing.push(redis.stop);
+    const service = await startService(redis.url);
+    const call = await openCallers(service.port);
+    const continued = stopForASecond(service);
+    const outcomes = call();
+    await continued;
+    expect(await outcomes).toEqual(decided);
+  });
+
+  test('decides all 400 calls in flight whose replies from Redis arrive meanwhile', async () => {
+    const redis = await startRedis();
+    closing.push(redis.stop);
+    const proxy = await startWatchingProxy(redis.port);
+    closing.push(proxy.close);
+    const service = await startService(proxy.url);
+    const call = await openCallers(service.port);
+    const continued = proxy.nextSpend().then(() => stopForASecond(service));
+    const outcomes = call();
+    await continued;
+    expect(await outcomes).toEqual(decided);
+  });
+});
+
+/** A TCP proxy on 127.0.0.1 that reports when a request that spends hits passes. */
+interface WatchingProxy {
+  /** 127.0.0.1:<port> */
+  readonly url: string;
+  /** Resolves before the request is passed on. */
+  nextSpend(): Promise<void>;
+  close(): void;
+}
+
+/** @param to  the port of a Redis on 127.0.0.1 */
+async function startWatchingProxy(to: number): Promise<WatchingProxy> {
+  const sockets = new Set<Socket>();
+  let onSpend: (() => void) | undefined;
+  const forward = (from: Socket, into: Socket, seen: (bytes: Buffer) => void): void => {
+    sockets.add(from.on('error', () => {}));
+    from.on('close', () => into.destroy());
+    from.on('data', (bytes) => {
+      seen(bytes);
+      setImmediate(() => into.write(bytes)); // after whoever waits for the spend
+    });
+  };
+  const watch = (bytes: Buffer): void => {
+    if (/EVAL/i.test(bytes.toString('latin1'))) onSpend?.();
+  };
+  const proxy = createServer((client) => {
+    const server = connect(to, '127.0.0.1');
+    forward(client, server, watch);
+    forward(server, client, () => {});
+  });
+  const port = await freePort();
+  await once(proxy.listen(port, '127.0.0.1'), 'listening');
+  return {
+    url: `127.0.0.1:${port}`,
+    nextSpend: () =>
+      new Promise((resolve) => {
+        onSpend = resolve;
+      }),
+    close() {
+      proxy.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
