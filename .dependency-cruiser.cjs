@@ -7,8 +7,12 @@ const mayImport = {
   'src/process-context\\.ts': ['src/clock.ts', 'src/observe/log.ts', 'src/record/request-clock.ts'],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': [
-    ...['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/descriptor-text.ts', 'src/json.ts', 'src/nearest.ts'],
-    'src/request-work.ts',
+    'src/rules/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/descriptor-text.ts',
+    'src/json.ts',
+    'src/nearest.ts',
   ],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
   'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
@@ -29,7 +33,6 @@ const mayImport = {
   'src/(decide|retry)\\.ts': [
     ...[
       'src/retry.ts',
-      'src/request-work.ts',
       'src/overrides.ts',
       'src/rules/',
       'src/ledger/',
@@ -64,7 +67,6 @@ const mayImport = {
     'src/nearest.ts',
   ],
   'src/rls/': [
-    'src/request-work.ts',
     'src/rls/',
     'src/slots/',
     'src/protobuf/',
@@ -147,7 +149,6 @@ const mayImport = {
     'src/clock.ts',
   ],
   'src/replay/': [
-    'src/request-work.ts',
     'src/replay/',
     'src/record/',
     'src/admin/(counter-key|times)\\.ts',
@@ -178,15 +179,7 @@ const mayImport = {
   'src/envoy/': ['src/envoy/', 'src/rlqs/strategy.ts', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/', 'src/clock.ts'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
-  'src/transport/': [
-    'src/request-work.ts',
-    'src/transport/',
-    'src/rls/',
-    'src/rlqs/',
-    'src/overload/',
-    'src/rules/',
-    'src/clock.ts',
-  ],
+  'src/transport/': ['src/transport/', 'src/rls/', 'src/rlqs/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
     'src/transport/listener.ts',
@@ -195,6 +188,7 @@ const mayImport = {
     'src/decide.ts',
     'src/rules/',
     'src/backends/',
+    'src/clock.ts',
     'src/slices.ts',
   ],
 };
@@ -217,7 +211,7 @@ const mayOpenerImport = {
 
 /** Importable from anywhere. */
 const everywhere = [
-  'src/(appended|grpc-status|grpc-tls|hashed|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
+  'src/(appended|grpc-status|grpc-tls|hashed|in-turn|intermittent|later|own-copy|package-root|printable|request-work|taken-socket|usable-files)\\.ts',
 ];
 
 /** A package that only one part of the tree may know. */

@@ -21,7 +21,7 @@ export interface CallQueue {
    * @param estimate  upper bound for the call's work, in units
    */
   mayRun(estimate: number): boolean;
-  /** Records the work of a call that ran at once. */
+  /** Records the work of a call that ran at once, or further work of any call while it runs. */
   spend(units: number): void;
   /** A call was refused as soon as it came: the next turn decides more. */
   noteRefusal(): void;
@@ -68,8 +68,10 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
 
   const isStale = (call: PendingCall, atMs: number): boolean => atMs - call.completeAtMs > maxWaitMs;
   const handle = (call: PendingCall, atMs: number): void => {
-    if (!isStale(call, atMs)) unitsLeft -= call.run();
-    else {
+    if (!isStale(call, atMs)) {
+      const units = call.run(); // which may call `spend`
+      unitsLeft -= units;
+    } else {
       call.refuse();
       refusals++;
       unitsLeft -= REFUSAL_UNITS;
