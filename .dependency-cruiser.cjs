@@ -7,8 +7,12 @@ const mayImport = {
   'src/process-context\\.ts': ['src/clock.ts', 'src/observe/log.ts', 'src/record/request-clock.ts'],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': [
-    ...['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/descriptor-text.ts', 'src/json.ts', 'src/nearest.ts'],
-    'src/request-work.ts',
+    'src/rules/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/descriptor-text.ts',
+    'src/json.ts',
+    'src/nearest.ts',
   ],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
   'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
@@ -30,7 +34,6 @@ const mayImport = {
     ...[
       'src/decide.ts',
       'src/retry.ts',
-      'src/request-work.ts',
       'src/overrides.ts',
       'src/rules/',
       'src/ledger/',
@@ -65,7 +68,6 @@ const mayImport = {
     'src/nearest.ts',
   ],
   'src/rls/': [
-    'src/request-work.ts',
     'src/rls/',
     'src/slots/',
     'src/protobuf/',
@@ -148,7 +150,6 @@ const mayImport = {
     'src/clock.ts',
   ],
   'src/replay/': [
-    'src/request-work.ts',
     'src/replay/',
     'src/record/',
     'src/admin/(counter-key|times)\\.ts',
@@ -179,15 +180,7 @@ const mayImport = {
   'src/envoy/': ['src/envoy/', 'src/rlqs/strategy.ts', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/', 'src/clock.ts'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
-  'src/transport/': [
-    'src/request-work.ts',
-    'src/transport/',
-    'src/rls/',
-    'src/rlqs/',
-    'src/overload/',
-    'src/rules/',
-    'src/clock.ts',
-  ],
+  'src/transport/': ['src/transport/', 'src/rls/', 'src/rlqs/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
     'src/transport/listener.ts',
@@ -196,6 +189,7 @@ const mayImport = {
     'src/decide.ts',
     'src/rules/',
     'src/backends/',
+    'src/clock.ts',
     'src/slices.ts',
   ],
 };
@@ -218,7 +212,7 @@ const mayOpenerImport = {
 
 /** Importable from anywhere. */
 const everywhere = [
-  'src/(appended|grpc-status|grpc-tls|hashed|in-turn|intermittent|later|own-copy|package-root|printable|taken-socket|usable-files)\\.ts',
+  'src/(appended|grpc-status|grpc-tls|hashed|in-turn|intermittent|later|own-copy|package-root|printable|request-work|taken-socket|usable-files)\\.ts',
 ];
 
 /** A package that only one part of the tree may know. */

@@ -112,6 +112,8 @@ export interface Decider {
   readonly estimates?: Estimates;
   /** Operators' overrides for single descriptors; absent: there are none. */
   readonly overrides?: Overrides;
+  /** Charges the work of requests whose callers do not: see `RequestWork`. */
+  readonly onWork?: (units: number) => void;
 }
 
 /** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
@@ -157,7 +159,7 @@ export function decide(
   request: RateLimitRequest,
   decider: Decider,
   callerTimeoutMs: number,
-  work: RequestWork = new RequestWork(),
+  work: RequestWork = new RequestWork(decider.onWork),
 ): Eventual<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
@@ -224,8 +226,8 @@ const answerOf = (known: Entries, { matched, domain, decider, repeated }: OpenDe
 export function matchesOf(
   { domain, descriptors }: RateLimitRequest,
   rules: RuleTree,
-  { overrides, clock }: Pick<Decider, 'overrides' | 'clock'>,
-  work: RequestWork = new RequestWork(),
+  { overrides, clock, onWork }: Pick<Decider, 'overrides' | 'clock' | 'onWork'>,
+  work: RequestWork = new RequestWork(onWork),
 ): readonly Match[] {
   const matches = matchAll(rules, domain, descriptors, clock, work);
   if (!overrides || overrides.size === 0) return matches;

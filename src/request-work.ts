@@ -8,8 +8,14 @@ export class TooCostly extends Error {
 
 /** The work of a call that its size does not show, in units of the call queue. */
 export class RequestWork {
+  readonly #onWork: ((units: number) => void) | undefined;
   #units = 0;
   #matchUnits = 0;
+
+  /** @param onWork  charges work to the turn in which it is done; absent: the caller reads `units` */
+  constructor(onWork?: (units: number) => void) {
+    this.#onWork = onWork;
+  }
 
   get units(): number {
     return this.#units;
@@ -17,6 +23,7 @@ export class RequestWork {
 
   add(units: number): void {
     this.#units += units;
+    this.#onWork?.(units);
   }
 
   /**
@@ -28,6 +35,6 @@ export class RequestWork {
     this.#matchUnits += units;
     if (this.#matchUnits > MAX_MATCH_UNITS)
       throw new TooCostly('the values of the request are too long for the number of patterns in the rules');
-    this.#units += units;
+    this.add(units);
   }
 }

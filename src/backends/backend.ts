@@ -62,32 +62,36 @@ export const standsAlone = (operation: Operation): boolean =>
 /** Whether an operation of a request is decided regardless of the others: a peek for hits. */
 export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;
 
-/**
- * For each operation, the hits that its request has requested from the same counter so far, including its own: these
- * must fit for the same request to pass.
- */
-export function cumulativeHits(operations: readonly Operation[]): readonly number[] {
-  const sums = new Map<CounterKey, number>();
+/** How an operation is decided that its request only tries, after the earlier ones on its counter. */
+export interface TriedHits {
+  /** The hits requested from the counter so far, including its own: these must fit for the same request to pass. */
+  readonly cumulative: number;
+  /** What the earlier hits would add to the count, and the least count that they would leave. */
+  readonly added: number;
+  readonly least: number;
+}
+
+const NONE_TRIED: TriedHits = { cumulative: 0, added: 0, least: Number.NEGATIVE_INFINITY };
+
+/** For each operation of a request. */
+export function triedHits(operations: readonly Operation[]): readonly TriedHits[] {
+  const counters = new Map<CounterKey, TriedHits>();
   return operations.map((operation) => {
-    if (isForItself(operation)) return operation.hits;
-    const together = (sums.get(operation.key) ?? 0) + signedHits(operation);
-    sums.set(operation.key, together);
-    return together;
+    const { key, kind } = operation;
+    const hits = signedHits(operation);
+    if (isForItself(operation)) return { ...NONE_TRIED, cumulative: hits };
+    const before = counters.get(key) ?? NONE_TRIED;
+    const cumulative = before.cumulative + hits;
+    const least = Math.max(before.least + hits, 0);
+    const isAdded = !standsAlone(operation);
+    counters.set(key, isAdded ? { cumulative, added: before.added + hits, least } : { ...before, cumulative });
+    return { ...(kind === 'peek' ? NONE_TRIED : before), cumulative };
   });
 }
 
-/**
- * The decision about an operation that was only tried, on the count that its request's earlier hits would have made: on
- * that count it was refused.
- *
- * @param at  the index of the operation
- */
-export function afterEarlierHits(decision: Decision, operations: readonly Operation[], at: number): Decision {
-  if (operations[at]?.kind === 'peek') return decision;
-  let { hitsBefore } = decision;
-  for (const earlier of operations.slice(0, at))
-    if (earlier.key === operations[at]?.key && !standsAlone(earlier))
-      hitsBefore = Math.max(hitsBefore + signedHits(earlier), 0);
+/** The decision about an operation that was only tried, on the count that its request's earlier hits would have made. */
+export function afterEarlierHits(decision: Decision, { added, least }: TriedHits): Decision {
+  const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
 }
 

@@ -1,4 +1,7 @@
+import { monotonicMs } from '../clock.ts';
+import type { PendingCall } from '../overload/call-queue.ts';
 import type { Overload } from '../overload/overload.ts';
+import { RequestWork } from '../request-work.ts';
 import { costOf } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
@@ -16,15 +19,20 @@ const MAX_BODY_BYTES = 1024 * 1024;
 /** A reason may quote the request, so it is cut to this length. */
 const MAX_REASON_LENGTH = 500;
 
+/** The least octets of a body per unit of work: a short descriptor. */
+const OCTETS_PER_UNIT = 32;
+
+type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
+
 /**
  * The routes for callers without gRPC, and for load balancers.
  *
- * @param overload  undefined: admit every call
+ * @param overload  undefined: admit every call at once
  */
 export function apiRoutes(
   service: RlsService,
   readiness: () => Readiness,
-  overload?: Pick<Overload, 'refusal'>,
+  overload?: JsonOverload,
 ): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
     [
@@ -47,7 +55,7 @@ export function apiRoutes(
 function decideJson(
   request: HttpRequest,
   service: RlsService,
-  overload: Pick<Overload, 'refusal'> | undefined,
+  overload: JsonOverload | undefined,
 ): Page | Promise<Page> {
   const reason = crossSiteReason(request);
   if (reason !== undefined) return refused(403, 'Forbidden\n', reason);
@@ -55,21 +63,57 @@ function decideJson(
   if (error) return pageOf({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
     if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
-    try {
-      return decide(body, request, service).then(pageOf);
-    } catch (error) {
-      if (error instanceof InvalidJson) return badRequest(error.message);
-      throw error;
-    }
+    return outcomeInTurn(body, request, service, overload).then(pageOf, pageOfFailure);
   });
 }
 
-/** A separate function, so that nothing refers to the decoded request while the service holds the call. */
-function decide(body: Buffer, request: HttpRequest, service: RlsService): Promise<CallOutcome> {
+/** Decides the request in a turn of the call queue. Nothing refers to the body afterwards. */
+function outcomeInTurn(
+  body: Buffer,
+  request: HttpRequest,
+  service: RlsService,
+  overload: JsonOverload | undefined,
+): Promise<CallOutcome> {
+  return new Promise((resolve, reject) => {
+    const estimate = body.length / OCTETS_PER_UNIT;
+    const call: PendingCall = {
+      connection: request.socket,
+      completeAtMs: monotonicMs(),
+      expiresAtMs: Number.POSITIVE_INFINITY, // the caller has no deadline
+      run() {
+        try {
+          return decide(body, request, service, resolve);
+        } catch (error) {
+          reject(error);
+          return estimate;
+        }
+      },
+      expire: () => 0,
+    };
+    if (!overload) call.run();
+    else if (overload.queue.mayRun(estimate)) overload.queue.spend(call.run());
+    else overload.queue.add(call, estimate);
+  });
+}
+
+/**
+ * A separate function, so that nothing refers to the decoded request while the service holds the call.
+ *
+ * @returns units of work
+ */
+function decide(
+  body: Buffer,
+  request: HttpRequest,
+  service: RlsService,
+  reply: (outcome: CallOutcome) => void,
+): number {
   const wire = requestFromJson(body);
-  request.charge(costOf(wire, body.length).bytes);
+  const { bytes, units } = costOf(wire, body.length);
+  request.charge(bytes);
   if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
-  return new Promise((resolve) => void service.shouldRateLimit(wire, callerOf(request), resolve));
+  const caller = callerOf(request);
+  void service.shouldRateLimit(wire, caller, reply);
+  return units + caller.work.units;
 }
 
 /** The caller of an HTTP request, which has no deadline. */
@@ -78,6 +122,7 @@ export function callerOf(request: HttpRequest): Caller {
     timeoutMs: Number.POSITIVE_INFINITY,
     header: (name) => request.headers[name]?.toString(),
     needsDetail: request.headers[DETAIL_HEADER] === '1',
+    work: new RequestWork(),
     onGone: (listener) => request.onGone(listener),
   };
 }
@@ -93,6 +138,11 @@ function refused(status: number, body: string, reason: string): Page {
 function pageOf(outcome: CallOutcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
+}
+
+function pageOfFailure(cause: unknown): Page {
+  if (cause instanceof InvalidJson) return badRequest(cause.message);
+  throw cause;
 }
 
 function healthcheck({ ready, reasons, notes = [] }: Readiness, request: HttpRequest): Page {

@@ -156,7 +156,7 @@ function reasonOf(
 ): string {
   const tree = rules();
   if (!tree) return 'the rules have changed';
-  const { rule, reason, text } = explain(tree, domain, descriptor, nearest);
+  const { rule, reason, text } = explain(tree, domain, descriptor, { nearest });
   if (shownValue && reason) return stopReasons[reason];
   return `${text}${rule ? ', which another rule of the request replaces' : ''}`;
 }

@@ -28,7 +28,7 @@ export interface CallQueue {
    * @param estimate  upper bound for the call's work, in units
    */
   mayRun(estimate: number): boolean;
-  /** Records the work of a call that ran at once. */
+  /** Records the work of a call that ran at once, or further work of any call while it runs. */
   spend(units: number): void;
   /** @param estimate  upper bound for the call's work: costly calls run after cheap ones */
   add(call: PendingCall, estimate: number): void;
@@ -70,7 +70,8 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   const length = (): number => cheap.length + costly.length + questions.length;
   const hasExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
-    unitsLeft -= hasExpired(call) ? call.expire() : call.run();
+    const units = hasExpired(call) ? call.expire() : call.run(); // which may call `spend`
+    unitsLeft -= units;
   };
   const beginTurn = (): void => {
     turn = undefined;

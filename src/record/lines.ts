@@ -87,8 +87,10 @@ export function hashedEntries(
     domain,
     { entries, requestLimit: undefined },
     {
-      onLevel(entry, level, found) {
-        hashed.push(needsValue(level, entry, found) ? entry : hashedEntry(entry, hashKey));
+      observer: {
+        onLevel(entry, level, found) {
+          hashed.push(needsValue(level, entry, found) ? entry : hashedEntry(entry, hashKey));
+        },
       },
     },
   );

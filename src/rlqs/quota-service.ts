@@ -4,7 +4,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import type { ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
 import type { BucketPlan } from './buckets.ts';
-import { findBucket } from './find-bucket.ts';
+import { type FoundBucket, findBucket } from './find-bucket.ts';
 import type { BucketUsage } from './messages.ts';
 import { noQuotaCounts, type QuotaCounts } from './quota-counts.ts';
 import { NO_RECEIVER, type QuotaReceiver, QuotaReception, type QuotaTransport } from './quota-reception.ts';
@@ -48,11 +48,14 @@ export class QuotaService {
   #isClosed = false;
 
   constructor(options: QuotaServiceOptions) {
-    const { rules, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
+    const { rules, domains, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
     this.#context = {
       ...{ rules, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable, counts: this.counts },
       turns: new Turns(),
-      plan: (tree, domain, pairs) => planOf(options, tree, domain, pairs),
+      plan: (tree, domain, pairs, work) =>
+        tree && (domains.length === 0 || domains.includes(domain))
+          ? planOf(options, domain, findBucket(tree, domain, pairs, work))
+          : undefined,
     };
   }
 
@@ -106,13 +109,10 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 
 /** Undefined: no rule can be applied to the bucket. */
 function planOf(
-  { domains, keyOf }: Pick<QuotaServiceOptions, 'domains' | 'keyOf'>,
-  rules: RuleTree | undefined,
+  { keyOf }: Pick<QuotaServiceOptions, 'keyOf'>,
   domain: string,
-  pairs: BucketUsage['pairs'],
+  found: FoundBucket | undefined,
 ): BucketPlan | undefined {
-  if (!rules || (domains.length > 0 && !domains.includes(domain))) return undefined;
-  const found = findBucket(rules, domain, pairs);
   if (!found) return undefined;
   const strategy = strategyOf(found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;

@@ -1,3 +1,4 @@
+import { RequestWork } from '../request-work.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../shares/shares.ts';
@@ -10,7 +11,12 @@ import type { Turns } from './turns.ts';
 /** The dependencies that the streams of all proxies share. */
 export interface QuotaContext {
   readonly rules: () => RuleTree | undefined;
-  readonly plan: (rules: RuleTree | undefined, domain: string, pairs: BucketUsage['pairs']) => BucketPlan | undefined;
+  readonly plan: (
+    rules: RuleTree | undefined,
+    domain: string,
+    pairs: BucketUsage['pairs'],
+    work: RequestWork,
+  ) => BucketPlan | undefined;
   /** The action for buckets without a plan. */
   readonly unknown: 'allow' | 'deny';
   readonly shares: ShareStore;
@@ -134,7 +140,7 @@ export class QuotaStream {
       counts.unknown++; // its id exceeds the limits, and cannot be sent in an answer
       return;
     }
-    const bucket = this.#bucketOf(usage);
+    const bucket = this.#bucketOf(usage, slice);
     if (!bucket) {
       counts.unknown++;
       slice.actions.push({ kind: unknown, pairs: usage.pairs, ttlMs: terms.ttlMs });
@@ -151,19 +157,19 @@ export class QuotaStream {
     if (isIdle) this.#abandon(bucket, slice.actions);
   }
 
-  #bucketOf({ pairs }: BucketUsage): ProxyBucket | undefined {
+  #bucketOf({ pairs }: BucketUsage, slice: Slice): ProxyBucket | undefined {
     const { rules, maxBuckets, counts, monotonicMs } = this.#context;
     const id = bucketId(pairs);
     const tree = rules();
     const known = this.#buckets.get(id);
     if (known) {
-      if (known.rules !== tree) this.#replan(known, tree);
+      if (known.rules !== tree) this.#replan(known, tree, slice);
       return known;
     }
     if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
     const bytes = bucketBytes(id);
     const bucket: ProxyBucket = {
-      ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs) },
+      ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs, slice) },
       ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1, unmeasured: NO_USE },
     };
     this.#buckets.set(id, bucket);
@@ -172,18 +178,18 @@ export class QuotaStream {
     return bucket;
   }
 
-  #planFor(rules: RuleTree | undefined, pairs: BucketUsage['pairs']): BucketPlan {
-    const plan = this.#context.plan(rules, this.domain, pairs);
+  #planFor(rules: RuleTree | undefined, pairs: BucketUsage['pairs'], slice: Slice): BucketPlan {
+    const plan = this.#context.plan(rules, this.domain, pairs, new RequestWork((units) => slice.countWork(units)));
     if (plan) return plan;
     this.#context.counts.unknown++;
     return { kind: this.#context.unknown };
   }
 
   /** An assignment from another pool is dropped: it says nothing about the new pool. */
-  #replan(bucket: ProxyBucket, rules: RuleTree | undefined): void {
+  #replan(bucket: ProxyBucket, rules: RuleTree | undefined, slice: Slice): void {
     const before = bucket.plan;
     bucket.rules = rules;
-    bucket.plan = this.#planFor(rules, bucket.pairs);
+    bucket.plan = this.#planFor(rules, bucket.pairs, slice);
     const isSame = before.kind === 'shared' && bucket.plan.kind === 'shared' && before.key === bucket.plan.key;
     if (!isSame) bucket.assigned = undefined;
   }

@@ -33,6 +33,11 @@ export class Slice {
     this.#units += 1 + octets / OCTETS_PER_UNIT;
   }
 
+  /** @param units  see `RequestWork` */
+  countWork(units: number): void {
+    this.#units += units;
+  }
+
   countHolders(holders: number): void {
     this.#units += holders / HOLDERS_PER_UNIT;
   }

@@ -29,8 +29,8 @@ export interface Caller {
   readonly startedMs?: number;
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
-  /** The work of the call, which all requests of a batch share; absent: it is not measured. */
-  readonly work?: RequestWork | undefined;
+  /** The work of the call, which all requests of a batch share. */
+  readonly work: RequestWork;
   /** The caller sent `x-weir-detail: 1`; absent: it did not. */
   readonly needsDetail?: boolean;
   /**

@@ -1,3 +1,4 @@
+import type { RequestWork } from '../request-work.ts';
 import type { Descriptor } from './match.ts';
 import type { NearestTexts } from './nearest-of.ts';
 import { describeRulePlace } from './rule-place.ts';
@@ -14,14 +15,27 @@ export interface Explanation {
   readonly text: string;
 }
 
+/** Bounds that several explanations share. */
+export interface ExplainBounds {
+  /** Absent: the texts that are compared are bounded for this descriptor alone. */
+  readonly nearest?: NearestTexts;
+  /** Absent: the patterns that are tried for the descriptor are not bounded. */
+  readonly work?: RequestWork;
+}
+
 /**
  * Explains which rule a descriptor matches, or where its search ends without one.
  *
- * @param nearest  absent: the work is bounded for this descriptor alone
+ * @throws TooCostly
  */
-export function explain(rules: RuleTree, domain: string, descriptor: Descriptor, nearest?: NearestTexts): Explanation {
+export function explain(
+  rules: RuleTree,
+  domain: string,
+  descriptor: Descriptor,
+  { nearest, work }: ExplainBounds = {},
+): Explanation {
   const { entries } = descriptor;
-  const found = search(rules, domain, descriptor);
+  const found = search(rules, domain, descriptor, work);
   const stopped = stopOf(rules, { domain, entries }, found, nearest);
   if (stopped) return { reason: stopped.reason, text: stopped.why };
   if (descriptor.requestLimit || !('rule' in found.found)) return { text: 'the limit of the request itself' };

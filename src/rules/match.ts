@@ -123,9 +123,9 @@ export interface MatchObserver {
  * There is no backtracking, even if the chosen node leads nowhere. The result has the limits of all times: see
  * `atTime`.
  */
-export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, observer?: MatchObserver): Match {
+export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, search: Search = {}): Match {
   const domain = rules.domains.get(domainName);
-  return domain ? matchIn(domain, rules, descriptor, { observer }) : NO_DOMAIN;
+  return domain ? matchIn(domain, rules, descriptor, search) : NO_DOMAIN;
 }
 
 function matchIn(

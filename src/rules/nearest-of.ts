@@ -1,3 +1,4 @@
+import { RequestWork } from '../request-work.ts';
 import { MAX_COMPARED_CHARACTERS, TextDistance } from './text-distance.ts';
 
 /** The most texts that one search compares. */
@@ -8,10 +9,13 @@ const MAX_OF_A_DESCRIPTOR = 8_000;
 /** Finds likely corrections of misspelt texts. The work of all searches is bounded; beyond it, they find nothing. */
 export class NearestTexts {
   #left: number;
+  /** Bounds the patterns that are tried. */
+  readonly work: RequestWork;
 
   /** @param mostCompared  the most texts that all searches compare in total */
-  constructor(mostCompared = MAX_OF_A_DESCRIPTOR) {
+  constructor(mostCompared = MAX_OF_A_DESCRIPTOR, work = new RequestWork()) {
     this.#left = mostCompared;
+    this.work = work;
   }
 
   /** Later searches find nothing. */

@@ -1,4 +1,5 @@
 import { descriptorText } from '../descriptor-text.ts';
+import { type RequestWork, TooCostly } from '../request-work.ts';
 import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
 import { NearestTexts } from './nearest-of.ts';
 import { shown } from './problem.ts';
@@ -51,12 +52,17 @@ export interface SearchedLevel {
   readonly node: Node | undefined;
 }
 
-/** Searches like `match`, and records the levels. */
-export function search(rules: RuleTree, domain: string, descriptor: Descriptor): Search {
+/**
+ * Searches like `match`, and records the levels.
+ *
+ * @param work  absent: the search is not bounded
+ * @throws TooCostly
+ */
+export function search(rules: RuleTree, domain: string, descriptor: Descriptor, work?: RequestWork): Search {
   const levels: SearchedLevel[] = [];
   const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
     void levels.push({ entry, level, node });
-  return { found: match(rules, domain, descriptor, { onLevel }), levels };
+  return { found: match(rules, domain, descriptor, { observer: { onLevel }, work }), levels };
 }
 
 /** The input of a search. */
@@ -189,11 +195,21 @@ const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule
 const MAX_REORDERED = 5;
 
 /** The same entries in an order that matches a rule. */
-function otherOrder(rules: RuleTree, { domain, entries }: Searched, nearest: NearestTexts): NearRule | undefined {
-  if (entries.length < 2 || entries.length > MAX_REORDERED) return undefined;
+function otherOrder(rules: RuleTree, searched: Searched, nearest: NearestTexts): NearRule | undefined {
+  const { length } = searched.entries;
+  if (length < 2 || length > MAX_REORDERED) return undefined;
+  try {
+    return matchingOrder(rules, searched, nearest);
+  } catch (error) {
+    if (error instanceof TooCostly) return undefined; // no more orders are tried
+    throw error;
+  }
+}
+
+function matchingOrder(rules: RuleTree, { domain, entries }: Searched, nearest: NearestTexts): NearRule | undefined {
   for (const ordered of ordersOf(entries)) {
     if (!nearest.take()) return undefined;
-    const found = match(rules, domain, { entries: ordered, requestLimit: undefined });
+    const found = match(rules, domain, { entries: ordered, requestLimit: undefined }, { work: nearest.work });
     if ('rule' in found) return nearRule(found.rule, ordered);
   }
   return undefined;

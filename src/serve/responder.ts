@@ -90,9 +90,10 @@ export function openResponder(
         await awaitStore(store);
         await core.shareHashKey();
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
-        const reservations = createReservations(plain);
-        const holds = createHoldsService(createSlots(plain), reservations);
-        const kuadrant = createKuadrantService(createKuadrantLimits(watched, reservations), extras);
+        const onWork = overload.queue.spend;
+        const reservations = createReservations({ ...plain, onWork });
+        const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
+        const kuadrant = createKuadrantService(createKuadrantLimits({ ...watched, onWork }, reservations), extras);
         const routes = tracing?.routes;
         const handlers = { service, overload, health, holds, kuadrant, quotas, routes };
         return openServers(settings, core, { ...handlers, onCallFinished, onConnectionError }, context);

@@ -18,7 +18,7 @@ export interface HeldDescriptor {
  */
 export function heldDescriptors(
   request: RateLimitRequest,
-  decider: Pick<Decider, 'rules' | 'overrides' | 'clock'>,
+  decider: Pick<Decider, 'rules' | 'overrides' | 'clock' | 'onWork'>,
   minHits: number,
 ): readonly HeldDescriptor[] {
   const rules = decider.rules();

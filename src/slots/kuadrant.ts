@@ -11,6 +11,7 @@ import {
   usedDebit,
 } from '../decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
+import { RequestWork } from '../request-work.ts';
 import { match } from '../rules/match.ts';
 import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import { withIds } from '../rules/with-ids.ts';
@@ -109,24 +110,28 @@ const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] 
  *
  * @throws InvalidRequest
  * @throws RulesNotLoaded
+ * @throws TooCostly
  */
 function named({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider, id: string): RateLimitRequest {
   if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-  return { domain, descriptors: descriptors.map((one) => namedDescriptor(one, domain, rules, id)) };
+  const naming: Naming = { domain, rules, id, work: new RequestWork(decider.onWork) };
+  return { domain, descriptors: descriptors.map((one) => namedDescriptor(one, naming)) };
 }
 
-function namedDescriptor(
-  descriptor: RequestDescriptor,
-  domain: string,
-  rules: RuleTree,
-  id: string,
-): RequestDescriptor {
-  if (match(rules, domain, descriptor).kind !== 'no_rule') return descriptor;
+interface Naming {
+  readonly domain: string;
+  readonly rules: RuleTree;
+  readonly id: string;
+  readonly work: RequestWork;
+}
+
+function namedDescriptor(descriptor: RequestDescriptor, { domain, rules, id, work }: Naming): RequestDescriptor {
+  if (match(rules, domain, descriptor, { work }).kind !== 'no_rule') return descriptor;
   const candidates = withIds(rules, domain, descriptor.entries, id).map((entries) => ({ ...descriptor, entries }));
-  return candidates.find((one) => match(rules, domain, one).kind === 'limited') ?? descriptor;
+  return candidates.find((one) => match(rules, domain, one, { work }).kind === 'limited') ?? descriptor;
 }
 
 /** The name of a commit, of constant length: equal if the commit is repeated. */

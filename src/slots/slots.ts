@@ -31,6 +31,7 @@ export interface Slots {
 /** The dependencies of counting slots. */
 export interface SlotsDecider extends Omit<Decider, 'ledger'> {
   readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+  readonly onWork: (units: number) => void;
 }
 
 export function createSlots(decider: SlotsDecider): Slots {

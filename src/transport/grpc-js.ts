@@ -6,6 +6,7 @@ import {
   type ServiceDefinition,
 } from '@grpc/grpc-js';
 import { tooLate } from '../overload/overload.ts';
+import { RequestWork } from '../request-work.ts';
 import { createBatch } from '../rls/batch.ts';
 import { readBatchRequest } from '../rls/batch-messages.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -123,6 +124,7 @@ function handlers({ overload, clock }: GrpcServerOptions) {
         timeoutMs,
         header: (name) => call.metadata.get(name).join(', ') || undefined,
         needsDetail: call.metadata.get(DETAIL_HEADER)[0] === '1',
+        work: new RequestWork(), // bounded, but not charged: grpc-js has no turns
       };
       run(call.request, caller, (outcome) => {
         done();

@@ -21,13 +21,13 @@ export const reflectionPaths = ['v1', 'v1alpha'].map(
 export const rulesPaths = ['/weir.v1.Rules/Find'];
 
 /** Adds `weir.v1.Rules`. */
-export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions): Promise<void> {
+export async function addRules(host: ServiceHost, { rules, overload }: GrpcServerOptions): Promise<void> {
   if (!rules) return;
   const [{ rulesService }, { rulesHandlers }] = await Promise.all([
     import('../rls/proto.ts'),
     import('./rules-service.ts'),
   ]);
-  host.addService(rulesService, rulesHandlers(rules));
+  host.addService(rulesService, rulesHandlers(rules, overload.queue.spend));
 }
 
 /** The methods of `addHolds`. */

@@ -8,6 +8,7 @@ import {
   type RequestOperation,
   signedHits,
   standsAlone,
+  triedHits,
   type Unavailable,
 } from '../../src/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../src/backends/key.ts';
@@ -228,6 +229,7 @@ function inTypeScript(
     for (const { key } of hits) touched.add(key);
     for (const [key, step] of tried) counters.set(key, step);
   } else {
+    const earlierHits = triedHits(hits);
     const asked = new Map<CounterKey, number>(); // by the request so far, for each counter
     decisions = hits.map((hit, at) => {
       const count = signedHits(hit);
@@ -241,7 +243,8 @@ function inTypeScript(
       }
       const whole = asked.get(hit.key) ?? count;
       const decision = told(hit, whole, run(counters, hit, whole, false), accepted, false);
-      return afterEarlierHits(decision, hits, at);
+      const earlier = earlierHits[at];
+      return earlier ? afterEarlierHits(decision, earlier) : decision;
     });
   }
   const ttlsMs = [...new Map(hits.map(({ key, limit }) => [key, limit]))].map(([key, { algorithm }]) => {

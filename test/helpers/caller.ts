@@ -1,7 +1,8 @@
+import { RequestWork } from '../../src/request-work.ts';
 import type { Caller } from '../../src/rls/service.ts';
 
 /** A caller that waits for `timeoutMs` and sends these headers. */
 export const callerWith = (
   timeoutMs = Number.POSITIVE_INFINITY,
   headers: Readonly<Record<string, string>> = {},
-): Caller => ({ timeoutMs, header: (name) => headers[name] });
+): Caller => ({ timeoutMs, header: (name) => headers[name], work: new RequestWork() });

@@ -6,7 +6,11 @@ import { fakeClock } from './clock.ts';
 import { ledgerOf } from './ledger.ts';
 
 /** A `Decider` for these rules, with counters in memory, a fake clock and no modes; `changes` override its defaults. */
-export const deciderOf = (rules: RuleTree, changes: Partial<Decider> = {}): Decider => ({
+export const deciderOf = (
+  rules: RuleTree,
+  changes: Partial<Decider> = {},
+): Decider & Required<Pick<Decider, 'onWork'>> => ({
+  onWork: () => {},
   rules: () => rules,
   ledger: ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 1_000 })),
   counters: ownCounters(createCounterKeys('')),

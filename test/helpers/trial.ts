@@ -9,6 +9,7 @@ import type { Overrides } from '../../src/overrides.ts';
 import { createRlsService, type RlsService } from '../../src/rls/service.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
+import { callerWith } from './caller.ts';
 import type { FakeClock } from './clock.ts';
 import { extrasOf } from './extras.ts';
 import { ledgerOf } from './ledger.ts';
@@ -116,7 +117,7 @@ export function serviceWith(
 }
 
 const askOf = (service: RlsService, request: WireRequest, timeoutMs: number): PromiseLike<void> =>
-  service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
+  service.shouldRateLimit(request, callerWith(timeoutMs), () => {});
 
 /** The contents of an answer, without rule objects. */
 export const plainAnswer = ({ overallCode, shadowed, delayMs, verdicts }: Answer): object => ({

@@ -12,6 +12,7 @@ import type { Caller, CallOutcome, RlsService } from '../../src/rls/service.ts';
 import { gate } from '../helpers/gate.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
 import { heapBytes } from '../helpers/heap.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { type RawClient, rawClient } from '../helpers/raw-client.ts';
 import { eventually } from '../helpers/until.ts';
 
@@ -88,7 +89,7 @@ async function* stream(count: number, failure?: Error): AsyncGenerator<Buffer> {
 async function start(bounds: Partial<HttpBounds> = {}, service: RlsService = agreeable, shed = false): Promise<void> {
   const refusal = () => (shed ? { code: status.RESOURCE_EXHAUSTED, details: 'too much' } : undefined);
   const routes = new Map<string, Route>([
-    ...apiRoutes(service, () => ({ ready: true, reasons: [] }), { refusal }),
+    ...apiRoutes(service, () => ({ ready: true, reasons: [] }), overloadOf({ refusal })),
     ...Object.entries(pages).map(([path, answer]) => [path, { help: '', answer }] as const),
   ]);
   const address = { host: '127.0.0.1', port: 0 };

@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { apiRoutes } from '../../src/http/api.ts';
 import { type HttpServer, startHttpServer } from '../../src/http/server.ts';
 import type { RlsService } from '../../src/rls/service.ts';
+import { overloadOf } from '../helpers/overload.ts';
 
 let server: HttpServer;
 let calls: number;
@@ -17,7 +18,7 @@ beforeEach(async () => {
       reply({ response: { overall_code: 1, statuses: [], response_headers_to_add: [] } });
     },
   };
-  const shedding = { refusal: () => void refusals++ };
+  const shedding = overloadOf({ refusal: () => void refusals++ });
   const routes = apiRoutes(service, () => ({ ready: true, reasons: [] }), shedding);
   server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});
 });

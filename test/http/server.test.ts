@@ -17,6 +17,7 @@ import type { LoadedRules } from '../../src/rules/load.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const rules = rulesFrom(`
@@ -86,7 +87,7 @@ describe('/json', () => {
 
   test('refuses a shed call without reading it', async () => {
     await server?.close(0);
-    const shedding = { refusal: () => ({ code: status.RESOURCE_EXHAUSTED, details: 'too much' }) };
+    const shedding = overloadOf({ refusal: () => ({ code: status.RESOURCE_EXHAUSTED, details: 'too much' }) });
     await start(apiRoutes(build().service, ready, shedding));
     expect(await post('/json', 'no JSON at all')).toMatchObject({ status: 400, reason: 'too much' });
   });

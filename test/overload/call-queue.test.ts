@@ -64,6 +64,21 @@ test('runs as many calls per turn as fit its slice, in order of arrival', async 
   expect(queue.length).toBe(0);
 });
 
+test('counts the work that a call spends while it runs', async () => {
+  queue.spend(SLICE_UNITS);
+  const spending = call('spending');
+  const run = () => {
+    queue.spend(SLICE_UNITS);
+    return spending.run();
+  };
+  queue.add({ ...spending, run }, 1);
+  queue.add(call('next'), 1);
+  await nextTurn();
+  expect(log).toEqual(['spending']);
+  await nextTurn();
+  expect(log).toEqual(['spending', 'next']);
+});
+
 test('lets a new call wait for those before it', async () => {
   queue.spend(SLICE_UNITS);
   for (const name of ['a', 'b']) queue.add(call(name, 2 * SLICE_UNITS), 1);

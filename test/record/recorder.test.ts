@@ -16,6 +16,7 @@ import { ReplayEngine } from '../../src/replay/engine.ts';
 import { RecordingReader } from '../../src/replay/readers/recording.ts';
 import { createRlsService } from '../../src/rls/service.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
+import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
@@ -95,7 +96,7 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
   const observer = { answered: recorder.answered.bind(recorder), failed: () => {} };
   const service = recorder.service(createRlsService(decider, extrasOf(), observer));
   const ask = (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY): PromiseLike<void> =>
-    service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
+    service.shouldRateLimit(request, callerWith(timeoutMs), () => {});
   return { time, rules, overrides, recorder, counted, ask };
 }
 

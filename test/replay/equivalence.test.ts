@@ -20,6 +20,7 @@ import { TrafficCounts } from '../../src/replay/traffic.ts';
 import { createRlsService } from '../../src/rls/service.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
+import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { anyRequest, anyRules } from '../helpers/explained.ts';
 import { extrasOf } from '../helpers/extras.ts';
@@ -130,7 +131,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
     time.advance(advanceMs);
     if (override)
       overrides.replace([{ ...override, domain: 'd', untilMs: time() + 30_000, by: 'anna', reason: 'a test' }]);
-    await service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
+    await service.shouldRateLimit(request, callerWith(timeoutMs), () => {});
   }
   await recorder.close();
   return recorded;

@@ -1,7 +1,9 @@
+import { MAX_MATCH_UNITS, RequestWork } from '../../src/request-work.ts';
 import { findBucket } from '../../src/rlqs/find-bucket.ts';
 import { strategyOf } from '../../src/rlqs/strategy.ts';
 import { match } from '../../src/rules/match.ts';
 import { anyRequest, anyRules } from '../helpers/explained.ts';
+import { almostMatching, patternRules } from '../helpers/patterns.ts';
 import fc from '../helpers/property.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -73,6 +75,7 @@ const find = (bucket: Readonly<Record<string, string>>) =>
     RULES,
     'edge',
     Object.entries(bucket).map(([key, value]) => ({ key, value })),
+    new RequestWork(),
   );
 
 test('a bucket finds its rule for any order of its pairs', () => {
@@ -93,9 +96,22 @@ test('a bucket with the entries of a descriptor that matches a rule finds a rule
         if (new Set(entries.map(({ key }) => key)).size < entries.length || entries.length > 4) continue;
         const found = match(rules, domain, { entries, requestLimit: undefined });
         if (found.kind !== 'limited') continue;
-        expect(findBucket(rules, domain, entries)).toBeDefined();
+        expect(findBucket(rules, domain, entries, new RequestWork())).toBeDefined();
       }
     }),
     { numRuns: 500 },
   );
+});
+
+test('a bucket whose texts are too long for the patterns finds no rule, with a bounded amount of work', () => {
+  const rules = rulesFrom(`domain: edge\ndescriptors:\n${patternRules(100)}`);
+  const others = Array.from({ length: 15 }, (_, at) => ({ key: `other${at}`, value: '' }));
+  const unitsOf = (value: string): number => {
+    const work = new RequestWork();
+    expect(findBucket(rules, 'edge', [{ key: 'path', value }, ...others], work)).toBeUndefined();
+    return work.units;
+  };
+  expect(unitsOf(almostMatching(1_024))).toBeGreaterThan(99);
+  expect(unitsOf(almostMatching(102_400))).toBeLessThanOrEqual(MAX_MATCH_UNITS);
+  expect(findBucket(rules, 'edge', [{ key: 'path', value: '/v7/' }], new RequestWork())).toBeDefined();
 });

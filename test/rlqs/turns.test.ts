@@ -5,6 +5,7 @@ import { QuotaService, shareTerms } from '../../src/rlqs/quota-service.ts';
 import { HOLDERS_PER_UNIT, SLICE_UNITS } from '../../src/rlqs/slice.ts';
 import { MemoryShares } from '../../src/shares/share-store.ts';
 import { bufferBytes } from '../helpers/heap.ts';
+import { almostMatching, patternRules } from '../helpers/patterns.ts';
 import { streamQuotas } from '../helpers/quota-client.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
@@ -12,14 +13,16 @@ import { until } from '../helpers/until.ts';
 
 const rules = rulesFrom(`
 domain: d
-descriptors: [{ key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }]
+descriptors:
+  - { key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }
+${patternRules(100)}
 `);
 const terms = shareTerms(60_000);
 const MAX_BUCKETS = 400;
 
 /** Proxies, and the results of their reports. */
 function open(count: number, onSlice: (holders: number) => void = () => {}) {
-  const seen = { charged: 0, mostCharged: 0, failures: [] as status[] };
+  const seen = { charged: 0, mostCharged: 0, mostActions: 0, failures: [] as status[] };
   const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
   const service = new QuotaService({
     ...{ rules: () => rules, keyOf: (_fillMs, _domain, [entry]) => entry?.value ?? '', unknown: 'deny' },
@@ -35,7 +38,9 @@ function open(count: number, onSlice: (holders: number) => void = () => {}) {
   const receivers = Array.from({ length: count }, () =>
     service.open({
       name: undefined,
-      write: () => {},
+      write: ({ length }) => {
+        seen.mostActions = Math.max(seen.mostActions, length);
+      },
       charge: (bytes) => {
         seen.charged += bytes;
         seen.mostCharged = Math.max(seen.mostCharged, seen.charged);
@@ -47,11 +52,11 @@ function open(count: number, onSlice: (holders: number) => void = () => {}) {
   return { service, receivers, seen };
 }
 
-const reportOf = (buckets: number): Buffer =>
+const reportOf = (buckets: number, idOf = (at: number): Record<string, string> => ({ k: String(at) })): Buffer =>
   streamQuotas.requestSerialize({
     domain: 'd',
     bucket_quota_usages: Array.from({ length: buckets }, (_, at) => ({
-      bucket_id: { bucket: { k: String(at) } },
+      bucket_id: { bucket: idOf(at) },
       time_elapsed: { seconds: 0 },
       num_requests_allowed: 1,
       num_requests_denied: 0,
@@ -82,6 +87,13 @@ test('the more proxies share buckets, the fewer of these are handled per turn of
     await until('all have shares', () => service.counts.assignments === proxies * MAX_BUCKETS);
   });
   expect(most).toBeLessThanOrEqual(SLICE_UNITS * HOLDERS_PER_UNIT + proxies);
+});
+
+test('the search for patterns counts in the slice of a report', async () => {
+  const { service, receivers, seen } = open(1);
+  receivers[0]?.report(reportOf(40, (at) => ({ path: `${almostMatching(1_000)}${at}` }))); // 98 units each
+  await until('all are refused', () => service.counts.assignments === 40);
+  expect(seen.mostActions).toBeLessThanOrEqual(3);
 });
 
 test('reports of streams that have ended meanwhile are dropped at once, and others need not wait for them', async () => {

@@ -58,7 +58,7 @@ test('takes no slots, and releases those that are given back', async () => {
   countLate(request('upload'), 2);
   expect(await remaining('upload')).toBe(2);
   await decide(
-    { domain: 'shop', descriptors: [{ entries: [{ key: 'upload', value: 'a' }], hits: 2 }] },
+    { domain: 'shop', descriptors: [{ entries: [{ key: 'upload', value: 'a' }], hits: 2, requestLimit: undefined }] },
     decider,
     1_000,
   );

@@ -3,12 +3,14 @@ import { explain } from '../../src/admin/explain.ts';
 import { explainOperations } from '../../src/admin/explain-operations.ts';
 import { decide } from '../../src/decide.ts';
 import { createDecisionLog } from '../../src/observe/decision-log.ts';
+import { MAX_MATCH_UNITS, TooCostly } from '../../src/request-work.ts';
 import { FIND_COMPARISONS } from '../../src/rls/cost.ts';
 import { findRules } from '../../src/rls/find-rules.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import { countedRules } from '../helpers/counted-rules.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
+import { almostMatching, patternRules } from '../helpers/patterns.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
 
@@ -42,10 +44,43 @@ test('the rules nearest to many descriptors are found with the work of one searc
   const { found } = findRules(
     countedRules(rules, () => visited++),
     unmatched,
+    () => {},
   );
   expect(found[0]?.explanation).toContain('the nearest is shop.user_customer-number-');
   expect(found).toHaveLength(DESCRIPTORS);
   expect(visited).toBeLessThanOrEqual(FIND_COMPARISONS + DESCRIPTORS);
+});
+
+describe('the search of Find for patterns', () => {
+  const searched = rulesFrom(`domain: shop\ndescriptors:\n${patternRules(100)}`);
+  let units: number;
+  const find = (...entries: readonly (readonly [key: string, value: string])[]) => {
+    units = 0;
+    const sent = entries.map(([key, value]) => ({ key, value }));
+    const descriptor = { entries: sent, limit: null, hits_addend: null, is_negative_hits: false };
+    const request = { domain: 'shop', descriptors: [descriptor], hits_addend: 0 };
+    return findRules(searched, request, (more) => {
+      units += more;
+    });
+  };
+
+  test('is charged', () => {
+    expect(find(['path', almostMatching(1_024)]).found[0]?.explanation).toContain('has no rule for the value');
+    expect(units).toBeGreaterThan(99);
+  });
+
+  test('ends the call if it costs too much', () => {
+    expect(() => find(['path', almostMatching(102_400)])).toThrow(TooCostly);
+    expect(units).toBeLessThanOrEqual(MAX_MATCH_UNITS);
+  });
+
+  test('tries other orders of the entries only as long as it does not cost too much', () => {
+    const others = ['a', 'b', 'c', 'd'].map((key) => [key, ''] as const);
+    const { found } = find(['path', almostMatching(2_048)], ...others);
+    expect(found[0]?.explanation).toContain('has no rule for the value');
+    expect(units).toBeGreaterThan(MAX_MATCH_UNITS);
+    expect(units).toBeLessThanOrEqual(2 * MAX_MATCH_UNITS);
+  });
 });
 
 test('a logged decision compares a few texts, for any number of descriptors', async () => {

@@ -11,13 +11,14 @@ import type { Clock } from '../../clock.ts';
 import {
   afterEarlierHits,
   type Backend,
-  cumulativeHits,
   type Fork,
   isForItself,
   type Operation,
   type RunOptions,
   signedHits,
   standsAlone,
+  type TriedHits,
+  triedHits,
 } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
@@ -66,16 +67,17 @@ export function createMemoryBackend(
     if (operations.every(({ blocks }, at) => passes[at] || !blocks))
       return operations.map((operation) => runOne(operation, nowMs));
     const mayCharge = how === 'spare_others';
-    const together = cumulativeHits(operations);
+    const tried = triedHits(operations);
     return operations.map((operation, at) => {
       const isAccepted = passes[at] ?? false;
       const refusal = chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
       if (refusal) return refusal;
-      const [hits, state] = [together[at] ?? 0, stateOf(operation.key)];
-      const peek = stepOf(operation, hits, state, nowMs, false);
+      const own = tried[at] as TriedHits; // in range
+      const hits = own.cumulative;
+      const peek = stepOf(operation, hits, stateOf(operation.key), nowMs, false);
       const accepted = isForItself(operation) ? peek.accepted : isAccepted;
       const decision = decisionOf(operation.limit, peek, nowMs, { hits, accepted, charged: false });
-      return afterEarlierHits(decision, operations, at);
+      return afterEarlierHits(decision, own);
     });
   };
   let ranAtMs = 0;

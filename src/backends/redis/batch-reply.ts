@@ -1,7 +1,15 @@
 import { algorithmFor } from '../../algorithms/index.ts';
 import type { State } from '../../algorithms/limit.ts';
-import { afterEarlierHits, cumulativeHits, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
-import type { Batch, BatchRequest, Group } from './batch.ts';
+import {
+  afterEarlierHits,
+  type Operation,
+  type Replies,
+  type Reply,
+  signedHits,
+  type TriedHits,
+  triedHits,
+} from '../backend.ts';
+import type { Batch, BatchRequest } from './batch.ts';
 import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
 import type { Run } from './runs.ts';
 
@@ -50,22 +58,20 @@ export function decodeBatch(
     for (let at = 0; at < numbers.length; at++)
       replies[numbers[at] as number] = replay ? replay() : decodeSpend(run, at === 0 ? outcome : next());
   };
-  const decode = (outcome: number, operation: Operation, index: number, { request, operations }: Group): Reply => {
+  const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
     const { limit } = operation;
     const report = nextNumbers();
     const reason = foreign?.unusable(outcome);
     if (reason) return { code: 'UNAVAILABLE', reason };
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
-    // as the script does
-    const hits = charged || request.spend === 'each' ? signedHits(operation) : (cumulativeHits(operations)[index] ?? 0);
+    const hits = tried?.cumulative ?? signedHits(operation); // as in the script
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
     const decision = foreign?.has(operation)
       ? foreign.describe(operation, report, ownNowMs, decided)
       : algorithmFor(limit).describe(limit, report, nowMs, decided);
-    const isTried = !charged && request.spend !== 'each';
-    return isTried ? afterEarlierHits(decision, operations, index) : decision;
+    return tried ? afterEarlierHits(decision, tried) : decision;
   };
   for (const run of runs) {
     const { spends, repeated, repeatedCount } = run;
@@ -73,9 +79,15 @@ export function decodeBatch(
       if (repeatedCount === 0 || !repeated[at]) replies[spends[at] as number] = decodeSpend(run, next());
     if (repeatedCount > 0) for (const numbers of repeated) if (numbers) decodeRepeated(run, numbers);
   }
-  for (const group of groups)
-    for (const [index, operation] of group.operations.entries())
-      replies[group.first + index] = decode(next(), operation, index, group);
+  for (const { request, operations, first } of groups) {
+    let tried: readonly TriedHits[] | undefined;
+    for (const [at, operation] of operations.entries()) {
+      const outcome = next();
+      const isTried = (outcome & CHARGED) === 0 && request.spend !== 'each';
+      if (isTried) tried ??= triedHits(operations);
+      replies[first + at] = decode(outcome, operation, isTried ? tried?.[at] : undefined);
+    }
+  }
   return byRequest(requests, replies, nowMs);
 }
 
