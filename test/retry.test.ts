@@ -31,7 +31,7 @@ import fc from './helpers/property.ts';
 import { startRedis } from './helpers/redis.ts';
 import { ruleOf, rulesFrom } from './helpers/rules.ts';
 
-const RUNS = Number(process.env.RETRY_RUNS ?? (process.env.TESTS === 'quick' ? 500 : 3_000));
+const RUNS = Number(process.env.RETRY_RUNS ?? (process.env.TESTS === 'quick' ? 500 : 1_500));
 const RUNS_IN_REDIS = 300;
 const START_MS = 1_700_000_000_000;
 

@@ -30,8 +30,8 @@ import { type Redis, startRedis } from '../helpers/redis.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { until } from '../helpers/until.ts';
 
-/** Rule sets with a few requests each, in about a minute; `EXPLAIN_RUNS` makes a longer search. */
-const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 1_000 : 15_000));
+/** Rule sets with a few requests each; `EXPLAIN_RUNS` makes a longer search. */
+const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 1_000 : 5_000));
 /**
  * Fewer by default: memcached expires counters in real time, while the test's clock stands still. A case whose counters
  * expire within milliseconds may fail without a defect.

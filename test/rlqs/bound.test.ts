@@ -10,7 +10,7 @@ import { eventually, until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 // The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/rlqs/bound
-const SECONDS = Number(process.env.QUOTA_SECONDS ?? 60);
+const SECONDS = Number(process.env.QUOTA_SECONDS ?? 40);
 const RATE = 40;
 const BURST = 16;
 const RULES = `
@@ -82,7 +82,7 @@ test(
   (SECONDS + 300) * 1_000,
 );
 
-test.each(SECONDS > 60 ? [3, 10] : [3])(
+test.each(SECONDS > 40 ? [3, 10] : [3])(
   '%d Envoys 1.40 together admit at most the rate in every window, while their load is skewed, moves and stops, and one of them dies',
   async (count) => {
     const { envoys } = await startAll(count);

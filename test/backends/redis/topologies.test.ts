@@ -18,7 +18,7 @@ import { addressOf, openReady, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
 import fc from '../../helpers/property.ts';
-import { startRedis } from '../../helpers/redis.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { beginMove, clientOf, startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
 import { redis6Server, redisServer, valkeyServer } from '../../helpers/tools.ts';
 import { eventually, until } from '../../helpers/until.ts';
@@ -432,20 +432,16 @@ describe('a Cluster', () => {
   };
 });
 
-describe('Valkey', () => {
-  backendConformance('Valkey', async (clock) => {
-    const server = await startRedis({ program: await valkeyServer() });
-    closing.push(() => server.stop());
-    return new RedisBackend(await openReady(server), clock, { replay: true });
+describe.each([
+  ['Valkey', valkeyServer],
+  ['Redis 6.2', redis6Server],
+])('%s', (name, program) => {
+  let server: Redis;
+  beforeAll(async () => {
+    server = await startRedis({ program: await program() });
   });
-});
-
-describe('Redis 6.2', () => {
-  backendConformance('Redis 6.2', async (clock) => {
-    const server = await startRedis({ program: await redis6Server() });
-    closing.push(() => server.stop());
-    return new RedisBackend(await openReady(server), clock, { replay: true });
-  });
+  afterAll(() => server.stop());
+  backendConformance(name, async (clock) => new RedisBackend(await openReady(server), clock, { replay: true }));
 });
 
 test.each([
