@@ -43,10 +43,14 @@ afterAll(async () => {
 });
 
 const serviceOn = ({ ledger }: OpenCounters): RlsService =>
-  createRlsService(deciderOf(rules, { ledger, clock: Date.now, storeBudget: () => STORE_TIMEOUT_S * 1_000 }), extrasOf(), {
-    answered: () => {},
-    failed: () => {},
-  });
+  createRlsService(
+    deciderOf(rules, { ledger, clock: Date.now, storeBudget: () => STORE_TIMEOUT_S * 1_000 }),
+    extrasOf(),
+    {
+      answered: () => {},
+      failed: () => {},
+    },
+  );
 
 const codeOf = (outcome: CallOutcome): string =>
   'error' in outcome ? outcome.error.details : outcome.response.overall_code === codeNumbers.OK ? 'OK' : 'OVER_LIMIT';

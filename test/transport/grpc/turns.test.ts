@@ -64,8 +64,7 @@ const reserve = jest.spyOn(kuadrant, 'reserve');
 const TAKEN = { response: { code: 1, reservation_id: '' } } as const;
 /** The least charge for a decoded request: for the call, its descriptor and its entry. */
 const REQUEST_BYTES = 2_176;
-const overload = () =>
-  overloadOf({ queue: held.queue, refusal: () => (isShedding ? SHED : undefined) });
+const overload = () => overloadOf({ queue: held.queue, refusal: () => (isShedding ? SHED : undefined) });
 let memory: ReturnType<typeof overload>['memory'];
 beforeEach(async () => {
   held = heldQueue();

@@ -1,6 +1,8 @@
 import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
+import type { PendingCall } from '../../../src/overload/call-queue.ts';
+import type { Overload } from '../../../src/overload/overload.ts';
 import { shouldRateLimit } from '../../../src/rls/proto.ts';
 import type { Caller, CallOutcome, RlsService } from '../../../src/rls/service.ts';
 import type { WireRequest } from '../../../src/rls/wire.ts';
@@ -26,6 +28,7 @@ import {
   uint32,
 } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+import { overloadOf } from '../../helpers/overload.ts';
 
 let server: H2Server;
 let client: RawClient;
@@ -281,6 +284,68 @@ describe('the details of a failure', () => {
   ])('are cut to the length that clients accept: %s', async (character, encoded, count) =>
     expect(await fails(character.repeat(20_000))).toBe(encoded.repeat(count)),
   );
+});
+
+describe('a call that waits for its turn', () => {
+  let waiting: PendingCall[];
+  let missed: string[];
+  let counted: unknown[];
+  let overload: Overload;
+  let held: H2Server;
+  let caller: RawClient;
+  beforeEach(async () => {
+    [waiting, missed, counted] = [[], [], []];
+    const queue = { length: 0, isBehind: false, mayRun: () => false, spend: () => {}, close: () => {} };
+    overload = overloadOf({
+      queue: { ...queue, add: (one) => void waiting.push(one) },
+      missed: (by) => void missed.push(by),
+      countLate: (request, times) => void counted.push([request, times]),
+    });
+    held = await startH2({ service, overload });
+    caller = await openRaw(held.port);
+  });
+  afterEach(async () => {
+    caller.close();
+    await held.close(0);
+    overload.close();
+  });
+
+  async function queued(streamId: number, bytes = framed(message), fields: Fields = {}): Promise<PendingCall> {
+    const before = waiting.length;
+    caller.send(callHead(streamId, fields), data(streamId, bytes, true));
+    while (waiting.length === before) await caller.settled();
+    return waiting[before] as PendingCall; // just added
+  }
+
+  test('expires after three quarters of its time, and never without a deadline', async () => {
+    const timely = await queued(1, framed(message), { 'grpc-timeout': '20m' });
+    expect(timely.expiresAtMs - timely.completeAtMs).toBe(15);
+    expect((await queued(3)).expiresAtMs).toBe(Number.POSITIVE_INFINITY);
+    expect((await queued(5)).connection).toBe(timely.connection);
+  });
+
+  test('and expires is not decided: its caller is told, and its hits are counted with those of equal calls', async () => {
+    for (const streamId of [1, 3]) (await queued(streamId)).expire();
+    (await queued(5, framed(gzipSync(message), 1), { 'grpc-encoding': 'gzip' })).expire();
+    (await queued(7, framed(Buffer.of(7)))).expire();
+    for (const streamId of [1, 3, 5, 7])
+      expect(await caller.reply(streamId)).toMatchObject(failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded'));
+    overload.lateCalls.count();
+    expect(counted).toEqual([
+      [question, 2],
+      [question, 1],
+    ]);
+    expect([asked, missed]).toEqual([[], ['late', 'late', 'late', 'late']]);
+  });
+
+  test('and is cancelled before is counted, but not decided', async () => {
+    const call = await queued(1);
+    caller.send(rstStream(1, ErrorCode.CANCEL));
+    await caller.settled();
+    call.run();
+    overload.lateCalls.count();
+    expect([counted, asked, missed]).toEqual([[[question, 1]], [], ['cancelled']]);
+  });
 });
 
 test('a cancelled call is not answered, and other calls are', async () => {
