@@ -1,10 +1,10 @@
-import { type Monotonic, monotonicMs } from '../clock.ts';
 import { status } from '../grpc-status.ts';
 import type { CountLate } from '../rls/count-late.ts';
 import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 import { type CallQueue, createCallQueue } from './call-queue.ts';
 import { CallerMemory, defaultCallerMemoryBytes } from './caller-memory.ts';
 import { LateCalls } from './late-calls.ts';
+import { watchTimerLag } from './timer-lag.ts';
 
 export interface OverloadOptions {
   /** Maximum number of calls in flight, held calls included; more are refused. */
@@ -14,9 +14,6 @@ export interface OverloadOptions {
   readonly countLate: CountLate;
   /** Called for each call without a decision. */
   readonly onMissed: (by: MissedBy) => void;
-  /** Calls the function at this interval, until the returned one is called. */
-  readonly every: (intervalMs: number, run: () => void) => () => void;
-  readonly nowMs?: Monotonic;
 }
 
 /** Overload protection: bounded work per turn, and a memory account for each connection. */
@@ -34,7 +31,7 @@ export interface Overload {
   counting(service: RlsService): RlsService;
   /** Calls that are handled, queued or held. */
   inFlight(): number;
-  /** By how much a timer of this process was late at most, in the last seconds. */
+  /** By how much a timer of this process was late at most, in the last seconds with calls; 0 without calls. */
   latenessMs(): number;
   close(): void;
 }
@@ -47,30 +44,19 @@ const tooMany: GrpcStatus = {
   details: 'too many calls in flight (MAX_IN_FLIGHT_CALLS)',
 };
 
-/** The interval at which lateness is measured, and the measurements kept: as long as between two scrapes. */
-const CHECK_MS = 1_000;
-const CHECKS = 15;
-
-export function openOverload(options: OverloadOptions): Overload {
-  const { maxInFlight, memoryBytes, onMissed, every, nowMs = monotonicMs } = options;
+export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: OverloadOptions): Overload {
   const lateCalls = new LateCalls();
   const queue = createCallQueue(lateCalls);
   let handled = 0;
   const inFlight = (): number => handled + queue.length;
-  const late: number[] = new Array(CHECKS).fill(0);
-  let checks = 0;
-  let checkedAtMs = nowMs();
-  const stop = every(CHECK_MS, () => {
-    const atMs = nowMs();
-    late[checks++ % CHECKS] = Math.max(atMs - checkedAtMs - CHECK_MS, 0);
-    checkedAtMs = atMs;
-  });
+  const lag = watchTimerLag(() => inFlight() > 0);
   return {
     memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
     queue,
     lateCalls,
-    countLate: options.countLate,
+    countLate,
     refusal() {
+      lag.wake();
       if (inFlight() < maxInFlight) return undefined;
       onMissed('in_flight');
       return tooMany;
@@ -86,9 +72,9 @@ export function openOverload(options: OverloadOptions): Overload {
       },
     }),
     inFlight,
-    latenessMs: () => Math.max(...late),
+    latenessMs: lag.ms,
     close() {
-      stop();
+      lag.close();
       queue.close();
     },
   };

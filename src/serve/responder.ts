@@ -76,7 +76,6 @@ export function openResponder(
         ...settings.overload,
         countLate: createCountLate(watched),
         onMissed: serviceObserver.missed,
-        every,
       }),
     );
     const isBehind = (): boolean => overload.queue.isBehind;

@@ -68,7 +68,7 @@ test('counts the work that a call spends while it runs', async () => {
   queue.spend(SLICE_UNITS);
   const spending = call('spending');
   const run = () => {
-    queue.spend(SLICE_UNITS);
+    queue.spend(2 * SLICE_UNITS);
     return spending.run();
   };
   queue.add({ ...spending, run }, 1);

@@ -38,7 +38,7 @@ async function timersInThreeChecks(): Promise<readonly string[]> {
 }
 
 test("while nothing is in flight, only these timers fire: the check of rule files and the console's series each second, and statistics", async () => {
-  weir = await startWeir({ NODE_OPTIONS: `--require ${COUNT_TIMERS}`, OVERLOAD_LAG: '5ms' });
+  weir = await startWeir({ NODE_OPTIONS: `--require ${COUNT_TIMERS}` });
   const target = ['--target', `localhost:${weir.grpcPort}`];
   await promisify(execFile)(process.execPath, [MAIN, 'ask', 'demo', 'user=ann', ...target]);
   await fetch(`http://127.0.0.1:${weir.httpPort}/healthcheck`);
