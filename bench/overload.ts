@@ -11,7 +11,7 @@ const usage = `Usage: npm run overload -- [options]
 Overloads the service in several ways, and prints the outcomes. Exits with 1 if a bound is exceeded.
 
   small      one descriptor, counters in a Redis that is started for it: ten times, then a hundred times as many calls in flight as keep it busy, each
-             answer starting the next call at once, then as many as before. Bound: no call is refused later than a second after that.
+             answer starting the next call at once, then as many as before. Bound: every call is decided later than a second after that.
   large      100 descriptors, counters in memory: ten times as many calls a second as it can answer, regardless of the outcomes of earlier calls.
              Bounds: at least 80 % of its capacity is answered within 20 ms of the time when the call was due, and memory does not grow any more
              in the second half.

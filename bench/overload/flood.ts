@@ -14,6 +14,7 @@ const OVERLOAD_FACTOR = 10;
 /** With the honest ones, fewer than the 1,024 requests that Envoy forwards to the upstream server at once. */
 const ABUSER_CONNECTIONS = 900;
 const CAPACITY = { connections: 100, ms: 3_000 };
+const ALONE_MS = 3_000;
 const HONEST = { clients: 50, requestsPerSecond: 100 };
 const ROUND_TRIP_MS = 50;
 const STOPPED = { afterMs: 2_000, forMs: 5_000 };
@@ -43,7 +44,11 @@ const floods: readonly Flood[] = [
   },
 ];
 
-interface Tallies {
+interface Outcome {
+  /** Requests a second. */
+  readonly capacity: number;
+  /** The honest clients before the flood: what this machine does in time. */
+  readonly alone: HttpTally;
   readonly abuser: HttpTally;
   readonly honest: HttpTally;
 }
@@ -63,17 +68,17 @@ export async function flood(options: FloodOptions): Promise<void> {
   const honestGenerator = startGenerator();
   const problems: string[] = [];
   console.log(
-    '\n| flood | Envoy fails | capacity/s | sent/s | abuser passed | of these undecided | honest, in time | p99 ms |',
+    `\n| flood | Envoy fails | capacity/s | due/s | sent/s | abuser passed, limit ${LIMIT} | of these undecided | honest alone, in time | honest, in time | p99 ms |`,
   );
-  console.log(`| --- | --- |${' ---: |'.repeat(6)}`);
+  console.log(`| --- | --- |${' ---: |'.repeat(8)}`);
   try {
     for (const one of floods) {
       for (const listener of ['open', 'closed'] as const) {
         console.error(`flood: ${one.name}, Envoy fails ${listener} …`);
-        const { capacity, tallies } = await run(one, listener, { ...options, honestGenerator });
-        console.log(rowOf(one.name, listener, capacity, tallies));
+        const outcome = await run(one, listener, { ...options, honestGenerator });
+        console.log(rowOf(one.name, listener, outcome));
         if (one.isJudged)
-          problems.push(...problemsOf(tallies).map((text) => `${one.name}, Envoy fails ${listener}: ${text}`));
+          problems.push(...problemsOf(outcome).map((text) => `${one.name}, Envoy fails ${listener}: ${text}`));
       }
     }
   } finally {
@@ -86,7 +91,7 @@ async function run(
   { store, timeoutMs, onStoreFailure = 'error' }: Flood,
   listener: keyof typeof listeners,
   { generator, honestGenerator, env }: FloodOptions & { readonly honestGenerator: Generator },
-): Promise<{ readonly capacity: number; readonly tallies: Tallies }> {
+): Promise<Outcome> {
   const redis = store === 'memory' ? undefined : await startRedis();
   const proxy = redis && store === 'slow redis' ? await startSlowProxy(redis.port, ROUND_TRIP_MS) : undefined;
   const weir = weirWith({ limit: LIMIT, env, onStoreFailure });
@@ -100,24 +105,27 @@ async function run(
   try {
     const capacity = await capacityOf(proxied, listener, generator);
     const port = proxied.envoy.portOf(listeners[listener]);
-    const open = (requestsPerSecond: number) =>
-      ({ kind: 'open', callsPerSecond: requestsPerSecond, end: { elapsedMs: FLOOD_MS } }) as const;
+    const open = (requestsPerSecond: number, ms: number) =>
+      ({ kind: 'open', callsPerSecond: requestsPerSecond, end: { elapsedMs: ms } }) as const;
+    const sendHonest = (ms: number): Promise<HttpTally> =>
+      honestGenerator.driveHttp({
+        port,
+        connections: HONEST.clients,
+        pace: open(HONEST.requestsPerSecond, ms),
+        users: Array.from({ length: HONEST.clients }, (_, at) => `honest-${at}`),
+      });
+    const alone = await sendHonest(ALONE_MS);
     const [abuser, honest] = await Promise.all([
       generator.driveHttp({
         port,
         connections: ABUSER_CONNECTIONS,
-        pace: open(capacity * OVERLOAD_FACTOR),
+        pace: open(capacity * OVERLOAD_FACTOR, FLOOD_MS),
         users: ['abuser'],
       }),
-      honestGenerator.driveHttp({
-        port,
-        connections: HONEST.clients,
-        pace: open(HONEST.requestsPerSecond),
-        users: Array.from({ length: HONEST.clients }, (_, at) => `honest-${at}`),
-      }),
+      sendHonest(FLOOD_MS),
       store === 'stopped redis' && stopStore(),
     ]);
-    return { capacity, tallies: { abuser, honest } };
+    return { capacity, alone, abuser, honest };
   } finally {
     await proxied.stop();
     await proxy?.close();
@@ -145,27 +153,32 @@ const passedOf = ({ answers: { ADMITTED, UNLIMITED } }: HttpTally): number => AD
 /** The share of due requests that the service decided before Envoy's timeout, and admitted, as they are within limits. */
 const shareInTime = ({ answers, notSent }: HttpTally): number => answers.ADMITTED / (totalOf(answers) + notSent);
 
-function problemsOf({ abuser, honest }: Tallies): readonly string[] {
+function problemsOf({ abuser, alone, honest }: Outcome): readonly string[] {
   const passed = passedOf(abuser);
   const share = shareInTime(honest);
+  const shareAlone = percent(shareInTime(alone));
   return [
     ...(passed > MAX_ABUSE ? [`at most ${MAX_ABUSE} requests of the abuser may pass, got ${passed}`] : []),
     ...(share < MIN_HONEST_SHARE
-      ? [`at least ${percent(MIN_HONEST_SHARE)} of the honest requests must be admitted in time, got ${percent(share)}`]
+      ? [
+          `at least ${percent(MIN_HONEST_SHARE)} of the honest requests must be admitted in time, got ${percent(share)}, and ${shareAlone} without the flood`,
+        ]
       : []),
   ];
 }
 
 const percent = (share: number): string => `${(share * 100).toFixed(1)} %`;
 
-function rowOf(name: string, listener: string, capacity: number, { abuser, honest }: Tallies): string {
+function rowOf(name: string, listener: string, { capacity, alone, abuser, honest }: Outcome): string {
   const cells = [
     name,
     listener,
     capacity,
+    capacity * OVERLOAD_FACTOR,
     ((totalOf(abuser.answers) / abuser.elapsedMs) * 1_000).toFixed(0),
     passedOf(abuser),
     abuser.answers.UNLIMITED,
+    percent(shareInTime(alone)),
     percent(shareInTime(honest)),
     honest.p99Ms.toFixed(0),
   ];
