@@ -1,7 +1,8 @@
-import { type Admitted, findOverruns, type Losses } from './admission.ts';
+import { type Admitted, findOverruns, type Losses, type Overrun } from './admission.ts';
 import type { CallRecord, CountRecord, FaultRecord, RunLog, ScrapeRecord } from './log.ts';
 import { findReservationFindings } from './reservations.ts';
-import type { ChaosRule } from './rules.ts';
+import { type ChaosRule, hasIds } from './rules.ts';
+import type { InstanceFaultKind } from './schedule.ts';
 import { findSlotFindings } from './slots.ts';
 import { isTrouble, spellsOf } from './spells.ts';
 
@@ -24,10 +25,12 @@ export type Invariant =
   | 'every slot comes back'
   | 'charged once, and free after the ttl'
   | 'as its policy says'
+  | 'decided after a stop'
   | 'back to normal'
   | 'no instance ends by itself'
   | 'every limit was reached';
 
+const FREEZE: InstanceFaultKind = 'instance frozen';
 /** How long after an instance is back clients' channels may still refuse calls to it. */
 const RECONNECT_MS = 1_000;
 
@@ -36,6 +39,7 @@ export const timedInvariants: ReadonlySet<Invariant> = new Set([
   'answered in time',
   'every limit was reached',
   'back to normal',
+  'decided after a stop',
 ]);
 
 /** Finds the violated invariants of a run, from its logs alone. */
@@ -53,6 +57,7 @@ export function check(log: RunLog): readonly Violation[] {
         ...(rule.algorithm === 'in_flight' ? slotViolations(rule, calls, log) : []),
         ...(rule.algorithm === 'reserve' ? reservationViolations(rule, calls, log) : []),
         ...againstPolicy(rule, calls, log),
+        ...undecidedAfterStop(rule, calls, log),
         ...neverReached(rule, calls),
       ];
     }),
@@ -76,7 +81,7 @@ function answeredLate({ plan: { answerWithinMs }, calls, faults }: RunLog): Viol
   return [{ invariant: 'answered in time', what, evidence: late }];
 }
 
-/** Whether an instance was down, frozen, starting or stopping during a call. */
+/** Whether an instance was down, frozen, starting or stopping during a call, or up to `afterMs` before. */
 const wasInstanceHurt = (call: CallRecord, faults: readonly FaultRecord[], afterMs: number): boolean =>
   faults.some(
     ({ on, begunMs, endedMs }) =>
@@ -106,29 +111,45 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
   return violations;
 }
 
-/**
- * Checks what a caller admits that lets requests pass if they are not decided in time: by a policy that promises an
- * answer, at most the limit and the shares of all instances.
- */
-function overFailingOpen(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults }: RunLog): Violation[] {
-  if (rule.onStoreFailure !== 'local') return [];
-  const passed = calls.filter(
-    (call) => isOpened(call, plan.answerWithinMs) && !wasInstanceHurt(call, faults, RECONNECT_MS),
-  );
-  const frozen = faults.filter(({ effects }) => effects.includes('clock_frozen'));
-  const losses = countOverlaps(
-    faults.filter(({ effects }) => effects.includes('data_lost') || effects.includes('local_lost')),
-  );
-  const bound = withShares(rule, plan);
-  return findOverruns(
-    bound,
-    passed.map((call) => certainly(call, frozen)),
-    losses,
-  ).map(({ fromMs, toMs, hits, most, calls: evidence }) => ({
+/** Whether a call has failed, so that its caller decides. */
+export const isUndecided = ({ outcome }: CallRecord): boolean => outcome !== 'OK' && outcome !== 'OVER_LIMIT';
+
+/** Whether no answer to a call can be expected: a frozen instance answers late, but it answers. */
+const wasInstanceAway = (call: CallRecord, faults: readonly FaultRecord[]): boolean => {
+  const excuses = isUndecided(call) ? faults.filter(({ kind }) => kind !== FREEZE) : faults;
+  return wasInstanceHurt(call, excuses, RECONNECT_MS);
+};
+
+/** Checks a policy that promises answers: at most its bound passes a caller that fails open. */
+function overFailingOpen(rule: ChaosRule, calls: readonly CallRecord[], log: RunLog): Violation[] {
+  const { onStoreFailure: policy } = rule;
+  if (policy !== 'local' && policy !== 'deny') return [];
+  return findFailingOpenOverruns(rule, calls, log).map(({ fromMs, toMs, hits, most, calls: evidence }) => ({
     invariant: 'within its limit, with a failing-open caller',
     what: `${rule.key}: ${round(hits)} hits were admitted or not decided, at most ${round(most)} are allowed, from ${round(fromMs)} to ${round(toMs)}`,
     evidence,
   }));
+}
+
+/**
+ * Finds intervals in which a caller lets more pass than the limit, and for `local` the shares of all instances, if it
+ * lets pass what a running instance does not decide in time.
+ */
+export function findFailingOpenOverruns(
+  rule: ChaosRule,
+  calls: readonly CallRecord[],
+  { plan, faults }: RunLog,
+): readonly Overrun[] {
+  const passed = calls.filter((call) => isOpened(call, plan.answerWithinMs) && !wasInstanceAway(call, faults));
+  const frozen = faults.filter(({ effects }) => effects.includes('clock_frozen'));
+  const losses = countOverlaps(
+    faults.filter(({ effects }) => effects.includes('data_lost') || effects.includes('local_lost')),
+  );
+  return findOverruns(
+    rule.onStoreFailure === 'local' ? withShares(rule, plan) : rule,
+    passed.map((call) => certainly(call, frozen)),
+    losses,
+  );
 }
 
 /** Whether a caller that fails open lets a request pass. */
@@ -143,14 +164,15 @@ function withShares(rule: ChaosRule, { instances, workers }: RunLog['plan']): Ch
   return { ...rule, limit, burst: shares.reduce((sum, share) => sum + (share.burst ?? 0), rule.burst) };
 }
 
-/** No hit may be counted twice, whether its call was answered or not. */
+/** No hit may be counted twice: those of calls that were admitted, not decided, or refused by a policy. */
 function countedTwice({ key, isTotal }: ChaosRule, calls: readonly CallRecord[], { counts }: RunLog): Violation[] {
   if (!isTotal) return [];
-  const sent = calls.reduce((hits, call) => hits + call.hits, 0);
-  const wrong = counts.filter((count) => count.key === key && count.counted > sent);
+  const countable = calls.filter(({ outcome, degraded }) => outcome !== 'OVER_LIMIT' || degraded !== undefined);
+  const most = countable.reduce((hits, call) => hits + call.hits, 0);
+  const wrong = counts.filter((count) => count.key === key && count.counted > most);
   return wrong.map((count) => ({
     invariant: 'counted once',
-    what: `${key}: ${count.counted} hits were counted, at most ${sent} were sent`,
+    what: `${key}: ${count.counted} hits were counted, ${most} were admitted, not decided, or refused by the policy`,
     evidence: [count],
   }));
 }
@@ -244,12 +266,27 @@ function againstPolicy(rule: ChaosRule, calls: readonly CallRecord[], { faults }
   const wrong = calls.filter((call) => {
     const { outcome, degraded } = call;
     if (degraded !== undefined && (degraded !== policy || outcome === forbidden[policy])) return true;
-    if (outcome === 'OK' || outcome === 'OVER_LIMIT') return false;
-    return !(outcome === 'UNAVAILABLE' && policy === 'error') && !wasInstanceHurt(call, faults, RECONNECT_MS);
+    if (!isUndecided(call)) return false;
+    return !(outcome === 'UNAVAILABLE' && policy === 'error') && !wasInstanceAway(call, faults);
   });
   if (wrong.length === 0) return [];
   const what = `${key}: ${wrong.length} answers are not what on_store_failure: ${policy} says`;
   return [{ invariant: 'as its policy says', what, evidence: wrong }];
+}
+
+/** An instance that was stopped for a while decides all calls if its store works; limits with ids have no local share. */
+function undecidedAfterStop(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults }: RunLog): Violation[] {
+  if (hasIds(rule.algorithm)) return [];
+  const others = faults.filter(({ kind }) => kind !== FREEZE);
+  const stops = faults.filter(({ kind }) => kind === FREEZE);
+  const isExcused = ({ sentMs, answeredMs }: CallRecord): boolean =>
+    others.some(({ begunMs, endedMs }) => begunMs <= answeredMs && endedMs + plan.normalWithinMs >= sentMs);
+  const wrong = calls.filter(
+    (call) => isUndecided(call) && wasInstanceHurt(call, stops, plan.normalWithinMs) && !isExcused(call),
+  );
+  if (wrong.length === 0) return [];
+  const what = `${rule.key}: ${wrong.length} calls failed although only their instance had been stopped`;
+  return [{ invariant: 'decided after a stop', what, evidence: wrong }];
 }
 
 /** The answer that a policy never gives; `error` gives none, and `local` may give both. */

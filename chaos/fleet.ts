@@ -1,6 +1,8 @@
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { treeOf } from '../bench/process-tree.ts';
+import { signal } from '../test/helpers/child-processes.ts';
 import { parseExposition } from '../test/helpers/exposition.ts';
 import { freePort } from '../test/helpers/process.ts';
 import { startWeir, type Weir } from '../test/helpers/weir.ts';
@@ -12,6 +14,7 @@ export interface Fleet {
   readonly ports: readonly number[];
   /** Each instance's counters as Prometheus reads them; undefined: it is down, or does not answer. */
   scrape(instance: number): Promise<Scrape | undefined>;
+  /** Signals all processes of the instance. */
   signal(instance: number, signal: NodeJS.Signals): void;
   /** Resolves when the process has exited. */
   end(instance: number, signal: NodeJS.Signals): Promise<void>;
@@ -108,9 +111,9 @@ export async function startFleet({ folder, envs, rules, onUnplanned }: FleetOpti
         .catch(() => undefined); // it ends, is frozen, or busy
       return page === undefined ? undefined : { pid: weir.pid, counters: countersOf(page) };
     },
-    signal(at, signal) {
+    signal(at, name) {
       const pid = instances[at]?.weir?.pid;
-      if (pid !== undefined) process.kill(pid, signal);
+      for (const one of pid === undefined ? [] : treeOf(pid)) signal(one, name);
     },
     end,
     start: launch,

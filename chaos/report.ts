@@ -1,4 +1,4 @@
-import type { Evidence, Violation } from './checker.ts';
+import { type Evidence, findFailingOpenOverruns, isUndecided, type Violation } from './checker.ts';
 import type { RunLog } from './log.ts';
 import { isTrouble, type Spell, spellsOf } from './spells.ts';
 
@@ -30,6 +30,21 @@ function line(kind: string, spells: readonly Spell[]): string[] {
   const worst = calls.reduce((ms, { sentMs, answeredMs }) => Math.max(ms, answeredMs - sentMs), 0);
   const normal = Math.max(...spells.map(({ normalAfterMs }) => normalAfterMs));
   return [kind, ...[spells.length, calls.length, failed, degraded.length, worst, normal].map((n) => n.toFixed(0))];
+}
+
+/**
+ * A table with what a caller that fails open is exposed to: the hits that were not decided, and by how much the worst
+ * interval exceeds the bound of the limit with them.
+ */
+export function exposureOf(log: RunLog): string {
+  const rows = log.plan.rules.map((rule) => {
+    const calls = log.calls.filter(({ key }) => key === rule.key);
+    const undecided = calls.filter(isUndecided).reduce((hits, call) => hits + call.hits, 0);
+    const overruns = findFailingOpenOverruns(rule, calls, log).map(({ hits, most }) => hits - most);
+    return [rule.key, rule.onStoreFailure, undecided.toFixed(0), Math.max(0, ...overruns).toFixed(0)];
+  });
+  const head = ['limit', 'on_store_failure', 'undecided hits', 'most beyond the bound'];
+  return [head, ['---', '---', '---:', '---:'], ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
 /** Describes violations, with the log lines that show them. */

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { runMain } from '../bench/main.ts';
 import { check } from './checker.ts';
 import { readRunLog } from './log.ts';
-import { describeViolations, toMarkdown } from './report.ts';
+import { describeViolations, exposureOf, toMarkdown } from './report.ts';
 import { runChaos } from './run-chaos.ts';
 import { type Topology, topologies } from './schedule.ts';
 
@@ -62,6 +62,7 @@ async function runOne(run: Parameters<typeof runChaos>[0]): Promise<boolean> {
   const log = readRunLog(run.folder);
   const violations = check(log);
   console.log(`${toMarkdown(log)}\n`);
+  console.log(`${exposureOf(log)}\n`);
   if (violations.length > 0) console.log(`${describeViolations(violations)}\n`);
   const verdict = violations.length === 0 ? 'every invariant held' : `${violations.length} violations`;
   console.log(`${log.calls.length} calls, ${log.faults.length} faults: ${verdict}\n`);

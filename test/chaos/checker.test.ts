@@ -1,5 +1,6 @@
 import { check, type Invariant } from '../../chaos/checker.ts';
 import type { CallRecord, FaultRecord, Plan, RunLog, ScrapeRecord } from '../../chaos/log.ts';
+import { exposureOf } from '../../chaos/report.ts';
 import type { ChaosRule } from '../../chaos/rules.ts';
 
 const fixed: ChaosRule = {
@@ -148,15 +149,43 @@ describe('a limit', () => {
     expect(found(local, undecided, [fault('frozen', 50, 500)])).toEqual(invariants);
     const hurt = fault('instance killed', 250, 350, { on: 0 });
     expect(found(local, undecided, [fault('frozen', 50, 500), hurt])).toEqual([]); // the caller reached no running one
+    const stopped = fault('instance frozen', 250, 350, { on: 0 });
+    expect(found(local, undecided, [fault('frozen', 50, 500), stopped])).toEqual(invariants); // it runs again
   });
 
-  test('that no run reaches must not have counted more hits than were sent', () => {
-    const log = logOf({ ...local, limit: 100, isTotal: true }, [call(100, { hits: 2 }), ...passed(200)]);
-    const sent = 4; // with the refusal
+  test('must not be exceeded by a caller that fails open, if its policy is to deny', () => {
+    const deny = { ...fixed, onStoreFailure: 'deny' } as const;
+    const store = fault('frozen', 50, 500);
+    const denied = [...passed(100, 200), call(300, { degraded: 'deny', outcome: 'OVER_LIMIT' })];
+    expect(found(deny, denied, [store])).toEqual([]);
+    expect(found(deny, [...denied, call(400, { outcome: 'UNAVAILABLE' })], [store])).toEqual([
+      'within its limit, with a failing-open caller',
+      'as its policy says',
+    ]);
+  });
+
+  test('that a failing-open caller exceeds while the policy gives no answer is reported, but no violation', () => {
+    const undecided = call(300, { hits: 3, outcome: 'UNAVAILABLE' });
+    const log = logOf(fixed, [...passed(100, 200), undecided], [fault('crashed', 50, 500)]);
+    expect(check(log)).toEqual([]);
+    expect(exposureOf(log)).toContain('| k | error | 3 | 3 |');
+  });
+
+  test('that no run reaches must not have counted more hits than were admitted, not decided, or refused by a policy', () => {
+    const policy = call(300, { degraded: 'deny', outcome: 'OVER_LIMIT' });
+    const undecided = call(400, { outcome: 'UNAVAILABLE' });
+    const made = [call(100, { hits: 2 }), ...passed(200), policy, undecided];
+    const log = logOf({ ...fixed, limit: 100, isTotal: true, onStoreFailure: 'deny' }, made, [
+      fault('frozen', 50, 500),
+    ]);
+    const most = 5; // without the refusal by the counters
+    const killed = fault('instance killed', 350, 450, { on: 0 }); // excuses the undecided call
     const checked = (counted: number): Invariant[] =>
-      check({ ...log, counts: [{ key: 'k', counted }] }).map(({ invariant }) => invariant);
-    expect(checked(sent)).toEqual([]);
-    expect(checked(sent + 1)).toEqual(['counted once']);
+      check({ ...log, faults: [...log.faults, killed], counts: [{ key: 'k', counted }] }).map(
+        ({ invariant }) => invariant,
+      );
+    expect(checked(most)).toEqual([]);
+    expect(checked(most + 1)).toEqual(['counted once']);
   });
 
   test('that only admits or only refuses proves nothing', () => {
@@ -202,6 +231,13 @@ describe('an answer', () => {
     ['local', { degraded: 'allow' }],
   ])('of %s without a store must not be %j', (onStoreFailure, changes) => {
     expect(found(policy(onStoreFailure), [...passed(10), call(100, changes)], down)).toEqual(['as its policy says']);
+  });
+
+  test('is expected from an instance that was stopped, unless the store had a fault', () => {
+    const stop = fault('instance frozen', 90, 500, { on: 0 });
+    const failed = [...passed(10), call(100, { outcome: 'UNAVAILABLE', answeredMs: startMs + 520 })];
+    expect(found(fixed, failed, [stop])).toEqual(['decided after a stop']);
+    expect(found(fixed, failed, [stop, fault('crashed', 300, 400)])).toEqual([]);
   });
 
   test('calls to an instance that was down may fail under any policy', () => {
