@@ -12,6 +12,10 @@ export const exact = (value: number): string => whole.format(value);
 
 export const percent = (share: number): string => `${whole.format(share * 100)} %`;
 
+/** A share that may be small: `0.3 %`, `< 0.1 %`. */
+export const tenths = (share: number): string =>
+  share > 0 && share < 0.001 ? '< 0.1 %' : `${oneDecimal.format(share * 100)} %`;
+
 /** The used share of a limit. May exceed it, since some algorithms count refused hits, too. */
 export const usedShare = (share: number): string => (share > 1 ? '> 100 %' : percent(share));
 

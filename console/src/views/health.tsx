@@ -11,7 +11,7 @@ import { session } from '../session.ts';
 const lines: readonly SeriesLine[] = [
   { field: 'p99Ms', label: 'p99', color: '--ink', isFilled: true },
   { field: 'p50Ms', label: 'p50', color: '--passed' },
-  { field: 'lagMs', label: 'event loop lag', color: '--warn', isDashed: true },
+  { field: 'lagMs', label: 'process late by', color: '--warn', isDashed: true },
 ];
 
 export function Health() {
@@ -103,7 +103,7 @@ function Store() {
 function Processes() {
   const now = snapshot.value;
   if (!now) return null;
-  const { workers, processes, startedAtMs, rates } = now;
+  const { workers, processes, startedAtMs, load } = now;
   const isMissing = workers.expected > 1 && processes.length < workers.expected;
   return (
     <section class="panel">
@@ -126,7 +126,9 @@ function Processes() {
         <Fact name="Started">
           <Time atMs={startedAtMs} />
         </Fact>
-        <Fact name="Event loop lag">{millis(rates.lagMs)}</Fact>
+        <Fact name="Late by">
+          {millis(load.latenessMs)} <span class="dim">at most, in the last 15 seconds</span>
+        </Fact>
         <Fact name="Version">{session.value?.version ?? '–'}</Fact>
       </dl>
     </section>
@@ -150,12 +152,11 @@ function Calls() {
         <Fact name="Calls held">
           <span class="number">{exact(load.held)}</span> <span class="dim">by max_delay</span>
         </Fact>
-        <Fact name="Shed">
-          <Alarming is={load.shedShare > 0}>{percent(load.shedShare)}</Alarming>{' '}
-          <span class="dim">of calls, by the busiest process</span>
+        <Fact name="Without a decision">
+          <Alarming is={rates.undecided > 0}>{exact(rates.undecided)} per s</Alarming>
         </Fact>
-        <Fact name="Failures">
-          <Alarming is={rates.failed > 0}>{exact(rates.failed)} per s</Alarming>
+        <Fact name="Degraded">
+          <Alarming is={rates.degraded > 0}>{exact(rates.degraded)} hits per s</Alarming>
         </Fact>
       </dl>
     </section>

@@ -1,4 +1,5 @@
-import { bytes, count, duration, exact, millis } from '../format.ts';
+import type { ServiceRates } from '../../../src/console/service-series.ts';
+import { bytes, count, duration, exact, millis, tenths } from '../format.ts';
 import { rules, snapshot } from '../live.ts';
 import { FirstSteps } from '../parts/first-steps.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
@@ -18,6 +19,7 @@ import { SignInNeeded } from './sign-in.tsx';
 const lines: readonly SeriesLine[] = [
   { field: 'passed', label: 'passed', color: '--passed', isFilled: true },
   { field: 'refused', label: 'refused', color: '--bad', isFilled: true },
+  { field: 'undecided', label: 'without a decision', color: '--warn' },
   { field: 'degraded', label: 'degraded', color: '--warn', isDashed: true },
 ];
 
@@ -38,16 +40,16 @@ export function Overview() {
             is={now && now.rates.refused > 0 ? 'bad' : 'plain'}
           />
           <Figure
+            label="Without a decision"
+            value={now && count(now.rates.undecided)}
+            unit="per s"
+            is={now && now.rates.undecided > 0 ? 'warn' : 'plain'}
+          />
+          <Figure
             label="Degraded"
             value={now && count(now.rates.degraded)}
             unit="hits per s"
             is={now && now.rates.degraded > 0 ? 'warn' : 'plain'}
-          />
-          <Figure
-            label="Shed"
-            value={now && count(now.rates.shed)}
-            unit="per s"
-            is={now && now.rates.shed > 0 ? 'warn' : 'plain'}
           />
           <Figure label="gRPC p50" value={now && millis(now.rates.p50Ms)} />
           <Figure label="gRPC p99" value={now && millis(now.rates.p99Ms)} />
@@ -88,6 +90,12 @@ function Figure({
   );
 }
 
+/** The lateness to warn of: callers that wait for 100 ms get answers from memory. */
+const LATE_MS = 100;
+
+const undecidedShare = ({ passed, refused, undecided }: ServiceRates): number =>
+  undecided / (passed + refused + undecided);
+
 /** Current problems, a sentence each. */
 function Problems() {
   const now = snapshot.value;
@@ -121,9 +129,16 @@ function Problems() {
           )}
         </div>
       )}
-      {now.load.shedShare > 0 && (
+      {now.rates.undecided > 0 && (
         <p class="notice warn" role="alert">
-          The service is overloaded and refuses {Math.ceil(now.load.shedShare * 100)} % of calls.
+          {tenths(undecidedShare(now.rates))} of requests got no decision: their proxies may have let them pass
+          unlimited.
+        </p>
+      )}
+      {now.load.latenessMs >= LATE_MS && (
+        <p class="notice warn" role="alert">
+          {now.workers.expected > 1 ? 'A process' : 'The process'} was late by {millis(now.load.latenessMs)} in the last{' '}
+          15 seconds. Give it more processor time.
         </p>
       )}
     </>

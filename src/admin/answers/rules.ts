@@ -24,7 +24,10 @@ const ruleFields = {
   limits: listOf(
     openFields(
       { algorithm: text, window_ms: number, requests_per_unit: number, on_store_failure: text, consistency: text },
-      { name: text, unit: text, unit_multiplier: whole, soft: number, shadow_mode: flag, quota_mode: flag },
+      {
+        ...{ name: text, unit: text, unit_multiplier: whole, soft: number, shadow_mode: flag, quota_mode: flag },
+        ...{ on_overload: text, local_share: whole },
+      },
     ),
   ),
 };
