@@ -60,6 +60,7 @@ const hit = (key: string) => ({ domain: 'demo', descriptors: [{ entries: [{ key,
 const failAll = (fail: (server: Stoppable) => Promise<void> | void) => Promise.all(store.servers.map(fail));
 
 afterEach(async () => {
+  await weir.weir.stop('SIGKILL'); // else it would wait for its store
   await weir.stop();
   await Promise.all(store.servers.map((server) => server.stop()));
 });

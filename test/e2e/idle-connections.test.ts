@@ -50,12 +50,13 @@ test('Envoy loses no call while its idle connections are ended again and again f
         client.send(call(2 * round + 1));
         await client.reply(2 * round + 1);
       }
-      await Promise.all([openMany(), sleep(round).then(ask)]);
+      if (round % 3 === 0) await openMany().then(ask);
+      else await Promise.all([openMany(), sleep(round).then(ask)]);
       for (const socket of opened.splice(0)) socket.destroy();
       await until('they have ended', () => memory.connections < IN_USE + NEW / 2);
     }
     const [, count = 0] = /cluster\.weir\.upstream_cx_total: (\d+)/.exec(await envoy.admin('/stats')) ?? [];
-    expect(Number(count)).toBeGreaterThan(ROUNDS / 5);
+    expect(Number(count)).toBeGreaterThanOrEqual(ROUNDS / 3); // each third call comes when its connection has ended
     expect(server.failures).not.toContain('TOO_MANY_CONNECTIONS');
   } finally {
     for (const socket of [...opened, ...busy.map((client) => client.socket)]) socket.destroy();

@@ -11,10 +11,10 @@ import { heapBytes } from '../../helpers/heap.ts';
 import { overloadOf } from '../../helpers/overload.ts';
 import { until } from '../../helpers/until.ts';
 
-const CONNECTIONS = 20_000;
+const CONNECTIONS = 10_000;
 const AT_ONCE = 100;
-/** The memory that may remain after all connections, including the test's own: less than 100 octets each. */
-const MAX_GROWTH_BYTES = 2_000_000;
+/** The memory that may remain after all connections, including the test's own: 100 octets each. */
+const MAX_GROWTH_BYTES = 1_000_000;
 
 const overload = overloadOf();
 let server: H2Server;
