@@ -77,9 +77,8 @@ function outcomeInTurn(
   return new Promise((resolve, reject) => {
     const estimate = body.length / OCTETS_PER_UNIT;
     const call: PendingCall = {
-      connection: request.socket,
-      completeAtMs: monotonicMs(),
-      expiresAtMs: Number.POSITIVE_INFINITY, // the caller has no deadline
+      connection: {}, // it has one request at a time
+      ...{ dueAtMs: monotonicMs(), expiresAtMs: Number.POSITIVE_INFINITY }, // the caller has no deadline
       run() {
         try {
           return decide(body, request, service, resolve);
@@ -90,8 +89,8 @@ function outcomeInTurn(
       },
       expire: () => 0,
     };
-    if (!overload) call.run();
-    else if (overload.queue.mayRun(estimate)) overload.queue.spend(call.run());
+    if (!overload) call.run(call.dueAtMs);
+    else if (overload.queue.mayRun(estimate)) overload.queue.spend(call.run(call.dueAtMs));
     else overload.queue.add(call, estimate);
   });
 }

@@ -5,15 +5,21 @@ import type { LateCalls } from './late-calls.ts';
 /** A call whose request has arrived in full, but is not decoded yet. Times are of the monotonic clock. */
 export interface PendingCall {
   /** The connection that it came on. */
-  readonly connection: object;
-  /** When its request was complete. */
-  readonly completeAtMs: number;
+  readonly connection: CallSource;
   /** From this time on an answer would be late; Infinity: it never is. */
   readonly expiresAtMs: number;
+  /** Of one connection's calls, the one with the earliest of these times runs first. */
+  readonly dueAtMs: number;
   /** Decodes and handles the call. @returns the work done, in units of `SLICE_UNITS` */
-  run(): number;
+  run(nowMs: number): number;
   /** Ends the call without a decision. @returns the work done */
   expire(): number;
+}
+
+/** What calls come from. */
+export interface CallSource {
+  /** Its calls that wait; only the queue uses it. */
+  waiting?: WaitingCalls | undefined;
 }
 
 /** A queue of calls that wait to be decoded. */
@@ -70,7 +76,8 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   const length = (): number => cheap.length + costly.length + questions.length;
   const hasExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
-    const units = hasExpired(call) ? call.expire() : call.run(); // which may call `spend`
+    const atMs = nowMs();
+    const units = atMs >= call.expiresAtMs ? call.expire() : call.run(atMs); // which may call `spend`
     unitsLeft -= units;
   };
   const beginTurn = (): void => {
@@ -120,18 +127,14 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
 /** Calls of several connections, which take turns. */
 class FairQueue {
   length = 0;
-  readonly #byConnection = new Map<object, EarliestFirst>();
-  readonly #turns = createFifo<EarliestFirst>();
+  readonly #turns = createFifo<WaitingCalls>();
 
   add(call: PendingCall): void {
+    const { connection } = call;
+    connection.waiting ??= new WaitingCalls();
+    if (connection.waiting.isEmpty) this.#turns.add(connection.waiting);
+    connection.waiting.add(call);
     this.length++;
-    let calls = this.#byConnection.get(call.connection);
-    if (!calls) {
-      calls = new EarliestFirst();
-      this.#byConnection.set(call.connection, calls);
-      this.#turns.add(calls);
-    }
-    calls.add(call);
   }
 
   take(): PendingCall | undefined {
@@ -139,61 +142,45 @@ class FairQueue {
     const call = calls?.take();
     if (!calls || !call) return undefined;
     this.length--;
-    if (calls.isEmpty) this.#byConnection.delete(call.connection);
-    else this.#turns.add(calls);
+    if (!calls.isEmpty) this.#turns.add(calls);
     return call;
   }
 }
 
-/** Calls that have more time left than this are in order of arrival. */
-const LONGEST_WAIT_MS = 1_000;
-
-/** A call in a heap. */
-interface Place {
-  readonly call: PendingCall;
-  readonly dueAtMs: number;
-  /** Calls with the same time are in order of arrival. */
-  readonly number: number;
-}
-
-/** A binary heap of one connection's calls. */
-class EarliestFirst {
-  readonly #places: Place[] = [];
-  #added = 0;
+/** The calls of one connection, the earliest first; equal ones in order of arrival. */
+class WaitingCalls {
+  #calls: PendingCall[] = [];
+  #first = 0;
 
   get isEmpty(): boolean {
-    return this.#places.length === 0;
+    return this.#first === this.#calls.length;
   }
 
+  /** Most calls are the last. */
   add(call: PendingCall): void {
-    const dueAtMs = Math.min(call.expiresAtMs, call.completeAtMs + LONGEST_WAIT_MS);
-    const place = { call, dueAtMs, number: this.#added++ };
-    const places = this.#places;
-    let at = places.push(place) - 1;
-    for (let parent = (at - 1) >> 1; at > 0 && isBefore(place, places[parent]); parent = (at - 1) >> 1) {
-      places[at] = places[parent] as Place; // in range
-      at = parent;
-    }
-    places[at] = place;
+    const calls = this.#calls;
+    let [low, high] = [this.#first, calls.length];
+    if (low < high && isBefore(call, calls[high - 1])) {
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (isBefore(call, calls[middle])) high = middle;
+        else low = middle + 1;
+      }
+      calls.splice(low, 0, call);
+    } else calls.push(call);
   }
 
   take(): PendingCall | undefined {
-    const places = this.#places;
-    const [first] = places;
-    const last = places.pop();
-    if (!first || !last || last === first) return first?.call;
-    let at = 0;
-    for (let child = 1; child < places.length; child = 2 * at + 1) {
-      if (child + 1 < places.length && isBefore(places[child + 1] as Place, places[child])) child++; // in range
-      if (!isBefore(places[child] as Place, last)) break; // in range
-      places[at] = places[child] as Place; // in range
-      at = child;
+    const call = this.#calls[this.#first];
+    if (!call) return undefined;
+    this.#first++;
+    if (this.#first * 2 > this.#calls.length) {
+      this.#calls = this.#calls.slice(this.#first);
+      this.#first = 0;
     }
-    places[at] = last;
-    return first.call;
+    return call;
   }
 }
 
-const isBefore = (place: Place, other: Place | undefined): boolean =>
-  other === undefined ||
-  (place.dueAtMs === other.dueAtMs ? place.number < other.number : place.dueAtMs < other.dueAtMs);
+const isBefore = (call: PendingCall, other: PendingCall | undefined): boolean =>
+  other !== undefined && call.dueAtMs < other.dueAtMs;

@@ -17,18 +17,19 @@ let late: LateCalls;
 beforeEach(() => {
   nowMs = 0;
   log = [];
+  connection = {};
   late = new LateCalls();
   queue = createCallQueue(late, () => nowMs);
 });
 afterEach(() => queue.close());
 
-const CONNECTION = {};
+let connection: object;
 
 /** A call that takes so much work, and logs what becomes of it. */
 const call = (name: string, units = 1, changes: Partial<PendingCall> = {}): PendingCall => ({
-  connection: CONNECTION,
-  completeAtMs: nowMs,
+  connection,
   expiresAtMs: nowMs + 10,
+  dueAtMs: changes.expiresAtMs ?? nowMs + 10,
   run() {
     log.push(name);
     return units;
@@ -69,7 +70,7 @@ test('counts the work that a call spends while it runs', async () => {
   const spending = call('spending');
   const run = () => {
     queue.spend(2 * SLICE_UNITS);
-    return spending.run();
+    return spending.run(nowMs);
   };
   queue.add({ ...spending, run }, 1);
   queue.add(call('next'), 1);
@@ -141,8 +142,9 @@ describe('connections', () => {
 
   test('with deadlines of 1 ms do not go before others', async () => {
     queue.spend(SLICE_UNITS);
+    const other = {};
     queue.add(call('honest'), 1);
-    for (const at of [1, 2, 3]) queue.add(call(`hasty ${at}`, 1, { connection: late, expiresAtMs: 1 }), 1);
+    for (const at of [1, 2, 3]) queue.add(call(`hasty ${at}`, 1, { connection: other, expiresAtMs: 1 }), 1);
     await nextTurn();
     expect(log).toEqual(['honest', 'hasty 1', 'hasty 2', 'hasty 3']);
   });

@@ -8,7 +8,7 @@ import type {
   UntypedHandleCall,
 } from '@grpc/grpc-js';
 import { status } from '../../grpc-status.ts';
-import { EXPIRY_UNITS, type PendingCall } from '../../overload/call-queue.ts';
+import { type CallSource, EXPIRY_UNITS, type PendingCall } from '../../overload/call-queue.ts';
 import type { Overload } from '../../overload/overload.ts';
 import { ownCopy } from '../../own-copy.ts';
 import type { Cost } from '../../rls/cost.ts';
@@ -18,7 +18,7 @@ import { type Failure, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from '.
 import type { CallHead } from './call-head.ts';
 import { GrpcError } from './grpc-error.ts';
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
-import { FAILURE_UNITS, failureOf, OCTETS_PER_UNIT } from './unary-call.ts';
+import { FAILURE_UNITS, failureOf, LONGEST_WAIT_MS, OCTETS_PER_UNIT } from './unary-call.ts';
 
 /** Bounds of the messages of a method; see `sideLimits`. */
 export interface HostedLimits {
@@ -132,6 +132,11 @@ export class HostedCall implements Receiver, PendingCall {
   completeAtMs = 0;
   /** The timer of its deadline ends it. */
   readonly expiresAtMs = Number.POSITIVE_INFINITY;
+
+  get dueAtMs(): number {
+    return this.completeAtMs + LONGEST_WAIT_MS;
+  }
+
   /** The call waits for its turn or its handler. If it is cancelled, it keeps its place in the queue until then. */
   #isBusy = false;
   /** Memory charged for the decoded request, until the handler has answered. */
@@ -302,8 +307,8 @@ export class HostedCall implements Receiver, PendingCall {
     return this.run();
   }
 
-  get connection(): object {
-    return this.#stream.peer;
+  get connection(): CallSource {
+    return this.#stream.peer.source;
   }
 
   /** Its handler has answered, or is not called: a cancelled call gives up its place among the connection's. */

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../../clock.ts';
 import { status } from '../../grpc-status.ts';
-import { EXPIRY_UNITS, type PendingCall } from '../../overload/call-queue.ts';
+import { type CallSource, EXPIRY_UNITS, type PendingCall } from '../../overload/call-queue.ts';
 import { type Overload, tooLate } from '../../overload/overload.ts';
 import { ownCopy } from '../../own-copy.ts';
 import { RequestWork } from '../../request-work.ts';
@@ -36,6 +36,8 @@ export interface UnaryMethod<Q> {
 export const OCTETS_PER_UNIT = 32;
 /** A call that has waited for this part of its time is not decided: the answer would be late. */
 const DECIDED_SHARE = 3 / 4;
+/** Calls that have more time than this run in order of arrival. */
+export const LONGEST_WAIT_MS = 1_000;
 /** Memory of a copied message, besides its octets. */
 const COPY_BYTES = 256;
 
@@ -70,12 +72,16 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     return this.#head.timeoutMs - this.#waitedMs;
   }
 
-  get connection(): object {
-    return this.#stream.peer;
+  get connection(): CallSource {
+    return this.#stream.peer.source;
   }
 
   get expiresAtMs(): number {
     return this.completeAtMs + this.#head.timeoutMs * DECIDED_SHARE;
+  }
+
+  get dueAtMs(): number {
+    return Math.min(this.expiresAtMs, this.completeAtMs + LONGEST_WAIT_MS);
   }
 
   get startedMs(): number {
@@ -139,11 +145,11 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     queue.add(this, estimate);
   }
 
-  run(): number {
+  run(nowMs: number): number {
     const pending = this.#pending;
     if (!pending || this.#isGone) return this.expire();
     this.#pending = undefined;
-    this.#waitedMs = monotonicMs() - this.completeAtMs;
+    this.#waitedMs = nowMs - this.completeAtMs;
     this.#stream.charge(-pending.message.length - COPY_BYTES);
     return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
   }

@@ -33,6 +33,7 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
   readonly budget: Budget;
   readonly streams = new StreamTable();
   readonly send: SendQueue;
+  readonly source = {};
   sideStreams = 0;
   readAtMs = 0;
   readonly #observer: ExchangesObserver;

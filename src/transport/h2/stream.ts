@@ -22,6 +22,8 @@ export interface StreamWriter {
 
 /** State that the streams of one connection share. */
 export interface PeerState {
+  /** Identifies the connection to those that handle its requests. */
+  readonly source: object;
   /** Open streams of side services. */
   sideStreams: number;
   /**

@@ -15,7 +15,7 @@ function open(limits: HostedLimits) {
   const seen = { messages: 0, hasFailed: false };
   let unitsSpent = 0;
   const connection: StreamWriter & PeerState = {
-    ...{ sideStreams: 0, readAtMs: 0, unreadBytes: () => 0, charge: () => {}, answer: () => {} },
+    ...{ sideStreams: 0, source: {}, readAtMs: 0, unreadBytes: () => 0, charge: () => {}, answer: () => {} },
     ...{ sendData: () => {}, sendEnd: () => {}, resetStream: () => {} },
     spendSide(units) {
       unitsSpent += units;

@@ -100,7 +100,7 @@ test('a call that decides waits for its turn, undecoded and charged, and reports
   await untilWaiting(1);
   expect(reserve).not.toHaveBeenCalled();
   expect(memory.bytes).toBeGreaterThanOrEqual(HOSTED_CALL_BYTES + message.length);
-  const units = next().run();
+  const units = next().run(0);
   expect(units).toBeGreaterThan(1);
   expect(reserve).toHaveBeenCalledTimes(1);
   expect((await client.reply(1)).fields).toMatchObject(answered(status.OK));
@@ -116,7 +116,7 @@ test('a call that runs at once spends the units of all others', async () => {
 test('a message that cannot be decoded fails in its turn', async () => {
   send(1, undecodable);
   await untilWaiting(1);
-  expect(next().run()).toBeGreaterThan(1);
+  expect(next().run(0)).toBeGreaterThan(1);
   expect((await client.reply(1)).fields).toMatchObject(answered(status.INTERNAL, 'cannot be decoded'));
 });
 
@@ -145,7 +145,7 @@ test('a call cancelled in the queue counts as one of its connection until it lea
   const after = 3 + 2 * count;
   send(after);
   expect((await client.reply(after)).fields).toMatchObject(answered(status.RESOURCE_EXHAUSTED, String(count)));
-  for (const call of held.waiting.splice(0)) expect(call.run()).toBeLessThan(1);
+  for (const call of held.waiting.splice(0)) expect(call.run(0)).toBeLessThan(1);
   held.state.isOpen = true;
   send(after + 2);
   expect((await client.reply(after + 2)).fields).toMatchObject(answered(status.OK));
