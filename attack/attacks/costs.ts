@@ -2,18 +2,19 @@ import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
 import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
 import { callFields, frame, framed } from '../../test/helpers/h2-client.ts';
 import type { Attack, Attacker } from '../attack.ts';
+import { post } from '../http1.ts';
 import type { Http2Client } from '../http2-client.ts';
 import { descriptor, entry, request } from '../messages.ts';
 import { range } from '../range.ts';
-import { defaultRules } from '../rules.ts';
+import { DOMAIN, defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 
 const HEAD = encodeFields(callFields());
 
 /** Sends a call without waiting for its answer. @returns false  the connection has ended */
-async function call(client: Http2Client, body: Buffer): Promise<boolean> {
+async function call(client: Http2Client, body: Buffer, head = HEAD): Promise<boolean> {
   const id = client.takeStreams(1);
-  return (await client.send(frame(FrameType.HEADERS, Flag.END_HEADERS, id, HEAD))) && client.sendBody(id, body, true);
+  return (await client.send(frame(FrameType.HEADERS, Flag.END_HEADERS, id, head))) && client.sendBody(id, body, true);
 }
 
 /** Sends the calls one after the other, each answered before the next. */
@@ -104,12 +105,16 @@ const MATCHED_CHARS = 512 * 1_024;
 const LONGEST_TEXT = 16_000;
 const textOf = (length: number): string => '/v'.repeat(length / 2);
 
-/** Calls with a text that almost matches each of the patterns, and calls with as much text as possible. */
-function patternAttack(count: number): Attack {
+const patternRules = (count: number): string => {
   const rules = range(count).map(
     (at) => `
   - { key: path, value: "*/v${at}/*", rate_limit: { unit: hour, requests_per_unit: 1000000000 } }`,
   );
+  return `${defaultRules}${rules.join('')}\n`;
+};
+
+/** Calls with a text that almost matches each of the patterns, and calls with as much text as possible. */
+function patternAttack(count: number): Attack {
   const bodiesWith = (key: string) => [
     ...range(24).map(() => bodyOf([descriptor(entry(key, textOf(Math.min(MATCHED_CHARS / count, LONGEST_TEXT))))])),
     bodyOf(range(DESCRIPTORS).map(() => descriptor(entry(key, textOf(LONGEST_TEXT))))),
@@ -123,11 +128,48 @@ function patternAttack(count: number): Attack {
   return {
     name: `${count.toLocaleString('en')} patterns with the same beginning, and texts that almost match`,
     leavesBytes: BUDGETS.counters + BUDGETS.statistics,
-    rules: `${defaultRules}${rules.join('')}\n`,
+    rules: patternRules(count),
     prepare: prepareWith('path'),
     preparePlain: prepareWith('user'),
   };
 }
+
+const JSON_CONNECTIONS = 100;
+const MANY_PATTERNS = 1_000;
+
+/** Posts texts that almost match each of the patterns on all connections at the same time. */
+const jsonPatterns = (key: string): Attack['prepare'] => {
+  const entries = [{ key, value: textOf(MATCHED_CHARS / MANY_PATTERNS) }];
+  const body = Buffer.from(JSON.stringify({ domain: DOMAIN, descriptors: [{ entries }] }));
+  const call = post(body, { connection: 'keep-alive' });
+  return () => async (attacker) => {
+    const clients = await Promise.all(range(JSON_CONNECTIONS).map(() => attacker.tcp(attacker.ports.http)));
+    while (!attacker.isOver) {
+      for (const client of clients) void client.send(call);
+      await attacker.sleep(JSON_CONNECTIONS * MATCH_EVERY_MS);
+    }
+  };
+};
+
+const CHECK_RATE_LIMIT = encodeFields(
+  callFields({ ':path': '/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit' }),
+);
+/** The longest text in a message of Kuadrant's service. */
+const CHECKED_CHARS = 4_000;
+const CHECKS_AT_ONCE = 20;
+
+/** Sends as many calls as fit a turn by their size, each with a text that almost matches each of the patterns. */
+const checkedPatterns = (key: string): Attack['prepare'] => {
+  const body = bodyOf([descriptor(entry(key, textOf(CHECKED_CHARS)))]);
+  return () => async (attacker) => {
+    const client = await attacker.http2();
+    for (;;) {
+      for (let count = 0; count < CHECKS_AT_ONCE; count++)
+        if (attacker.isOver || !(await call(client, body, CHECK_RATE_LIMIT))) return;
+      await attacker.sleep(CHECKS_AT_ONCE * MATCH_EVERY_MS);
+    }
+  };
+};
 
 /** Requests whose cost depends on the rule that they meet. */
 export const costs: readonly Attack[] = [
@@ -146,4 +188,18 @@ export const costs: readonly Attack[] = [
     }),
   ),
   ...[20, 100, 1_000].map(patternAttack),
+  {
+    name: `/json: texts that almost match ${MANY_PATTERNS.toLocaleString('en')} patterns, on ${JSON_CONNECTIONS} connections at once`,
+    leavesBytes: BUDGETS.counters + BUDGETS.statistics,
+    rules: patternRules(MANY_PATTERNS),
+    prepare: jsonPatterns('path'),
+    preparePlain: jsonPatterns('user'),
+  },
+  {
+    name: `CheckRateLimit of texts that almost match ${MANY_PATTERNS.toLocaleString('en')} patterns, ${CHECKS_AT_ONCE} at once`,
+    leavesBytes: BUDGETS.counters + BUDGETS.statistics,
+    rules: patternRules(MANY_PATTERNS),
+    prepare: checkedPatterns('path'),
+    preparePlain: checkedPatterns('user'),
+  },
 ];

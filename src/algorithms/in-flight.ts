@@ -53,9 +53,9 @@ const SIZE = 3;
 function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // the counter has expired
   const holds = unexpired(before, nowMs);
-  const expired = slotsIn(before) - slotsIn(holds);
   const held = slotsIn(holds);
-  const own = ownSlots(limit, holds, nowMs);
+  const expired = slotsIn(before) - held;
+  const own = limit.holder === ANONYMOUS ? 0 : slotsOf(holds, limit.holder);
   const requested = hitsToFit(hits);
   const accepted = hits < 0 || requested <= own || held - own + requested <= windowSize(limit);
   if (charge && hits < 0) release(holds, limit.holder, -hits);
@@ -76,7 +76,9 @@ function stepOf(
   expired: number,
 ): Step {
   const lastMs = holds.at(-1) ?? nowMs;
-  const report = [before, slotsIn(holds), lastMs, freeAtMs(limit, holds, requested), expired, holds[2] ?? 0];
+  const held = slotsIn(holds);
+  const freeMs = freeAtMs(holds, held + requested - windowSize(limit));
+  const report = [before, held, lastMs, freeMs, expired, holds[2] ?? 0];
   return { accepted, state: holds, ttlMs: ttlOf(limit, holds, nowMs), report };
 }
 
@@ -160,12 +162,12 @@ function release(holds: number[], holder: number, slots: number): void {
   }
 }
 
-/** When enough holds will have expired for these slots to be free; 0: they are free now, or never will be. */
-function freeAtMs(limit: InFlightLimit, holds: State, slots: number): number {
-  let excess = slotsIn(holds) + slots - windowSize(limit);
-  for (let at = 0; at < holds.length && excess > 0; at += SIZE) {
-    excess -= holds[at + 1] ?? 0;
-    if (excess <= 0) return holds[at + 2] ?? 0;
+/** When holds of so many slots will have expired; 0: none need to, or there are fewer. */
+function freeAtMs(holds: State, excess: number): number {
+  let left = excess;
+  for (let at = 0; at < holds.length && left > 0; at += SIZE) {
+    left -= holds[at + 1] ?? 0;
+    if (left <= 0) return holds[at + 2] ?? 0;
   }
   return 0;
 }

@@ -65,7 +65,8 @@ function stepOf(
   hits: number,
 ): Step {
   const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
-  const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, hitsToFit(hits))];
+  const used = hitsIn(log);
+  const report = [before, used, emptyAtMs, fitsAtMs(limit, log, used + hitsToFit(hits) - windowSize(limit))];
   return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
 }
 
@@ -117,12 +118,12 @@ function hitsIn(log: State): number {
   return hits;
 }
 
-/** When enough of the oldest hits will have left the window for these hits to fit; 0: they fit now, or never. */
-function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): number {
-  let excess = hitsIn(log) + hits - windowSize(limit);
-  for (let at = 0; at < log.length && excess > 0; at += 2) {
-    excess -= log[at + 1] ?? 0;
-    if (excess <= 0) return (log[at] ?? 0) + limit.windowMs;
+/** When so many of the oldest hits will have left the window; 0: none need to, or there are fewer. */
+function fitsAtMs({ windowMs }: SlidingWindowLogLimit, log: State, excess: number): number {
+  let left = excess;
+  for (let at = 0; at < log.length && left > 0; at += 2) {
+    left -= log[at + 1] ?? 0;
+    if (left <= 0) return (log[at] ?? 0) + windowMs;
   }
   return 0;
 }

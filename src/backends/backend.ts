@@ -89,7 +89,7 @@ export function triedHits(operations: readonly Operation[]): readonly TriedHits[
   });
 }
 
-/** The decision about an operation that was only tried, on the count that its request's earlier hits would have made. */
+/** The decision about an operation that was only tried, on the count that the earlier hits would have made. */
 export function afterEarlierHits(decision: Decision, { added, least }: TriedHits): Decision {
   const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };

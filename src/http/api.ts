@@ -24,15 +24,11 @@ const OCTETS_PER_UNIT = 32;
 
 type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
 
-/**
- * The routes for callers without gRPC, and for load balancers.
- *
- * @param overload  undefined: admit every call at once
- */
+/** The routes for callers without gRPC, and for load balancers. */
 export function apiRoutes(
   service: RlsService,
   readiness: () => Readiness,
-  overload?: JsonOverload,
+  overload: JsonOverload,
 ): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
     [
@@ -52,14 +48,10 @@ export function apiRoutes(
   ]);
 }
 
-function decideJson(
-  request: HttpRequest,
-  service: RlsService,
-  overload: JsonOverload | undefined,
-): Page | Promise<Page> {
+function decideJson(request: HttpRequest, service: RlsService, overload: JsonOverload): Page | Promise<Page> {
   const reason = crossSiteReason(request);
   if (reason !== undefined) return refused(403, 'Forbidden\n', reason);
-  const error = overload?.refusal();
+  const error = overload.refusal();
   if (error) return pageOf({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
     if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
@@ -72,7 +64,7 @@ function outcomeInTurn(
   body: Buffer,
   request: HttpRequest,
   service: RlsService,
-  overload: JsonOverload | undefined,
+  { queue }: JsonOverload,
 ): Promise<CallOutcome> {
   return new Promise((resolve, reject) => {
     const estimate = body.length / OCTETS_PER_UNIT;
@@ -89,9 +81,8 @@ function outcomeInTurn(
       },
       expire: () => 0,
     };
-    if (!overload) call.run(call.dueAtMs);
-    else if (overload.queue.mayRun(estimate)) overload.queue.spend(call.run(call.dueAtMs));
-    else overload.queue.add(call, estimate);
+    if (queue.mayRun(estimate)) queue.spend(call.run(call.dueAtMs));
+    else queue.add(call, estimate);
   });
 }
 

@@ -21,6 +21,7 @@ import { readValues } from '../../src/settings/values.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { until } from '../helpers/until.ts';
 import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
 
@@ -205,7 +206,7 @@ class Player {
   }
 
   private async post({ body, method = 'POST', expect }: Step): Promise<readonly string[]> {
-    const routes = apiRoutes(this.service, () => ({ ready: true, reasons: [] }));
+    const routes = apiRoutes(this.service, () => ({ ready: true, reasons: [] }), overloadOf());
     const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});
     try {
       const sentText = typeof body === 'string' ? body : JSON.stringify(body);

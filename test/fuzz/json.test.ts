@@ -4,6 +4,7 @@ import { requestFromJson } from '../../src/rls/json.ts';
 import { InvalidJson } from '../../src/rls/json-reader.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import fc from '../helpers/property.ts';
 import { anyMutated } from './mutations.ts';
 
@@ -128,7 +129,7 @@ test('a request is decoded to the original, for any strings', () => {
 
 test('/json answers 200 or 400 to any body, and keeps working', async () => {
   const errors: unknown[] = [];
-  const routes = apiRoutes(agreeable, () => ({ ready: true, reasons: [] }));
+  const routes = apiRoutes(agreeable, () => ({ ready: true, reasons: [] }), overloadOf());
   const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, (error) => errors.push(error));
   try {
     await fc.assert(

@@ -83,7 +83,7 @@ const asking = (key: string, value = 'x'): string =>
   JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key, value }] }] });
 
 describe('/json', () => {
-  beforeEach(() => start(apiRoutes(build().service, ready)));
+  beforeEach(() => start(apiRoutes(build().service, ready, overloadOf())));
 
   test('refuses a shed call without reading it', async () => {
     await server?.close(0);
@@ -198,7 +198,7 @@ describe('/json', () => {
 });
 
 test('/json returns facts that the API has no fields for in the metadata', async () => {
-  await start(apiRoutes(build({ rules: () => newRules }).service, ready));
+  await start(apiRoutes(build({ rules: () => newRules }).service, ready, overloadOf()));
   const answers = [];
   for (const key of ['soft', 'soft', 'odd']) answers.push(JSON.parse((await post('/json', asking(key))).body));
   const twoMinutes = { requestsPerUnit: 1, unit: 'MINUTE', unitMultiplier: 2 };
@@ -212,7 +212,7 @@ test('/json returns facts that the API has no fields for in the metadata', async
 
 test('/json keeps working after a client disconnects in the middle of its body', async () => {
   const began = gate();
-  const routes = new Map(apiRoutes(build().service, ready));
+  const routes = new Map(apiRoutes(build().service, ready, overloadOf()));
   const json = routes.get('/json');
   if (!json) throw new Error('there is no /json');
   const answer: Route['answer'] = (request) => {
@@ -242,7 +242,7 @@ test.each([
     'rate limit store unavailable: no connection',
   ],
 ])('/json answers 400 while there is %s', async (_, changes, reason) => {
-  await start(apiRoutes(build(changes).service, ready));
+  await start(apiRoutes(build(changes).service, ready, overloadOf()));
   expect(await post('/json', asking('user'))).toEqual({
     status: 400,
     type: plainText,
@@ -257,7 +257,7 @@ describe('/healthcheck', () => {
     [{ ready: false, reasons: ['no rate limit configuration loaded'] }, 500, 'no rate limit configuration loaded\n'],
     [{ ready: false, reasons: ['one', 'two'] }, 500, 'one\ntwo\n'],
   ])('answers for %j with status %d', async (readiness, status, body) => {
-    await start(apiRoutes(build().service, () => readiness));
+    await start(apiRoutes(build().service, () => readiness, overloadOf()));
     expect(await get('/healthcheck?verbose')).toEqual({ status, type: plainText, body });
     const quiet = { status, type: plainText, body: status === 200 ? body : '' };
     for (const path of ['/healthcheck', '/healthcheck?verbosely', '/healthcheck?x=verbose'])
@@ -450,7 +450,7 @@ descriptors:
   test('/metrics has the counts of answers, unchanged by a second scrape', async () => {
     const { service, statistics, metrics, numbers: counted } = build();
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
-    await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
+    await start(new Map([...apiRoutes(service, ready, overloadOf()), ...debugRoutes(sources)]));
     for (let times = 0; times < 3; times++) await post('/json', asking('user'));
     for (let times = 0; times < 2; times++) await post('/json', asking('trial'));
     await post('/json', asking('user', 'admin'));
@@ -521,7 +521,7 @@ descriptors:
   test('/stats has the statistics with the names of envoyproxy/ratelimit, in order', async () => {
     const { service, numbers: counted } = build();
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
-    await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
+    await start(new Map([...apiRoutes(service, ready, overloadOf()), ...debugRoutes(sources)]));
     for (let times = 0; times < 3; times++) await post('/json', asking('user'));
     expect(await get('/stats')).toEqual({
       ...page,
@@ -545,7 +545,7 @@ descriptors:
   test('/metrics shows hits that shadow mode let pass, and that the service is not ready', async () => {
     const { service, numbers: counted } = build({ shadowMode: true }, false);
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
-    await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
+    await start(new Map([...apiRoutes(service, ready, overloadOf()), ...debugRoutes(sources)]));
     for (let times = 0; times < 3; times++) await post('/json', asking('user'));
     for (let times = 0; times < 2; times++)
       expect(await metricsPage()).toEqual(
@@ -560,7 +560,7 @@ describe('the server', () => {
   test.each(['/nowhere', '/json/', '/JSON', '//json', '/__proto__', '/constructor'])(
     'answers 404 to %s',
     async (path) => {
-      await start(apiRoutes(build().service, ready));
+      await start(apiRoutes(build().service, ready, overloadOf()));
       expect(await get(path)).toEqual({ status: 404, type: plainText, body: '404 page not found\n' });
     },
   );

@@ -18,6 +18,7 @@ import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { agreeable, startServer } from '../helpers/grpc-server.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { freePort, type Running, start as startProcess } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { eventually } from '../helpers/until.ts';
@@ -154,7 +155,7 @@ test('traces are sampled at the configured rate', async () => {
 
 test("a request over HTTP is a child of the /json span, in the caller's trace", async () => {
   start();
-  const routes = tracing.routes(apiRoutes(serviceOn(), () => ({ ready: true, reasons: [] })));
+  const routes = tracing.routes(apiRoutes(serviceOn(), () => ({ ready: true, reasons: [] }), overloadOf()));
   const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});
   const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
   const headers = { traceparent: `00-${traceId}-${parentId}-01` };

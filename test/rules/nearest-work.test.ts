@@ -64,12 +64,12 @@ describe('the search of Find for patterns', () => {
     });
   };
 
-  test('is charged', () => {
+  test('is charged to the turn of the call', () => {
     expect(find(['path', almostMatching(1_024)]).found[0]?.explanation).toContain('has no rule for the value');
     expect(units).toBeGreaterThan(99);
   });
 
-  test('ends the call if it costs too much', () => {
+  test('refuses the call if it costs too much', () => {
     expect(() => find(['path', almostMatching(102_400)])).toThrow(TooCostly);
     expect(units).toBeLessThanOrEqual(MAX_MATCH_UNITS);
   });
