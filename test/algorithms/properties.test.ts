@@ -126,7 +126,7 @@ const anyMoment = <L extends Limit>(
       }),
   );
 
-const RUNS = { numRuns: 500 };
+const RUNS = { numRuns: 300 };
 
 describe.each(namedAlgorithms)('%s', (name) => {
   const anyLimit: fc.Arbitrary<Limit> = anyLimitOf[name];
@@ -147,7 +147,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
         expect(retry(asked.retryAfterMs - 1)).toBe('OVER_LIMIT');
         expect(retry(asked.retryAfterMs)).toBe('OK');
       }),
-      { numRuns: 1_000 },
+      { numRuns: 600 },
     );
     expect(refusals).toBeGreaterThan(20);
   });
