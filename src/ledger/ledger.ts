@@ -351,7 +351,8 @@ export class Ledger {
   /** If a request uses a counter more than once, its own hits may cause the refusal, which is then not remembered. */
   #remember(request: readonly Debit[], replies: Replies, { spend }: RunOptions, calledAtMs: number): void {
     const isPeeked = spend !== 'each' && replies.some((reply, at) => isKnown(reply) && request[at]?.blocks);
-    for (const [at, reply] of replies.entries()) {
+    for (let at = 0; at < replies.length; at++) {
+      const reply = replies[at] as Reply; // in range
       if (reply.code !== 'OVER_LIMIT' || isKnown(reply)) continue;
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
