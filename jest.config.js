@@ -55,5 +55,5 @@ export default {
   ].slice(0, isQuick ? 1 : undefined),
   globalSetup: '<rootDir>/test/helpers/setup.ts',
   testTimeout: 300_000, // tests that start processes take long where the machine is busy
-  maxWorkers: 3, // more than two cores, since most tests wait for other processes: a worker keeps 0.4 cores busy
+  maxWorkers: 3, // on two cores, too, since tests mostly wait for other processes
 };

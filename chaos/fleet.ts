@@ -105,10 +105,10 @@ export async function startFleet({ folder, envs, rules, onUnplanned }: FleetOpti
     scrape: async (at) => {
       const weir = instances[at]?.weir;
       if (!weir) return undefined;
-      const signal = AbortSignal.timeout(SCRAPE_TIMEOUT_MS);
-      const page = await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`, { signal })
+      const answered = fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)
         .then((response) => response.text())
-        .catch(() => undefined); // it ends, is frozen, or busy
+        .catch(() => undefined); // it has ended
+      const page = await Promise.race([answered, sleep(SCRAPE_TIMEOUT_MS, undefined)]); // it may be frozen or busy
       return page === undefined ? undefined : { pid: weir.pid, counters: countersOf(page) };
     },
     signal(at, name) {
