@@ -82,7 +82,7 @@ async function measure(): Promise<void> {
   };
   rewrite();
   const generator = startGenerator();
-  const weir = await startWeir({ OVERLOAD_LAG: '0', LOG_LEVEL: 'info' }, { args: ['--rules', folder] });
+  const weir = await startWeir({ LOG_LEVEL: 'info' }, { args: ['--rules', folder] });
   const load: Load = {
     port: weir.grpcPort,
     connections: CONNECTIONS,

@@ -9,8 +9,6 @@ import { type Crowd, startCrowd } from './crowd.ts';
 import { firstAnswer } from './first-answer.ts';
 import { QUESTION, type Site } from './site.ts';
 
-/** Makes Weir refuse no calls when the machine is slow; no effect on other services. */
-const REFUSES_NOTHING = { OVERLOAD_LAG: '0' };
 const CALLS_PER_SECOND = 1_000;
 const CALLING_CONNECTIONS = 4;
 const ROUND_MS = 1_000;
@@ -74,7 +72,7 @@ async function roundsOf(
   { order, rounds, crowd, generator }: Means,
 ): Promise<readonly Round[]> {
   const { name, command, args, env, grpcPort: port } = site;
-  const service: Running = await start(command, args, { name, env: { ...env, ...REFUSES_NOTHING } });
+  const service: Running = await start(command, args, { name, env: { ...env } });
   const drive = async (elapsedMs: number): Promise<number> => (await generator.drive(loadOf(port, elapsedMs))).p99Ms;
   const driveWhile = async (to: number, calls: boolean): Promise<readonly [p99Ms: number, openMs: number]> => {
     const both = await Promise.all([drive(ROUND_MS), crowd.open({ ...order, port: to, calls })]);

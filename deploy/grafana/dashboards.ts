@@ -71,7 +71,7 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Calls by gRPC status',
-    description: '0 is OK, 3 INVALID_ARGUMENT, 8 RESOURCE_EXHAUSTED (overload), 14 UNAVAILABLE.',
+    description: '0 is OK, 3 INVALID_ARGUMENT, 4 DEADLINE_EXCEEDED, 8 RESOURCE_EXHAUSTED, 14 UNAVAILABLE.',
     unit: 'reqps',
     width: 12,
     queries: [
@@ -89,17 +89,17 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Hits decided without the store',
-    description: 'By on_store_failure of their limits: allow, deny or local.',
+    description: 'By on_store_failure of their limits: allow, deny or local; local also by on_overload.',
     unit: 'reqps',
     width: 8,
     queries: [{ expr: `sum by (policy) (${rate('weir_hits_degraded_total', OF_INSTANCES)})`, legend: '{{policy}}' }],
   },
   {
-    title: 'Calls refused under overload',
-    description: 'Refused at once with RESOURCE_EXHAUSTED because the service was overloaded.',
+    title: 'Requests without a decision',
+    description: 'By reason. Proxies let them pass unless failure_mode_deny is on.',
     unit: 'reqps',
     width: 8,
-    queries: [{ expr: `sum by (instance) (${rate('weir_calls_shed_total', OF_INSTANCES)})`, legend: '{{instance}}' }],
+    queries: [{ expr: `sum by (reason) (${rate('weir_undecided_total', OF_INSTANCES)})`, legend: '{{reason}}' }],
   },
   {
     title: 'Leases',

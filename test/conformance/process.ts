@@ -248,7 +248,6 @@ class ProcessPlayer {
       RUNTIME_SUBDIRECTORY: 'ratelimit',
       RUNTIME_WATCH_ROOT: 'false',
       STORE_TIMEOUT: '10s', // no case tests it, and the machine may be busy
-      OVERLOAD_LAG: '0',
       EXPIRATION_JITTER_MAX_SECONDS: '0',
       LOG_LEVEL: 'WARN',
       LOG_FORMAT: 'json',

@@ -123,7 +123,7 @@ test('a request without time left is not sent, and counted here', async () => {
   expect(asked).toBe(0);
 });
 
-test('of a request that spends as a set, a known refusal of one limit spares the others', async () => {
+test('a known refusal of one limit spares the others of a request that spends as a set', async () => {
   const [full, free] = [fixedWindowOf(1), fixedWindowOf(3)];
   await spend(hit(full, 'full'), hit(full, 'full'));
   await spend(hit(full, 'full'));

@@ -303,8 +303,8 @@ export class RedisBackend implements Backend {
 /** Represents all slots if one node has them all. */
 const ONE_NODE = -1;
 /**
- * The longest silence of a node before a call counts as failed, whatever the deadlines of callers are: a short one would
- * blame a node for a pause, and with a long one the callers of a dead node would wait longer.
+ * The longest silence of a node before a call counts as failed, whatever the deadlines of callers are. With a shorter
+ * one, a pause would count as a failure; with a longer one, callers of a dead node would wait longer.
  */
 const SLOW_MS = 250;
 /** The most concurrent calls to a node: while one is counted, the next is collected. */

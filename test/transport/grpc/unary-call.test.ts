@@ -317,7 +317,7 @@ describe('a call that waits for its turn', () => {
     return waiting[before] as PendingCall; // just added
   }
 
-  test('expires after three quarters of its time, and never without a deadline', async () => {
+  test('expires after three quarters of its time, or never without a deadline', async () => {
     const timely = await queued(1, framed(message), { 'grpc-timeout': '20m' });
     const patient = await queued(3);
     expect(timely.expiresAtMs - timely.dueAtMs).toBe(0);
@@ -326,7 +326,7 @@ describe('a call that waits for its turn', () => {
     expect(patient.connection).toBe(timely.connection);
   });
 
-  test('and expires is not decided: its caller is told, and its hits are counted with those of equal calls', async () => {
+  test('ends without a decision when it expires, and its hits are counted with those of equal calls', async () => {
     for (const streamId of [1, 3]) (await queued(streamId)).expire();
     (await queued(5, framed(gzipSync(message), 1), { 'grpc-encoding': 'gzip' })).expire();
     (await queued(7, framed(Buffer.of(7)))).expire();
@@ -340,7 +340,7 @@ describe('a call that waits for its turn', () => {
     expect([asked, missed]).toEqual([[], ['late', 'late', 'late', 'late']]);
   });
 
-  test('and is cancelled before is counted, but not decided', async () => {
+  test('counts, and is not decided, if its caller cancels it', async () => {
     const call = await queued(1);
     caller.send(rstStream(1, ErrorCode.CANCEL));
     await caller.settled();
