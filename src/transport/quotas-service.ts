@@ -29,7 +29,7 @@ export const quotaMethods = {
   },
 };
 
-/** The handlers of the service. With too many calls in flight, a stream is refused; its reports are handled in slices. */
+/** The handlers of the service. With too many calls in flight, a stream is refused. Reports are handled in slices. */
 export function quotaHandlers(quotas: QuotaService, overload: Overload): UntypedServiceImplementation {
   const StreamRateLimitQuotas: handleBidiStreamingCall<Buffer, readonly BucketAction[]> = (call) => {
     const { controls } = call as ServerDuplexStream<Buffer, readonly BucketAction[]> & {
