@@ -142,7 +142,6 @@ function countersOf(values: CheckedValues) {
       maxMs: values.REDIS_STARTUP_MAX_INTERVAL,
       maxElapsedMs: values.REDIS_STARTUP_MAX_ELAPSED_TIME,
     },
-    processes,
     /** The division of limits that sites share; undefined: this is the only site. */
     split: splitOf(values),
     /** The hits that a refused request spends, unless its rules specify it. */

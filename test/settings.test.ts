@@ -444,6 +444,7 @@ describe('a warning names', () => {
     REDIS_POOL_ON_EMPTY_BEHAVIOR: 'WAIT',
     REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'wait',
     PROMETHEUS_MAPPER_YAML: '/mapper.yaml',
+    OVERLOAD_LAG: '5ms',
   };
 
   test.each(withoutEffect)('%s, which has no effect in Weir', (name) => {

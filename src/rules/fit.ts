@@ -15,8 +15,6 @@ export interface StoreTraits {
   readonly without: readonly Limit['algorithm'][];
   /** Whether blocks of hits can be leased from its counters. */
   readonly leases: boolean;
-  /** Processes of this service that use these counters. */
-  readonly processes: number;
   /** The division of limits that sites share; undefined: SITE is not set. */
   readonly split?: SiteSplit | undefined;
   /** The `spend` of domains that do not set it. */

@@ -5,14 +5,13 @@ import type { Settings } from '../settings.ts';
 
 /** The capabilities of the configured store, without opening it. */
 export function traitsOf(options: Settings['counters']): StoreTraits {
-  const { store, processes, spend } = options;
+  const { store, spend } = options;
   const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
   return {
     name: names[store.kind],
     atomic: atomicOf(options),
     without: store.kind === 'memcache' ? algorithmNames.filter((name) => rowOf(name).hasLongState) : [],
     leases: store.kind === 'redis',
-    processes,
     spend,
     split: options.split,
   };

@@ -29,7 +29,7 @@ const summariesOf = (text: string) => {
   const [domain] = packedOf(text);
   return domain ? summarize(domain, undefined) : new Map();
 };
-const store = { name: 'Redis', atomic: 'request', without: [], leases: true, processes: 1, spend: 'each' } as const;
+const store = { name: 'Redis', atomic: 'request', without: [], leases: true, spend: 'each' } as const;
 
 /** The number of checkpoints that the work reaches. */
 function checkpointsOf(work: () => unknown): number {

@@ -3,7 +3,7 @@ import { formatProblem } from '../../src/rules/problem.ts';
 import { loadText } from '../helpers/rules.ts';
 
 function problems(text: string, traits: Partial<StoreTraits>): readonly string[] {
-  const able = { atomic: 'request', without: [], leases: true, processes: 1, spend: 'each' } as const;
+  const able = { atomic: 'request', without: [], leases: true, spend: 'each' } as const;
   const store: StoreTraits = { name: 'memcached', ...able, ...traits };
   const loaded = loadText(text, { store });
   return loaded.ok ? [] : loaded.problems.map(formatProblem);
@@ -31,12 +31,6 @@ test.each([
     'charge: always',
     { spend: 'spare_others' },
     'charge: charge: always counts refused hits, which spend: spare_others may leave out',
-  ],
-  [
-    'several processes that count by themselves must know how many they are',
-    'on_store_failure: local',
-    { processes: 4 },
-    'on_store_failure: on_store_failure: local requires a local_share if 4 processes count separately',
   ],
 ] as const)('%s', (_, more, traits, message) => {
   const text = `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;

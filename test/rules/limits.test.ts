@@ -53,9 +53,16 @@ describe('while the counters cannot be reached', () => {
     ['on_store_failure: deny', { onStoreFailure: 'deny' }],
     ['on_store_failure: local', { onStoreFailure: 'local' }],
     ['on_store_failure: local, local_share: 5', { onStoreFailure: 'local', localShare: 5 }],
+    ['local_share: 5', { localShare: 5 }],
+    ['on_overload: local', {}],
+    ['on_overload: error', { onOverload: 'error' }],
+    ['on_overload: error, on_store_failure: deny', { onOverload: 'error', onStoreFailure: 'deny' }],
   ])('a limit with %j has that policy', (written, policy) => {
-    const { onStoreFailure, localShare } = limitFrom(`${FIVE_A_MINUTE}, ${written}`);
-    expect({ onStoreFailure, localShare }).toEqual({ onStoreFailure: undefined, localShare: undefined, ...policy });
+    const { onStoreFailure, onOverload, localShare } = limitFrom(`${FIVE_A_MINUTE}, ${written}`);
+    expect({ onStoreFailure, onOverload, localShare }).toEqual({
+      ...{ onStoreFailure: undefined, onOverload: undefined, localShare: undefined },
+      ...policy,
+    });
   });
 
   test.each([
@@ -63,17 +70,19 @@ describe('while the counters cannot be reached', () => {
       'on_store_failure: maybe',
       "on_store_failure: on_store_failure must be error or allow or deny or local, got 'maybe'",
     ],
-    ['local_share: 2', 'local_share: local_share goes with on_store_failure: local, not with error'],
-    [
-      'on_store_failure: deny, local_share: 2',
-      'local_share: local_share goes with on_store_failure: local, not with deny',
-    ],
+    ['on_overload: deny', "on_overload: on_overload must be local or error, got 'deny'"],
     ...[0, 6].map((share): [string, string] => [
       `on_store_failure: local, local_share: ${share}`,
       `local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got ${share}`,
     ]),
   ])('a limit with %j is invalid', (written, message) => {
     expect(problemsOf(`${FIVE_A_MINUTE}, ${written}`)).toEqual([`a.yaml:3: descriptors[0].rate_limit.${message}`]);
+  });
+
+  test('a limit on requests in flight has no on_overload', () => {
+    expect(problemsOf('algorithm: in_flight, requests_per_unit: 5, ttl: 30s, on_overload: local')).toContainEqual(
+      'a.yaml:3: descriptors[0].rate_limit.on_overload: on_overload cannot be used here, since no process can count a part of the limit by itself',
+    );
   });
 });
 

@@ -117,13 +117,13 @@ describe('check', () => {
   });
 
   test('--overlay may be repeated, and problems have the file and line of their overlay', async () => {
-    const more = file('more.yaml', BUCKET.replace('algorithm: token_bucket, burst: 4', 'local_share: 2'));
+    const more = file('more.yaml', BUCKET.replace('algorithm: token_bucket, burst: 4', 'local_share: 9'));
     const args = ['check', '--overlay', file('overlay.yaml', BUCKET), file('rules.yaml', RULES), '--overlay', more];
     expect(await weir(args)).toEqual({
       code: 1,
       output:
-        'more.yaml:2:40: descriptors[0].rate_limit.local_share: local_share goes with on_store_failure: local, not with error\n' +
-        '    2 | descriptors: [{key: user, rate_limit: {local_share: 2}}]\n' +
+        'more.yaml:2:40: descriptors[0].rate_limit.local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got 9\n' +
+        '    2 | descriptors: [{key: user, rate_limit: {local_share: 9}}]\n' +
         '      |                                        ^\n' +
         'weir: 1 error(s), 0 warning(s)\n',
     });
