@@ -5,7 +5,7 @@ import { accepts, freePort, type Running, start } from './process.ts';
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 /** Settings for tests of the service, since the machine may be busy. */
-export const PATIENT = { STORE_TIMEOUT: '10s', OVERLOAD_LAG: '0' };
+export const PATIENT = { STORE_TIMEOUT: '10s' };
 
 /** The built service, running. */
 export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop' | 'waitFor'> {

@@ -55,6 +55,27 @@ test('a reload of rules and the problems of invalid ones are shown while the pag
   }
 });
 
+test('requests without a decision are shown in words while there are any', async () => {
+  writeFileSync(
+    rules,
+    'domain: demo\ndescriptors:\n  - {key: user, rate_limit: {algorithm: leaky_bucket, unit: hour, requests_per_unit: 1, max_delay: 1h}}\n',
+  );
+  const env = { MAX_IN_FLIGHT_CALLS: '1', DRAIN_TIMEOUT: '0', USE_STATSD: 'false' };
+  const weir = await startWeir(env, { args: ['--rules', rules] });
+  const calling = setInterval(() => void send(weir, 'demo', [['user', 'alice']]).catch(() => {}), 50); // one is held
+  try {
+    const page = await browser.open();
+    await page.goto(viewAt(weir));
+    await page.getByText('of requests got no decision').waitFor();
+    await page.getByRole('region', { name: 'Now' }).locator('dd.warn').waitFor();
+    clearInterval(calling);
+    await page.getByText('of requests got no decision').waitFor({ state: 'detached' });
+  } finally {
+    clearInterval(calling);
+    await weir.stop();
+  }
+});
+
 describe('with counters in Redis', () => {
   let redis: Redis;
   beforeEach(async () => {
