@@ -82,8 +82,9 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const counted = read && countedBy(read, policy);
   const split = counted && readSites(block, counted, modes.split, problems);
   const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
-  if (limit && values.on_overload !== undefined && !algorithmFor(limit).divide)
-    report('on_overload', 'on_overload cannot be used here, since no process can count a part of the limit by itself');
+  for (const key of ['on_overload', 'local_share'] as const)
+    if (limit && values[key] !== undefined && !algorithmFor(limit).divide)
+      report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };

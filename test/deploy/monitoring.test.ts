@@ -101,7 +101,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   'without its store': ['WeirAnswersDegraded', 'WeirStoreDown', 'WeirStoreFailures'],
   'waiting for a silent store': ['WeirAnswersDegraded', 'WeirStoreCircuitOpen', 'WeirStoreDown', 'WeirStoreFailures'],
   'never connected': ['WeirNotReady', 'WeirStoreDown'],
-  overloaded: ['WeirAnswersLate', 'WeirConnectionsRefused', 'WeirShedsCalls'],
+  overloaded: ['WeirAnswersLate', 'WeirConnectionsRefused', 'WeirUndecided'],
   misconfigured: ['WeirCountersEvicted', 'WeirRulesRejected', 'WeirServiceErrors'],
   restarting: ['WeirRestarts'],
   'without its other site': ['WeirSiteUnreachable'],

@@ -79,9 +79,10 @@ describe('while the counters cannot be reached', () => {
     expect(problemsOf(`${FIVE_A_MINUTE}, ${written}`)).toEqual([`a.yaml:3: descriptors[0].rate_limit.${message}`]);
   });
 
-  test('a limit on requests in flight has no on_overload', () => {
-    expect(problemsOf('algorithm: in_flight, requests_per_unit: 5, ttl: 30s, on_overload: local')).toContainEqual(
-      'a.yaml:3: descriptors[0].rate_limit.on_overload: on_overload cannot be used here, since no process can count a part of the limit by itself',
+  test.each(['on_overload: local', 'local_share: 2'])('a limit on requests in flight has no %s', (written) => {
+    const [key] = written.split(':');
+    expect(problemsOf(`algorithm: in_flight, requests_per_unit: 5, ttl: 30s, ${written}`)).toContainEqual(
+      `a.yaml:3: descriptors[0].rate_limit.${key}: ${key} cannot be used here, since no process can count a part of the limit by itself`,
     );
   });
 });
