@@ -1,0 +1,95 @@
+import { type Monotonic, monotonicMs } from '../../base/clock.ts';
+import { type CallQueue, createCallQueue } from '../../h2/bounds/call-queue.ts';
+import { CallerMemory, defaultCallerMemoryBytes } from '../../h2/bounds/caller-memory.ts';
+import { LateCalls } from '../../h2/bounds/late-calls.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import type { CountLate } from '../rls/count-late.ts';
+import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
+
+export interface OverloadOptions {
+  /** Maximum number of calls in flight, held calls included; more are refused. */
+  readonly maxInFlight: number;
+  /** Memory that may be held for callers; undefined: a share of V8's heap limit. */
+  readonly memoryBytes: number | undefined;
+  readonly countLate: CountLate;
+  /** Called for each call without a decision. */
+  readonly onMissed: (by: MissedBy) => void;
+  /** Calls the function at this interval, until the returned one is called. */
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly nowMs?: Monotonic;
+}
+
+/** Overload protection: bounded work per turn, and a memory account for each connection. */
+export interface Overload {
+  readonly memory: CallerMemory;
+  readonly queue: CallQueue;
+  /** Calls that were not decided in time, which `countLate` counts. */
+  readonly lateCalls: LateCalls;
+  readonly countLate: CountLate;
+  /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
+  refusal(): GrpcStatus | undefined;
+  /** A call ends without a decision. */
+  missed(by: MissedBy): void;
+  /** Wraps the service to count its calls as in flight. */
+  counting(service: RlsService): RlsService;
+  /** Calls that are handled, queued or held. */
+  inFlight(): number;
+  /** By how much a timer of this process was late at most, in the last seconds. */
+  latenessMs(): number;
+  close(): void;
+}
+
+/** The status of calls that were not decided in time. */
+export const tooLate: GrpcStatus = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
+
+const tooMany: GrpcStatus = {
+  code: status.RESOURCE_EXHAUSTED,
+  details: 'too many calls in flight (MAX_IN_FLIGHT_CALLS)',
+};
+
+/** The interval at which lateness is measured, and the measurements kept: as long as between two scrapes. */
+const CHECK_MS = 1_000;
+const CHECKS = 15;
+
+export function openOverload(options: OverloadOptions): Overload {
+  const { maxInFlight, memoryBytes, onMissed, every, nowMs = monotonicMs } = options;
+  const lateCalls = new LateCalls();
+  const queue = createCallQueue(lateCalls);
+  let handled = 0;
+  const inFlight = (): number => handled + queue.length;
+  const late: number[] = new Array(CHECKS).fill(0);
+  let checks = 0;
+  let checkedAtMs = nowMs();
+  const stop = every(CHECK_MS, () => {
+    const atMs = nowMs();
+    late[checks++ % CHECKS] = Math.max(atMs - checkedAtMs - CHECK_MS, 0);
+    checkedAtMs = atMs;
+  });
+  return {
+    memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
+    queue,
+    lateCalls,
+    countLate: options.countLate,
+    refusal() {
+      if (inFlight() < maxInFlight) return undefined;
+      onMissed('in_flight');
+      return tooMany;
+    },
+    missed: onMissed,
+    counting: (service) => ({
+      shouldRateLimit(request, caller, reply) {
+        handled++;
+        return service.shouldRateLimit(request, caller, (outcome) => {
+          handled--;
+          reply(outcome);
+        });
+      },
+    }),
+    inFlight,
+    latenessMs: () => Math.max(...late),
+    close() {
+      stop();
+      queue.close();
+    },
+  };
+}
