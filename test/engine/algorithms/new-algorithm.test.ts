@@ -60,7 +60,7 @@ test('a new algorithm needs one row and one pair of files to pass the compiler, 
   expect(table.filter((line) => !before.has(line))).toEqual(["import { gcra } from './gcra.ts';", '  gcra,']);
 
   await inCopy('npx', 'tsc', '-p', 'test');
-  const suites = 'test/(algorithms/twins|backends/(memory|redis|memcached)/backend)\\.test';
+  const suites = 'test/engine/(algorithms/twins|backends/(memory|redis|memcached)/backend)\\.test';
   const { stderr } = await inCopy(
     'npx',
     'jest',
