@@ -51,8 +51,8 @@ test('a new algorithm needs one row and one pair of files to pass the compiler, 
 
   const changed = filesOf(copy, 'src').filter((path) => readIn(copy, path) !== readIn(project, path));
   expect(changed.toSorted()).toEqual([
-    'src/algorithms/gcra.lua',
-    'src/algorithms/gcra.ts',
+    'src/engine/algorithms/gcra.lua',
+    'src/engine/algorithms/gcra.ts',
     'src/engine/algorithms/index.ts',
   ]);
   const table = readIn(copy, 'src/engine/algorithms/index.ts')?.split('\n') ?? [];
