@@ -18,6 +18,7 @@ import { shutDown } from '../../h2/listen/shut-down.ts';
 import { type BatchOutcome, createBatch } from '../rls/batch.ts';
 import { costOfBatch, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../rls/batch-messages.ts';
 import { costOf, costOfFind, costOfHosted } from '../rls/cost.ts';
+import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome } from '../rls/service.ts';
 import {
@@ -54,7 +55,7 @@ export async function startH2Server(
   options: GrpcServerOptions,
   limits: Http2Limits = defaultLimits,
 ): Promise<GrpcServer> {
-  const router = new Router(MAX_REQUEST_BYTES);
+  const router = new Router(MAX_REQUEST_BYTES, DETAIL_HEADER);
   addDecisions(router, options);
   addHealth(router.host, options);
   const turns = { overload: options.overload, costOf: costOfHosted };

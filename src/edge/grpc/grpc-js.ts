@@ -7,10 +7,11 @@ import {
 } from '@grpc/grpc-js';
 import { RequestWork } from '../../base/request-work.ts';
 import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import { tooLate } from '../../h2/grpc/answers.ts';
+import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import { injectConnections } from '../../h2/listen/injected-connections.ts';
 import { listen } from '../../h2/listen/listener.ts';
 import { shutDown } from '../../h2/listen/shut-down.ts';
-import { tooLate } from '../overload/overload.ts';
 import { createBatch } from '../rls/batch.ts';
 import { readBatchRequest } from '../rls/batch-messages.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -18,7 +19,6 @@ import { readRateLimitRequest } from '../rls/messages.ts';
 import { batchService, decideBatch, rateLimitService, shouldRateLimit } from '../rls/proto.ts';
 import type { Caller, GrpcStatus } from '../rls/service.ts';
 import {
-  type ConnectionLimits,
   type GrpcServer,
   type GrpcServerOptions,
   IDLE_CONNECTION,

@@ -2,6 +2,7 @@ import type { handleUnaryCall } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import type { Address, TlsOptions } from '../../h2/listen/listener.ts';
 import type { StartTimer } from '../../h2/listen/timer.ts';
 import type { Overload } from '../overload/overload.ts';
@@ -43,20 +44,6 @@ export interface GrpcServerOptions {
   readonly onCallFinished?: OnCallFinished;
   /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or one of the names below. */
   readonly onConnectionError?: (code: string) => void;
-}
-
-/** Limits on the number and the age of connections, and their keepalive. */
-export interface ConnectionLimits {
-  /** The most open connections; a further one replaces an idle one, or is closed at once. */
-  readonly maxCount: number;
-  /** After this age, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
-  readonly maxAgeMs: number;
-  /** The time that its calls may continue after that. 0: no limit. */
-  readonly maxAgeGraceMs: number;
-  /** The interval at which a client is pinged. 0: never. */
-  readonly keepaliveTimeMs: number;
-  /** A client that does not answer a ping within this time is disconnected. */
-  readonly keepaliveTimeoutMs: number;
 }
 
 export type OnCallFinished = (

@@ -1,11 +1,8 @@
-import type { Server } from '@grpc/grpc-js';
+import type { ServiceHost } from '../../h2/grpc/router.ts';
 import { startTimer } from '../../h2/listen/timer.ts';
 import { healthService } from '../rls/health-messages.ts';
 import type { GrpcServerOptions } from './grpc-server.ts';
 import { healthHandlers } from './health-service.ts';
-
-/** A grpc-js server, or another host for handlers written for grpc-js. */
-export type ServiceHost = Pick<Server, 'addService'>;
 
 /** Adds the health service. */
 export function addHealth(host: ServiceHost, { health, onCallFinished }: GrpcServerOptions): void {

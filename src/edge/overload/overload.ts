@@ -1,8 +1,9 @@
 import { type Monotonic, monotonicMs } from '../../base/clock.ts';
-import { type CallQueue, createCallQueue } from '../../h2/bounds/call-queue.ts';
+import { createCallQueue } from '../../h2/bounds/call-queue.ts';
 import { CallerMemory, defaultCallerMemoryBytes } from '../../h2/bounds/caller-memory.ts';
 import { LateCalls } from '../../h2/bounds/late-calls.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import type { Admission } from '../../h2/grpc/unary-call.ts';
 import type { CountLate } from '../rls/count-late.ts';
 import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 
@@ -20,16 +21,9 @@ export interface OverloadOptions {
 }
 
 /** Overload protection: bounded work per turn, and a memory account for each connection. */
-export interface Overload {
+export interface Overload extends Admission {
   readonly memory: CallerMemory;
-  readonly queue: CallQueue;
-  /** Calls that were not decided in time, which `countLate` counts. */
-  readonly lateCalls: LateCalls;
   readonly countLate: CountLate;
-  /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
-  refusal(): GrpcStatus | undefined;
-  /** A call ends without a decision. */
-  missed(by: MissedBy): void;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
   /** Calls that are handled, queued or held. */
@@ -38,9 +32,6 @@ export interface Overload {
   latenessMs(): number;
   close(): void;
 }
-
-/** The status of calls that were not decided in time. */
-export const tooLate: GrpcStatus = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 const tooMany: GrpcStatus = {
   code: status.RESOURCE_EXHAUSTED,

@@ -1,7 +1,8 @@
 import { maximumRequest, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
+import type { Cost } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
-import { type Cost, costOf } from './cost.ts';
+import { costOf } from './cost.ts';
 import { type EncodedMessage, readRateLimitRequest, responseWriter, writeResponse } from './messages.ts';
 import type { GrpcStatus } from './service.ts';
 

@@ -1,12 +1,5 @@
 import type { WireRequest } from '../../engine/wire/wire.ts';
-
-/** The cost of handling a decoded request. */
-export interface Cost {
-  /** Memory held until it is answered. */
-  readonly bytes: number;
-  /** Work, in the units of the call queue: about one descriptor, or a kilobyte of request. */
-  readonly units: number;
-}
+import type { Cost } from '../../h2/bounds/call-queue.ts';
 
 /** Objects and counter keys, without their strings. */
 const BYTES_PER_CALL = 1_024;
@@ -18,7 +11,7 @@ const BYTES_PER_OCTET = 2;
 const ENTRIES_PER_UNIT = 8;
 const OCTETS_PER_UNIT = 1_024;
 
-/** @param octets  size of the encoded request */
+/** A unit is about one descriptor, or a kilobyte of request. @param octets  size of the encoded request */
 export function costOf({ descriptors }: WireRequest, octets: number): Cost {
   let entries = 0;
   for (const descriptor of descriptors) entries += descriptor.entries.length;

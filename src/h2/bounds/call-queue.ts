@@ -16,6 +16,14 @@ export interface PendingCall {
   expire(): number;
 }
 
+/** The cost of handling a decoded request. */
+export interface Cost {
+  /** Memory held until it is answered. */
+  readonly bytes: number;
+  /** Work, in units of `SLICE_UNITS`. */
+  readonly units: number;
+}
+
 /** A queue of calls that wait to be decoded. */
 export interface CallQueue {
   /** Number of queued calls. */

@@ -18,6 +18,9 @@ export interface Failure {
   readonly details: string;
 }
 
+/** The status of calls that were not answered in time. */
+export const tooLate: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
+
 const trailersOf = ({ code, details }: Failure) =>
   [
     ['grpc-status', String(code)],

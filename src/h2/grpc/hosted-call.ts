@@ -7,9 +7,7 @@ import type {
   ServerUnaryCall,
   UntypedHandleCall,
 } from '@grpc/grpc-js';
-import type { Overload } from '../../edge/overload/overload.ts';
-import type { Cost } from '../../edge/rls/cost.ts';
-import { EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
+import { type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
 import { ownCopy } from '../bounds/own-copy.ts';
 import { sideTurns } from '../http2/side-turns.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
@@ -18,7 +16,7 @@ import type { CallHead } from './call-head.ts';
 import { GrpcError } from './grpc-error.ts';
 import { status } from './grpc-status.ts';
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
-import { FAILURE_UNITS, failureOf, OCTETS_PER_UNIT } from './unary-call.ts';
+import { type Admission, FAILURE_UNITS, failureOf, OCTETS_PER_UNIT } from './unary-call.ts';
 
 /** Bounds of the messages of a method; see `sideLimits`. */
 export interface HostedLimits {
@@ -35,7 +33,7 @@ export interface HostedLimits {
 
 /** What methods that decide share with `UnaryMethod`. */
 export interface HostedTurns {
-  readonly overload: Pick<Overload, 'queue' | 'refusal'>;
+  readonly overload: Pick<Admission, 'queue' | 'refusal'>;
   /** Memory and work of a decoded message. @param octets  its size */
   readonly costOf: (message: unknown, octets: number) => Cost;
   /** Upper bound for a call's work, in units; undefined: by the octets of its message. */

@@ -1,5 +1,4 @@
-import type { MethodDefinition, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
-import type { ServiceHost } from '../../edge/grpc/side-services.ts';
+import type { MethodDefinition, Server, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
 import type { RequestHead } from '../http2/request-head.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
 import { echoed, type Failure, failureHead, plainBodies, plainHeads, refusalHead } from './answers.ts';
@@ -10,6 +9,9 @@ import { HostedCall, type HostedLimits } from './hosted-call.ts';
 import { LoadingCall } from './loading-call.ts';
 import { sideLimits } from './side-limits.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
+
+/** A grpc-js server, or another host for handlers written for grpc-js. */
+export type ServiceHost = Pick<Server, 'addService'>;
 
 /** Creates the receiver of a call; undefined: the call has been answered. */
 type Open = (stream: Stream, head: CallHead) => Receiver | undefined;
@@ -26,14 +28,19 @@ const MAX_WAITING_FOR_LOAD = 256;
 export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
+  readonly #detailHeader: string | undefined;
   /** Answers to refused heads: a connection caches a few heads, which may recur thousands of times. */
   readonly #failures = new WeakMap<CallHead, Buffer>();
   /** For services whose handlers were written for grpc-js. */
   readonly host: ServiceHost = this.hostWith(sideLimits);
 
-  /** @param maxRequestBytes  limit for methods added by `addUnary`; larger requests are RESOURCE_EXHAUSTED */
-  constructor(maxRequestBytes: number) {
+  /**
+   * @param maxRequestBytes  limit for methods added by `addUnary`; larger requests are RESOURCE_EXHAUSTED
+   * @param detailHeader     the header with which a caller asks for details
+   */
+  constructor(maxRequestBytes: number, detailHeader?: string) {
     this.#maxRequestBytes = maxRequestBytes;
+    this.#detailHeader = detailHeader;
   }
 
   /** Like `host`, with other limits. */
@@ -95,7 +102,7 @@ export class Router {
 
   /** @returns undefined if the request has been answered */
   open(stream: Stream, requestHead: RequestHead): Receiver | undefined {
-    const head = readCallHead(requestHead);
+    const head = readCallHead(requestHead, this.#detailHeader);
     if (typeof head === 'number') return new Refusal(() => answerPlainly(stream, head));
     const open = this.#methods.get(head.path);
     if (open && !Number.isNaN(head.timeoutMs) && isEncoding(head.encoding)) return open(stream, head);

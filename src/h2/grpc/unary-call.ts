@@ -1,13 +1,11 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { type Overload, tooLate } from '../../edge/overload/overload.ts';
-import type { Cost } from '../../edge/rls/cost.ts';
-import type { Caller } from '../../edge/rls/service.ts';
-import { EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
+import { type CallQueue, type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
+import type { LateCalls } from '../bounds/late-calls.ts';
 import { ownCopy } from '../bounds/own-copy.ts';
 import { uint32, writeUint32 } from '../http2/octets.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
-import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
+import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { decompress, unpackedBound } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
@@ -15,10 +13,21 @@ import { status } from './grpc-status.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 import { messageLength, UnaryMessage } from './unary-message.ts';
 
+/** What admits calls, and counts those that are not answered in time. */
+export interface Admission {
+  /** Calls wait in it after this turn of the event loop has done its share of work. */
+  readonly queue: CallQueue;
+  /** Calls that were not handled in time, for `countLate`. */
+  readonly lateCalls: LateCalls;
+  /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
+  refusal(): Failure | undefined;
+  /** A call ends without an answer. */
+  missed(by: 'late' | 'cancelled'): void;
+}
+
 /** A unary method with its own decoder and encoder. */
 export interface UnaryMethod<Q> {
-  /** Calls wait in its queue after this turn of the event loop has done its share of work. */
-  readonly overload: Pick<Overload, 'queue' | 'refusal' | 'lateCalls' | 'missed'>;
+  readonly overload: Admission;
   /** @throws Error if the octets are not a message of the method's type */
   readonly decode: (bytes: Buffer, from: number, to: number) => Q;
   /** Memory and work of a decoded request; `octets` is the size of its message. */
@@ -43,7 +52,7 @@ const COPY_BYTES = 256;
  * One call of a unary method: reassembles its message, queues for its turn, writes its answer and enforces its
  * deadline.
  */
-export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
+export class UnaryCall<Q> implements Receiver, PendingCall {
   readonly #method: UnaryMethod<Q>;
   readonly #stream: Stream;
   readonly #head: CallHead;

@@ -1,6 +1,19 @@
 import { monotonicMs } from '../../base/clock.ts';
-import type { ConnectionLimits } from '../../edge/grpc/grpc-server.ts';
 import type { Http2Connection } from './connection.ts';
+
+/** Limits on the number and the age of connections, and their keepalive. */
+export interface ConnectionLimits {
+  /** The most open connections; a further one replaces an idle one, or is closed at once. */
+  readonly maxCount: number;
+  /** After this age, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
+  readonly maxAgeMs: number;
+  /** The time that its calls may continue after that. 0: no limit. */
+  readonly maxAgeGraceMs: number;
+  /** The interval at which a client is pinged. 0: never. */
+  readonly keepaliveTimeMs: number;
+  /** A client that does not answer a ping within this time is disconnected. */
+  readonly keepaliveTimeoutMs: number;
+}
 
 /** The longest and the shortest interval between checks of connections. */
 const LONGEST_INTERVAL_MS = 1_000;

@@ -5,7 +5,6 @@ import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { Responders } from '../../serve/workers/responders.ts';
 import type { Load, MemoryFacts, ServiceGauges } from '../observe/service-gauges.ts';
 
 /** State that is read for each snapshot. */
@@ -36,6 +35,20 @@ export interface HealthFacts {
   };
 }
 
+/** The state of the processes that answer requests. */
+export interface ResponderFacts {
+  /** The cache of refusals; undefined: disabled. */
+  cache(): DenyCacheState | undefined;
+  /** The number of processes with an open circuit, for each node of the store. */
+  openCircuits(): ReadonlyMap<string, number>;
+  /** Leased but unused hits. */
+  leased(): number;
+  /** The load of all these processes. */
+  load(): Load;
+  /** The number of replaced workers. */
+  restarts(): number;
+}
+
 /** The sources of the facts. */
 export interface HealthSources {
   readonly store: {
@@ -48,7 +61,7 @@ export interface HealthSources {
     readonly inForce: ServiceGauges['lastLoad'];
     lastLoad(): LoadedRules | undefined;
   };
-  readonly responders: Omit<Responders, 'ask' | 'close' | 'listen' | 'refresh'>;
+  readonly responders: ResponderFacts;
   /** The expected number of processes. */
   readonly workers: number;
 }

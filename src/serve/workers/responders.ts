@@ -1,13 +1,12 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
-import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from '../../operate/admin/agent.ts';
-import type { Load } from '../../operate/observe/service-gauges.ts';
+import type { ResponderFacts } from '../../operate/console/health-facts.ts';
 import type { Part } from '../parts/start-up.ts';
 import type { Listening } from './messages.ts';
 
 /** The processes that answer requests: this one, or workers. */
-export interface Responders extends Part {
+export interface Responders extends Part, ResponderFacts {
   /**
    * Opens the gRPC and HTTP servers.
    *
@@ -17,16 +16,6 @@ export interface Responders extends Part {
   listen(onCallFinished: OnCallFinished): Promise<Listening & Part>;
   /** Queries every process that answers requests. */
   ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  /** The cache of refusals; undefined: disabled. */
-  cache(): DenyCacheState | undefined;
-  /** The number of processes with an open circuit, for each node of the store. */
-  openCircuits(): ReadonlyMap<string, number>;
-  /** Leased but unused hits. */
-  leased(): number;
-  /** The load of all these processes. */
-  load(): Load;
-  /** The number of replaced workers. */
-  restarts(): number;
   /** Updates statistics, calls and cache. */
   refresh(): Promise<void>;
 }
