@@ -29,7 +29,8 @@ const notQuick = [
   '/test/lab/sketches/space-saving\\.',
   '/test/operate/admin/(candidate-diff|explain|shared|store-failure)\\.',
   '/test/operate/console/browser/',
-  '/test/operate/observe/(pages|tracing)\\.',
+  '/test/operate/observe/pages\\.',
+  '/test/operate/tracing/',
   '/test/serve/(control-plane|pending-commits|redis|start-signals)\\.',
   '/test/serve/workers/(handed-connections|no-descriptors|processes|rotations|without-rules)\\.',
 ];

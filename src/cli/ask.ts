@@ -13,7 +13,7 @@ import {
   type WireResponse,
   type WireStatus,
 } from '../engine/wire/wire.ts';
-import { type GrpcServerIdentity, serverIdentity } from '../h2/grpc/grpc-tls.ts';
+import { type GrpcServerIdentity, serverIdentity } from '../h2/identity/grpc-tls.ts';
 
 /** A request to a running service. */
 export interface Question {

@@ -9,7 +9,6 @@ import { RequestWork } from '../../base/request-work.ts';
 import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { tooLate } from '../../h2/grpc/answers.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
-import { injectConnections } from '../../h2/listen/injected-connections.ts';
 import { listen } from '../../h2/listen/listener.ts';
 import { shutDown } from '../../h2/listen/shut-down.ts';
 import { createBatch } from '../rls/batch.ts';
@@ -27,6 +26,7 @@ import {
   notifyOnCallFinished,
   TOO_MANY_CONNECTIONS,
 } from './grpc-server.ts';
+import { injectConnections } from './injected-connections.ts';
 import { addHealth, addHolds, addKuadrant, addReflection, addRules } from './side-services.ts';
 import { whenGone } from './when-gone.ts';
 

@@ -1,8 +1,8 @@
 import { Client, credentials, experimental, type handleUnaryCall, Server, status } from '@grpc/grpc-js';
 import { CallerMemory } from '../../h2/bounds/caller-memory.ts';
-import { serverIdentity } from '../../h2/grpc/grpc-tls.ts';
-import { injectConnections } from '../../h2/listen/injected-connections.ts';
+import { serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { listen } from '../../h2/listen/listener.ts';
+import { injectConnections } from '../grpc/injected-connections.ts';
 import { certificateProvider, type SiteCertificates } from './certificate-provider.ts';
 import { type Lender, OtherSites } from './lender.ts';
 import type { BorrowRequest, BorrowResponse } from './messages.ts';

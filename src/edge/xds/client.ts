@@ -8,7 +8,7 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { type GrpcServerIdentity, serverIdentity } from '../../h2/grpc/grpc-tls.ts';
+import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
 import { type BackOff, waitMs } from './back-off.ts';
 import {

@@ -19,7 +19,7 @@ export const TRACING_PACKAGES = [
  * @throws CannotStart if it is not installed
  */
 export async function openTracing(options: NonNullable<Settings['tracing']>, { clock, log }: ProcessContext) {
-  const { startTracing } = await import('../../operate/observe/tracing.ts').catch(refuseMissingPackage);
+  const { startTracing } = await import('../../operate/tracing/tracing.ts').catch(refuseMissingPackage);
   return startTracing(options, clock, (problem) => log.warn(problem));
 }
 

@@ -9,7 +9,7 @@ import { type ConnectionOptions, connect } from 'node:tls';
 import { promisify } from 'node:util';
 import { credentials, status } from '@grpc/grpc-js';
 import type { GrpcServer, GrpcServerOptions } from '../../../src/edge/grpc/grpc-server.ts';
-import { serverIdentity } from '../../../src/h2/grpc/grpc-tls.ts';
+import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 import { type Certificates, openCertificates } from '../../../src/h2/listen/certificates.ts';
 import { type Authority, type Certificate, createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';

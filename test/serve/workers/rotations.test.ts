@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { credentials } from '@grpc/grpc-js';
-import { serverIdentity } from '../../../src/h2/grpc/grpc-tls.ts';
+import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { freePort } from '../../helpers/process.ts';

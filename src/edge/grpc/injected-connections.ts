@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { type Server, ServerCredentials } from '@grpc/grpc-js';
 import { intermittent } from '../../base/intermittent.ts';
-import type { MemoryAccount } from '../bounds/caller-memory.ts';
-import type { ListenedConnection } from './listener.ts';
+import type { MemoryAccount } from '../../h2/bounds/caller-memory.ts';
+import type { ListenedConnection } from '../../h2/listen/listener.ts';
 
 const CHECK_INTERVAL_MS = 1_000;
 

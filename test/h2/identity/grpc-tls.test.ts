@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { PeerCertificate } from 'node:tls';
-import { serverIdentity } from '../../../src/h2/grpc/grpc-tls.ts';
+import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 
 /** A certificate for these names and addresses, with only the properties that are read. */
 const certificateFor = (subjectaltname: string) => ({ subject: { CN: 'any' }, subjectaltname }) as PeerCertificate;
