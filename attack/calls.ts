@@ -1,6 +1,6 @@
 import { encodeRequestHeaders } from '../bench/generator/request-headers.ts';
-import { Flag, FRAME_HEADER_BYTES, FrameType } from '../src/transport/h2/frames.ts';
-import { encodeFields } from '../src/transport/h2/hpack/encode.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType } from '../src/h2/http2/frames.ts';
+import { encodeFields } from '../src/h2/http2/hpack/encode.ts';
 import { callFields, data, type Fields, frame, framed } from '../test/helpers/h2-client.ts';
 import type { Http2Client } from './http2-client.ts';
 import { range } from './range.ts';

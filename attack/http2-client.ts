@@ -1,5 +1,5 @@
-import { ErrorCode } from '../src/transport/h2/errors.ts';
-import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE, Setting } from '../src/transport/h2/frames.ts';
+import { ErrorCode } from '../src/h2/http2/errors.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE, Setting } from '../src/h2/http2/frames.ts';
 import { data, frame, settings, windowUpdate } from '../test/helpers/h2-client.ts';
 import type { TcpClient } from './tcp-client.ts';
 

@@ -1,4 +1,4 @@
-import { shouldRateLimit } from '../src/rls/proto.ts';
+import { shouldRateLimit } from '../src/edge/rls/proto.ts';
 import { DOMAIN } from './rules.ts';
 
 /** A length-delimited Protobuf field. */

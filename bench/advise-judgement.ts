@@ -1,14 +1,14 @@
-import type { Proposal, RuleAdvice } from '../src/advise/advised-rule.ts';
-import { hasProposal, overlayText } from '../src/advise/overlay-text.ts';
-import { RuleSketches } from '../src/advise/rule-sketches.ts';
-import { TrafficObserver } from '../src/advise/traffic-observer.ts';
-import { ReplayEngine } from '../src/replay/engine.ts';
-import { replay } from '../src/replay/replay.ts';
-import type { RecordedTraffic, ReplayObserver } from '../src/replay/request.ts';
-import { TrafficCounts } from '../src/replay/traffic.ts';
-import { loadRules } from '../src/rules/load.ts';
-import { formatProblem } from '../src/rules/problem.ts';
-import type { RuleTree } from '../src/rules/tree.ts';
+import type { RuleTree } from '../src/engine/rules/match/tree.ts';
+import { formatProblem } from '../src/engine/rules/read/problem.ts';
+import { loadRules } from '../src/engine/rules/reload/load.ts';
+import type { Proposal, RuleAdvice } from '../src/lab/advise/advised-rule.ts';
+import { hasProposal, overlayText } from '../src/lab/advise/overlay-text.ts';
+import { RuleSketches } from '../src/lab/advise/rule-sketches.ts';
+import { TrafficObserver } from '../src/lab/advise/traffic-observer.ts';
+import { ReplayEngine } from '../src/lab/replay/engine.ts';
+import { replay } from '../src/lab/replay/replay.ts';
+import type { RecordedTraffic, ReplayObserver } from '../src/lab/replay/request.ts';
+import { TrafficCounts } from '../src/lab/replay/traffic.ts';
 import type { AdviseModel } from './advise-models.ts';
 
 /** The effect of a proposal on traffic that the advisor has not seen. */

@@ -1,6 +1,6 @@
 import { credentials, Client as GrpcClient } from '@grpc/grpc-js';
 import { type Client, createClient } from 'weir-client';
-import { shouldRateLimit } from '../src/rls/proto.ts';
+import { shouldRateLimit } from '../src/edge/rls/proto.ts';
 import { startWeir } from '../test/helpers/weir.ts';
 import { runMain } from './main.ts';
 import { median } from './median.ts';

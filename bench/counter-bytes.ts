@@ -1,10 +1,10 @@
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../src/algorithms/index.ts';
-import { unitMs } from '../src/algorithms/limit.ts';
-import { type Backend, operationOf } from '../src/backends/backend.ts';
-import { createCounterKeys } from '../src/backends/key.ts';
-import { createMemoryBackend } from '../src/backends/memory/backend.ts';
-import { RedisBackend } from '../src/backends/redis/backend.ts';
+import type { Limit } from '../src/engine/algorithms/index.ts';
+import { unitMs } from '../src/engine/algorithms/limit.ts';
+import { type Backend, operationOf } from '../src/engine/backends/backend.ts';
+import { createCounterKeys } from '../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../src/engine/backends/redis/backend.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { heapBytes } from '../test/helpers/heap.ts';
 import { startRedis } from '../test/helpers/redis.ts';

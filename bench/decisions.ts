@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
-import { transports } from '../src/transport/transports.ts';
+import { transports } from '../src/edge/grpc/transports.ts';
 import { type Checkout, type ComparedRow, checkoutAt, compareShape, LAUNCHES } from './against.ts';
 import { conclude } from './conclusion.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';

@@ -1,8 +1,8 @@
-import type { FixedWindowLimit } from '../src/algorithms/fixed-window.ts';
-import { unitMs } from '../src/algorithms/limit.ts';
-import { type Backend, operationOf } from '../src/backends/backend.ts';
-import { createCounterKeys } from '../src/backends/key.ts';
-import { createMemoryBackend } from '../src/backends/memory/backend.ts';
+import type { FixedWindowLimit } from '../src/engine/algorithms/fixed-window.ts';
+import { unitMs } from '../src/engine/algorithms/limit.ts';
+import { type Backend, operationOf } from '../src/engine/backends/backend.ts';
+import { createCounterKeys } from '../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../src/engine/backends/memory/backend.ts';
 import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 

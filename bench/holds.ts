@@ -1,10 +1,10 @@
-import type { InFlightLimit } from '../src/algorithms/in-flight.ts';
-import { heldLimit } from '../src/algorithms/index.ts';
-import type { ReservationLimit } from '../src/algorithms/reservation.ts';
-import { type Backend, type Operation, operationOf } from '../src/backends/backend.ts';
-import { createCounterKeys } from '../src/backends/key.ts';
-import { createMemoryBackend } from '../src/backends/memory/backend.ts';
-import { RedisBackend } from '../src/backends/redis/backend.ts';
+import type { InFlightLimit } from '../src/engine/algorithms/in-flight.ts';
+import { heldLimit } from '../src/engine/algorithms/index.ts';
+import type { ReservationLimit } from '../src/engine/algorithms/reservation.ts';
+import { type Backend, type Operation, operationOf } from '../src/engine/backends/backend.ts';
+import { createCounterKeys } from '../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../src/engine/backends/redis/backend.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 import { runMain } from './main.ts';

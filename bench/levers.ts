@@ -15,25 +15,29 @@ const levers: readonly Lever[] = [
   {
     name: 'batching',
     changes: [
-      { file: 'backends/redis/batcher.ts', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
-      { file: 'backends/redis/backend.ts', from: 'const MAX_IN_FLIGHT = 2;', to: 'const MAX_IN_FLIGHT = 1_000;' },
+      { file: 'engine/backends/redis/batcher.ts', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
+      {
+        file: 'engine/backends/redis/backend.ts',
+        from: 'const MAX_IN_FLIGHT = 2;',
+        to: 'const MAX_IN_FLIGHT = 1_000;',
+      },
     ],
   },
   {
     name: 'the codec by hand',
     changes: [
       {
-        file: 'transport/grpc-h2.ts',
+        file: 'edge/grpc/grpc-h2.ts',
         from: 'decode: readRateLimitRequest,',
         to: 'decode: (bytes, from, to) => shouldRateLimit.requestDeserialize(Buffer.from(bytes.subarray(from, to))),',
       },
       {
-        file: 'transport/grpc-h2.ts',
+        file: 'edge/grpc/grpc-h2.ts',
         from: 'const { bytes, length } = writeRateLimitResponse(outcome.response, PREFIX_BYTES);',
         to: 'const bytes = Buffer.concat([Buffer.alloc(PREFIX_BYTES), shouldRateLimit.responseSerialize(outcome.response)]), { length } = bytes;',
       },
       {
-        file: 'transport/grpc-h2.ts',
+        file: 'edge/grpc/grpc-h2.ts',
         from: 'import { readRateLimitRequest,',
         to: "import { shouldRateLimit } from '../rls/proto.ts'; import { readRateLimitRequest,",
       },
@@ -42,14 +46,14 @@ const levers: readonly Lever[] = [
   {
     name: 'remembered header blocks',
     changes: [
-      { file: 'transport/h2/head-cache.ts', from: 'const MAX_BLOCK_BYTES = 256;', to: 'const MAX_BLOCK_BYTES = -1;' },
+      { file: 'h2/http2/head-cache.ts', from: 'const MAX_BLOCK_BYTES = 256;', to: 'const MAX_BLOCK_BYTES = -1;' },
     ],
   },
   {
     name: 'times to live that stay',
     changes: [
       {
-        file: 'backends/redis/dispatcher.lua',
+        file: 'engine/backends/redis/dispatcher.lua',
         from: 'if algorithm.is_windowed and',
         to: 'if false and',
       },
@@ -59,7 +63,7 @@ const levers: readonly Lever[] = [
     name: 'objects that stay young',
     changes: [
       {
-        file: 'garbage-collection.ts',
+        file: 'cli/process/garbage-collection.ts',
         from: "setFlagsFromString('--no-allocation-site-pretenuring');",
         to: '',
       },
@@ -67,7 +71,9 @@ const levers: readonly Lever[] = [
   },
   {
     name: 'scavenges on one thread',
-    changes: [{ file: 'garbage-collection.ts', from: "setFlagsFromString('--no-parallel-scavenge');", to: '' }],
+    changes: [
+      { file: 'cli/process/garbage-collection.ts', from: "setFlagsFromString('--no-parallel-scavenge');", to: '' },
+    ],
   },
 ];
 
@@ -88,8 +94,8 @@ export function withoutEach(): readonly Subject[] {
 const views: Lever = {
   name: 'top keys and unmatched descriptors',
   changes: [
-    { file: 'admin/agent.ts', from: 'this.#unmatched.answered(domain, descriptors, answer);', to: '' },
-    { file: 'admin/agent.ts', from: 'this.#top?.answered(descriptors, answer);', to: '' },
+    { file: 'operate/admin/agent.ts', from: 'this.#unmatched.answered(domain, descriptors, answer);', to: '' },
+    { file: 'operate/admin/agent.ts', from: 'this.#top?.answered(descriptors, answer);', to: '' },
   ],
 };
 

@@ -1,10 +1,10 @@
-import type { Decision } from '../src/algorithms/limit.ts';
-import type { ReservationLimit } from '../src/algorithms/reservation.ts';
-import { type Operation, operationOf, type Replies } from '../src/backends/backend.ts';
-import type { CounterKey } from '../src/backends/key.ts';
-import { createMemoryBackend } from '../src/backends/memory/backend.ts';
-import { atLeast, usedDebit } from '../src/decide.ts';
-import { createEstimates } from '../src/ledger/estimates.ts';
+import type { Decision } from '../src/engine/algorithms/limit.ts';
+import type { ReservationLimit } from '../src/engine/algorithms/reservation.ts';
+import { type Operation, operationOf, type Replies } from '../src/engine/backends/backend.ts';
+import type { CounterKey } from '../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../src/engine/backends/memory/backend.ts';
+import { atLeast, usedDebit } from '../src/engine/decide/decide.ts';
+import { createEstimates } from '../src/engine/ledger/estimates.ts';
 
 /** The size of reservations: by the counter's history, fixed, or none, so that requests are charged at their end. */
 export type ReservePolicy = 'p95' | number | 'charge at the end';

@@ -1,7 +1,7 @@
-import { createCounterKeys } from '../src/backends/key.ts';
-import type { Descriptor } from '../src/rules/match.ts';
-import { match } from '../src/rules/match.ts';
-import type { RuleTree } from '../src/rules/tree.ts';
+import { createCounterKeys } from '../src/engine/backends/key.ts';
+import type { Descriptor } from '../src/engine/rules/match/match.ts';
+import { match } from '../src/engine/rules/match/match.ts';
+import type { RuleTree } from '../src/engine/rules/match/tree.ts';
 import { rulesFrom } from '../test/helpers/rules.ts';
 import { showUsage } from './usage.ts';
 

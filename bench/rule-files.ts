@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadRules } from '../src/rules/load.ts';
+import { loadRules } from '../src/engine/rules/reload/load.ts';
 import { showUsage } from './usage.ts';
 
 showUsage(`Usage: npm run rule-files

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { shouldRateLimit } from '../src/edge/rls/proto.ts';
+import type { WireResponse } from '../src/engine/wire/wire.ts';
 import { fromStruct } from '../src/protobuf/struct.ts';
-import { shouldRateLimit } from '../src/rls/proto.ts';
-import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
 import { type ChaosRule, DOMAIN, hasIds, ID_KEY, USED_KEY } from './rules.ts';
 import { createDraw, type Draw } from './schedule.ts';
@@ -177,7 +177,7 @@ const OVER_LIMIT = 2;
 function answerOf({ overall_code, dynamic_metadata }: WireResponse): Answer {
   const outcome = overall_code === OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
   if (!dynamic_metadata) return { outcome };
-  const metadata = fromStruct(dynamic_metadata) as AnswerMetadata; // written by src/rls/metadata.ts
+  const metadata = fromStruct(dynamic_metadata) as AnswerMetadata; // written by src/edge/rls/metadata.ts
   const degraded = metadata.weir?.statuses[0]?.degraded;
   return { outcome, ...(degraded !== undefined && { degraded }) };
 }

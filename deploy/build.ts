@@ -20,17 +20,17 @@ const DIST = join(PROJECT, 'dist');
 const ASIDE = join(PROJECT, 'dist.building');
 
 /** The command line imports it on demand. */
-const SERVICE = 'src/commands/serve.ts';
+const SERVICE = 'src/cli/commands/serve.ts';
 
 /**
  * The bundles: the command line, the service, and the processes that check rules. They are built separately, so that
  * each consists of few files. Each entry becomes a file of its name in `dist/`.
  */
 const BUILDS: readonly Readonly<Record<string, string>>[] = [
-  { main: 'src/bin.ts' },
+  { main: 'src/cli/bin.ts' },
   { serve: SERVICE },
-  { 'file-check-process': 'src/rules/file-check-process.ts' },
-  { 'resource-check-process': 'src/xds/resource-check-process.ts' },
+  { 'file-check-process': 'src/engine/rules/reload/file-check-process.ts' },
+  { 'resource-check-process': 'src/edge/xds/resource-check-process.ts' },
 ];
 
 /** The maximum compressed size of all files of the console together. */

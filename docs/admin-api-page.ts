@@ -1,11 +1,11 @@
-import { adviceOperations } from '../src/admin/advice-operations.ts';
-import type { ApiOperation } from '../src/admin/api.ts';
-import { adminOperations } from '../src/admin/operations.ts';
-import type { AdminOptions } from '../src/admin/options.ts';
-import type { ObjectSchema, Schema } from '../src/admin/schema.ts';
-import { sessionOperations } from '../src/admin/session-operations.ts';
-import { siteOperations } from '../src/admin/site-operations.ts';
-import { type ConsoleOptions, consoleOperations } from '../src/console/operations.ts';
+import { adviceOperations } from '../src/operate/admin/advice-operations.ts';
+import type { ApiOperation } from '../src/operate/admin/api.ts';
+import { adminOperations } from '../src/operate/admin/operations.ts';
+import type { AdminOptions } from '../src/operate/admin/options.ts';
+import type { ObjectSchema, Schema } from '../src/operate/admin/schema.ts';
+import { sessionOperations } from '../src/operate/admin/session-operations.ts';
+import { siteOperations } from '../src/operate/admin/site-operations.ts';
+import { type ConsoleOptions, consoleOperations } from '../src/operate/console/operations.ts';
 import { wrapped } from '../test/words/wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { showUsage } from '../bench/usage.ts';
 import { dashboards } from '../deploy/grafana/dashboards.ts';
-import { type Field, format } from '../src/rules/format.ts';
-import { settingsTable } from '../src/settings.ts';
+import { type Field, format } from '../src/engine/rules/read/format.ts';
+import { settingsTable } from '../src/settings/settings.ts';
 import { wrapped } from '../test/words/wrap.ts';
 import { adminApiPage } from './admin-api-page.ts';
 import { commandLinePage } from './command-line-page.ts';
@@ -43,7 +43,7 @@ function settingsPage(): string {
     `${[
       '# Settings',
       '',
-      'Environment variables, read once at the start. This page is generated from `src/settings.ts` by `npm run docs`.',
+      'Environment variables, read once at the start. This page is generated from `src/settings/settings.ts` by `npm run docs`.',
       '',
       'Flags are `true` or `false` (also `1`, `t`, `0`, `f`); durations are written as in Go: `150ms`, `10s`, `1h30m`. A variable',
       'that is set but empty counts as set. Invalid settings stop start-up; all of them are listed.',
@@ -59,7 +59,7 @@ function settingsPage(): string {
 function rulesSchema(): string {
   const schema = {
     $schema: 'http://json-schema.org/draft-07/schema#',
-    $comment: 'Generated from src/rules/format.ts by `npm run docs`.',
+    $comment: 'Generated from src/engine/rules/read/format.ts by `npm run docs`.',
     title: 'A rule file of Weir',
     $ref: '#/definitions/file',
     definitions: Object.fromEntries(

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 
-// Prints the help of every command of `weir` as JSON, without running one: src/main.ts builds the commands and at once
+// Prints the help of every command of `weir` as JSON, without running one: src/cli/main.ts builds the commands and at once
 // parses the arguments, so this script replaces parsing.
 
 let program: Command | undefined;
@@ -8,7 +8,7 @@ Command.prototype.parseAsync = async function (this: Command) {
   program = this;
   return this;
 };
-await import('../src/main.ts');
+await import('../src/cli/main.ts');
 
 /** The help of a command and its subcommands: `weir override set`. */
 function helpsOf(command: Command, parents: readonly string[]): readonly { name: string; help: string }[] {

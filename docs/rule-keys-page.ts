@@ -1,4 +1,4 @@
-import { type Field, format, type Shape } from '../src/rules/format.ts';
+import { type Field, format, type Shape } from '../src/engine/rules/read/format.ts';
 
 const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> = {
   file: ['A file', 'The keys at the top of a rule file.'],
@@ -22,7 +22,7 @@ export function ruleKeysPage(): string {
     '# Rule keys',
     '',
     'Every key of a rule file. [Rules](rules.md) introduces them by examples, and [Algorithms](algorithms.md) compares the',
-    'algorithms. This page is generated from `src/rules/format.ts` by `npm run docs`, as is the',
+    'algorithms. This page is generated from `src/engine/rules/read/format.ts` by `npm run docs`, as is the',
     '[schema](../config/schema/rules.schema.json) for editors.',
     '',
     'A file that has only keys with ✓ is valid in envoyproxy/ratelimit, too.',

@@ -1,12 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { showUsage } from '../bench/usage.ts';
-import { ReplayEngine } from '../src/replay/engine.ts';
-import { parseMapping } from '../src/replay/mapping/mapping.ts';
-import type { RecordedRequest } from '../src/replay/request.ts';
-import { loadRules } from '../src/rules/load.ts';
-import { type ScenarioName, scenarioNames } from '../src/simulate/scenario-names.ts';
-import { START_MS, simulated } from '../src/simulate/simulate.ts';
+import { loadRules } from '../src/engine/rules/reload/load.ts';
+import { ReplayEngine } from '../src/lab/replay/engine.ts';
+import { parseMapping } from '../src/lab/replay/mapping/mapping.ts';
+import type { RecordedRequest } from '../src/lab/replay/request.ts';
+import { type ScenarioName, scenarioNames } from '../src/lab/simulate/scenario-names.ts';
+import { START_MS, simulated } from '../src/lab/simulate/simulate.ts';
 
 const SEED = 1;
 

@@ -1,12 +1,12 @@
-import { scenarioNames } from '../src/simulate/scenario-names.ts';
-import { scenarios } from '../src/simulate/scenarios.ts';
-import { SIMULATED_RULES } from '../src/simulate/simulate.ts';
+import { scenarioNames } from '../src/lab/simulate/scenario-names.ts';
+import { scenarios } from '../src/lab/simulate/scenarios.ts';
+import { SIMULATED_RULES } from '../src/lab/simulate/simulate.ts';
 
 const head = `# Traffic models
 
 \`weir simulate\` tests limits before there is traffic: it generates the requests of a model, lets rules answer them on a
 simulated clock, and prints the same report as \`weir replay\` ([replay.md](replay.md#the-report)). This page is
-generated from \`src/simulate/scenarios.ts\` by \`npm run docs\`.
+generated from \`src/lab/simulate/scenarios.ts\` by \`npm run docs\`.
 
 \`\`\`sh
 npx weir simulate --scenario flash-sale

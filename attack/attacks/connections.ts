@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream';
 import { connect } from 'node:tls';
-import { FrameType, PREFACE } from '../../src/transport/h2/frames.ts';
+import { FrameType, PREFACE } from '../../src/h2/http2/frames.ts';
 import { data, frame, framed, settings } from '../../test/helpers/h2-client.ts';
 import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch } from '../calls.ts';

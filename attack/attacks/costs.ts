@@ -1,5 +1,5 @@
-import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
-import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
+import { Flag, FrameType } from '../../src/h2/http2/frames.ts';
+import { encodeFields } from '../../src/h2/http2/hpack/encode.ts';
 import { callFields, frame, framed } from '../../test/helpers/h2-client.ts';
 import type { Attack, Attacker } from '../attack.ts';
 import { post } from '../http1.ts';

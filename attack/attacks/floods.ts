@@ -1,4 +1,4 @@
-import { Flag, FrameType, Setting } from '../../src/transport/h2/frames.ts';
+import { Flag, FrameType, Setting } from '../../src/h2/http2/frames.ts';
 import { data, frame, framed, goaway, rstStream, settings, windowUpdate } from '../../test/helpers/h2-client.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch } from '../calls.ts';

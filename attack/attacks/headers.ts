@@ -1,5 +1,5 @@
-import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../src/transport/h2/frames.ts';
-import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../src/h2/http2/frames.ts';
+import { encodeFields } from '../../src/h2/http2/hpack/encode.ts';
 import { callFields, data, frame, framed } from '../../test/helpers/h2-client.ts';
 import { HpackEncoder } from '../../test/helpers/hpack-encoder.ts';
 import { type Attack, type Attacker, crowd } from '../attack.ts';

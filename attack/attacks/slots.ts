@@ -1,4 +1,4 @@
-import { ErrorCode } from '../../src/transport/h2/errors.ts';
+import { ErrorCode } from '../../src/h2/http2/errors.ts';
 import { framed, rstStream } from '../../test/helpers/h2-client.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch, type CallShape, DIGITS_PLACE, placesIn } from '../calls.ts';

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { encodeRequestHeaders } from '../../bench/generator/request-headers.ts';
-import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
+import { Flag, FrameType } from '../../src/h2/http2/frames.ts';
 import { callFields, type Fields, frame, framed, rstStream, uint32 } from '../../test/helpers/h2-client.ts';
 import { type Attack, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, digits, placesIn } from '../calls.ts';

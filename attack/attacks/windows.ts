@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import { Setting } from '../../src/transport/h2/frames.ts';
+import { Setting } from '../../src/h2/http2/frames.ts';
 import { framed, settings, windowUpdate } from '../../test/helpers/h2-client.ts';
 import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch } from '../calls.ts';

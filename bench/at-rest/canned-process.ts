@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
-import { uint31 } from '../../src/transport/h2/frame-reader.ts';
-import { Flag, FRAME_HEADER_BYTES, FrameType, MAX_WINDOW, PREFACE } from '../../src/transport/h2/frames.ts';
-import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
+import { uint31 } from '../../src/h2/http2/frame-reader.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType, MAX_WINDOW, PREFACE } from '../../src/h2/http2/frames.ts';
+import { encodeFields } from '../../src/h2/http2/hpack/encode.ts';
 import { frame, settings } from '../../test/helpers/h2-client.ts';
 
 /** A message with overall_code OK, framed for gRPC. */

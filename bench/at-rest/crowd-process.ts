@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { serveParent } from '../../attack/child.ts';
-import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/transport/h2/frames.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/h2/http2/frames.ts';
 import { frame, settings } from '../../test/helpers/h2-client.ts';
 import { headersTo } from '../generator/drive.ts';
 import { createRequests } from '../generator/requests.ts';

@@ -1,4 +1,4 @@
-import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
+import type { HeaderField } from '../../src/h2/http2/hpack/field.ts';
 
 export type Code = 'OK' | 'OVER_LIMIT';
 /** REFUSED: not decided, since a decision in time was impossible. */

@@ -8,9 +8,9 @@ import {
   MAX_WINDOW,
   PREFACE,
   Setting,
-} from '../../src/transport/h2/frames.ts';
-import { HpackDecoder } from '../../src/transport/h2/hpack/decoder.ts';
-import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
+} from '../../src/h2/http2/frames.ts';
+import { HpackDecoder } from '../../src/h2/http2/hpack/decoder.ts';
+import type { HeaderField } from '../../src/h2/http2/hpack/field.ts';
 import { type Outcome, readAnswer } from './answer.ts';
 import type { RequestHeaders } from './request-headers.ts';
 import type { Requests } from './requests.ts';

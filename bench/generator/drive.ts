@@ -1,5 +1,5 @@
 import { createHistogram } from 'node:perf_hooks';
-import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
 import type { Outcome } from './answer.ts';
 import { Connection } from './connection.ts';
 import { createPacer, type Pace } from './pace.ts';

@@ -1,5 +1,5 @@
-import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
-import { staticTable } from '../../src/transport/h2/hpack/static-table.ts';
+import type { HeaderField } from '../../src/h2/http2/hpack/field.ts';
+import { staticTable } from '../../src/h2/http2/hpack/static-table.ts';
 
 /** A request's header block: the first on a connection, and all later ones. */
 export interface RequestHeaders {

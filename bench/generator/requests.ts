@@ -1,4 +1,4 @@
-import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
 
 /** The content of a call: one hit on each descriptor, which has one entry. */
 export interface Question {

@@ -1,10 +1,10 @@
-import type { Operation } from '../../src/backends/backend.ts';
-import type { CounterKey } from '../../src/backends/key.ts';
-import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../src/ledger/debit.ts';
-import { LEASE_IDLE_MS, Leases } from '../../src/ledger/lease.ts';
-import { Refusals } from '../../src/ledger/refusals.ts';
-import { Random } from '../../src/simulate/random.ts';
+import type { Operation } from '../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/engine/ledger/debit.ts';
+import { LEASE_IDLE_MS, Leases } from '../../src/engine/ledger/lease.ts';
+import { Refusals } from '../../src/engine/ledger/refusals.ts';
+import { Random } from '../../src/lab/simulate/random.ts';
 import { fakeClock } from '../../test/helpers/clock.ts';
 import { fixedWindowOf, type PolicedLimit } from '../../test/helpers/limits.ts';
 
@@ -22,7 +22,7 @@ export interface SimulatedTraffic {
 const START_MS = 1_700_000_040_000;
 const MINUTE_MS = 60_000;
 const TIMEOUT_MS = 1_000;
-/** As in src/backends/redis/backend.ts. */
+/** As in src/engine/backends/redis/backend.ts. */
 const MAX_IN_FLIGHT = 2;
 
 /** Calls per request of an instance with at most two calls to Redis in flight, which take a round trip each. */

@@ -1,11 +1,11 @@
-import type { AuditLine } from '../../src/admin/audit.ts';
-import type { ExplainAnswer } from '../../src/admin/explain.ts';
-import type { SampledRefusal } from '../../src/admin/refusals.ts';
-import type { ListedShare, ShareList, SitePortion } from '../../src/admin/site-limits.ts';
-import type { SiteList } from '../../src/admin/site-operations.ts';
-import type { ShownTop } from '../../src/admin/top-keys.ts';
-import type { UnmatchedDescriptor } from '../../src/admin/unmatched.ts';
-import type { ProxyQuota, QuotaReport } from '../../src/rlqs/quota-report.ts';
+import type { ProxyQuota, QuotaReport } from '../../src/edge/rlqs/quota-report.ts';
+import type { AuditLine } from '../../src/operate/admin/audit.ts';
+import type { ExplainAnswer } from '../../src/operate/admin/explain.ts';
+import type { SampledRefusal } from '../../src/operate/admin/refusals.ts';
+import type { ListedShare, ShareList, SitePortion } from '../../src/operate/admin/site-limits.ts';
+import type { SiteList } from '../../src/operate/admin/site-operations.ts';
+import type { ShownTop } from '../../src/operate/admin/top-keys.ts';
+import type { UnmatchedDescriptor } from '../../src/operate/admin/unmatched.ts';
 import type { Pair } from './route.ts';
 import { loadSession, session } from './session.ts';
 

@@ -1,7 +1,7 @@
-import type { ShownKey } from '../../src/admin/top-keys.ts';
-import type { CandidateState } from '../../src/candidate/book.ts';
-import type { Tally } from '../../src/candidate/report.ts';
-import type { Problem } from '../../src/rules/problem.ts';
+import type { Problem } from '../../src/engine/rules/read/problem.ts';
+import type { ShownKey } from '../../src/operate/admin/top-keys.ts';
+import type { CandidateState } from '../../src/operate/candidate/book.ts';
+import type { Tally } from '../../src/operate/candidate/report.ts';
 import { call, get } from './api.ts';
 
 /** Without `file`, the problem is in the submitted text. */

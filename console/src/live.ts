@@ -1,7 +1,7 @@
 import { batch, computed, signal } from '@preact/signals';
-import type { LiveSnapshot } from '../../src/console/live.ts';
-import { allRuleFields, ruleFields } from '../../src/console/rule-fields.ts';
-import { serviceFields } from '../../src/console/service-series.ts';
+import type { LiveSnapshot } from '../../src/operate/console/live.ts';
+import { allRuleFields, ruleFields } from '../../src/operate/console/rule-fields.ts';
+import { serviceFields } from '../../src/operate/console/service-series.ts';
 import { type Columns, get, type ListedRules } from './api.ts';
 import { session } from './session.ts';
 import type { StreamMessage } from './stream-worker.ts';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
-import { packageRoot } from '../package-root.ts';
+import { packageRoot } from '../base/package-root.ts';
 
 const protoFolder = fileURLToPath(new URL('proto/', packageRoot));
 

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
 
 /** google.protobuf.Struct, decoded. Unlike for other messages, protobufjs names its fields in camelCase. */
 export interface WireStruct {

@@ -1,24 +1,24 @@
-import { unitMs } from '../algorithms/limit.ts';
-import { countersOf } from '../backends/open.ts';
-import type { Decider } from '../decide.ts';
-import type { Hash } from '../hashed.ts';
-import { createEstimates } from '../ledger/estimates.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { type OpenStore, openStore } from '../ledger/open.ts';
-import { createStoreBudget } from '../ledger/store-budget.ts';
-import { Overrides } from '../overrides.ts';
-import type { ProcessContext } from '../process-context.ts';
-import { createResponseHeaders } from '../rls/headers.ts';
-import { createDynamicMetadata } from '../rls/metadata.ts';
-import { ReadinessCheck } from '../rls/readiness.ts';
-import type { Extras } from '../rls/service.ts';
-import type { StoreTraits } from '../rules/fit.ts';
-import type { OpenRules } from '../rules/open.ts';
-import type { RuleTree } from '../rules/tree.ts';
+import type { Hash } from '../base/hashed.ts';
+import { createResponseHeaders } from '../edge/rls/headers.ts';
+import { createDynamicMetadata } from '../edge/rls/metadata.ts';
+import { ReadinessCheck } from '../edge/rls/readiness.ts';
+import type { Extras } from '../edge/rls/service.ts';
+import { unitMs } from '../engine/algorithms/limit.ts';
+import type { Decider } from '../engine/decide/decide.ts';
+import { Overrides } from '../engine/decide/overrides.ts';
+import { createEstimates } from '../engine/ledger/estimates.ts';
+import type { Ledger } from '../engine/ledger/ledger.ts';
+import { createStoreBudget } from '../engine/ledger/store-budget.ts';
+import type { StoreTraits } from '../engine/rules/compile/fit.ts';
+import type { RuleTree } from '../engine/rules/match/tree.ts';
+import type { Settings } from '../settings/settings.ts';
 import { traitsOf } from '../settings/store-traits.ts';
-import type { Settings } from '../settings.ts';
-import { openParts, type Part } from '../start-up.ts';
-import { openHash } from './open-hash.ts';
+import { countersOf } from './open/backends.ts';
+import { openHash } from './open/hash.ts';
+import { type OpenStore, openStore } from './open/ledger.ts';
+import type { OpenRules } from './open/rules.ts';
+import type { ProcessContext } from './parts/process-context.ts';
+import { openParts, type Part } from './parts/start-up.ts';
 
 /** The counters and rules of a process, and the parts that depend on them. */
 export interface Core<R extends OpenRules = OpenRules> extends Part {

@@ -1,17 +1,17 @@
 import cluster from 'node:cluster';
-import type { AdminAgent } from '../admin/agent.ts';
-import type { ArrivalLog } from '../advise/arrival-log.ts';
-import { monotonicMs } from '../clock.ts';
-import type { Answer, Decider } from '../decide.ts';
-import type { Hash } from '../hashed.ts';
-import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
-import { createDecisionSink } from '../observe/log.ts';
-import type { ServiceObserver } from '../observe/service-observer.ts';
-import type { ProcessContext } from '../process-context.ts';
-import type { Recording } from '../record/open.ts';
-import { INTERNAL_ERROR, type Observer } from '../rls/service.ts';
-import type { WireRequest } from '../rls/wire.ts';
-import type { Settings } from '../settings.ts';
+import { monotonicMs } from '../base/clock.ts';
+import type { Hash } from '../base/hashed.ts';
+import { INTERNAL_ERROR, type Observer } from '../edge/rls/service.ts';
+import type { Answer, Decider } from '../engine/decide/decide.ts';
+import type { WireRequest } from '../engine/wire/wire.ts';
+import type { ArrivalLog } from '../lab/advise/arrival-log.ts';
+import type { AdminAgent } from '../operate/admin/agent.ts';
+import { createDecisionLog, type LogDecision } from '../operate/observe/decision-log.ts';
+import { createDecisionSink } from '../operate/observe/log.ts';
+import type { ServiceObserver } from '../operate/observe/service-observer.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { Recording } from './open/record.ts';
+import type { ProcessContext } from './parts/process-context.ts';
 
 export interface ObserverSources {
   readonly serviceObserver: ServiceObserver;

@@ -1,24 +1,24 @@
-import { candidateMetrics } from '../admin/candidate-metrics.ts';
-import { overrideMetrics, unmatchedMetrics } from '../admin/metrics.ts';
-import { openAdminPages } from '../admin/open.ts';
-import { openAdvice } from '../advise/open.ts';
-import { openConsole } from '../console/open.ts';
-import { type DebugSources, debugRoutes } from '../http/debug.ts';
-import { at, openHttp } from '../http/open.ts';
-import { shareRendering } from '../http/share-rendering.ts';
-import { openSink } from '../observe/open-sink.ts';
-import { createMetrics } from '../observe/prometheus.ts';
-import { referenceCounters, referenceGauges } from '../observe/reference-names.ts';
-import type { Statistics } from '../observe/stats.ts';
-import type { ProcessContext } from '../process-context.ts';
-import type { SourcedRules } from '../rules/open.ts';
-import type { Settings } from '../settings.ts';
-import { joined } from '../slices.ts';
-import { openParts, type Part } from '../start-up.ts';
-import type { OnCallFinished } from '../transport/grpc-server.ts';
-import { openTls } from '../transport/open.ts';
-import type { Responders } from '../workers/responders.ts';
+import { joined } from '../base/slices.ts';
+import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
+import { type DebugSources, debugRoutes } from '../edge/http/debug.ts';
+import { shareRendering } from '../edge/http/share-rendering.ts';
+import { candidateMetrics } from '../operate/admin/candidate-metrics.ts';
+import { overrideMetrics, unmatchedMetrics } from '../operate/admin/metrics.ts';
+import { createMetrics } from '../operate/observe/prometheus.ts';
+import { referenceCounters, referenceGauges } from '../operate/observe/reference-names.ts';
+import type { Statistics } from '../operate/observe/stats.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Core } from './core.ts';
+import { openAdminPages } from './open/admin.ts';
+import { openAdvice } from './open/advise.ts';
+import { openConsole } from './open/console.ts';
+import { at, openHttp } from './open/http.ts';
+import type { SourcedRules } from './open/rules.ts';
+import { openSink } from './open/sink.ts';
+import { openTls } from './open/transport.ts';
+import type { ProcessContext } from './parts/process-context.ts';
+import { openParts, type Part } from './parts/start-up.ts';
+import type { Responders } from './workers/responders.ts';
 
 /** The debug port, and the sink of statistics. */
 export interface Ops extends Part {

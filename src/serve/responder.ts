@@ -1,31 +1,31 @@
-import { AdminAgent, replyTo } from '../admin/agent.ts';
-import { openArrivals } from '../advise/open.ts';
-import { openCandidate, withTimes } from '../candidate/open.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { awaitStore } from '../ledger/open.ts';
-import { openTracing } from '../observe/open-tracing.ts';
-import type { Load } from '../observe/service-gauges.ts';
-import type { ServiceObserver } from '../observe/service-observer.ts';
-import type { Statistics } from '../observe/stats.ts';
-import { type Overload, openOverload } from '../overload/overload.ts';
-import { every, type ProcessContext } from '../process-context.ts';
-import type { QuotaService } from '../rlqs/quota-service.ts';
-import { createCountLate } from '../rls/count-late.ts';
-import { createHealth, type Health } from '../rls/health.ts';
-import { createHoldsService } from '../rls/holds.ts';
-import { createKuadrantService } from '../rls/kuadrant.ts';
-import { createRlsService } from '../rls/service.ts';
-import type { Settings } from '../settings.ts';
-import type { OpenSites } from '../sites/open.ts';
-import { createKuadrantLimits } from '../slots/kuadrant.ts';
-import { createReservations } from '../slots/reservations.ts';
-import { createSlots } from '../slots/slots.ts';
-import { openParts, type Part } from '../start-up.ts';
-import type { OnCallFinished } from '../transport/grpc-server.ts';
-import { countOpen, type Responders } from '../workers/responders.ts';
+import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
+import { type Overload, openOverload } from '../edge/overload/overload.ts';
+import type { QuotaService } from '../edge/rlqs/quota-service.ts';
+import { createCountLate } from '../edge/rls/count-late.ts';
+import { createHealth, type Health } from '../edge/rls/health.ts';
+import { createHoldsService } from '../edge/rls/holds.ts';
+import { createKuadrantService } from '../edge/rls/kuadrant.ts';
+import { createRlsService } from '../edge/rls/service.ts';
+import { createKuadrantLimits } from '../engine/holds/kuadrant.ts';
+import { createReservations } from '../engine/holds/reservations.ts';
+import { createSlots } from '../engine/holds/slots.ts';
+import type { Ledger } from '../engine/ledger/ledger.ts';
+import { AdminAgent, replyTo } from '../operate/admin/agent.ts';
+import type { Load } from '../operate/observe/service-gauges.ts';
+import type { ServiceObserver } from '../operate/observe/service-observer.ts';
+import type { Statistics } from '../operate/observe/stats.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Core } from './core.ts';
 import { createObserver } from './observer.ts';
+import { openArrivals } from './open/advise.ts';
+import { openCandidate, withTimes } from './open/candidate.ts';
+import { awaitStore } from './open/ledger.ts';
+import type { OpenSites } from './open/sites.ts';
+import { openTracing } from './open/tracing.ts';
+import { every, type ProcessContext } from './parts/process-context.ts';
+import { openParts, type Part } from './parts/start-up.ts';
 import { openServers, type Servers } from './servers.ts';
+import { countOpen, type Responders } from './workers/responders.ts';
 
 /** Decides requests in this process. */
 export interface Responder extends Part {
@@ -106,15 +106,15 @@ function openOptional(settings: Settings, core: Core, { recorded }: ServiceObser
   const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
   return openParts(async (add) => {
     const sites =
-      siteSettings && add(await (await import('../sites/open.ts')).openSites(siteSettings, counters, core, context));
+      siteSettings && add(await (await import('./open/sites.ts')).openSites(siteSettings, counters, core, context));
     const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
     const recording =
-      recordTo && add(await (await import('../record/open.ts')).openRecording(recordTo, watched, recorded, context));
+      recordTo && add(await (await import('./open/record.ts')).openRecording(recordTo, watched, recorded, context));
     return {
       ...{ sites, recording },
       /** `decider` uses hits that sites lend, and its decisions are recorded. */
       ...{ watched, decider: recording?.decider ?? watched },
-      quotas: rlqs.isOn ? await (await import('../rlqs/open.ts')).openQuotas(settings, core, context) : undefined,
+      quotas: rlqs.isOn ? await (await import('./open/rlqs.ts')).openQuotas(settings, core, context) : undefined,
       arrivals: await openArrivals(settings, context.clock),
     };
   });

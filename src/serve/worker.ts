@@ -1,18 +1,18 @@
 import type { Worker } from 'node:cluster';
-import type { AdminAgent } from '../admin/agent.ts';
-import type { Clock } from '../clock.ts';
-import { createLogger } from '../observe/log.ts';
-import { contextOf } from '../process-context.ts';
-import type { OpenRules } from '../rules/open.ts';
-import type { Settings } from '../settings.ts';
-import { CannotStart, openParts, type Part } from '../start-up.ts';
-import { takeUsable, type UsableFiles } from '../usable-files.ts';
-import type { FromWorker, ToWorker } from '../workers/messages.ts';
-import { ReportSender } from '../workers/report-sender.ts';
-import { createReporter } from '../workers/reporter.ts';
-import { type ReceivedRules, receiveRules } from '../workers/rules-messages.ts';
+import type { Clock } from '../base/clock.ts';
+import { takeUsable, type UsableFiles } from '../h2/listen/usable-files.ts';
+import type { AdminAgent } from '../operate/admin/agent.ts';
+import { createLogger } from '../operate/observe/log.ts';
+import type { Settings } from '../settings/settings.ts';
 import { openCore } from './core.ts';
+import type { OpenRules } from './open/rules.ts';
+import { contextOf } from './parts/process-context.ts';
+import { CannotStart, openParts, type Part } from './parts/start-up.ts';
 import { openResponder } from './responder.ts';
+import type { FromWorker, ToWorker } from './workers/messages.ts';
+import { ReportSender } from './workers/report-sender.ts';
+import { createReporter } from './workers/reporter.ts';
+import { type ReceivedRules, receiveRules } from './workers/rules-messages.ts';
 
 /**
  * Answers requests as one of several processes, and reports to the primary process, even if it cannot start.

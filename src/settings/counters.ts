@@ -1,4 +1,4 @@
-import { spends } from '../algorithms/limit.ts';
+import { spends } from '../engine/algorithms/limit.ts';
 import { anythingBut, choice, durationMs, flag, integer, list, optionally, text } from './kinds.ts';
 import { optional, type Rows, secret, setting, withoutEffect } from './row.ts';
 

@@ -1,4 +1,4 @@
-import { editsBetween } from '../nearest.ts';
+import { editsBetween } from '../base/nearest.ts';
 
 /** The environment, as Node provides it. */
 export type Environment = Readonly<Record<string, string | undefined>>;

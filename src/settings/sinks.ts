@@ -1,4 +1,4 @@
-import { type CompilePattern, type Mogrifier, parseMogrifiers } from '../observe/mogrifier.ts';
+import { type CompilePattern, type Mogrifier, parseMogrifiers } from '../operate/observe/mogrifier.ts';
 import type { Values } from './table.ts';
 
 /** The sink of statistics. */

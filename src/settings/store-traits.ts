@@ -1,7 +1,7 @@
-import { algorithmNames, rowOf } from '../algorithms/index.ts';
-import type { RedisAddress } from '../backends/redis/address.ts';
-import type { StoreTraits } from '../rules/fit.ts';
-import type { Settings } from '../settings.ts';
+import { algorithmNames, rowOf } from '../engine/algorithms/index.ts';
+import type { RedisAddress } from '../engine/backends/redis/address.ts';
+import type { StoreTraits } from '../engine/rules/compile/fit.ts';
+import type { Settings } from './settings.ts';
 
 /** The capabilities of the configured store, without opening it. */
 export function traitsOf(options: Settings['counters']): StoreTraits {

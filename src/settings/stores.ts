@@ -5,8 +5,8 @@ import {
   parseCredentials,
   type RedisAddress,
   withoutCredentials,
-} from '../backends/redis/address.ts';
-import type { ClientTls } from '../backends/tls.ts';
+} from '../engine/backends/redis/address.ts';
+import type { ClientTls } from '../engine/backends/tls.ts';
 import type { Values } from './table.ts';
 
 /** The store of the counters, and its connection settings. */

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { Spend } from '../algorithms/limit.ts';
-import type { CompilePattern } from '../observe/mogrifier.ts';
-import { packageRoot } from '../package-root.ts';
-import type { RuntimeLayout } from '../rules/files.ts';
+import { packageRoot } from '../base/package-root.ts';
+import type { Spend } from '../engine/algorithms/limit.ts';
+import type { RuntimeLayout } from '../engine/rules/reload/files.ts';
+import type { CompilePattern } from '../operate/observe/mogrifier.ts';
 import { checkHeaders } from './headers.ts';
 import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';

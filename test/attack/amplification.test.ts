@@ -14,8 +14,8 @@ import {
   varintField,
 } from '../../attack/messages.ts';
 import { range } from '../../attack/range.ts';
-import { codeNumbers } from '../../src/rls/wire.ts';
-import { FrameType, MAX_WINDOW, PREFACE, Setting } from '../../src/transport/h2/frames.ts';
+import { codeNumbers } from '../../src/engine/wire/wire.ts';
+import { FrameType, MAX_WINDOW, PREFACE, Setting } from '../../src/h2/http2/frames.ts';
 import { allServices } from '../helpers/all-services.ts';
 import { OK } from '../helpers/grpc-server.ts';
 import {

@@ -1,7 +1,7 @@
 import { CallBatch, DIGITS_PLACE, placesIn } from '../../attack/calls.ts';
 import { Http2Client } from '../../attack/http2-client.ts';
 import type { TcpClient } from '../../attack/tcp-client.ts';
-import { Flag, FrameType } from '../../src/transport/h2/frames.ts';
+import { Flag, FrameType } from '../../src/h2/http2/frames.ts';
 import { data, parseFrames, rstStream, settings, windowUpdate } from '../helpers/h2-client.ts';
 
 /** A connection that accepts everything, and the bytes sent on it. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Load } from '../../bench/generator/drive.ts';
 import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
-import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const LIMIT = 30;

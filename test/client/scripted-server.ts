@@ -1,6 +1,6 @@
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
-import { type AcquireRequest, type HoldResponse, holdsService, rateLimitService } from '../../src/rls/proto.ts';
-import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
+import { type AcquireRequest, type HoldResponse, holdsService, rateLimitService } from '../../src/edge/rls/proto.ts';
+import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
 import { freePort } from '../helpers/process.ts';
 import { closeLater } from './service.ts';
 

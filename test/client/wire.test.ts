@@ -2,11 +2,11 @@ import { decodeBatch, decodeReply } from '../../client/src/wire/decode.ts';
 import { encodeBatch, encodeRequest } from '../../client/src/wire/encode.ts';
 import { replyFromJson, requestToJson } from '../../client/src/wire/json.ts';
 import { type LimitRequest, type Reply, replyCodes, units } from '../../client/src/wire/messages.ts';
-import type { Json } from '../../src/json.ts';
+import type { Json } from '../../src/base/json.ts';
+import { decideBatch, shouldRateLimit } from '../../src/edge/rls/proto.ts';
+import { requestFromJson, responseToJson } from '../../src/engine/wire/json.ts';
+import type { WireResponse } from '../../src/engine/wire/wire.ts';
 import { toStruct } from '../../src/protobuf/struct.ts';
-import { requestFromJson, responseToJson } from '../../src/rls/json.ts';
-import { decideBatch, shouldRateLimit } from '../../src/rls/proto.ts';
-import type { WireResponse } from '../../src/rls/wire.ts';
 import fc from '../helpers/property.ts';
 
 const text = fc.string({ unit: 'grapheme', maxLength: 20 });

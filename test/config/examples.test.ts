@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { type Answer, decide, type RequestDescriptor } from '../../src/decide.ts';
-import { loadSource } from '../../src/rules/book.ts';
-import { plainPath } from '../../src/rules/files.ts';
-import { loadRules } from '../../src/rules/load.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { type Answer, decide, type RequestDescriptor } from '../../src/engine/decide/decide.ts';
+import { loadSource } from '../../src/engine/rules/reload/book.ts';
+import { plainPath } from '../../src/engine/rules/reload/files.ts';
+import { loadRules } from '../../src/engine/rules/reload/load.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { ledgerOf } from '../helpers/ledger.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import { load } from 'js-yaml';
-import { format } from '../../src/rules/format.ts';
+import { format } from '../../src/engine/rules/read/format.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const CONFIG = fileURLToPath(new URL('../../config/', import.meta.url));

@@ -1,7 +1,7 @@
-import type { Unit } from '../../src/algorithms/limit.ts';
-import { unitMs } from '../../src/algorithms/limit.ts';
+import type { Unit } from '../../src/engine/algorithms/limit.ts';
+import { unitMs } from '../../src/engine/algorithms/limit.ts';
+import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
-import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
 
 export interface RecordedCase {
   readonly name: string;

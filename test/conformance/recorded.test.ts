@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Backend } from '../../src/backends/backend.ts';
-import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/backends/redis/backend.ts';
-import { connect } from '../../src/backends/redis/connect.ts';
+import type { Backend } from '../../src/engine/backends/backend.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
+import { connect } from '../../src/engine/backends/redis/connect.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady, ordinary } from '../helpers/connection.ts';
 import { onStillClock } from '../helpers/lasting-counters.ts';

@@ -23,18 +23,18 @@ describe('the script that npm start runs first', () => {
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'build-if-changed-'));
-    for (const name of ['deploy', 'src/rules', 'dist']) mkdirSync(path(name), { recursive: true });
+    for (const name of ['deploy', 'src/engine', 'dist']) mkdirSync(path(name), { recursive: true });
     cpSync(join(PROJECT, 'deploy/build-if-changed.js'), path('deploy/build-if-changed.js'));
     symlinkSync(join(PROJECT, 'node_modules'), path('node_modules'));
     writeFileSync(path('package.json'), '{"type": "module"}');
-    writeFileSync(path('src/rules/tree.ts'), '');
-    writeFileSync(path('src/rules/load.ts'), '');
+    writeFileSync(path('src/engine/tree.ts'), '');
+    writeFileSync(path('src/engine/load.ts'), '');
     writeFileSync(path('dist/main.js'), '');
     writeFileSync(
       path('deploy/build.ts'),
       "import { writeFileSync } from 'node:fs'; writeFileSync('dist/main.js', ''); writeFileSync('log', '');",
     );
-    age('package.json', 'deploy/build.ts', 'src/rules/tree.ts', 'src/rules/load.ts', 'src/rules', 'src');
+    age('package.json', 'deploy/build.ts', 'src/engine/tree.ts', 'src/engine/load.ts', 'src/engine', 'src');
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
@@ -49,7 +49,7 @@ describe('the script that npm start runs first', () => {
   });
 
   test.each([
-    ['a source', 'src/rules/tree.ts'],
+    ['a source', 'src/engine/tree.ts'],
     ['the build itself', 'deploy/build.ts'],
     ['the list of packages', 'package.json'],
   ])('builds when %s has changed', (_, changed) => {
@@ -61,7 +61,7 @@ describe('the script that npm start runs first', () => {
   test('builds when a source was removed', () => {
     age('dist/main.js');
     expect(builds()).toBe(false);
-    rmSync(path('src/rules/load.ts'));
+    rmSync(path('src/engine/load.ts'));
     expect(builds()).toBe(true);
   });
 });

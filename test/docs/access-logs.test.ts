@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { actionNames } from '../../src/replay/mapping/actions.ts';
-import { parseMapping } from '../../src/replay/mapping/mapping.ts';
-import { namesOfHeader } from '../../src/replay/readers/fields.ts';
-import { logFormats } from '../../src/replay/readers/format-names.ts';
+import { actionNames } from '../../src/lab/replay/mapping/actions.ts';
+import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
+import { namesOfHeader } from '../../src/lab/replay/readers/fields.ts';
+import { logFormats } from '../../src/lab/replay/readers/format-names.ts';
 
 const page = readFileSync('docs/access-logs.md', 'utf8');
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { slotBytes } from '../../src/backends/memory/counter-slots.ts';
+import { slotBytes } from '../../src/engine/backends/memory/counter-slots.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/counters.md'), 'utf8');
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MAX_REQUEST_BYTES } from '../../src/transport/grpc-server.ts';
-import { DEFAULT_MAX_FRAME_SIZE } from '../../src/transport/h2/frames.ts';
-import { defaultLimits, type Http2Limits } from '../../src/transport/h2/limits.ts';
-import { sideLimits } from '../../src/transport/side-limits.ts';
+import { MAX_REQUEST_BYTES } from '../../src/edge/grpc/grpc-server.ts';
+import { sideLimits } from '../../src/h2/grpc/side-limits.ts';
+import { DEFAULT_MAX_FRAME_SIZE } from '../../src/h2/http2/frames.ts';
+import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/http2.md'), 'utf8');
 

@@ -4,7 +4,7 @@ import { Agent, createServer, request, type Server, type ServerResponse } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { spends } from '../../src/algorithms/limit.ts';
+import { spends } from '../../src/engine/algorithms/limit.ts';
 import { startPageEnvoy } from '../helpers/envoy-page.ts';
 import type { Running } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';

@@ -1,8 +1,8 @@
-import { apiRoutes } from '../../src/http/api.ts';
-import { startHttpServer } from '../../src/http/server.ts';
-import { requestFromJson } from '../../src/rls/json.ts';
-import { InvalidJson } from '../../src/rls/json-reader.ts';
-import type { WireRequest } from '../../src/rls/wire.ts';
+import { apiRoutes } from '../../src/edge/http/api.ts';
+import { startHttpServer } from '../../src/edge/http/server.ts';
+import { requestFromJson } from '../../src/engine/wire/json.ts';
+import { InvalidJson } from '../../src/engine/wire/json-reader.ts';
+import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
 import { overloadOf } from '../helpers/overload.ts';
 import fc from '../helpers/property.ts';

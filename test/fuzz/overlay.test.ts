@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
-import type { LoadedRules } from '../../src/rules/load.ts';
-import type { RuleTree } from '../../src/rules/tree.ts';
+import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
+import type { LoadedRules } from '../../src/engine/rules/reload/load.ts';
 import fc from '../helpers/property.ts';
 import { loadText } from '../helpers/rules.ts';
 import { anyMutated } from './mutations.ts';

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
-import { formatProblem } from '../../src/rules/problem.ts';
+import { formatProblem } from '../../src/engine/rules/read/problem.ts';
+import { type LoadedRules, loadRules } from '../../src/engine/rules/reload/load.ts';
 import fc from '../helpers/property.ts';
 import { anyMutated } from './mutations.ts';
 

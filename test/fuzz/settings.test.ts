@@ -1,6 +1,6 @@
 import { RE2JS } from 're2js';
+import { readSettings, settingsTable } from '../../src/settings/settings.ts';
 import { InvalidSettings, readValues } from '../../src/settings/values.ts';
-import { readSettings, settingsTable } from '../../src/settings.ts';
 import fc from '../helpers/property.ts';
 
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));

@@ -1,5 +1,5 @@
-import { RequestWork } from '../../src/request-work.ts';
-import type { Caller } from '../../src/rls/service.ts';
+import { RequestWork } from '../../src/base/request-work.ts';
+import type { Caller } from '../../src/edge/rls/service.ts';
 
 /** A caller that waits for `timeoutMs` and sends these headers. */
 export const callerWith = (

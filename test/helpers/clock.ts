@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/base/clock.ts';
 
 /** A clock that a test moves, forward or back; otherwise it stands still. */
 export interface FakeClock extends Clock {

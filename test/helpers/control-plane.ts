@@ -1,8 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { promisify } from 'node:util';
 import { type Metadata, Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
-import type { JsonObject } from '../../src/json.ts';
-import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import {
   CONFIG_TYPE_URL,
   configMessage,
@@ -11,7 +10,8 @@ import {
   type WireConfig,
   type WireDiscoveryRequest,
   type WireDiscoveryResponse,
-} from '../../src/xds/proto.ts';
+} from '../../src/edge/xds/proto.ts';
+import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import type { Authority, Certificate } from './certificates.ts';
 import { freePort } from './process.ts';
 

@@ -1,4 +1,4 @@
-import type { Level, RuleTree } from '../../src/rules/tree.ts';
+import type { Level, RuleTree } from '../../src/engine/rules/match/tree.ts';
 
 /** The rules, with a callback for each visit of a value of the first level. */
 export function countedRules(rules: RuleTree, onVisited: () => void): RuleTree {

@@ -1,12 +1,12 @@
-import { unitMs } from '../../src/algorithms/limit.ts';
-import type { CounterKey } from '../../src/backends/key.ts';
-import type { StoreState } from '../../src/backends/store-watch.ts';
-import { debitOf } from '../../src/ledger/debit.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
-import { openStore } from '../../src/ledger/open.ts';
-import { createLogger } from '../../src/observe/log.ts';
+import { unitMs } from '../../src/engine/algorithms/limit.ts';
+import type { CounterKey } from '../../src/engine/backends/key.ts';
+import type { StoreState } from '../../src/engine/backends/store-watch.ts';
+import { debitOf } from '../../src/engine/ledger/debit.ts';
+import type { Ledger } from '../../src/engine/ledger/ledger.ts';
+import { createLogger } from '../../src/operate/observe/log.ts';
+import { openStore } from '../../src/serve/open/ledger.ts';
 import type { Environment } from '../../src/settings/near-misses.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { fixedWindowOf } from './limits.ts';
 
 /** Counters, opened as the service does, ready or not. */

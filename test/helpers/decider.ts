@@ -1,7 +1,7 @@
-import { createCounterKeys, ownCounters } from '../../src/backends/key.ts';
-import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import type { Decider } from '../../src/decide.ts';
-import type { RuleTree } from '../../src/rules/tree.ts';
+import { createCounterKeys, ownCounters } from '../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import type { Decider } from '../../src/engine/decide/decide.ts';
+import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { fakeClock } from './clock.ts';
 import { ledgerOf } from './ledger.ts';
 

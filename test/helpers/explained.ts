@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import { type LimitPolicy, spends } from '../../src/algorithms/limit.ts';
-import type { WireRequest } from '../../src/rls/wire.ts';
-import { LevelBuilder } from '../../src/rules/level-builder.ts';
-import { finish } from '../../src/rules/steps.ts';
-import type { Level, Node, RuleLimit, RuleTree } from '../../src/rules/tree.ts';
+import { type LimitPolicy, spends } from '../../src/engine/algorithms/limit.ts';
+import { LevelBuilder } from '../../src/engine/rules/compile/level-builder.ts';
+import { finish } from '../../src/engine/rules/compile/steps.ts';
+import type { Level, Node, RuleLimit, RuleTree } from '../../src/engine/rules/match/tree.ts';
+import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import { anyLimit, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 

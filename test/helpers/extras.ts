@@ -1,6 +1,6 @@
-import { createResponseHeaders, type HeaderOptions } from '../../src/rls/headers.ts';
-import { createDynamicMetadata } from '../../src/rls/metadata.ts';
-import type { Extras } from '../../src/rls/service.ts';
+import { createResponseHeaders, type HeaderOptions } from '../../src/edge/rls/headers.ts';
+import { createDynamicMetadata } from '../../src/edge/rls/metadata.ts';
+import type { Extras } from '../../src/edge/rls/service.ts';
 
 /** Only our own metadata and the header `soft`, which names rules whose soft part admitted a request; or `changes`. */
 export const extrasOf = (changes: Partial<HeaderOptions> = {}, { ofRequest = false } = {}): Extras => ({

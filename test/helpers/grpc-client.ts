@@ -7,10 +7,10 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { serverIdentity } from '../../src/grpc-tls.ts';
-import type { WireBatchResponse } from '../../src/rls/batch-messages.ts';
-import { decideBatch, shouldRateLimit } from '../../src/rls/proto.ts';
-import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
+import type { WireBatchResponse } from '../../src/edge/rls/batch-messages.ts';
+import { decideBatch, shouldRateLimit } from '../../src/edge/rls/proto.ts';
+import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
+import { serverIdentity } from '../../src/h2/identity/grpc-tls.ts';
 import { healthMethods } from './health-methods.ts';
 
 /** A client of a gRPC server, with its own connection. */

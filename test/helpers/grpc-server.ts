@@ -1,8 +1,8 @@
-import { createHealth } from '../../src/rls/health.ts';
-import type { RlsService } from '../../src/rls/service.ts';
-import type { WireResponse } from '../../src/rls/wire.ts';
-import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
-import { transports } from '../../src/transport/transports.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
+import { transports } from '../../src/edge/grpc/transports.ts';
+import { createHealth } from '../../src/edge/rls/health.ts';
+import type { RlsService } from '../../src/edge/rls/service.ts';
+import type { WireResponse } from '../../src/engine/wire/wire.ts';
 import { overloadOf } from './overload.ts';
 
 /** The transport under test in this run: see jest.config.js. */

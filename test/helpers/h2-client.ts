@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net';
-import { shouldRateLimit } from '../../src/rls/proto.ts';
-import type { WireRequest } from '../../src/rls/wire.ts';
-import { type ErrorName, errorNames } from '../../src/transport/h2/errors.ts';
-import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/transport/h2/frames.ts';
-import { HpackDecoder } from '../../src/transport/h2/hpack/decoder.ts';
-import { encodeFields } from '../../src/transport/h2/hpack/encode.ts';
+import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
+import type { WireRequest } from '../../src/engine/wire/wire.ts';
+import { type ErrorName, errorNames } from '../../src/h2/http2/errors.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/h2/http2/frames.ts';
+import { HpackDecoder } from '../../src/h2/http2/hpack/decoder.ts';
+import { encodeFields } from '../../src/h2/http2/hpack/encode.ts';
 
 /** Longer than any answer takes on a busy machine, and shorter than the time limit of a test, which names no reason. */
 const WAIT_MS = 100_000;

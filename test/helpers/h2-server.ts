@@ -1,7 +1,7 @@
-import { createHealth } from '../../src/rls/health.ts';
-import { startH2Server } from '../../src/transport/grpc-h2.ts';
-import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
-import { defaultLimits, type Http2Limits } from '../../src/transport/h2/limits.ts';
+import { startH2Server } from '../../src/edge/grpc/grpc-h2.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
+import { createHealth } from '../../src/edge/rls/health.ts';
+import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
 import { agreeable } from './grpc-server.ts';
 import { overloadOf } from './overload.ts';
 

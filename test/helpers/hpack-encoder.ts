@@ -1,4 +1,4 @@
-import { staticTable } from '../../src/transport/h2/hpack/static-table.ts';
+import { staticTable } from '../../src/h2/http2/hpack/static-table.ts';
 
 export type NameAndValue = readonly [name: string, value: string];
 

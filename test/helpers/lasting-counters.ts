@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { RedisBackendOptions } from '../../src/backends/redis/backend.ts';
-import type { ForeignCounters } from '../../src/backends/redis/batch.ts';
-import { referenceCounters } from '../../src/backends/redis/reference/counters.ts';
-import { script } from '../../src/backends/redis/script.ts';
+import type { RedisBackendOptions } from '../../src/engine/backends/redis/backend.ts';
+import type { ForeignCounters } from '../../src/engine/backends/redis/batch.ts';
+import { referenceCounters } from '../../src/engine/backends/redis/reference/counters.ts';
+import { script } from '../../src/engine/backends/redis/script.ts';
 
 /** Much longer than a test takes. */
 const LONGER_MS = 3_600_000;

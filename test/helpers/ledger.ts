@@ -1,6 +1,6 @@
-import type { Backend } from '../../src/backends/backend.ts';
-import type { Clock } from '../../src/clock.ts';
-import { Ledger, type LedgerOptions } from '../../src/ledger/ledger.ts';
+import type { Clock } from '../../src/base/clock.ts';
+import type { Backend } from '../../src/engine/backends/backend.ts';
+import { Ledger, type LedgerOptions } from '../../src/engine/ledger/ledger.ts';
 import { fakeClock } from './clock.ts';
 
 /** A ledger that caches, leases and counts nothing by itself, unless `changes` say so. It sets no timers. */

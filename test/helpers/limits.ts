@@ -1,18 +1,24 @@
-import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
-import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/algorithms/in-flight.ts';
-import type { Limit } from '../../src/algorithms/index.ts';
-import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
-import { type LimitLabel, type LimitPolicy, MAX_COUNT, MAX_WINDOW_MS, unitMs } from '../../src/algorithms/limit.ts';
-import type { ReservationLimit } from '../../src/algorithms/reservation.ts';
-import type { SiteShareLimit } from '../../src/algorithms/site-share.ts';
-import type { SlidingWindowBucketsLimit } from '../../src/algorithms/sliding-window-buckets.ts';
-import type { SlidingWindowCounterLimit } from '../../src/algorithms/sliding-window-counter.ts';
-import type { SlidingWindowLogLimit } from '../../src/algorithms/sliding-window-log.ts';
-import { MAX_LOG_HITS } from '../../src/algorithms/sliding-window-log.ts';
-import type { TokenBucketLimit } from '../../src/algorithms/token-bucket.ts';
-import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
-import type { RuleLimit } from '../../src/rules/tree.ts';
-import { createOwnLimits, type OwnLimits } from '../../src/sites/own-limits.ts';
+import { createOwnLimits, type OwnLimits } from '../../src/edge/sites/own-limits.ts';
+import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
+import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/engine/algorithms/in-flight.ts';
+import type { Limit } from '../../src/engine/algorithms/index.ts';
+import type { LeakyBucketLimit } from '../../src/engine/algorithms/leaky-bucket.ts';
+import {
+  type LimitLabel,
+  type LimitPolicy,
+  MAX_COUNT,
+  MAX_WINDOW_MS,
+  unitMs,
+} from '../../src/engine/algorithms/limit.ts';
+import type { ReservationLimit } from '../../src/engine/algorithms/reservation.ts';
+import type { SiteShareLimit } from '../../src/engine/algorithms/site-share.ts';
+import type { SlidingWindowBucketsLimit } from '../../src/engine/algorithms/sliding-window-buckets.ts';
+import type { SlidingWindowCounterLimit } from '../../src/engine/algorithms/sliding-window-counter.ts';
+import type { SlidingWindowLogLimit } from '../../src/engine/algorithms/sliding-window-log.ts';
+import { MAX_LOG_HITS } from '../../src/engine/algorithms/sliding-window-log.ts';
+import type { TokenBucketLimit } from '../../src/engine/algorithms/token-bucket.ts';
+import type { RuleLimit } from '../../src/engine/rules/match/tree.ts';
+import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
 import fc from './property.ts';
 import { ruleOf } from './rules.ts';
 

@@ -1,5 +1,5 @@
-import { CallerMemory } from '../../src/overload/caller-memory.ts';
-import { type Overload, openOverload } from '../../src/overload/overload.ts';
+import { type Overload, openOverload } from '../../src/edge/overload/overload.ts';
+import { CallerMemory } from '../../src/h2/bounds/caller-memory.ts';
 
 /** Overload control that refuses nothing unless `changes` say so, with a given memory limit. */
 export function overloadOf(changes: Partial<Overload> = {}, memoryBytes = 2 ** 28): Overload {

@@ -1,9 +1,9 @@
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../../src/algorithms/index.ts';
-import type { Decision, Spend } from '../../src/algorithms/limit.ts';
-import { type RequestOperation, signedHits } from '../../src/backends/backend.ts';
-import type { MemcachedServers } from '../../src/backends/memcached/servers.ts';
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/base/clock.ts';
+import type { Limit } from '../../src/engine/algorithms/index.ts';
+import type { Decision, Spend } from '../../src/engine/algorithms/limit.ts';
+import { type RequestOperation, signedHits } from '../../src/engine/backends/backend.ts';
+import type { MemcachedServers } from '../../src/engine/backends/memcached/servers.ts';
 import type { Limit as PreviousLimit } from '../fixtures/previous-build/algorithms/limit.ts';
 import { createGuard } from '../fixtures/previous-build/stores/guard.ts';
 import { createCounterKeys as previousKeys } from '../fixtures/previous-build/stores/key.ts';

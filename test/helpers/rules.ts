@@ -1,8 +1,8 @@
-import { type LoadedRules, type LoadOptions, loadRules } from '../../src/rules/load.ts';
-import { formatProblem } from '../../src/rules/problem.ts';
-import type { Rule, RuleTree } from '../../src/rules/tree.ts';
-import type { AnswerChecker } from '../../src/xds/book.ts';
-import { checkResources } from '../../src/xds/resources.ts';
+import type { AnswerChecker } from '../../src/edge/xds/book.ts';
+import { checkResources } from '../../src/edge/xds/resources.ts';
+import type { Rule, RuleTree } from '../../src/engine/rules/match/tree.ts';
+import { formatProblem } from '../../src/engine/rules/read/problem.ts';
+import { type LoadedRules, type LoadOptions, loadRules } from '../../src/engine/rules/reload/load.ts';
 
 /** Loads the text of a rule file, `rules.yaml`. */
 export const loadText = (text: string, options: Partial<LoadOptions> = {}): LoadedRules =>

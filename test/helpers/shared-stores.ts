@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Backend, Replies } from '../../src/backends/backend.ts';
-import type { CounterKey } from '../../src/backends/key.ts';
-import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import type { Backend, Replies } from '../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { openReady } from './connection.ts';
 import { type Redis, startRedis } from './redis.ts';
 

@@ -1,5 +1,5 @@
-import type { HoldsReport, ReservationReport, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
-import type { Answer, Verdict } from '../../src/decide.ts';
+import type { HoldsReport, ReservationReport, StoreFailurePolicy } from '../../src/engine/algorithms/limit.ts';
+import type { Answer, Verdict } from '../../src/engine/decide/decide.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 

@@ -1,4 +1,4 @@
-import { CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
+import { CallerMemory, type MemoryAccount } from '../../src/h2/bounds/caller-memory.ts';
 
 /** Records what its servers' checks have found, of each connection in the order in which they were accepted. */
 export class WatchedMemory extends CallerMemory {

@@ -1,5 +1,5 @@
 import type { ClientOptions as ChannelOptions, Client, Metadata, ServiceError } from '@grpc/grpc-js';
-import { serverIdentity } from '../../../src/grpc-tls.ts';
+import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 import { BoundedMap } from '../bounded-map.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ExplainedLimit } from '../../../src/admin/explain.ts';
+import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';
 import { call, type Override } from '../api.ts';
 import { exact } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';

@@ -1,4 +1,4 @@
-import type { ExplainedDescriptor, ExplainedLimit } from '../../../src/admin/explain.ts';
+import type { ExplainedDescriptor, ExplainedLimit } from '../../../src/operate/admin/explain.ts';
 import { type ExplainAnswer, explain } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { rules } from '../live.ts';

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { Instance } from '../../../src/console/instances.ts';
+import type { Instance } from '../../../src/operate/console/instances.ts';
 import { get } from '../api.ts';
 import { bytes, exact, millis, percent } from '../format.ts';
 import { snapshot } from '../live.ts';

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ExplainedLimit } from '../../../src/admin/explain.ts';
+import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';
 import { explain, get, type Override, type SampledRefusal } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { rules } from '../live.ts';

@@ -1,4 +1,4 @@
-import type { ServiceRates } from '../../../src/console/service-series.ts';
+import type { ServiceRates } from '../../../src/operate/console/service-series.ts';
 import { bytes, count, duration, exact, millis, tenths } from '../format.ts';
 import { rules, snapshot } from '../live.ts';
 import { FirstSteps } from '../parts/first-steps.tsx';

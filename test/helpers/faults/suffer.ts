@@ -1,9 +1,9 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capacityOf } from '../../../src/algorithms/index.ts';
-import { openStore } from '../../../src/ledger/open.ts';
-import { createLogger } from '../../../src/observe/log.ts';
-import { readSettings } from '../../../src/settings.ts';
+import { capacityOf } from '../../../src/engine/algorithms/index.ts';
+import { createLogger } from '../../../src/operate/observe/log.ts';
+import { openStore } from '../../../src/serve/open/ledger.ts';
+import { readSettings } from '../../../src/settings/settings.ts';
 import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
 import { type Counted, type Load, STORE_TIMEOUT_MS, startLoad } from './load.ts';

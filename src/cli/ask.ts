@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs';
+import { type ChannelCredentials, Client, credentials, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
+import type { Clock } from '../base/clock.ts';
+import { printable, printableJson } from '../base/printable.ts';
+import { type FoundRule, findRules, shouldRateLimit } from '../edge/rls/proto.ts';
+import { parseDescriptor } from '../engine/rules/match/descriptor-text.ts';
+import { responseToJson } from '../engine/wire/json.ts';
+import {
+  codeNumbers,
+  nameOf,
+  unitNumbers,
+  type WireRequest,
+  type WireResponse,
+  type WireStatus,
+} from '../engine/wire/wire.ts';
+import { type GrpcServerIdentity, serverIdentity } from '../h2/identity/grpc-tls.ts';
+
+/** A request to a running service. */
+export interface Question {
+  readonly domain: string;
+  /** `key=value[,key=value…]`, one per descriptor. */
+  readonly descriptors: readonly string[];
+  readonly hits: number;
+  /** `host:port` of its gRPC server, or the path of its unix socket. */
+  readonly target: string;
+  /** Prints the answer as JSON instead of text. */
+  readonly json: boolean;
+  /** Undefined: plain text. */
+  readonly tls?: AskTls | undefined;
+}
+
+/** Certificate files; without `ca`, the system's certificates are used. */
+export interface AskTls {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  /** The name that the server's certificate must have; absent: the target's host. */
+  readonly serverName?: string | undefined;
+}
+
+/** The longest wait for an answer. */
+const DEADLINE_MS = 5_000;
+
+/** The request on the command line cannot be sent: a file is unreadable or missing. */
+export class InvalidQuestion extends Error {
+  override readonly name = 'InvalidQuestion';
+}
+
+/**
+ * Sends one request to a running service, and queries the service for the rules behind the answer.
+ *
+ * @param clock  for the deadline
+ * @returns      the printed form of the answer
+ * @throws InvalidQuestion, InvalidDescriptor, or the gRPC error if there is no answer
+ */
+export async function ask(question: Question, clock: Clock): Promise<string> {
+  const { domain, descriptors, hits, target, json, tls } = question;
+  const entries = descriptors.map(parseDescriptor);
+  const request: WireRequest = {
+    domain,
+    descriptors: entries.map((found) => ({
+      entries: found,
+      limit: null,
+      hits_addend: hits === 0 ? { value: 0 } : null, // 0 for the whole request would mean 1
+      is_negative_hits: false,
+    })),
+    hits_addend: hits,
+  };
+  const identity = serverIdentity(target, tls?.serverName);
+  const address = target.startsWith('/') ? `unix:${target}` : target;
+  const client = new Client(address, credentialsOf(tls, identity), identity.channel);
+  try {
+    const deadlineMs = clock() + DEADLINE_MS;
+    const response = await call(client, shouldRateLimit, request, deadlineMs);
+    if (json) return printableJson(responseToJson(response));
+    // services other than Weir do not have the method
+    const rules = await call(client, findRules, request, deadlineMs).catch(() => undefined);
+    return describeResponse(response, descriptors, rules?.found ?? []);
+  } finally {
+    client.close();
+  }
+}
+
+function credentialsOf(tls: AskTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
+  if (!tls) return credentials.createInsecure();
+  if ((tls.cert === undefined) !== (tls.key === undefined))
+    throw new InvalidQuestion('--cert and --key go together: one is missing');
+  return credentials.createSsl(read('--ca', tls.ca), read('--key', tls.key), read('--cert', tls.cert), verify);
+}
+
+function read(flag: string, file: string | undefined): Buffer | null {
+  if (file === undefined) return null;
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new InvalidQuestion(`${flag} cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function call<R>(
+  client: Client,
+  { path, requestSerialize, responseDeserialize }: MethodDefinition<WireRequest, R>,
+  request: WireRequest,
+  deadlineMs: number,
+): Promise<R> {
+  return new Promise((resolve, reject) => {
+    const answered = (error: ServiceError | null, response?: R) =>
+      response ? resolve(response) : reject(error ?? new Error('the service gave no answer'));
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, { deadline: deadlineMs }, answered);
+  });
+}
+
+function describeResponse(
+  { overall_code, statuses, response_headers_to_add }: WireResponse,
+  descriptors: readonly string[],
+  rules: readonly FoundRule[],
+): string {
+  const width = Math.max(...descriptors.map(({ length }) => length));
+  return [
+    codeName(overall_code),
+    ...statuses.map((status, at) => {
+      const descriptor = (descriptors[at] ?? '').padEnd(width);
+      return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status, rules[at])}`;
+    }),
+    ...response_headers_to_add.map(({ key, value }) => `  ${key}: ${value}`),
+  ]
+    .map(printable)
+    .join('\n');
+}
+
+function describeStatus(
+  { current_limit, limit_remaining, duration_until_reset }: WireStatus,
+  found?: FoundRule,
+): string {
+  const why = found ? `; ${found.explanation}` : '';
+  if (!current_limit) return `${limit_remaining === 0 ? 'no limit applies' : 'unlimited'}${why}`;
+  const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
+  const unitName = nameOf(unitNumbers, unit) ?? String(unit);
+  const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
+  const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
+  return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}${why}`;
+}
+
+const codeName = (code: number): string => nameOf(codeNumbers, code) ?? String(code);

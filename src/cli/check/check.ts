@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { Problem } from '../../engine/rules/read/problem.ts';
+import { loadSource } from '../../engine/rules/reload/book.ts';
+import { plainPath, type RuleSource, runtimeDirectory } from '../../engine/rules/reload/files.ts';
+import type { RuleFileState } from '../../engine/rules/reload/load.ts';
+import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
+import { durationMs } from '../../engine/rules/time/duration.ts';
+import type { Environment } from '../../settings/near-misses.ts';
+import { readSettings, type Settings } from '../../settings/settings.ts';
+import { spendProblemOf, traitsOf } from '../../settings/store-traits.ts';
+import { InvalidSettings } from '../../settings/values.ts';
+
+/** The store of the counters, overriding the environment. */
+export type BackendName = 'memory' | 'redis' | 'memcached';
+
+export interface CheckOptions {
+  /** Merge files of the same domain instead of refusing them; MERGE_DOMAIN_CONFIG has the same effect. */
+  readonly mergeDomains: boolean;
+  /** Warnings count as errors. */
+  readonly strict: boolean;
+  readonly backend?: BackendName | undefined;
+  /** Overlay files, or directories of them; empty: those of RULES_OVERLAY. */
+  readonly overlay?: readonly string[] | undefined;
+  /** The content of the file `-`. */
+  readonly stdin?: string | undefined;
+  /** The proxy's longest request timeout: `15s`. */
+  readonly routeTimeout?: string | undefined;
+}
+
+/** The result of a check. */
+export interface Checked {
+  readonly isValid: boolean;
+  /** Ordered by file and line. */
+  readonly problems: readonly Problem[];
+  /** Notes about valid rules that do not suit all uses by callers; one text each. */
+  readonly notes: readonly string[];
+  /** The numbers of rules; undefined: there are errors. */
+  readonly counts: RuleTotals | undefined;
+}
+
+export interface RuleTotals {
+  readonly domains: number;
+  readonly rules: number;
+  /** Rules with a property from an overlay; absent: there is no overlay. */
+  readonly overlaid?: number;
+}
+
+/** The name of the settings in messages. */
+const ENVIRONMENT = 'environment';
+/** The name of the content of the file `-` in messages. */
+export const STDIN = 'stdin';
+
+/**
+ * Checks rule files and the environment like the service at start-up, without opening anything else.
+ *
+ * @param paths  files, or directories of files, all of the same service; `-` is standard input; empty: the environment
+ * names them
+ */
+export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
+  const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
+  let settings: Settings;
+  try {
+    settings = await readSettings(backend === undefined ? env : withBackend(env, backend));
+  } catch (error) {
+    if (!(error instanceof InvalidSettings)) throw error;
+    return invalid(error.problems.map((message) => ofEnvironment('error', message)));
+  }
+  const spend = spendProblemOf(settings.counters);
+  const found = [
+    ...settings.warnings.map((message) => ofEnvironment('warning', message)),
+    ...(spend ? [ofEnvironment(spend.isFatal ? 'error' : 'warning', spend.message)] : []),
+  ];
+  const source = sourceOf(paths, settings, stdin);
+  if (!source) {
+    const message = `rules come from a control plane (CONFIG_TYPE=GRPC_XDS_SOTW): name the files to check`;
+    return invalid([...found, ofEnvironment('error', message)]);
+  }
+  const { overlayPath } = settings.rules;
+  const laid = await readOverlays(overlay.length > 0 || overlayPath === undefined ? overlay : [overlayPath]);
+  const loaded = await loadSource(source, {
+    overlay: laid.files,
+    mergeDomains: mergeDomains || settings.rules.mergeDomains,
+    store: traitsOf(settings.counters),
+  });
+  if (!loaded.ok) return invalid([...found, ...laid.problems, ...loaded.problems]);
+  if (laid.problems.length > 0) return invalid([...found, ...laid.problems, ...loaded.warnings]);
+  const problems = [
+    ...found,
+    ...loaded.warnings,
+    ...shortTtls(loaded.rules, options.routeTimeout),
+    ...(settings.rlqs.isOn ? await quotaProblems(loaded.rules, settings.rlqs.domains) : []),
+  ];
+  const { domains } = loaded.rules;
+  const rules = [...loaded.rules.rules];
+  const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
+  return {
+    isValid: !problems.some(({ severity }) => strict || severity === 'error'),
+    problems,
+    notes,
+    counts: {
+      domains: domains.size,
+      rules: rules.length,
+      ...(laid.files.length > 0 && { overlaid: rules.filter((rule) => rule.overlaid).length }),
+    },
+  };
+}
+
+/** Reports rules that proxies cannot apply by themselves. */
+async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): Promise<readonly Problem[]> {
+  const { strategyOf } = await import('../../engine/rules/match/strategy.ts');
+  return [...rules].flatMap((rule): readonly Problem[] => {
+    if (domains.length > 0 && !domains.includes(rule.domain)) return [];
+    const strategy = strategyOf(rule);
+    if (strategy.kind !== 'unsupported') return [];
+    const advice = 'set RLQS_DOMAINS to the domains that are limited by proxies';
+    return [
+      {
+        ...{ file: rule.place?.file ?? ENVIRONMENT, line: rule.place?.line, path: rule.path, severity: 'error' },
+        message: `RLQS: a proxy cannot apply the rule: ${strategy.reason}; ${advice}`,
+      },
+    ];
+  });
+}
+
+const invalid = (problems: readonly Problem[]): Checked => ({ isValid: false, problems, notes: [], counts: undefined });
+
+const ofEnvironment = (severity: Problem['severity'], message: string): Problem => ({
+  file: ENVIRONMENT,
+  line: undefined,
+  path: '',
+  severity,
+  message,
+});
+
+/** The environment with another store; if it names no address, a default one, which is not connected to. */
+function withBackend(env: Environment, backend: BackendName): Environment {
+  switch (backend) {
+    case 'memory':
+      return { ...env, BACKEND_TYPE: 'memory' };
+    case 'redis':
+      return { ...env, BACKEND_TYPE: 'redis', REDIS_URL: env.REDIS_URL ?? 'localhost:6379' };
+    case 'memcached': {
+      const isNamed = env.MEMCACHE_HOST_PORT !== undefined || env.MEMCACHE_SRV !== undefined;
+      return { ...env, BACKEND_TYPE: 'memcache', ...(!isNamed && { MEMCACHE_HOST_PORT: 'localhost:11211' }) };
+    }
+  }
+}
+
+function sourceOf(
+  paths: readonly string[],
+  { rules: { origin } }: Settings,
+  stdin: string | undefined,
+): RuleSource | undefined {
+  if (paths.length === 0) {
+    if ('controlPlane' in origin) return undefined;
+    return 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
+  }
+  return {
+    description: paths.join(', '),
+    async list() {
+      const lists: (readonly RuleFileState[])[] = [];
+      for (const path of paths) lists.push(path === '-' ? [stdinFile(stdin)] : await plainPath(path).list());
+      return lists.flat();
+    },
+  };
+}
+
+/** The overlay files of several paths, and problems of unreadable ones. */
+async function readOverlays(paths: readonly string[]) {
+  const files: OverlayFile[] = [];
+  const problems: Problem[] = [];
+  for (const path of paths) {
+    const read = await readOverlayFiles(plainPath(path));
+    if ('files' in read) files.push(...read.files);
+    else problems.push(...read.problems);
+  }
+  return { files, problems };
+}
+
+const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });
+
+/** Warns of slots that become free before the requests that hold them must end. */
+function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): readonly Problem[] {
+  if (routeTimeout === undefined) return [];
+  const timeoutMs = durationMs(routeTimeout);
+  if (timeoutMs === undefined)
+    return [ofEnvironment('error', `--route-timeout must be a time such as 15s or 5m, got '${routeTimeout}'`)];
+  return [...rules].flatMap(({ path, place, limits }) =>
+    limits
+      .filter(({ limit }) => limit.algorithm === 'in_flight' && limit.windowMs <= timeoutMs)
+      .map(({ limit }): Problem => {
+        const message = `${path}: a slot is free after its ttl, ${limit.windowMs} ms, and requests may last ${timeoutMs} ms: longer ones run without a slot`;
+        const { file, line } = place ?? { file: ENVIRONMENT, line: undefined };
+        return { file, line, path: '', severity: 'warning', message };
+      }),
+  );
+}
+
+/**
+ * Notes for domains that spend `all_or_nothing`: Envoy does not know that a refused request has spent nothing, and
+ * gives its hits back anyway when its stream ends.
+ */
+const notesOn = ({ domains }: RuleTree): readonly string[] =>
+  Array.from(domains)
+    .filter(([, { spend }]) => spend === 'all_or_nothing')
+    .map(
+      ([domain]) =>
+        `domain '${domain}' has spend: all_or_nothing: do not limit requests in flight with negative hits at the end of streams, since refused requests would refund hits that they did not spend; use algorithm: in_flight with ids`,
+    );
+
+/** Reads lines of files for excerpts, each file once. */
+export function lineReader(stdin: string | undefined): (file: string, line: number) => string | undefined {
+  const files = new Map<string, readonly string[]>(stdin === undefined ? [] : [[STDIN, stdin.split(/\r?\n/)]]);
+  return (file, line) => {
+    const known = files.get(file) ?? linesOf(file);
+    files.set(file, known);
+    return known[line - 1];
+  };
+}
+
+function linesOf(file: string): readonly string[] {
+  try {
+    return readFileSync(file, 'utf8').split(/\r?\n/);
+  } catch {
+    return []; // the problem reports it
+  }
+}

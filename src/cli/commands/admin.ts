@@ -1,0 +1,364 @@
+import { type Argument, type Command, Help, InvalidArgumentError, Option } from 'commander';
+import type { Clock } from '../../base/clock.ts';
+import { printable } from '../../base/printable.ts';
+import { rfc3339 } from '../../base/times.ts';
+import {
+  bareEntryOf,
+  DESCRIPTOR,
+  parseAnyDescriptor,
+  parseDescriptor,
+} from '../../engine/rules/match/descriptor-text.ts';
+import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import type { SentExplanation } from './explain.ts';
+import { inGroups } from './groups.ts';
+import type { Paint } from './paint.ts';
+import {
+  renderAudit,
+  renderCounters,
+  renderNewRefusals,
+  renderOverride,
+  renderOverrides,
+  renderPage,
+  renderRefusals,
+  renderTop,
+  renderUnmatched,
+  type SentAudit,
+  type SentCounters,
+  type SentOverride,
+  type SentOverrides,
+  type SentPage,
+  type SentRefusals,
+  type SentTop,
+  type SentUnmatched,
+} from './render.ts';
+import { show } from './show.ts';
+
+/** The parts of the process that commands use. */
+export interface Surroundings {
+  readonly clock: Clock;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly isTerminal: boolean;
+  /** Prints a text and a line break. */
+  readonly print: (text: string) => void;
+  /** Prints an error; the process exits with 1. */
+  readonly fail: (message: string) => void;
+}
+
+interface Common extends Target {
+  readonly json: boolean;
+}
+
+interface ListOptions extends Common {
+  readonly rule?: string;
+  readonly after?: string;
+}
+
+interface RefusalOptions extends Common {
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly request?: string;
+  readonly count: number;
+  readonly follow: boolean;
+}
+
+/** Adds the commands that call the admin API. */
+export function addAdminCommands(program: Command, surroundings: Surroundings): void {
+  program.configureHelp({
+    subcommandTerm: termOf,
+    visibleCommands: (parent) => inGroups(new Help().visibleCommands(parent).filter((one) => one.name() !== 'help')),
+  });
+  addExplain(program, surroundings);
+  addViews(program, surroundings);
+  addLogs(program, surroundings);
+  addCounters(program, surroundings);
+  addOverrides(program, surroundings);
+}
+
+/** A command with its arguments, for the list of commands; leaves out `[options]`, which every command has. */
+const termOf = (command: Command): string => [command.name(), ...command.registeredArguments.map(argumentOf)].join(' ');
+
+function argumentOf(argument: Argument): string {
+  const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
+  return argument.required ? `<${name}>` : `[${name}]`;
+}
+
+function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+  command(program, 'explain', 'explain the answer a request would get', around.env)
+    .summary('explain the answer a request would get')
+    .description(
+      'Explain the answer a request would get, without counting it. Exits with 0 for any answer, and with 1 if there is none.',
+    )
+    .argument('<domain>')
+    .argument('<descriptor...>', `${DESCRIPTOR}; one argument for each descriptor`)
+    .option('--hits <n>', 'hits that the request counts', count, 1)
+    .option('--rules <path>', 'explain from rule files with fresh counters, without a service')
+    .option('--at <time>', 'with --rules: explain as of this time, such as 2026-11-27T00:00Z')
+    .action(
+      guarded(
+        fail,
+        async (
+          domain: string,
+          descriptors: string[],
+          options: Common & { hits: number; rules?: string; at?: string },
+        ) => {
+          const { clockAt, explainOffline, renderExplanation } = await import('./explain.ts');
+          if (options.at !== undefined && options.rules === undefined)
+            throw new CommandFailed('--at requires --rules: a service explains only its present answer');
+          const request = requestOf(domain, descriptors, options.hits);
+          const explanation: SentExplanation =
+            options.rules === undefined
+              ? await callApi(options, 'POST', '/api/v1/explain', request)
+              : await explainOffline(options.rules, request, clockAt(options.at, clock));
+          show(options, explanation, renderExplanation, { print, ...around });
+          if (!options.json) for (const note of commaNotes(descriptors)) print(note);
+          if (!explanation.answer) throw new CommandFailed('the request has no answer');
+        },
+      ),
+    );
+}
+
+function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
+  command(program, 'unmatched', 'list descriptors that matched no rule', around.env)
+    .option('--domain <domain>', 'only of this domain')
+    .option('--count <n>', 'how many', count, 20)
+    .action(
+      guarded(fail, async (options: Common & { domain?: string; count: number }) => {
+        const found = await callApi<SentUnmatched>(
+          options,
+          'GET',
+          `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`,
+        );
+        const render = (sent: SentUnmatched, paint: Paint) => renderUnmatched(sent, paint, options.domain);
+        show(options, found, render, { print, ...around });
+      }),
+    );
+  command(program, 'top', 'list the busiest descriptors of each rule', around.env)
+    .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals', 'shadowed']).default('hits'))
+    .option('--rule <path>', 'only of this rule')
+    .option('--count <n>', 'how many of each rule', count, 10)
+    .option('--follow', 'print it again every two seconds', false)
+    .action(
+      guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
+        const { by, rule, count: most } = options;
+        for (;;) {
+          const found = await callApi<SentTop>(options, 'GET', `/api/v1/top?${queryOf({ by, rule, count: most })}`);
+          const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
+          show(options, found, renderTop, { ...around, print: (text) => print(clear + text) });
+          if (!options.follow) return;
+          await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+        }
+      }),
+    );
+}
+
+function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
+  const output = { print, ...around };
+  command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)', around.env)
+    .option('--domain <domain>', 'only of this domain')
+    .option('--rule <path>', 'only of this rule')
+    .option('--request <id>', 'only of the request with this id (not_counted: trace)')
+    .option('--count <n>', 'how many', count, 20)
+    .option('--follow', 'keep printing new ones', false)
+    .action(
+      guarded(fail, async (options: RefusalOptions) => {
+        if (!options.follow) show(options, await refusalsOf(options), renderRefusals, output);
+        else {
+          let render = renderRefusals;
+          for await (const page of newRefusals(options)) {
+            show(options, page, render, output);
+            render = renderNewRefusals;
+          }
+        }
+      }),
+    );
+  command(program, 'audit', 'list the newest changes of operators', around.env)
+    .option('--count <n>', 'how many', count, 20)
+    .action(
+      guarded(fail, async (options: Common & { count: number }) => {
+        const found = await callApi<SentAudit>(options, 'GET', `/api/v1/audit?${queryOf({ count: options.count })}`);
+        show(options, found, renderAudit, { print, ...around });
+      }),
+    );
+}
+
+const FOLLOW_INTERVAL_MS = 2_000;
+
+const refusalsOf = (options: RefusalOptions, since?: string): Promise<SentRefusals> => {
+  const { domain, rule, request, count: most } = options;
+  const query = queryOf({ domain, rule, request, since, count: most });
+  return callApi<SentRefusals>(options, 'GET', `/api/v1/refusals?${query}`);
+};
+
+/** The newest refusals, then the new ones as they arrive; empty pages are skipped. */
+async function* newRefusals(options: RefusalOptions): AsyncIterable<SentRefusals> {
+  let known = { ...(await refusalsOf(options)), more: 0 };
+  yield known;
+  for (;;) {
+    const { next, dropped } = known;
+    if (next === undefined)
+      throw new CommandFailed('--follow requires a newer service: this one does not number refusals');
+    const page = await refusalsOf(options, next);
+    const { more = 0, lost = 0, droppedSince = Math.max(page.dropped - dropped, 0) } = page;
+    const unseen = { ...page, more: 0, dropped: droppedSince }; // the next page lists the others
+    if (page.refusals.length > 0 || lost > 0 || unseen.dropped > 0) yield unseen;
+    known = { ...page, more: 0 };
+    if (more === 0) await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+  }
+}
+
+function addCounters(program: Command, { print, fail, ...around }: Surroundings): void {
+  const output = { print, ...around };
+  command(program, 'get', 'show or list counters', around.env)
+    .argument('[domain]', 'domain of the counters; none: list all counters, a page at a time')
+    .argument('[descriptor]', DESCRIPTOR)
+    .option('--rule <path>', 'list only counters of this rule')
+    .option('--after <next>', 'continue the list from `next` of the previous page')
+    .action(
+      guarded(fail, async (domain: string | undefined, descriptor: string | undefined, options: ListOptions) => {
+        const { rule, after } = options;
+        if (descriptor !== undefined && (rule !== undefined || after !== undefined))
+          throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
+        const found = await callApi<SentCounters | SentPage>(
+          options,
+          'GET',
+          `/api/v1/counters?${queryOf(descriptor === undefined ? { domain, rule, after } : { domain, descriptor })}`,
+        );
+        if ('entries' in found) show(options, found, renderCounters, output);
+        else show(options, found, renderPage, output);
+      }),
+    );
+  onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
+    .requiredOption(...REASON)
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
+        const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
+        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/reset', body);
+        show(options, found, renderCounters, output);
+      }),
+    );
+  onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
+    .argument('<hits>', 'how many', count)
+    .requiredOption(...REASON)
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
+        const body = { domain, descriptor: parseDescriptor(descriptor), hits, reason: options.reason };
+        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/grant', body);
+        show(options, found, renderCounters, output);
+      }),
+    );
+}
+
+function addOverrides(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+  const override = program.command('override').description('limit, block or exempt one descriptor');
+  const output = { print, ...around };
+  command(override, 'list', 'list overrides', around.env).action(
+    guarded(fail, async (options: Common) => {
+      show(options, await callApi<SentOverrides>(options, 'GET', OVERRIDES), renderOverrides, output);
+    }),
+  );
+  onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
+    .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
+    .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
+    .requiredOption(...REASON)
+    .action(
+      guarded(
+        fail,
+        async (
+          domain: string,
+          descriptor: string,
+          effect: string,
+          options: Common & { for: number; reason: string },
+        ) => {
+          const until = rfc3339(clock() + options.for);
+          const body = {
+            domain,
+            descriptor: parseDescriptor(descriptor),
+            ...effectOf(effect),
+            until,
+            reason: options.reason,
+          };
+          show(options, await callApi<SentOverride>(options, 'PUT', OVERRIDES, body), renderOverride, output);
+        },
+      ),
+    );
+  onDescriptor(command(override, 'remove', 'remove the override of a descriptor', around.env))
+    .requiredOption(...REASON)
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
+        const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
+        show(options, await callApi<SentOverride>(options, 'DELETE', OVERRIDES, body), renderOverride, output);
+      }),
+    );
+}
+
+const OVERRIDES = '/api/v1/overrides';
+
+/** @throws CommandFailed */
+function effectOf(written: string): object {
+  if (written === 'block' || written === 'exempt') return { effect: written };
+  const [, requestsPerUnit = '', unit = ''] = /^(\d{1,10})\/(\w+)$/.exec(written) ?? [];
+  if (unit === '') throw new CommandFailed(`expected block, exempt, or a limit such as 100/minute, got '${written}'`);
+  return { effect: 'limit', requestsPerUnit: Number(requestsPerUnit), unit: unit.toUpperCase() };
+}
+
+const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** The longest duration of an override. */
+const MAX_SPAN_MS = 365 * spanMs.d;
+
+/** Parses a duration, in milliseconds. */
+export function span(written: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(written) ?? [];
+  const ms = unit === '' ? Number.NaN : Number(number) * spanMs[unit as keyof typeof spanMs]; // by the pattern
+  if (ms > 0 && ms <= MAX_SPAN_MS) return ms;
+  throw new InvalidArgumentError('expected a time from 1s to 365d, such as 30s, 15m, 2h or 7d.');
+}
+
+/** The subcommand that runs if none is named. */
+export const SHOW = 'show';
+
+/** Adds the arguments of the descriptor that a command acts on. */
+const onDescriptor = (added: Command): Command => added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
+
+const REASON = ['--reason <text>', 'reason, for the audit log'] as const;
+
+/** Adds a command that calls the admin API. */
+export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
+  return program
+    .command(name, { isDefault: name === SHOW })
+    .description(description)
+    .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
+    .option('--token <secret>', 'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN', env.WEIR_TOKEN)
+    .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
+    .option('--json', "print the service's answer as JSON", false);
+}
+
+export function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
+}
+
+const commaNotes = (descriptors: readonly string[]): readonly string[] =>
+  descriptors.flatMap((written) => {
+    const bare = bareEntryOf(written);
+    return bare === undefined
+      ? []
+      : [String.raw`note: '${printable(bare)}' is an entry without a value; a comma in a value is written \,`];
+  });
+
+/** The body of `/json`. */
+const requestOf = (domain: string, descriptors: readonly string[], hits: number): object => ({
+  domain,
+  descriptors: descriptors.map((written) => ({
+    entries: parseAnyDescriptor(written),
+    ...(hits === 0 && { hits_addend: 0 }), // 0 for the whole request would mean 1
+  })),
+  hits_addend: hits,
+});
+
+export function count(written: string): number {
+  const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
+  if (value <= MAX_UINT32) return value;
+  throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);
+}

@@ -1,0 +1,90 @@
+import { InvalidDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+
+/** The address of a running service's admin API, and the token for it. */
+export interface Target {
+  /** `host:port` of its debug port, or an origin such as `https://weir:6070`. */
+  readonly target: string;
+  readonly token: string | undefined;
+  /** A file with the authorities to trust for its certificate, instead of those of Node; implies https. */
+  readonly ca?: string | undefined;
+}
+
+/** The call failed or was refused; the message explains it to the operator. */
+export class CommandFailed extends Error {
+  override readonly name = 'CommandFailed';
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** A body that is not JSON. */
+export interface SentText {
+  readonly type: 'application/yaml';
+  readonly text: string;
+}
+
+const isText = (body: object): body is SentText => 'text' in body && 'type' in body;
+
+/** @throws CommandFailed */
+export async function callApi<T>(
+  { target, token, ca }: Target,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<T> {
+  const failed = (why: string): CommandFailed => new CommandFailed(`${target}: ${why}`);
+  const headers = {
+    ...(token && { authorization: `Bearer ${token}` }),
+    ...(body && { 'content-type': isText(body) ? body.type : 'application/json' }),
+  };
+  const written = body && (isText(body) ? body.text : JSON.stringify(body));
+  const { send } = await import('./send.ts');
+  const { status, statusText, text } = await urlOf(target, path, ca === undefined ? 'http' : 'https')
+    .then((url) => {
+      if (ca !== undefined && url.protocol !== 'https:')
+        throw new Error('--ca requires https: remove it, or put https:// before the target');
+      return send(url, { method, headers, body: written, ca, timeoutMs: TIMEOUT_MS });
+    })
+    .catch((error: Error) => Promise.reject(failed(error.message)));
+  if (status === 401 && !token) throw failed('this command needs a token of ADMIN_TOKEN: give --token or WEIR_TOKEN');
+  if (status !== 200) throw failed(problemIn(text) ?? `${status} ${statusText}`);
+  const found = parsedJson(text);
+  if (found === undefined) throw failed('expected the debug port of Weir, got no JSON');
+  return found as T; // as the API documents
+}
+
+/** The URL of a target: `localhost:6070` is `http://localhost:6070`. Rejects an invalid address. */
+export const urlOf = async (target: string, path: string, scheme: 'http' | 'https' = 'http'): Promise<URL> =>
+  new URL(path, /^https?:\/\//.test(target) ? target : `${scheme}://${target}`);
+
+/** Undefined: not JSON. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The detail of a problem document, which has its first error, and the others; undefined: it is none. */
+function problemIn(text: string): string | undefined {
+  const { detail, errors = [] } = (parsedJson(text) ?? {}) as Partial<SentProblem>; // as the API documents
+  if (typeof detail !== 'string') return undefined;
+  return [detail, ...errors.slice(1).map((error) => `  ${error.at}: ${error.detail}`)].join('\n');
+}
+
+interface SentProblem {
+  readonly detail: string;
+  readonly errors: readonly { readonly at: string; readonly detail: string }[];
+}
+
+/** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */
+export const guarded =
+  <A extends unknown[]>(fail: (message: string) => void, run: (...args: A) => Promise<void> | void) =>
+  async (...args: A): Promise<void> => {
+    try {
+      await run(...args);
+    } catch (error) {
+      if (!(error instanceof CommandFailed || error instanceof InvalidDescriptor)) throw error;
+      fail(error.message);
+    }
+  };

@@ -1,0 +1,51 @@
+import type { Command } from 'commander';
+import type { Surroundings } from './admin.ts';
+import { CommandFailed, guarded } from './client.ts';
+import { paintFor } from './paint.ts';
+
+interface DiffFlags {
+  readonly json: boolean;
+  readonly exitCode: boolean;
+}
+
+/** Adds the command that compares rules. */
+export function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
+  program
+    .command('diff')
+    .summary('compare rule files')
+    .description(
+      'Print what changes if new rules replace old ones: rules added, removed and changed; counters kept or restarted.',
+    )
+    .argument('<old>', 'rule file or directory')
+    .argument('<new>', 'rule file or directory')
+    .option('--json', 'print it as JSON', false)
+    .option('--exit-code', 'exit with 1 if anything differs', false)
+    .action(
+      guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
+        const [
+          { countDifferences, diffRules },
+          { diffJson },
+          { diffText },
+          { loadRulesAt },
+          { readSettings },
+          { InvalidSettings },
+          { printableJson },
+        ] = await Promise.all([
+          import('../../lab/diff/diff.ts'),
+          import('../../lab/diff/diff-json.ts'),
+          import('./render-diff.ts'),
+          import('./load-rules.ts'),
+          import('../../settings/settings.ts'),
+          import('../../settings/values.ts'),
+          import('../../base/printable.ts'),
+        ]);
+        const settings = await readSettings(env).catch((error: unknown) => {
+          throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
+        });
+        const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
+        print(json ? printableJson(diffJson(diff)) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
+        const count = countDifferences(diff);
+        if (exitCode && count > 0) throw new CommandFailed(`${count} differences`);
+      }),
+    );
+}

@@ -1,0 +1,54 @@
+import type { Command } from 'commander';
+import { printable } from '../../base/printable.ts';
+import type { Surroundings } from './admin.ts';
+import { CommandFailed, guarded, parsedJson, urlOf } from './client.ts';
+import { paintFor } from './paint.ts';
+
+/** Adds the command that examines a running Envoy. */
+export function addDoctor(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
+  program
+    .command('doctor')
+    .summary('examine a running Envoy')
+    .description(
+      'Read the configuration of a running Envoy, and report descriptors that match no rule and other mistakes that keep limits from working. Exits with 1 if it finds any.',
+    )
+    .requiredOption('--envoy <url>', 'its admin interface: http://localhost:9901')
+    .requiredOption('--rules <path>', 'rule file or directory')
+    .action(
+      guarded(fail, async ({ envoy, rules: path }: { envoy: string; rules: string }) => {
+        const { examine } = await import('../../lab/envoy/doctor.ts');
+        const { probeAddress } = await import('../../lab/envoy/probe.ts');
+        const { loadMergedRulesAt } = await import('./load-rules.ts');
+        const rules = await loadMergedRulesAt(path);
+        const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
+        const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
+        const paint = paintFor(isTerminal, env.NO_COLOR);
+        const findings = await examine({ configDump, clusters, probe: probeAddress }, { rules });
+        for (const { isWrong, text } of findings)
+          print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${printable(text)}`);
+        const count = findings.filter(({ isWrong }) => isWrong).length;
+        if (count > 0) fail(count === 1 ? '1 is wrong' : `${count} are wrong`);
+      }),
+    );
+}
+
+const TIMEOUT_MS = 10_000;
+/** The most characters shown of a response that is not JSON. */
+const MAX_SHOWN = 60;
+
+const EXPECTED = 'expected the admin interface of Envoy';
+
+/** Reads a page of the admin interface. @throws CommandFailed */
+async function readJson(envoy: string, page: string, field: string): Promise<unknown> {
+  const failed = (why: string): CommandFailed => new CommandFailed(`${envoy}: ${why}`);
+  const { send } = await import('./send.ts');
+  const asked = { method: 'GET', headers: {}, body: undefined, ca: undefined, timeoutMs: TIMEOUT_MS };
+  const { status, statusText, text } = await urlOf(envoy, page)
+    .then((url) => send(url, asked))
+    .catch((error: Error) => Promise.reject(failed(`${error.message}; ${EXPECTED}`)));
+  if (status !== 200) throw failed(`${EXPECTED}, got ${status} ${statusText}`);
+  const found = parsedJson(text);
+  if (found === undefined) throw failed(`${EXPECTED}, got no JSON: ${JSON.stringify(text.slice(0, MAX_SHOWN))}`);
+  if (typeof found === 'object' && found !== null && field in found) return found;
+  throw failed(`${EXPECTED}, got JSON without ${field}`);
+}

@@ -1,0 +1,80 @@
+import { type Command, Option } from 'commander';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { type Kind, kinds } from '../../lab/envoy/kinds.ts';
+import type { Surroundings } from './admin.ts';
+import { CommandFailed, guarded } from './client.ts';
+
+/** Weir's address if `--target` is absent. In a pod, `localhost` is the proxy: Istio gets the chart's Service. */
+const defaultTargets: Readonly<Record<Kind, string>> = {
+  envoy: 'localhost:8081',
+  istio: 'weir.weir.svc.cluster.local:8081',
+  'envoy-gateway': 'localhost:8081', // of no effect
+};
+
+/** Adds the commands that print Envoy's configuration. */
+export function addEnvoyCommands(program: Command, { print, fail }: Surroundings): void {
+  program
+    .command('envoy')
+    .summary("print Envoy's configuration for rules")
+    .description('Print a configuration that makes a proxy send the descriptors that rule files expect.')
+    .argument('<path>', 'rule file or directory')
+    .option('--domain <domain>', 'domain of the rules, if there are several')
+    .addOption(new Option('--for <kind>', 'what to configure').choices(kinds).default('envoy'))
+    .option(
+      '--target <host:port>',
+      `gRPC address of Weir (default: ${defaultTargets.envoy}; for istio ${defaultTargets.istio})`,
+    )
+    .action(
+      guarded(fail, async (path: string, options: { domain?: string; for: Kind; target?: string }) => {
+        const { envoyConfiguration } = await import('../../lab/envoy/configuration.ts');
+        const rules = await rulesAt(path);
+        const target = options.target ?? defaultTargets[options.for];
+        const more = { ...endpointOf(target), kind: options.for, timeoutMs: timeoutFor(rules) };
+        print(envoyConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
+      }),
+    )
+    .command('rlqs')
+    .summary("print the configuration of Envoy's rate limit quota filter")
+    .description(
+      'Print the configuration of an Envoy that enforces its shares of the limits itself; requires RLQS=true.',
+    )
+    .argument('<path>', 'rule file or directory')
+    .option('--domain <domain>', 'domain of the rules, if there are several')
+    .option('--target <host:port>', `gRPC address of Weir (default: ${defaultTargets.envoy})`)
+    .option('--proxy <name>', 'unique name of the proxy')
+    .action(
+      guarded(fail, async (path: string, _: object, command: Command) => {
+        const { quotaConfiguration } = await import('../../lab/envoy/quota-configuration.ts');
+        const options: { domain?: string; target?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both, too
+        const rules = await rulesAt(path);
+        const more = { ...endpointOf(options.target ?? defaultTargets.envoy), proxy: options.proxy };
+        print(quotaConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
+      }),
+    );
+}
+
+function domainOf(rules: RuleTree, given: string | undefined): string {
+  const domains = [...rules.domains.keys()];
+  const domain = given ?? (domains.length === 1 ? domains[0] : undefined);
+  if (domain !== undefined && rules.domains.has(domain)) return domain;
+  throw new CommandFailed(`--domain must be one of ${domains.join(', ')}`);
+}
+
+function endpointOf(target: string): { readonly host: string; readonly port: number } {
+  const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(target) ?? [];
+  if (port === '') throw new CommandFailed(`--target must be host:port, got '${target}'`);
+  return { host, port: Number(port) };
+}
+
+/** The longest delay of a request plus a margin for the store, in milliseconds. */
+function timeoutFor({ rules }: RuleTree): number {
+  const delays = [...rules].flatMap(({ limits }) =>
+    limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
+  );
+  return Math.max(0, ...delays) + 250;
+}
+
+async function rulesAt(path: string): Promise<RuleTree> {
+  const { loadMergedRulesAt } = await import('./load-rules.ts');
+  return loadMergedRulesAt(path);
+}

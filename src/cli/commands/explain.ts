@@ -1,0 +1,228 @@
+import type { Clock } from '../../base/clock.ts';
+import { createResponseHeaders } from '../../edge/rls/headers.ts';
+import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
+import { createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
+import { createMemoryBackend } from '../../engine/backends/memory/backend.ts';
+import { Ledger } from '../../engine/ledger/ledger.ts';
+import type { Candidate, TracedLevel } from '../../engine/rules/match/trace.ts';
+import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
+import { requestFromJson } from '../../engine/wire/json.ts';
+import { InvalidJson } from '../../engine/wire/json-reader.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import {
+  type CounterState,
+  type ExplainAnswer,
+  type ExplainedDescriptor,
+  type ExplainedLimit,
+  explain,
+} from '../../operate/admin/explain.ts';
+import { CommandFailed } from './client.ts';
+import { shownEntries } from './for-terminal.ts';
+import { loadMergedRulesAt } from './load-rules.ts';
+import { duration, type Paint } from './paint.ts';
+import { overrideText } from './render.ts';
+import { renderQuota } from './render-quota.ts';
+
+/** An explanation as the API sends it. */
+export type SentExplanation = Partial<ExplainAnswer> & {
+  readonly status: number;
+  readonly workers?: readonly {
+    readonly process: string;
+    readonly status: number;
+    readonly sources: readonly string[];
+  }[];
+};
+
+/**
+ * The clock for an explanation.
+ *
+ * @param written  undefined: now
+ * @throws CommandFailed  not a valid time
+ */
+export function clockAt(written: string | undefined, now: Clock): Clock {
+  if (written === undefined) return now;
+  const read = readTime(written, wallClock('UTC'));
+  if (!read)
+    throw new CommandFailed(
+      `--at must be a date with a time of day such as 2026-11-27T00:00Z or 2026-11-27T01:00+01:00, got '${written}'`,
+    );
+  return () => read.atMs;
+}
+
+/**
+ * Explains a request by rule files alone, with new counters.
+ *
+ * @param body  a body of `/json`
+ * @throws CommandFailed  the rules are invalid
+ */
+export async function explainOffline(path: string, body: object, clock: Clock): Promise<SentExplanation> {
+  const rules = await loadMergedRulesAt(path);
+  let request: WireRequest;
+  try {
+    request = requestFromJson(Buffer.from(JSON.stringify(body)));
+  } catch (error) {
+    if (!(error instanceof InvalidJson)) throw error;
+    return { status: 400, error: error.message, rules: { source: path }, descriptors: [] };
+  }
+  const nowMs = clock();
+  const ledger = new Ledger(
+    { main: createMemoryBackend(() => nowMs, { maxCounters: 1_000 }) },
+    { clock: () => nowMs, monotonicMs: () => 0, instance: 'explain', denyCacheBytes: 0, every: () => () => {} },
+  );
+  const decider = {
+    rules: () => rules,
+    ledger,
+    counters: ownCounters(createCounterKeys('')),
+    clock: () => nowMs,
+    storeBudget: () => 0,
+    shadowMode: false,
+    quotaMode: false,
+    spend: 'each',
+  } as const;
+  const extras = {
+    headers: createResponseHeaders({
+      limits: undefined,
+      ofEveryDescriptor: false,
+      ietf: false,
+      retryAfter: [],
+      soft: '',
+      quotaMode: false,
+    }),
+    metadata: createDynamicMetadata({ ofRequest: false }),
+  };
+  return explain(request, { decider, extras, source: path });
+}
+
+/** An explanation for a terminal. */
+export function renderExplanation(
+  { status, error, descriptors = [], decision, rules, workers = [], warning }: SentExplanation,
+  paint: Paint,
+): string {
+  const code = decision?.code ?? 'no answer';
+  const head = status === 200 ? paint.good(code) : paint.bad(code);
+  const lines = [`${head}  ${error ?? decision?.why ?? ''}`.trimEnd()];
+  if (warning !== undefined) lines.push(paint.bad(`warning: ${warning}`));
+  for (const [at, descriptor] of descriptors.entries()) lines.push('', ...renderDescriptor(descriptor, at, paint));
+  if (decision && decision.decidedBy.length > 0) {
+    lines.push('', waitOf(decision.passesInMs));
+    if (descriptors.length > 1 || decision.spend !== 'each') lines.push(paint.dim(`spend: ${decision.spend}`));
+  }
+  if (decision && decision.delayMs > 0) lines.push('', `held for ${duration(decision.delayMs)}`);
+  if (workers.length > 0) {
+    lines.push('');
+    for (const worker of workers)
+      lines.push(
+        `${worker.process}: ${worker.status === 429 ? 'OVER_LIMIT' : worker.status === 200 ? 'OK' : 'no answer'} from ${worker.sources.join(', ') || 'the rules'}`,
+      );
+  }
+  if (rules) lines.push('', paint.dim(`rules ${rules.version ? `${rules.version} ` : ''}from ${rules.source}`));
+  return lines.join('\n');
+}
+
+function waitOf(ms: number | null): string {
+  if (ms === null) return 'never passes: it asks for more than the limit';
+  return ms <= 0 ? 'passes now' : `passes in ${duration(ms)}`;
+}
+
+function renderDescriptor(
+  { entries, path, stopped, limits, outcome, override, rule, changesAt, quotas = [] }: ExplainedDescriptor,
+  at: number,
+  paint: Paint,
+): readonly string[] {
+  const lines = [`${at + 1}. ${paint.strong(shownEntries(entries))}`];
+  for (const level of path) lines.push(...renderLevel(level, paint));
+  if (override) lines.push(`   ${overrideText(override)}`);
+  if (outcome === 'unlimited') lines.push(`   ${rule}: unlimited`);
+  if (outcome === 'inactive') lines.push(`   ${rule}: no limit applies at this time`);
+  for (const limit of limits) lines.push(...renderLimit(limit, paint));
+  if (changesAt !== undefined) lines.push(paint.dim(`   ${rule}: other limits apply from ${changesAt}`));
+  for (const quota of quotas) lines.push(paint.dim(`   proxy ${renderQuota(quota)}`));
+  if (!stopped) return lines;
+  lines.push(`   ${paint.bad('no rule')}: ${stopped.why}`);
+  for (const { rule: near, file, line, descriptor } of stopped.nearest) {
+    const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
+    lines.push(`   nearest: ${near}${place}  ${paint.dim(shownEntries(descriptor))}`);
+  }
+  return lines;
+}
+
+function renderLevel({ level, entry, tried, more }: TracedLevel, paint: Paint): readonly string[] {
+  const chosen = tried.find(({ matched }) => matched);
+  const failed = tried.filter(({ matched, reason }) => !matched && !(chosen && isFarOff(reason)));
+  const others = failed.slice(0, MAX_SHOWN);
+  const head = `   level ${level}  ${entry.key}=${entry.value}`;
+  const hidden = chosen ? 0 : failed.length - others.length + more;
+  return [
+    `${head}  ${chosen ? `matches ${nameOf(chosen)}` : paint.bad('matches nothing')}`,
+    ...others.map((candidate) => paint.dim(`            not ${nameOf(candidate)}: ${whyNot(candidate)}`)),
+    ...(hidden > 0 ? [paint.dim(`            and ${hidden} more`)] : []),
+  ];
+}
+const MAX_SHOWN = 4;
+
+/** Of no interest if another node matches. */
+const isFarOff = (reason: Candidate['reason']): boolean => reason === 'no_such_key' || reason === 'value_differs';
+
+const nameOf = ({ key, value }: Candidate): string => (value === undefined ? key : `${key}=${value}`);
+
+function whyNot({ reason, offset, of }: Candidate): string {
+  switch (reason) {
+    case 'no_such_key':
+      return 'another key';
+    case 'value_differs':
+      return 'another value';
+    case 'wildcard_fails':
+      return `the pattern fails at offset ${offset} of the ${of} as sent`;
+    case 'earlier_wildcard_won':
+      return 'an earlier pattern matches';
+    default:
+      return 'a more specific one matches';
+  }
+}
+
+function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[] {
+  const {
+    rule,
+    file,
+    line,
+    limit,
+    name,
+    shadow,
+    quota,
+    replacedBy,
+    code,
+    arithmetic,
+    before,
+    after,
+    retryAfterMs,
+    source,
+    failure,
+  } = explained;
+  const place = file === undefined ? '' : `  ${paint.dim(`${file}${line === undefined ? '' : `:${line}`}`)}`;
+  const modes = [
+    explained.active && `active ${explained.active}`,
+    shadow && 'shadow',
+    quota && 'quota',
+    explained.soft && 'soft',
+    explained.fromRequest && 'limit of the request',
+  ].filter(Boolean);
+  const head = `   ${rule}: ${name ? `${name}, ` : ''}${limit}${modes.length > 0 ? ` (${modes.join(', ')})` : ''}${place}`;
+  if (replacedBy) return [head, `     replaced by ${replacedBy.join(', ')}`];
+  if (explained.inactive) return [paint.dim(`${head}: not now`)];
+  const unread = failure === undefined ? [] : [`     ${paint.bad(failure)}`];
+  if (!code) return [head, ...unread];
+  const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
+  const where = source === 'backend' ? '' : paint.dim(` from ${source}`);
+  const wait = code === 'OK' ? '' : `, ${waitOf(retryAfterMs ?? null)}`;
+  return [
+    head,
+    `     ${shown}${where}  ${arithmetic ?? ''}${wait}`,
+    ...unread,
+    ...(before && after ? [paint.dim(statesText(before, after))] : []),
+    paint.dim(`     counter ${explained.counter}`),
+  ];
+}
+
+const resetText = (ms: number): string => (ms <= 0 ? '' : `, resets in ${duration(ms)}`);
+const statesText = (before: CounterState, after: CounterState): string =>
+  `     before: ${before.used} used, ${before.remaining} left; after: ${after.used} used, ${after.remaining} left${resetText(after.resetsInMs)}`;

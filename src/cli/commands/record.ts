@@ -1,0 +1,50 @@
+import type { Command } from 'commander';
+import { rfc3339 } from '../../base/times.ts';
+import { command, type Surroundings, span } from './admin.ts';
+import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { show } from './show.ts';
+
+interface RecordFlags extends Target {
+  readonly json: boolean;
+  /** Milliseconds. */
+  readonly for?: number;
+  readonly stop: boolean;
+  readonly reason?: string;
+}
+
+interface SentRecording {
+  readonly recording: boolean;
+  readonly until: string | null;
+}
+
+/** Adds the command that starts and ends a recording. */
+export function addRecordCommand(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+  command(
+    program,
+    'record',
+    'record requests of a service with RECORD_TO; without options, print whether it is recording',
+    around.env,
+  )
+    .summary('record the requests of a service')
+    .option('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
+    .option('--stop', 'stop recording', false)
+    .option('--reason <text>', 'reason, for the audit log')
+    .action(
+      guarded(fail, async (flags: RecordFlags) => {
+        const { for: forMs, stop, reason } = flags;
+        if (forMs !== undefined && stop) throw new CommandFailed('give one of --for and --stop, got both');
+        const isChange = forMs !== undefined || stop;
+        if (isChange && reason === undefined) throw new CommandFailed('--reason is required, for the audit log');
+        const until = rfc3339(stop ? 0 : clock() + (forMs ?? 0));
+        const found = isChange
+          ? await callApi<SentRecording>(flags, 'PUT', '/api/v1/recording', { until, reason })
+          : await callApi<SentRecording>(flags, 'GET', '/api/v1/recording');
+        show(flags, found, describe, { print, ...around });
+      }),
+    );
+}
+
+function describe({ recording, until }: SentRecording): string {
+  if (!recording) return 'nothing is recorded';
+  return until === null ? 'requests are recorded' : `requests are recorded until ${until}`;
+}

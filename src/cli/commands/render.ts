@@ -1,0 +1,229 @@
+import { printable } from '../../base/printable.ts';
+import { rfc3339 } from '../../base/times.ts';
+import { counted } from '../../lab/replay/report/texts.ts';
+import type { AuditLine } from '../../operate/admin/audit.ts';
+import type { CounterState, ShownOverride } from '../../operate/admin/explain.ts';
+import type { RefusalPage } from '../../operate/admin/refusal-pages.ts';
+import type { RefusedDescriptor } from '../../operate/admin/refusals.ts';
+import type { CountBounds } from '../../operate/admin/sampling-error.ts';
+import type { UnmatchedDescriptor } from '../../operate/admin/unmatched.ts';
+import { type ShownEntries, shownEntries } from './for-terminal.ts';
+import { duration, type Paint } from './paint.ts';
+
+/** Unmatched descriptors as the API sends them. */
+export interface SentUnmatched {
+  /** All requests of the last minute, with and without a rule; absent: an older service. */
+  readonly requests?: number;
+  readonly total: number;
+  readonly countedOneIn?: number;
+  readonly confidence?: number;
+  readonly descriptors: readonly UnmatchedDescriptor[];
+}
+
+/** @param domain  the only domain listed */
+export function renderUnmatched(
+  { requests, total, descriptors, ...sampled }: SentUnmatched,
+  paint: Paint,
+  domain?: string,
+): string {
+  const ofDomain = domain === undefined ? '' : ` of domain '${printable(domain)}'`;
+  if (descriptors.length === 0 && requests === 0) return 'no request arrived in the last minute: try weir doctor';
+  if (descriptors.length === 0)
+    return `no unmatched descriptor${ofDomain} in the last minute${requests === undefined ? '' : `, of ${counted(requests, 'request')}`}`;
+  const lines = [
+    `${counted(total, 'descriptor')}${ofDomain} of the last minute matched no rule${estimateNote(sampled)}`,
+  ];
+  for (const { domain, entries, count, error, atMostTooLowBy, why, reason, nearest = [] } of descriptors) {
+    const bounds = boundsText(paint, error, atMostTooLowBy);
+    lines.push('', `${count} × ${paint.strong(`${domain} ${shownEntries(entries)}`)}${bounds}`);
+    lines.push(`    ${why ?? reason ?? 'it would match a rule now'}`);
+    for (const { rule, file, line, descriptor } of nearest) {
+      const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
+      lines.push(paint.dim(`    nearest: ${rule}${place}${descriptor ? `  ${shownEntries(descriptor)}` : ''}`));
+    }
+  }
+  return lines.join('\n');
+}
+
+interface Sampled {
+  /** Absent: an older service. */
+  readonly countedOneIn?: number;
+  readonly confidence?: number;
+}
+
+const estimateNote = ({ countedOneIn = 1, confidence }: Sampled): string =>
+  countedOneIn === 1 ? '' : `, estimated: one in ${countedOneIn} was counted${ofBounds(confidence)}`;
+
+const ofBounds = (confidence: number | undefined): string =>
+  confidence === undefined ? '' : `; each bound holds with a probability of ${confidence * 100} %`;
+
+function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): string {
+  const high = atMostTooHighBy > 0 ? [`${atMostTooHighBy} too high`] : [];
+  const low = atMostTooLowBy > 0 ? [`${atMostTooLowBy} too low`] : [];
+  const both = [...high, ...low];
+  return both.length === 0 ? '' : paint.dim(`  at most ${both.join(', ')}`);
+}
+
+/** The most frequent descriptors of rules as the API sends them. */
+export interface SentTop {
+  readonly by: string;
+  readonly rules: readonly {
+    readonly rule: string;
+    readonly total: number;
+    readonly countedOneIn?: number;
+    readonly confidence?: number;
+    readonly keys: readonly (CountBounds & { readonly descriptor: string; readonly hits: number })[];
+  }[];
+}
+
+export function renderTop({ by, rules }: SentTop, paint: Paint): string {
+  if (rules.length === 0) return `no ${by} in the last minute`;
+  return rules
+    .map(({ rule, total, keys, ...sampled }) => {
+      const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
+      const rows = keys.map(({ descriptor, hits, atMostTooHighBy, atMostTooLowBy }) => {
+        const bounds = boundsText(paint, atMostTooHighBy, atMostTooLowBy);
+        return `  ${String(hits).padStart(width)}  ${descriptor}${bounds}`;
+      });
+      const note = estimateNote(sampled);
+      return [`${paint.strong(rule)}  ${counted(total, by.slice(0, -1))} in the last minute${note}`, ...rows].join(
+        '\n',
+      );
+    })
+    .join('\n\n');
+}
+
+/** The counters of a descriptor as the API sends them. */
+export interface SentCounters {
+  readonly domain: string;
+  readonly entries: ShownEntries;
+  readonly override?: ShownOverride;
+  readonly counters: readonly (CounterState & {
+    readonly rule: string;
+    readonly limit: string;
+    readonly name?: string;
+    /** The state before a change. */
+    readonly before?: CounterState;
+  })[];
+}
+
+export function renderCounters({ domain, entries, override, counters }: SentCounters, paint: Paint): string {
+  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, before, ...own }) => {
+    const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
+    const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
+    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedOf(own)}, ${remaining} left${reset}${was}`;
+  });
+  const overrides = override ? [`  ${overrideText(override)}`] : [];
+  return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');
+}
+
+/** An override that applies to a descriptor. */
+export const overrideText = ({ effect, until, by, reason }: ShownOverride): string =>
+  `override: ${effect} until ${until}, set by ${by}: ${reason}`;
+
+/** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
+function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onHold' | 'open'>): string {
+  if (onHold === 0) return `${used} used`;
+  return `${used} used, ${onHold} of it on hold for ${counted(open, 'request')}`;
+}
+
+/** A page of all counters as the API sends it. */
+export interface SentPage {
+  readonly counters: readonly (CounterState & {
+    readonly domain: string;
+    readonly entries: ShownEntries;
+    readonly limit: string;
+  })[];
+  readonly next?: string;
+}
+
+export function renderPage({ counters, next }: SentPage): string {
+  const rows = counters.map(
+    ({ domain, entries, limit, remaining, ...own }) =>
+      `${domain} ${shownEntries(entries)}  ${limit}: ${usedOf(own)}, ${remaining} left`,
+  );
+  return [
+    ...(rows.length > 0 ? rows : ['no counters on this page']),
+    ...(next === undefined ? [] : [`more: --after ${next}`]),
+  ].join('\n');
+}
+
+/** The newest changes as the API sends them. */
+export interface SentAudit {
+  readonly changes: readonly AuditLine[];
+}
+
+export function renderAudit({ changes }: SentAudit): string {
+  if (changes.length === 0) return 'no changes so far';
+  return changes
+    .map(
+      ({ at, who, change, what, reason, failed }) =>
+        `${at}  ${who}  ${change} ${changedText(what)}  ${reason}${failed ? `  FAILED: ${failed}` : ''}`,
+    )
+    .join('\n');
+}
+
+/** The descriptor as other commands take it, and further fields as JSON. */
+function changedText(what: object): string {
+  const { domain, descriptor, ...more } = what as { readonly domain?: unknown; readonly descriptor?: unknown };
+  if (typeof domain !== 'string' || typeof descriptor !== 'string') return JSON.stringify(what);
+  const rest = Object.keys(more).length === 0 ? '' : `  ${JSON.stringify(more)}`;
+  return `${domain} ${descriptor}${rest}`;
+}
+
+/** An override as the API sends it. */
+export interface SentOverride extends ShownOverride {
+  readonly domain: string;
+  readonly descriptor: string;
+  /** Why an override that was just set has no effect at present. */
+  readonly warning?: string;
+}
+
+export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SentOverride): string =>
+  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
+
+/** All overrides as the API sends them. */
+export interface SentOverrides {
+  readonly overrides: readonly SentOverride[];
+}
+
+export const renderOverrides = ({ overrides }: SentOverrides): string =>
+  overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');
+
+/** ` (shadow, soft)`: why an exceeded limit may not refuse. */
+function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | 'quota' | 'soft'>): string {
+  const modes = [shadow && 'shadow', quota && 'quota', soft && 'soft'].filter(Boolean);
+  return modes.length === 0 ? '' : ` (${modes.join(', ')})`;
+}
+
+/** Refusals as the API sends them. */
+export type SentRefusals = Pick<RefusalPage, 'refusals' | 'dropped'> & Partial<RefusalPage>;
+
+/** Lists the oldest first, like a log. */
+export function renderRefusals(sent: SentRefusals, paint: Paint): string {
+  const isEmpty = sent.refusals.length === 0 && !sent.lost;
+  return [...(isEmpty ? ['no matching refusals'] : []), renderNewRefusals(sent, paint)].filter(Boolean).join('\n');
+}
+
+const waitText = (ms: number | null): string => (ms === null ? 'never passes' : `passes in ${duration(ms)}`);
+
+/** Renders the refusals since the last page, and notes on those that are missing. */
+export function renderNewRefusals({ refusals, dropped, more = 0, lost = 0 }: SentRefusals, paint: Paint): string {
+  const notes = [
+    ...(more > 0 ? [`${more} more: --count`] : []),
+    ...(lost > 0 ? [`${lost} more were replaced before they could be read: raise EXPLAIN_SAMPLE`] : []),
+    ...(dropped > 0 ? [`${dropped} more were not kept: there were more than 100 in a second`] : []),
+  ].map((note) => paint.dim(note));
+  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, passesInMs, descriptors }) => [
+    `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
+    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, source, ...modes }) => {
+      const wait = code === 'OVER_LIMIT' && descriptors.length === 1 ? `, ${waitText(passesInMs)}` : '';
+      const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
+      const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
+      const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}${modesText(modes)}` : ''}`;
+      return `  ${[shownEntries(entries), limited, result].filter((text) => text !== '').join('  ')}`;
+    }),
+    ...(descriptors.length > 1 ? [`  ${waitText(passesInMs)}`] : []),
+  ]);
+  return [...lines, ...notes].join('\n');
+}

@@ -1,0 +1,170 @@
+import { printableJson } from '../../base/printable.ts';
+import { DEFAULT_REORDER_MS, openAccessLogs } from '../../lab/replay/access-logs.ts';
+import { AnswerLines } from '../../lab/replay/answers.ts';
+import { ReplayEngine } from '../../lab/replay/engine.ts';
+import { type Figures, ReplayFigures } from '../../lab/replay/figures.ts';
+import { HashedValues } from '../../lab/replay/hashed-values.ts';
+import { type Input, inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
+import { inOrder } from '../../lab/replay/order.ts';
+import { Progress } from '../../lab/replay/progress.ts';
+import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
+import { openRecordings } from '../../lab/replay/recordings.ts';
+import { replay } from '../../lab/replay/replay.ts';
+import { ReportData } from '../../lab/replay/report/report-data.ts';
+import { boundWarnings, reportJson, reportText } from '../../lab/replay/report.ts';
+import type { RecordedTraffic } from '../../lab/replay/request.ts';
+import { exceeded } from '../../lab/replay/thresholds.ts';
+import { TrafficCounts } from '../../lab/replay/traffic.ts';
+import { readSettings, type Settings } from '../../settings/settings.ts';
+import { InvalidSettings } from '../../settings/values.ts';
+import { CommandFailed } from './client.ts';
+import { loadRulesAt, loadRulesText } from './load-rules.ts';
+import { learn, mappingAt, writePage } from './replay-files.ts';
+import type { AnswerFlags, ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
+
+/**
+ * Answers the traffic of files.
+ *
+ * @throws CommandFailed    invalid rules or settings, or a threshold is exceeded
+ * @throws UnreadableInput
+ */
+export async function runReplay(
+  files: readonly string[],
+  flags: ReplayFlags,
+  surroundings: ReplaySurroundings,
+): Promise<void> {
+  if (flags.json && flags.answers) throw new CommandFailed('give one of --json and --answers, got both');
+  const paths = files.length > 0 ? files : [STANDARD_INPUT];
+  const inputs = await Promise.all(paths.map((file) => inputAt(file, surroundings.input)));
+  if (flags.learn) return learn(inputs, flags.format, surroundings.print);
+  const { rules } = flags;
+  if (rules === undefined) throw new CommandFailed('expected --rules, a rule file or directory, got none');
+  await answerTraffic({ ...flags, rules }, surroundings, async (notes, counts) => ({
+    traffic: await trafficOf(inputs, flags, notes, counts),
+    names: inputs.map(({ name }) => name),
+    totalBytes: totalOf(inputs),
+  }));
+}
+
+/** Traffic to answer, and its names in the report. */
+export interface OpenedTraffic {
+  readonly traffic: RecordedTraffic;
+  readonly names: readonly string[];
+  readonly totalBytes: number | undefined;
+}
+
+/**
+ * Answers traffic by rules, and prints the report.
+ *
+ * @throws CommandFailed    invalid rules or settings, or a threshold is exceeded
+ */
+export async function answerTraffic(
+  flags: AnswerFlags,
+  { env, write, print, showProgress }: ReplaySurroundings,
+  open: (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>,
+): Promise<void> {
+  const settings = await settingsOf(env);
+  const { rules: path, rulesText, overlay } = flags;
+  const trees = await Promise.all([
+    rulesText === undefined ? loadRulesAt(path, overlay, settings) : loadRulesText(path, rulesText),
+    ...(flags.against === undefined ? [] : [loadRulesAt(flags.against, overlay, settings)]),
+  ]);
+  const engines = trees.map((tree) => new ReplayEngine(tree, engineOptionsOf(settings)));
+  const [rules, against] = engines;
+  if (!rules) return; // there is one
+  const counts = new TrafficCounts();
+  const figures = new ReplayFigures();
+  const hashed = new HashedValues(trees);
+  const notes = new RecordingNotes(settings, hashed);
+  const { traffic, names, totalBytes } = await open(notes, counts);
+  const lines = flags.answers ? new AnswerLines() : undefined;
+  const data = flags.html === undefined ? undefined : new ReportData();
+  const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
+  await replay(traffic, {
+    ...{ rules, against, counts },
+    observers: [figures, hashed, ...(lines ? [lines] : []), ...(data ? [data] : [])],
+    async onBatch() {
+      progress?.show(counts.bytes, counts.lines);
+      if (lines) await write(lines.take());
+    },
+  });
+  progress?.clear();
+  const found = figures.result();
+  const warnings = [
+    ...[...counts.notes, ...notes.warnings(), ...evictionsOf(engines), ...boundWarnings(found)],
+    ...unreadOf(found, counts, flags),
+  ];
+  const source = { figures: found, counts, warnings };
+  if (!flags.answers) print(flags.json ? printableJson(reportJson(source)) : reportText(source));
+  if (data && flags.html !== undefined)
+    await writePage(flags.html, {
+      ...source,
+      data,
+      names: { rules: flags.rules, against: flags.against, traffic: names },
+    });
+  const failures = [...exceeded(found, flags), ...(flags.verify ? differences(found) : [])];
+  if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
+}
+
+/** The requests of files: access logs if there is a mapping, else recordings. */
+export async function trafficOf(
+  inputs: readonly Input[],
+  { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
+  notes: RecordingNotes,
+  counts: TrafficCounts,
+): Promise<RecordedTraffic> {
+  if (path !== undefined) {
+    const reorderMs = reorder ?? DEFAULT_REORDER_MS;
+    return openAccessLogs(inputs, { mapping: await mappingAt(path), format, reorderMs }, counts);
+  }
+  if (format !== undefined) throw new CommandFailed('--format is of access logs, which need --mapping; see --learn');
+  const recorded = await openRecordings(inputs, notes, counts);
+  return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
+}
+
+/** @throws CommandFailed  the settings are invalid */
+export async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
+  try {
+    return await readSettings(env);
+  } catch (error) {
+    throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
+  }
+}
+
+export const engineOptionsOf = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
+  ...{ shadowMode, quotaMode, spend, memory },
+});
+
+/** The bytes of all inputs; undefined: the size of one is not known. */
+export function totalOf(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
+  let total = 0;
+  for (const { bytes } of inputs) {
+    if (bytes === undefined) return undefined;
+    total += bytes;
+  }
+  return total;
+}
+
+function evictionsOf(engines: readonly ReplayEngine[]): readonly string[] {
+  const evicted = Math.max(...engines.map((engine) => engine.evicted));
+  return evicted === 0
+    ? []
+    : [`${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`];
+}
+
+/** Detects an access log read as a recording: none of its lines is a request. */
+function unreadOf(
+  { rules: { requests } }: Figures,
+  { broken }: TrafficCounts,
+  { mapping }: AnswerFlags,
+): readonly string[] {
+  return requests > 0 || broken === 0 || mapping !== undefined
+    ? []
+    : ['no line is a recorded request; an access log needs --mapping, and weir replay --learn prints a draft'];
+}
+
+function differences({ recorded }: Figures): readonly string[] {
+  if (!recorded) return ['no answers were recorded: nothing can be verified'];
+  const count = recorded.answers - recorded.same;
+  return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from the recorded ones`];
+}

@@ -1,0 +1,56 @@
+import { open } from 'node:fs/promises';
+import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
+import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
+import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../../lab/simulate/simulate.ts';
+import { CommandFailed } from './client.ts';
+import { mappingAt } from './replay-files.ts';
+import type { ReplaySurroundings, SimulateFlags } from './replay-flags.ts';
+import { answerTraffic } from './run-replay.ts';
+
+/** @throws CommandFailed  invalid rules, mapping or settings, or a file that cannot be written */
+export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {
+  const { scenario, seed, out } = flags;
+  const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
+  const made = simulated(scenario, seed, mapping);
+  const traffic = out === undefined ? made : written(made, out);
+  const { against, html, json } = flags;
+  await answerTraffic(
+    {
+      ...(flags.rules === undefined
+        ? { rules: 'the rules of scenarios', rulesText: SIMULATED_RULES }
+        : { rules: flags.rules }),
+      ...{ json, overlay: [], answers: false, verify: false },
+      ...(against !== undefined && { against }),
+      ...(html !== undefined && { html }),
+    },
+    surroundings,
+    async () => ({ traffic, names: [`scenario ${scenario}, seed ${seed}`], totalBytes: undefined }),
+  );
+}
+
+function ownMapping() {
+  const parsed = parseMapping('the mapping of scenarios', SIMULATED_MAPPING);
+  if ('mapping' in parsed) return parsed.mapping;
+  throw new Error(parsed.problems.map(({ message }) => message).join('; '));
+}
+
+/** Passes the traffic on, and writes it to a file. */
+async function* written(traffic: RecordedTraffic, path: string): RecordedTraffic {
+  const file = await open(path, 'w').catch((error: Error) => {
+    throw new CommandFailed(`${path}: ${error.message}`);
+  });
+  try {
+    for await (const batch of traffic) {
+      await file.write(batch.map(lineOf).join(''));
+      yield batch;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** A line of a recording: the body of `/json` with `time` and `label`. */
+function lineOf({ timeMs, request: { domain, descriptors }, label }: RecordedRequest): string {
+  const sent = descriptors.map(({ entries, hits }) => ({ entries, ...(hits !== 1 && { hits_addend: hits }) }));
+  return `${JSON.stringify({ time: timeMs, domain, descriptors: sent, ...(label && { label }) })}\n`;
+}

@@ -1,0 +1,58 @@
+import { InvalidArgumentError, Option } from 'commander';
+import { logFormats } from '../../lab/replay/readers/format-names.ts';
+import { CommandFailed, guarded } from './client.ts';
+
+/** Options and helpers of commands that read recordings and access logs. */
+
+/** @param of  the rules that the overlay applies to */
+export const overlayOption = (of: string): Option =>
+  new Option('--overlay <path>', `overlay of ${of}; may be given several times`)
+    .argParser((path: string, before: readonly string[]) => [...before, path])
+    .default([]);
+
+/** @param learn  the command that prints a first mapping */
+export const mappingOption = (learn: string): Option =>
+  new Option('--mapping <file>', `how a line of an access log becomes a request; see ${learn}`);
+
+export const formatOption = (): Option =>
+  new Option('--format <name>', 'format of access logs, instead of the one detected from the first line').choices(
+    logFormats,
+  );
+
+export const reorderOption = (): Option =>
+  new Option('--reorder <time>', 'sort requests that are up to this far out of order (access logs: 60s)').argParser(
+    reorderSpan,
+  );
+
+const spanMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
+
+function reorderSpan(written: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,9})(ms|s|m|h)$/.exec(written) ?? [];
+  if (unit === '') throw new InvalidArgumentError('expected a time such as 500ms, 60s or 5m.');
+  return Number(number) * spanMs[unit as keyof typeof spanMs]; // guaranteed by the pattern
+}
+
+/** `0.1%`, or `0.001` */
+export function part(written: string): number {
+  const [, number = '', sign] = /^(\d+(?:\.\d+)?)(%)?$/.exec(written) ?? [];
+  const value = number === '' ? Number.NaN : Number(number) / (sign ? 100 : 1);
+  if (value >= 0 && value <= 1) return value;
+  throw new InvalidArgumentError('expected a share such as 0.1% or 0.001.');
+}
+
+type RunOnFiles<F> = (files: readonly string[], flags: F) => Promise<void>;
+
+/**
+ * Runs a command on files; unreadable input is reported without a stack trace.
+ *
+ * @param load  imports the function that runs the command
+ */
+export const onFiles = <F>(fail: (message: string) => void, load: () => Promise<RunOnFiles<F>>) =>
+  guarded(fail, async (files: readonly string[], flags: F) => {
+    const [run, { UnreadableInput }] = await Promise.all([load(), import('../../lab/replay/input.ts')]);
+    try {
+      await run(files, flags);
+    } catch (error) {
+      throw error instanceof UnreadableInput ? new CommandFailed(error.message) : error;
+    }
+  });

@@ -1,0 +1,141 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { RequestWork } from '../../base/request-work.ts';
+import { requestFromJson, responseToJson } from '../../engine/wire/json.ts';
+import { InvalidJson } from '../../engine/wire/json-reader.ts';
+import { codeNumbers } from '../../engine/wire/wire.ts';
+import type { PendingCall } from '../../h2/bounds/call-queue.ts';
+import type { Overload } from '../overload/overload.ts';
+import { costOf } from '../rls/cost.ts';
+import { DETAIL_HEADER } from '../rls/detail.ts';
+import type { Readiness } from '../rls/health.ts';
+import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
+import { crossSiteReason } from './cross-site.ts';
+import { CallerDisconnected, type HttpRequest } from './request.ts';
+import { isVerbose, json, type Page, plain, type Route } from './server.ts';
+
+/** Size limit for bodies of `/json`: fits the largest valid request unless its strings are unusually long. */
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** A reason may quote the request, so it is cut to this length. */
+const MAX_REASON_LENGTH = 500;
+
+/** The least octets of a body per unit of work: a short descriptor. */
+const OCTETS_PER_UNIT = 32;
+
+type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
+
+/** The routes for callers without gRPC, and for load balancers. */
+export function apiRoutes(
+  service: RlsService,
+  readiness: () => Readiness,
+  overload: JsonOverload,
+): ReadonlyMap<string, Route> {
+  return new Map<string, Route>([
+    [
+      '/json',
+      {
+        help: 'a RateLimitRequest as JSON; 200 within, 429 over the limit',
+        answer: (request) => decideJson(request, service, overload),
+      },
+    ],
+    [
+      '/healthcheck',
+      {
+        help: '200 while requests can be decided, else 500; ?verbose says why',
+        answer: (request) => healthcheck(readiness(), request),
+      },
+    ],
+  ]);
+}
+
+function decideJson(request: HttpRequest, service: RlsService, overload: JsonOverload): Page | Promise<Page> {
+  const reason = crossSiteReason(request);
+  if (reason !== undefined) return refused(403, 'Forbidden\n', reason);
+  const error = overload.refusal();
+  if (error) return pageOf({ error });
+  return request.readBody(MAX_BODY_BYTES).then((body) => {
+    if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
+    return outcomeInTurn(body, request, service, overload).then(pageOf, pageOfFailure);
+  });
+}
+
+/** Decides the request in a turn of the call queue. Nothing refers to the body afterwards. */
+function outcomeInTurn(
+  body: Buffer,
+  request: HttpRequest,
+  service: RlsService,
+  { queue }: JsonOverload,
+): Promise<CallOutcome> {
+  return new Promise((resolve, reject) => {
+    const estimate = body.length / OCTETS_PER_UNIT;
+    const call: PendingCall = {
+      connection: {}, // it has one request at a time
+      ...{ dueAtMs: monotonicMs(), expiresAtMs: Number.POSITIVE_INFINITY }, // the caller has no deadline
+      run() {
+        try {
+          return decide(body, request, service, resolve);
+        } catch (error) {
+          reject(error);
+          return estimate;
+        }
+      },
+      expire: () => 0,
+    };
+    if (queue.mayRun(estimate)) queue.spend(call.run(call.dueAtMs));
+    else queue.add(call, estimate);
+  });
+}
+
+/**
+ * A separate function, so that nothing refers to the decoded request while the service holds the call.
+ *
+ * @returns units of work
+ */
+function decide(
+  body: Buffer,
+  request: HttpRequest,
+  service: RlsService,
+  reply: (outcome: CallOutcome) => void,
+): number {
+  const wire = requestFromJson(body);
+  const { bytes, units } = costOf(wire, body.length);
+  request.charge(bytes);
+  if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
+  const caller = callerOf(request);
+  void service.shouldRateLimit(wire, caller, reply);
+  return units + caller.work.units;
+}
+
+/** The caller of an HTTP request, which has no deadline. */
+export function callerOf(request: HttpRequest): Caller {
+  return {
+    timeoutMs: Number.POSITIVE_INFINITY,
+    header: (name) => request.headers[name]?.toString(),
+    needsDetail: request.headers[DETAIL_HEADER] === '1',
+    work: new RequestWork(),
+    onGone: (listener) => request.onGone(listener),
+  };
+}
+
+/** Errors are 400 with this body, as in envoyproxy/ratelimit; a header has the reason. */
+const badRequest = (reason: string): Page => refused(400, 'Bad Request\n', reason);
+
+function refused(status: number, body: string, reason: string): Page {
+  const visible = reason.slice(0, MAX_REASON_LENGTH).replace(/[^\x20-\x7e]/g, '?');
+  return { ...plain(status, body), headers: { 'x-weir-reason': visible } };
+}
+
+function pageOf(outcome: CallOutcome): Page {
+  if ('error' in outcome) return badRequest(outcome.error.details);
+  return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
+}
+
+function pageOfFailure(cause: unknown): Page {
+  if (cause instanceof InvalidJson) return badRequest(cause.message);
+  throw cause;
+}
+
+function healthcheck({ ready, reasons, notes = [] }: Readiness, request: HttpRequest): Page {
+  const details = isVerbose(request) ? [...reasons, ...notes].map((line) => `${line}\n`).join('') : '';
+  return ready ? plain(200, details === '' ? 'OK' : `OK\n${details}`) : plain(500, details);
+}

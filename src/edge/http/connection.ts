@@ -1,0 +1,189 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import type { MemoryAccount } from '../../h2/bounds/caller-memory.ts';
+import { type InputTurns, REQUEST_UNITS } from './input-turns.ts';
+import type { PacedSocket } from './paced-socket.ts';
+import type { HttpRequest } from './request.ts';
+
+/** Memory of a connection without requests: socket, parser, a partial head, a read. Kernel buffers are not counted. */
+export const CONNECTION_BYTES = 20 * 1024;
+
+/** Memory of a streamed body besides the current piece: the page's data and the state of the compression. */
+const STREAM_BYTES = 512 * 1024;
+
+export const sizeOf = (pieces: readonly Buffer[]): number => pieces.reduce((bytes, { length }) => bytes + length, 0);
+
+export interface ConnectionBounds {
+  /** Unfinished requests; more end the connection. */
+  readonly maxRequestsInFlight: number;
+  /** Clients that take longer to read their responses are disconnected. */
+  readonly outputTimeoutMs: number;
+  /**
+   * Whether a request has a checked token: its connection is never ended for a new one, all others may be at any time.
+   * Undefined: those without open requests may be.
+   */
+  readonly isChecked?: ((request: HttpRequest) => boolean) | undefined;
+}
+
+/** A connection's access to its server. */
+export interface ConnectionContext {
+  /** Undefined: input is not paced. */
+  readonly turns: InputTurns | undefined;
+  /** Called for each accepted request when its response is closed. */
+  readonly onClosed: () => void;
+}
+
+/** A connection of an HTTP server: its requests in flight and its memory. */
+export class HttpConnection {
+  readonly #socket: PacedSocket;
+  readonly #account: MemoryAccount;
+  readonly #bounds: ConnectionBounds;
+  readonly #context: ConnectionContext;
+  readonly #requests = new Set<HttpRequest>();
+  #bytes: number;
+  #outputTimer: NodeJS.Timeout | undefined;
+  /** A request has come since the previous check. */
+  #wasUsed = false;
+  /** A request had a checked token. */
+  #isChecked = false;
+
+  constructor(socket: PacedSocket, account: MemoryAccount, bounds: ConnectionBounds, context: ConnectionContext) {
+    this.#socket = socket;
+    this.#account = account;
+    this.#bytes = account.baseBytes;
+    this.#bounds = bounds;
+    this.#context = context;
+  }
+
+  /** @returns false if the request must not be answered, since the connection is ending */
+  open(request: HttpRequest, response: ServerResponse): boolean {
+    this.#context.turns?.spend(REQUEST_UNITS);
+    if (this.#socket.destroyed) return false; // the parser continues to the end of its input
+    if (this.#requests.size >= this.#bounds.maxRequestsInFlight) {
+      this.#socket.destroy();
+      return false;
+    }
+    this.#requests.add(request);
+    this.#wasUsed = true;
+    this.#isChecked ||= this.#bounds.isChecked?.(request) === true;
+    if (this.#requests.size === 1) request.markFirst();
+    request.open(this.#charge, this.#context.turns);
+    response.once('finish', () => {
+      request.close(true);
+      this.#watchOutput(); // of the next response in the pipeline, which Node has passed to the socket
+    });
+    response.once('close', () => this.#close(request));
+    return true;
+  }
+
+  /** Sends a body; its memory is charged until the response is closed. */
+  send(request: HttpRequest, response: ServerResponse, body: readonly Buffer[]): void {
+    request.charge(sizeOf(body));
+    response.cork();
+    for (const piece of body) response.write(piece);
+    response.end();
+    response.uncork();
+    this.#watchOutput();
+  }
+
+  /**
+   * Sends a body whose pieces are made as the client reads them, once it is this response's turn; memory is charged for
+   * one piece at a time.
+   */
+  async stream(request: HttpRequest, response: ServerResponse, pieces: AsyncIterable<Buffer>): Promise<void> {
+    request.charge(STREAM_BYTES);
+    const gone = new Promise<void>((resolve) => request.onGone(resolve));
+    if (!response.socket) await Promise.race([once(response, 'socket'), gone]);
+    try {
+      for await (const piece of request.isGone ? [] : pieces) {
+        if (request.isGone) return;
+        request.charge(STREAM_BYTES + piece.length);
+        const isFull = !response.write(piece);
+        this.#watchOutput();
+        if (isFull) await Promise.race([once(response, 'drain'), gone]);
+        this.#watchOutput();
+      }
+    } catch (error) {
+      response.destroy(); // its status has been sent already: the missing end marks it as incomplete
+      throw error;
+    }
+    response.end();
+    this.#watchOutput();
+  }
+
+  /**
+   * Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no
+   * memory.
+   */
+  follow(response: ServerResponse, start: readonly Buffer[]) {
+    const write = (part: Buffer): boolean => {
+      if (response.destroyed || response.writableLength > 0) return false;
+      this.#watchOutput(); // the previous part has been read: stops its timer
+      response.write(part);
+      this.#watchOutput();
+      return true;
+    };
+    response.on('drain', this.#watchOutput);
+    for (const piece of start) response.write(piece);
+    return { write, onClosed: (listener: () => void) => void response.once('close', listener) };
+  }
+
+  /** Records whether the connection is idle. To be called about once a second. @returns whether it is */
+  checkIdle(): boolean {
+    const isIdle = this.#isIdle;
+    this.#account.markIdle(isIdle && !this.#isChecked);
+    if (!isIdle && this.#mayBeReplaced) this.#account.markIdle(true); // after those that are idle
+    this.#wasUsed = false;
+    return isIdle;
+  }
+
+  /** Ends the connection for a new one. @returns false if it must not be ended */
+  retire(): boolean {
+    if (!this.#mayBeReplaced) return false;
+    this.#socket.destroy();
+    return true;
+  }
+
+  /** Ends the connection: the memory account is full, and this connection holds most. */
+  reset(): void {
+    this.#socket.destroy();
+  }
+
+  get #mayBeReplaced(): boolean {
+    return !this.#isChecked && (this.#bounds.isChecked !== undefined || this.#isIdle);
+  }
+
+  /** A request may have been read that waits for its turn. */
+  get #isIdle(): boolean {
+    const { writableLength, waitsForTurn } = this.#socket;
+    return this.#requests.size === 0 && !this.#wasUsed && writableLength === 0 && !waitsForTurn?.();
+  }
+
+  /** The socket has closed. Node closes only the first response of a pipeline; the others are closed here. */
+  end(): void {
+    clearTimeout(this.#outputTimer);
+    for (const request of this.#requests) this.#close(request);
+    this.#account.close();
+  }
+
+  #close(request: HttpRequest): void {
+    if (!this.#requests.delete(request)) return;
+    request.close(false);
+    this.#context.onClosed();
+    if (this.#requests.size === 0 || this.#socket.destroyed) return;
+    for (const next of this.#requests) return next.markFirst();
+  }
+
+  readonly #charge = (bytes: number): void => {
+    this.#bytes += bytes;
+    this.#account.set(this.#bytes);
+  };
+
+  /** Runs the output timer while output waits for the client. */
+  readonly #watchOutput = (): void => {
+    if (this.#socket.writableLength === 0) {
+      clearTimeout(this.#outputTimer);
+      this.#outputTimer = undefined;
+    } else this.#outputTimer ??= setTimeout(() => this.#socket.destroy(), this.#bounds.outputTimeoutMs);
+  };
+}

@@ -1,0 +1,171 @@
+import { encodeInSlices, inSlices, joined, sortInSlices } from '../../base/slices.ts';
+import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { formatLine, formatProblem } from '../../engine/rules/read/problem.ts';
+import type { LoadedRules } from '../../engine/rules/reload/load.ts';
+import { compressed } from './compressed.ts';
+import { metricsRoute, type RenderMetrics } from './metrics.ts';
+import type { HttpRequest } from './request.ts';
+import { isVerbose, plain, type Route } from './server.ts';
+import { shareRendering } from './share-rendering.ts';
+
+/** An operator's override of one descriptor. */
+export interface ListedOverride {
+  readonly domain: string;
+  /** `user=alice,path=/login`. */
+  readonly descriptor: string;
+  readonly entries: readonly { readonly key: string; readonly value: string }[];
+  /** `block`, `exempt` or a limit. */
+  readonly effect: string;
+  readonly until: string;
+  readonly by: string;
+  readonly reason: string;
+}
+
+/** The operators' overrides of single descriptors. */
+export interface OverrideList {
+  /** Whether the sender of a request may see values that callers sent. */
+  readonly seesValues: (request: HttpRequest) => boolean;
+  readonly list: (seesValues: boolean) => Iterable<ListedOverride>;
+}
+
+/** Read-only sources of the debug pages. */
+export interface DebugSources {
+  rules(): RuleTree | undefined;
+  /** The result of the last load; the rules in force may be older. */
+  lastLoad(): LoadedRules | undefined;
+  /** Absent: there are no overrides. */
+  readonly overrides?: OverrideList;
+  metrics: RenderMetrics;
+  /** Counters and gauges by their StatsD names. */
+  statistics(): Promise<Iterable<readonly [name: string, value: number]>>;
+}
+
+/**
+ * The routes for operators. `/` and every unknown path list them, as in envoyproxy/ratelimit.
+ *
+ * @param more  further routes
+ */
+export function debugRoutes(
+  sources: DebugSources,
+  more: ReadonlyMap<string, Route> = new Map(),
+): ReadonlyMap<string, Route> {
+  const { overrides, metrics, statistics } = sources;
+  const [withoutValues, withValues] = [renderRules(sources, false), renderRules(sources, true)];
+  const describedStatistics = shareRendering(async () => describeStatistics(await statistics()));
+  const routes = new Map<string, Route>([
+    [
+      '/rlconfig',
+      {
+        help: 'the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
+        answer: async (request) => {
+          const rendered = overrides?.seesValues(request) ? withValues : withoutValues;
+          return wantsJson(request)
+            ? { status: 200, contentType: 'application/json', body: await rendered.json() }
+            : plain(200, await (isVerbose(request) ? rendered.verbose : rendered.plain)());
+        },
+      },
+    ],
+    ['/metrics', metricsRoute(metrics)],
+    [
+      '/stats',
+      {
+        help: 'statistics with the names of envoyproxy/ratelimit',
+        answer: async () => plain(200, await describedStatistics()),
+      },
+    ],
+    ...more,
+  ]);
+  const index = [...routes]
+    .map(([path, { help }]) => `${path}: ${help}\n`)
+    .sort()
+    .join('');
+  routes.set('/', { help: 'this list', answer: () => plain(200, index) });
+  return new Map(Array.from(routes, ([path, route]) => [path, compressed(route)]));
+}
+
+/** The forms of `/rlconfig`. */
+function renderRules({ rules, lastLoad, overrides }: DebugSources, seesValues: boolean) {
+  const listed = () => overrides?.list(seesValues) ?? [];
+  const describe = (isVerbose: boolean) => describeRules(rules(), lastLoad(), isVerbose);
+  return {
+    plain: shareRendering(() => encodeInSlices(joined(describeOverrides(listed()), describe(false)))),
+    verbose: shareRendering(() => encodeInSlices(joined(describeOverrides(listed()), describe(true)))),
+    json: shareRendering(() => encodeInSlices(rulesAsJson(rules(), lastLoad(), listed()))),
+  };
+}
+
+function* describeOverrides(overrides: Iterable<ListedOverride>): Iterable<string> {
+  for (const { domain, descriptor, effect, until, by, reason } of overrides) {
+    const line = `# override: ${domain} ${descriptor}: ${effect} until ${until}, set by ${by}: ${reason}`;
+    yield `${line.replaceAll(/\p{Cc}/gu, ' ')}\n`;
+  }
+}
+
+/** One line per rule, after the problems. Without problems, the list is that of envoyproxy/ratelimit, line by line. */
+function* describeRules(
+  tree: RuleTree | undefined,
+  lastLoad: LoadedRules | undefined,
+  withWarnings: boolean,
+): Iterable<string> {
+  const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
+  if (lastLoad && !lastLoad.ok) yield '# The newest rules are invalid; the rules listed below were loaded before.\n';
+  for (const problem of problems) yield `# ${formatProblem(problem)}\n`;
+  for (const { name, spend, overlaid = [] } of tree?.domains.values() ?? []) {
+    const from = overlaid.map(({ file, line }) => ` (${formatLine({ file, line })})`).join('');
+    if (spend !== undefined && (withWarnings || overlaid.length > 0))
+      yield `# domain ${name}: spend: ${spend}${from}\n`;
+  }
+  if (!withWarnings) {
+    for (const rule of tree?.rules ?? []) yield `${describeRule(rule)}\n`;
+    return;
+  }
+  for (const rule of tree?.rules ?? []) yield `${describeRuleFully(rule)}\n`;
+}
+
+/** All facts about the rules, for programs. */
+function* rulesAsJson(
+  tree: RuleTree | undefined,
+  lastLoad: LoadedRules | undefined,
+  overrides: Iterable<ListedOverride>,
+): Iterable<string> {
+  const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
+  const domains = Array.from(tree?.domains.values() ?? [], domainAsJson);
+  const packed = lastLoad?.ok ? lastLoad.packed : undefined;
+  const head = {
+    loaded: tree !== undefined,
+    newest: lastLoad?.ok ?? tree !== undefined,
+    ...(packed && { hash: hashOf(packed) }),
+    problems,
+    domains,
+  };
+  yield `${JSON.stringify(head).slice(0, -1)},"overrides":[`;
+  yield* listAsJson(overrides);
+  yield '],"rules":[';
+  yield* listAsJson(mapped(tree?.rules ?? [], ruleAsJson));
+  yield ']}\n';
+}
+
+function* listAsJson(items: Iterable<object>): Iterable<string> {
+  let separator = '';
+  for (const item of items) {
+    yield `${separator}${JSON.stringify(item)}`;
+    separator = ',';
+  }
+}
+
+function* mapped<T, U>(items: Iterable<T>, to: (item: T) => U): Iterable<U> {
+  for (const item of items) yield to(item);
+}
+
+const wantsJson = ({ url = '', headers: { accept = '' } }: HttpRequest): boolean =>
+  new URL(url, 'http://weir').searchParams.get('format') === 'json' || accept.startsWith('application/json');
+
+async function describeStatistics(
+  statistics: Iterable<readonly [name: string, value: number]>,
+): Promise<readonly Buffer[]> {
+  const lines: string[] = [];
+  for await (const slice of inSlices(statistics)) for (const [name, value] of slice) lines.push(`${name}: ${value}\n`);
+  return encodeInSlices(await sortInSlices(lines));
+}

@@ -1,0 +1,72 @@
+import { createCallQueue } from '../../h2/bounds/call-queue.ts';
+import { CallerMemory, defaultCallerMemoryBytes } from '../../h2/bounds/caller-memory.ts';
+import { LateCalls } from '../../h2/bounds/late-calls.ts';
+import { watchTimerLag } from '../../h2/bounds/timer-lag.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import type { Admission } from '../../h2/grpc/unary-call.ts';
+import type { CountLate } from '../rls/count-late.ts';
+import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
+
+export interface OverloadOptions {
+  /** Maximum number of calls in flight, held calls included; more are refused. */
+  readonly maxInFlight: number;
+  /** Memory that may be held for callers; undefined: a share of V8's heap limit. */
+  readonly memoryBytes: number | undefined;
+  readonly countLate: CountLate;
+  /** Called for each call without a decision. */
+  readonly onMissed: (by: MissedBy) => void;
+}
+
+/** Overload protection: bounded work per turn, and a memory account for each connection. */
+export interface Overload extends Admission {
+  readonly memory: CallerMemory;
+  readonly countLate: CountLate;
+  /** Wraps the service to count its calls as in flight. */
+  counting(service: RlsService): RlsService;
+  /** Calls that are handled, queued or held. */
+  inFlight(): number;
+  /** By how much a timer of this process was late at most, in the last seconds with calls; 0 without calls. */
+  latenessMs(): number;
+  close(): void;
+}
+
+const tooMany: GrpcStatus = {
+  code: status.RESOURCE_EXHAUSTED,
+  details: 'too many calls in flight (MAX_IN_FLIGHT_CALLS)',
+};
+
+export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: OverloadOptions): Overload {
+  const lateCalls = new LateCalls();
+  const queue = createCallQueue(lateCalls);
+  let handled = 0;
+  const inFlight = (): number => handled + queue.length;
+  const lag = watchTimerLag(() => inFlight() > 0);
+  return {
+    memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
+    queue,
+    lateCalls,
+    countLate,
+    refusal() {
+      lag.wake();
+      if (inFlight() < maxInFlight) return undefined;
+      onMissed('in_flight');
+      return tooMany;
+    },
+    missed: onMissed,
+    counting: (service) => ({
+      shouldRateLimit(request, caller, reply) {
+        handled++;
+        return service.shouldRateLimit(request, caller, (outcome) => {
+          handled--;
+          reply(outcome);
+        });
+      },
+    }),
+    inFlight,
+    latenessMs: lag.ms,
+    close() {
+      lag.close();
+      queue.close();
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import type { Entry } from '../../engine/rules/match/match.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { MIN_ELAPSED_MS, type Pool } from '../../engine/shares/shares.ts';
+import type { BucketAction, BucketUsage } from './messages.ts';
+
+/** The treatment of a bucket: by its rule, or as a bucket without a rule. */
+export type BucketPlan =
+  | { readonly kind: 'allow' | 'deny'; readonly rule?: string }
+  | { readonly kind: 'shared'; readonly rule: string; readonly key: string; readonly pool: Pool };
+
+export interface Assigned {
+  readonly kind: BucketAction['kind'];
+  readonly number: number;
+  readonly atMs: number;
+  /** Of a share; 0 for other assignments. */
+  readonly units: number;
+  readonly burst: number;
+}
+
+/** A bucket of one proxy, from its first report until it is abandoned. */
+export interface ProxyBucket {
+  readonly id: string;
+  readonly pairs: readonly Entry[];
+  /** Memory charged for the bucket. */
+  readonly bytes: number;
+  /** The time of its first report, on the monotonic clock. */
+  readonly knownSinceMs: number;
+  /** The rules from which the plan was made. */
+  rules: RuleTree | undefined;
+  plan: BucketPlan;
+  /** The number of consecutive reports without a request. */
+  idleReports: number;
+  /** The last assignment that was sent; undefined: none was. */
+  assigned: Assigned | undefined;
+  /** The time of its last report, on the monotonic clock; 0: none has arrived. */
+  reportedAtMs: number;
+  /** Requests per second in its last reports; -1: unknown. */
+  demand: number;
+  used: number;
+  /** The use in its last reports, while their time is too short for a rate. */
+  unmeasured: Use;
+}
+
+/** Requests, allowed requests, and the time in which they arrived. */
+export interface Use {
+  readonly requests: number;
+  readonly allowed: number;
+  readonly elapsedMs: number;
+}
+
+export const NO_USE: Use = { requests: 0, allowed: 0, elapsedMs: 0 };
+
+/** Memory of a bucket without its texts. Measured over 10,000 buckets of two pairs: 1.5 KB with their texts. */
+const BUCKET_BYTES = 1_408;
+
+/** Two bytes per character, in the pairs and in the id. */
+const BYTES_PER_CHARACTER = 4;
+
+/** Identifies a bucket, regardless of the order of its pairs. */
+export function bucketId(pairs: readonly Entry[]): string {
+  const sorted = pairs.toSorted((one, other) => (one.key < other.key ? -1 : 1));
+  return sorted.map(({ key, value }) => `${key.length}:${key}${value.length}:${value}`).join('');
+}
+
+/**
+ * Adds a report's use to the bucket. Requests in an unknown time, as in first reports, are ignored.
+ *
+ * @returns the use since the last returned one; no use if the time is unknown or too short for a rate
+ */
+export function noteUse(bucket: ProxyBucket, usage: BucketUsage, arrivedMs: number): Use {
+  const isFirst = bucket.reportedAtMs === 0;
+  const sinceMs = isFirst ? usage.elapsedMs : arrivedMs - bucket.reportedAtMs;
+  bucket.reportedAtMs = arrivedMs;
+  if (isFirst && sinceMs <= 0) return NO_USE;
+  const before = bucket.unmeasured;
+  const requests = before.requests + usage.requests;
+  const allowed = before.allowed + usage.allowed;
+  const elapsedMs = before.elapsedMs + sinceMs;
+  const use = { requests, allowed, elapsedMs };
+  if (elapsedMs < MIN_ELAPSED_MS) {
+    bucket.unmeasured = use;
+    return NO_USE;
+  }
+  bucket.demand = (requests * 1_000) / elapsedMs;
+  bucket.used = (allowed * 1_000) / elapsedMs;
+  bucket.unmeasured = NO_USE;
+  return use;
+}
+
+export const bucketBytes = (id: string): number => BUCKET_BYTES + BYTES_PER_CHARACTER * id.length;

@@ -1,0 +1,70 @@
+import { type RequestWork, TooCostly } from '../../base/request-work.ts';
+import { type Entry, findNode, match } from '../../engine/rules/match/match.ts';
+import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+
+/** The rule of a bucket, and the entries that name its counter. */
+export interface FoundBucket {
+  readonly rule: Rule;
+  readonly limits: readonly RuleLimit[];
+  readonly entries: readonly Entry[];
+}
+
+/** The most nodes that are tried for one bucket. */
+const MAX_ATTEMPTS = 256;
+
+/**
+ * Finds the rule for the pairs of a bucket id, which have no order: at each level, any pair with a known key may come
+ * next, and pairs are tried in the order of their keys. The first path that uses all pairs and ends at a rule is taken.
+ *
+ * @returns undefined also if the work would exceed its maximum
+ */
+export function findBucket(
+  rules: RuleTree,
+  domain: string,
+  pairs: readonly Entry[],
+  work: RequestWork,
+): FoundBucket | undefined {
+  try {
+    return searchBucket(rules, domain, pairs, work);
+  } catch (error) {
+    if (error instanceof TooCostly) return undefined;
+    throw error;
+  }
+}
+
+function searchBucket(
+  rules: RuleTree,
+  domain: string,
+  pairs: readonly Entry[],
+  work: RequestWork,
+): FoundBucket | undefined {
+  const root = rules.domains.get(domain)?.root;
+  if (!root) return undefined;
+  const entries = pathOf(root, pairs.toSorted(byKey), { left: MAX_ATTEMPTS, work });
+  if (!entries) return undefined;
+  const found = match(rules, domain, { entries, requestLimit: undefined }, { work });
+  if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries };
+  return found.kind === 'limited' ? found : undefined;
+}
+
+const byKey = (one: Entry, other: Entry): number => (one.key < other.key ? -1 : 1);
+
+interface Attempts {
+  left: number;
+  readonly work: RequestWork;
+}
+
+function pathOf(level: Level, pairs: readonly Entry[], attempts: Attempts): readonly Entry[] | undefined {
+  for (const [at, pair] of pairs.entries()) {
+    if (attempts.left-- <= 0) return undefined;
+    const node = findNode(level, pair, attempts.work);
+    if (!node) continue;
+    if (pairs.length === 1) {
+      if (node.rule) return [pair];
+      continue;
+    }
+    const rest = node.children && pathOf(node.children, pairs.toSpliced(at, 1), attempts);
+    if (rest) return [pair, ...rest];
+  }
+  return undefined;
+}

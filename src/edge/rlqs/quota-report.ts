@@ -1,0 +1,100 @@
+import { inSlices } from '../../base/slices.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+import { bucketId, type ProxyBucket } from './buckets.ts';
+
+/** The assignment of one bucket to one proxy, and its use. Rates are per second. */
+export interface ProxyQuota {
+  /** Absent: the proxy has no name of its own. */
+  readonly proxy?: string;
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  /** Absent: no rule can be applied. */
+  readonly rule?: string;
+  /** The last assignment that was sent on its stream; none: the proxy may have one from an earlier stream. */
+  readonly assigned: 'share' | 'allow' | 'deny' | 'none' | 'expired';
+  readonly share?: number;
+  readonly burst?: number;
+  /** The rate of the rule, which all proxies share. */
+  readonly rate?: number;
+  /** Requests and allowed requests between its last two reports. Absent: not known yet. */
+  readonly demand?: number;
+  readonly used?: number;
+  readonly reportedMsAgo: number;
+}
+
+/** Absent fields match everything. */
+export interface QuotaQuery {
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly entries?: readonly Entry[];
+  readonly count: number;
+}
+
+export interface QuotaReport {
+  /** The buckets with the highest demand. */
+  readonly quotas: readonly ProxyQuota[];
+  /** The number of buckets that are not listed. */
+  readonly more: number;
+}
+
+/** The part of a stream that reports use. */
+export interface ReportedStream {
+  readonly proxy: string | undefined;
+  readonly domain: string;
+  buckets(): Iterable<ProxyBucket>;
+  bucket(id: string): ProxyBucket | undefined;
+}
+
+interface Found {
+  readonly stream: ReportedStream;
+  readonly bucket: ProxyBucket;
+}
+
+/** The number of buckets that are checked in one turn of the event loop. */
+const BUCKETS_A_TURN = 500;
+
+/** Checks all buckets, in slices, or only those with the entries. */
+export async function reportQuotas(
+  streams: Iterable<ReportedStream>,
+  query: QuotaQuery,
+  now: { readonly nowMs: number; readonly ttlMs: number },
+): Promise<QuotaReport> {
+  let highest: Found[] = [];
+  let found = 0;
+  for await (const slice of inSlices(bucketsOf(streams, query), BUCKETS_A_TURN)) {
+    const own = slice.filter(({ bucket }) => query.rule === undefined || bucket.plan.rule === query.rule);
+    found += own.length;
+    highest = [...highest, ...own].sort((one, other) => other.bucket.demand - one.bucket.demand).slice(0, query.count);
+  }
+  return { quotas: highest.map((one) => describe(one, now)), more: found - highest.length };
+}
+
+function* bucketsOf(streams: Iterable<ReportedStream>, { domain, entries }: QuotaQuery): Iterable<Found> {
+  const id = entries && bucketId(entries);
+  for (const stream of streams) {
+    if (domain !== undefined && stream.domain !== domain) continue;
+    if (id === undefined) for (const bucket of stream.buckets()) yield { stream, bucket };
+    else {
+      const bucket = stream.bucket(id);
+      if (bucket) yield { stream, bucket };
+    }
+  }
+}
+
+function describe({ stream, bucket }: Found, { nowMs, ttlMs }: { nowMs: number; ttlMs: number }): ProxyQuota {
+  const { plan, assigned, demand, used, pairs, reportedAtMs } = bucket;
+  const { proxy, domain } = stream;
+  const perSecond = plan.kind === 'shared' ? 1_000 / plan.pool.fillMs : 0;
+  const isExpired = assigned !== undefined && nowMs - assigned.atMs > ttlMs;
+  const kind = assigned?.kind === 'token_bucket' ? 'share' : assigned?.kind === 'allow' ? 'allow' : 'deny';
+  return {
+    ...(proxy !== undefined && { proxy }),
+    ...{ domain, entries: pairs },
+    ...(plan.rule !== undefined && { rule: plan.rule }),
+    assigned: !assigned ? 'none' : isExpired ? 'expired' : kind,
+    ...(assigned && kind === 'share' && { share: assigned.units * perSecond, burst: assigned.burst }),
+    ...(plan.kind === 'shared' && { rate: plan.pool.units * perSecond }),
+    ...(demand >= 0 && { demand, used }),
+    reportedMsAgo: Math.max(Math.round(nowMs - reportedAtMs), 0),
+  };
+}

@@ -1,0 +1,263 @@
+import { RequestWork } from '../../base/request-work.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { PoolReport, ShareReply, ShareStore } from '../../engine/shares/share-store.ts';
+import { resumeMs, type ShareTerms } from '../../engine/shares/shares.ts';
+import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket } from './buckets.ts';
+import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
+import type { QuotaCounts } from './quota-counts.ts';
+import { type Reported, Slice } from './slice.ts';
+import type { Turns } from './turns.ts';
+
+/** The dependencies that the streams of all proxies share. */
+export interface QuotaContext {
+  readonly rules: () => RuleTree | undefined;
+  readonly plan: (
+    rules: RuleTree | undefined,
+    domain: string,
+    pairs: BucketUsage['pairs'],
+    work: RequestWork,
+  ) => BucketPlan | undefined;
+  /** The action for buckets without a plan. */
+  readonly unknown: 'allow' | 'deny';
+  readonly shares: ShareStore;
+  readonly terms: ShareTerms;
+  readonly maxBuckets: number;
+  readonly monotonicMs: () => number;
+  readonly counts: QuotaCounts;
+  /** Turns for the slices of all streams. */
+  readonly turns: Turns;
+  readonly onUnavailable: (reason: string) => void;
+}
+
+/** The identity of a stream's proxy. */
+export interface ProxyNames {
+  /** Identifies the proxy among the holders of its buckets. */
+  readonly holder: string;
+  /** As the proxy sent it. */
+  readonly name: string | undefined;
+  /** The name is the same on later connections. */
+  readonly isNamed: boolean;
+}
+
+/** The transport of one proxy's stream. */
+export interface QuotaCall extends ProxyNames {
+  readonly write: (actions: readonly BucketAction[]) => void;
+  /** Charges memory to the connection; negative: releases it. */
+  readonly charge: (bytes: number) => void;
+  readonly isOver: () => boolean;
+  /** Waits for a turn of the event loop; resolves at once when the call is over. */
+  readonly turn: () => Promise<void>;
+}
+
+/** The current report: undefined once its stream has ended, so that pending work does not keep it alive. */
+export interface CurrentReport {
+  report: UsageReport | undefined;
+}
+
+/** A bucket is abandoned after this many reports without requests. */
+const IDLE_REPORTS = 3;
+
+/** The buckets of one proxy: handles its reports, and sends assignments when they change or expire. */
+export class QuotaStream {
+  readonly #context: QuotaContext;
+  readonly #call: QuotaCall;
+  readonly domain: string;
+  readonly #buckets = new Map<string, ProxyBucket>();
+
+  /** @param domain  the domain of all its buckets */
+  constructor(context: QuotaContext, call: QuotaCall, domain: string) {
+    this.#context = context;
+    this.#call = call;
+    this.domain = domain;
+  }
+
+  /**
+   * Handles a report; its first slice without delay. Reports of a stream must be handled in sequence.
+   *
+   * @param arrivedMs  on the monotonic clock
+   * @throws RangeError  a usage is malformed; the usages before it have been counted
+   */
+  async handle(current: CurrentReport, arrivedMs: number): Promise<void> {
+    this.#context.counts.reports++;
+    for (let at: number | undefined = 0; at !== undefined; ) {
+      if (at > 0) await this.#call.turn();
+      if (this.#call.isOver()) return;
+      at = await this.#handleSlice(current, at, arrivedMs);
+    }
+  }
+
+  /** The name set by the proxy's operator; undefined: the proxy has no name of its own. */
+  get proxy(): string | undefined {
+    return this.#call.name;
+  }
+
+  buckets(): Iterable<ProxyBucket> {
+    return this.#buckets.values();
+  }
+
+  /** @param id  from `bucketId` */
+  bucket(id: string): ProxyBucket | undefined {
+    return this.#buckets.get(id);
+  }
+
+  /** Drops the buckets; their shares count until they expire. */
+  close(): void {
+    this.#context.counts.buckets -= this.#buckets.size;
+    this.#buckets.clear();
+  }
+
+  /**
+   * A malformed usage does not undo the ones before it: they are counted and answered before the error is thrown.
+   *
+   * @returns the index in the positions of the next slice; undefined: there is none
+   */
+  async #handleSlice(current: CurrentReport, first: number, arrivedMs: number): Promise<number | undefined> {
+    const slice = new Slice();
+    try {
+      return this.#readSlice(current, first, arrivedMs, slice);
+    } finally {
+      if (slice.shared.length > 0) await this.#assignShares(slice);
+      if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
+    }
+  }
+
+  /** @returns the index in the positions at which the slice is full; undefined: the report ends before */
+  #readSlice({ report }: CurrentReport, first: number, arrivedMs: number, slice: Slice): number | undefined {
+    if (!report) return undefined;
+    const { bytes, positions } = report;
+    let at = first;
+    for (; at < positions.length && !slice.isFull; at += 2) {
+      const [from = 0, to = 0] = [positions[at], positions[at + 1]];
+      slice.countUsage(to - from);
+      this.#handleUsage(readBucketUsage(bytes, from, to), arrivedMs, slice);
+    }
+    return at < positions.length ? at : undefined;
+  }
+
+  #handleUsage(usage: BucketUsage | undefined, arrivedMs: number, slice: Slice): void {
+    const { counts, unknown, terms, shares } = this.#context;
+    if (!usage) {
+      counts.unknown++; // its id exceeds the limits, and cannot be sent in an answer
+      return;
+    }
+    const bucket = this.#bucketOf(usage, slice);
+    if (!bucket) {
+      counts.unknown++;
+      slice.actions.push({ kind: unknown, pairs: usage.pairs, ttlMs: terms.ttlMs });
+      return;
+    }
+    const reported = { bucket, usage, use: noteUse(bucket, usage, arrivedMs), arrivedMs };
+    bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
+    const isIdle = bucket.idleReports >= IDLE_REPORTS;
+    const { plan } = bucket;
+    if (plan.kind === 'shared') {
+      slice.shared.push({ reported, step: this.#stepOf(reported, plan, isIdle) });
+      slice.countHolders(shares.holders(plan.key));
+    } else if (!isIdle) this.#assignFixed(bucket, plan.kind, slice.actions);
+    if (isIdle) this.#abandon(bucket, slice.actions);
+  }
+
+  #bucketOf({ pairs }: BucketUsage, slice: Slice): ProxyBucket | undefined {
+    const { rules, maxBuckets, counts, monotonicMs } = this.#context;
+    const id = bucketId(pairs);
+    const tree = rules();
+    const known = this.#buckets.get(id);
+    if (known) {
+      if (known.rules !== tree) this.#replan(known, tree, slice);
+      return known;
+    }
+    if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
+    const bytes = bucketBytes(id);
+    const bucket: ProxyBucket = {
+      ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs, slice) },
+      ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1, unmeasured: NO_USE },
+    };
+    this.#buckets.set(id, bucket);
+    counts.buckets++;
+    this.#call.charge(bytes);
+    return bucket;
+  }
+
+  #planFor(rules: RuleTree | undefined, pairs: BucketUsage['pairs'], slice: Slice): BucketPlan {
+    const plan = this.#context.plan(rules, this.domain, pairs, new RequestWork((units) => slice.countWork(units)));
+    if (plan) return plan;
+    this.#context.counts.unknown++;
+    return { kind: this.#context.unknown };
+  }
+
+  /** An assignment from another pool is dropped: it says nothing about the new pool. */
+  #replan(bucket: ProxyBucket, rules: RuleTree | undefined, slice: Slice): void {
+    const before = bucket.plan;
+    bucket.rules = rules;
+    bucket.plan = this.#planFor(rules, bucket.pairs, slice);
+    const isSame = before.kind === 'shared' && bucket.plan.kind === 'shared' && before.key === bucket.plan.key;
+    if (!isSame) bucket.assigned = undefined;
+  }
+
+  #stepOf(
+    { bucket, usage, use, arrivedMs }: Reported,
+    plan: BucketPlan & { kind: 'shared' },
+    leaves: boolean,
+  ): PoolReport {
+    const { terms } = this.#context;
+    const { assigned } = bucket;
+    const leftMs = this.#call.isNamed ? resumeMs(terms) : terms.ttlMs;
+    return {
+      ...{ key: plan.key, pool: plan.pool },
+      report: {
+        holder: this.#call.holder,
+        requests: Math.min(use.requests, Number.MAX_SAFE_INTEGER),
+        elapsedMs: use.elapsedMs,
+        sent: assigned?.number ?? 0,
+        isConfirmed: assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs,
+        isResumed: !assigned && usage.elapsedMs > 0 && arrivedMs - bucket.knownSinceMs < leftMs,
+        leaves,
+      },
+    };
+  }
+
+  #assignFixed(bucket: ProxyBucket, kind: 'allow' | 'deny', actions: BucketAction[]): void {
+    const { terms, monotonicMs } = this.#context;
+    const { assigned } = bucket;
+    const nowMs = monotonicMs();
+    if (assigned?.kind === kind && nowMs - assigned.atMs < terms.ttlMs / 2) return;
+    bucket.assigned = { kind, number: 0, atMs: nowMs, units: 0, burst: 0 };
+    actions.push({ kind, pairs: bucket.pairs, ttlMs: terms.ttlMs });
+    this.#context.counts.assignments++;
+  }
+
+  #abandon(bucket: ProxyBucket, actions: BucketAction[]): void {
+    if (this.#buckets.delete(bucket.id)) {
+      this.#context.counts.buckets--;
+      this.#call.charge(-bucket.bytes);
+    }
+    actions.push({ kind: 'abandon', pairs: bucket.pairs });
+    this.#context.counts.abandoned++;
+  }
+
+  async #assignShares({ shared, actions }: Slice): Promise<void> {
+    const replies = await this.#context.shares.step(shared.map(({ step }) => step));
+    for (const [at, { reported, step }] of shared.entries()) {
+      const action = this.#shareAction(reported.bucket, step, replies[at]);
+      if (action) actions.push(action);
+    }
+  }
+
+  #shareAction(bucket: ProxyBucket, { pool, report }: PoolReport, reply: ShareReply): BucketAction | undefined {
+    const { terms, monotonicMs, counts, onUnavailable } = this.#context;
+    if (!reply || report.leaves) return undefined;
+    if ('reason' in reply) {
+      counts.unavailable++;
+      onUnavailable(reply.reason);
+      return undefined;
+    }
+    const { number, units, burst } = reply;
+    const kind = units === 0 ? 'deny' : 'token_bucket';
+    bucket.assigned = { kind, number, units, burst, atMs: monotonicMs() };
+    counts.assignments++;
+    const { pairs } = bucket;
+    const { ttlMs } = terms;
+    if (kind === 'deny') return { kind, pairs, ttlMs };
+    return { kind, pairs, ttlMs, maxTokens: burst, tokensPerFill: units, fillMs: pool.fillMs };
+  }
+}

@@ -1,0 +1,55 @@
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { Cost } from '../../h2/bounds/call-queue.ts';
+
+/** Objects and counter keys, without their strings. */
+const BYTES_PER_CALL = 1_024;
+const BYTES_PER_DESCRIPTOR = 1_024;
+const BYTES_PER_ENTRY = 128;
+/** Strings are held twice: in the request and in counter keys. */
+const BYTES_PER_OCTET = 2;
+
+const ENTRIES_PER_UNIT = 8;
+const OCTETS_PER_UNIT = 1_024;
+
+/** A unit is about one descriptor, or a kilobyte of request. @param octets  size of the encoded request */
+export function costOf({ descriptors }: WireRequest, octets: number): Cost {
+  let entries = 0;
+  for (const descriptor of descriptors) entries += descriptor.entries.length;
+  return {
+    bytes:
+      BYTES_PER_CALL + descriptors.length * BYTES_PER_DESCRIPTOR + entries * BYTES_PER_ENTRY + octets * BYTES_PER_OCTET,
+    units: 1 + descriptors.length + entries / ENTRIES_PER_UNIT + octets / OCTETS_PER_UNIT,
+  };
+}
+
+/**
+ * The extra work of such a call: each descriptor is matched several times, and each step of a limit with reservations
+ * reads all of them, a thousand at most.
+ */
+const HOSTED_FACTOR = 8;
+
+/** The number of text comparisons that take as long as a unit. */
+const COMPARISONS_PER_UNIT = 8;
+
+/**
+ * The cost of a call that is decoded by a library and handled with promises: calls of `weir.v1.Rules`, `weir.v1.Holds`
+ * and Kuadrant's service.
+ *
+ * @param message  the call's message: a request, or a message with a `request`
+ * @param octets   size of the encoded message
+ */
+export function costOfHosted(message: unknown, octets: number): Cost {
+  const decoded = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
+  const { descriptors = [] } = decoded.request ?? decoded;
+  const { bytes, units } = costOf({ ...{ domain: '', hits_addend: 0 }, descriptors }, octets);
+  return { bytes, units: HOSTED_FACTOR * units };
+}
+
+/** The most texts that a call of `weir.v1.Rules` compares, since any client that may request decisions may call it. */
+export const FIND_COMPARISONS = 2_000;
+
+/** The cost of such a call if none of its descriptors matches a rule. */
+export function costOfFind(message: unknown, octets: number): Cost {
+  const { bytes, units } = costOfHosted(message, octets);
+  return { bytes, units: units + FIND_COMPARISONS / COMPARISONS_PER_UNIT };
+}

@@ -1,0 +1,151 @@
+import type { JsonObject } from '../../base/json.ts';
+import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { mergeMetadata } from '../../engine/rules/read/metadata.ts';
+import { remainingOf } from '../../engine/wire/codec.ts';
+import { nameOf, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
+import { primaryVerdict } from './headers.ts';
+
+/** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
+export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
+
+export interface MetadataOptions {
+  /** Send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit. */
+  readonly ofRequest: boolean;
+  /** Send the limit on which each answer is based. */
+  readonly ofRule?: boolean;
+  /** Send the descriptors whose quotas have room. */
+  readonly ofPassed?: boolean;
+  /** Treat every rule as a quota rule. */
+  readonly quotaMode?: boolean;
+}
+
+/**
+ * Creates the function that computes dynamic metadata: Weir's own is under `weir`.
+ *
+ * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
+ */
+export function createDynamicMetadata(options: MetadataOptions): DynamicMetadata {
+  const plain = plainMetadata(options);
+  if (!options.ofPassed) return plain;
+  return (request, answer) => {
+    const passedDescriptors = passedQuotas(request, answer, options.quotaMode ?? false);
+    return passedDescriptors ? { ...plain(request, answer), passedDescriptors } : plain(request, answer);
+  };
+}
+
+function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: MetadataOptions): DynamicMetadata {
+  return (request, answer) => {
+    const remarkable = factsOf(answer);
+    const facts = ofRule ? { ...ruleFacts(answer, quotaMode), ...remarkable } : remarkable;
+    if (!ofRequest) return facts && { weir: facts };
+    return { ...requestMetadata(request), ...rulesMetadata(answer.verdicts), ...(facts && { weir: facts }) };
+  };
+}
+
+/**
+ * The entries of each descriptor whose quotas have room, so that a proxy can choose among the candidates that it sent
+ * together. Empty: no candidate has room. Undefined: the request has no quotas.
+ *
+ * @example `[{ "backend_name": "ns/reserved", "model_name_override": "large" }]`
+ * @see https://github.com/envoyproxy/ai-gateway/tree/main/docs/proposals  009, quota-aware routing
+ */
+function passedQuotas(
+  { descriptors }: WireRequest,
+  { verdicts }: Answer,
+  quotaMode: boolean,
+): readonly JsonObject[] | undefined {
+  const isQuota = (verdict: Verdict): boolean =>
+    verdict.kind === 'limited' && (quotaMode || verdict.policy.quota === true);
+  if (!verdicts.some(isQuota)) return undefined;
+  return descriptors.flatMap(({ entries }, at): JsonObject[] => {
+    const verdict = verdicts[at];
+    if (verdict?.kind !== 'limited' || verdict.code === 'OVER_LIMIT' || !isQuota(verdict)) return [];
+    return [Object.fromEntries(entries.map(({ key, value }) => [key, value]))];
+  });
+}
+
+function requestMetadata({ domain, descriptors, hits_addend: hitsAddend }: WireRequest): JsonObject {
+  return { domain, descriptors: descriptors.map(describe), ...(hitsAddend !== 0 && { hitsAddend }) };
+}
+
+function describe({ entries, limit, hits_addend }: WireDescriptor): JsonObject {
+  return {
+    entries: entries.map(({ key, value }) => `${key}=${value}`),
+    ...(limit && { limit: requestLimitText(limit) }),
+    ...(hits_addend && { hitsAddend: hits_addend.value }),
+  };
+}
+
+/**
+ * The limit of a request in Protobuf's text format, without fields that are zero.
+ *
+ * @example `requests_per_unit:3 unit:HOUR`
+ */
+function requestLimitText({ requests_per_unit: requestsPerUnit, unit }: NonNullable<WireDescriptor['limit']>): string {
+  const fields = [
+    ...(requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]),
+    ...(unit === 0 ? [] : [`unit:${nameOf(requestUnitNumbers, unit) ?? unit}`]),
+  ];
+  return fields.join(' ');
+}
+
+/** The merged metadata of every rule that did not refuse, in the order of the descriptors. */
+function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: JsonObject } {
+  const passed = verdicts.flatMap((verdict) => {
+    const isPass = verdict.kind === 'limited' && verdict.code !== 'OVER_LIMIT';
+    return isPass && verdict.rule.metadata ? [verdict.rule.metadata] : [];
+  });
+  const metadata = mergeMetadata(passed);
+  return Object.keys(metadata).length > 0 ? { metadata } : {};
+}
+
+/**
+ * The answer, and the limit on which it is based: the one that the headers describe.
+ *
+ * @example `{ "code": "OVER_LIMIT", "rule": "demo.user", "limit": "5 per minute", "remaining": 0 }`
+ */
+function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
+  const code = answer.overallCode;
+  const verdict = primaryVerdict(answer.verdicts, quotaMode);
+  if (!verdict) return { code };
+  const { rule, decision } = verdict;
+  const { retryAfterMs = NEVER_MS } = answer;
+  const isRefusal = decision.code === 'OVER_LIMIT';
+  return {
+    code,
+    rule: rule.path,
+    limit: describeLimit(verdict),
+    remaining: remainingOf(verdict),
+    ...(isRefusal && code === 'OK' && { would_be: decision.code }),
+    ...(retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
+  };
+}
+
+const isRemarkable = (verdict: Verdict): boolean =>
+  verdict.kind === 'limited' &&
+  (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.label.unit === 'UNKNOWN');
+
+/**
+ * Facts that statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and
+ * the window of a limit that no unit describes. Undefined: none.
+ *
+ * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
+ */
+function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
+  if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // the common case
+  const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
+    if (verdict.kind !== 'limited') return [];
+    const { rule, limit, label, policy, decision } = verdict;
+    const facts = {
+      ...(decision.soft && { soft: true }),
+      ...(decision.degraded && { degraded: decision.degraded }),
+      ...(delayMs > 0 && !policy.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
+      ...(label.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
+    };
+    return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
+  });
+  if (statuses.length === 0) return undefined;
+  return { ...(delayMs > 0 && { delay_ms: delayMs }), statuses };
+}

@@ -1,0 +1,191 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { after, type Eventual } from '../../base/later.ts';
+import { type RequestWork, TooCostly } from '../../base/request-work.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../../engine/decide/decide.ts';
+import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import { detailOf } from './detail.ts';
+import type { ResponseHeaders } from './headers.ts';
+import type { DynamicMetadata } from './metadata.ts';
+
+/** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
+export type CallOutcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
+
+/** Sent to callers for bugs in this service: the cause is logged, not sent. */
+export const INTERNAL_ERROR = 'internal error';
+
+export interface GrpcStatus {
+  readonly code: status;
+  readonly details: string;
+}
+
+/** The caller of a request, as seen by the transport. */
+export interface Caller {
+  /** Time left until the caller's deadline; `Infinity` without one. */
+  readonly timeoutMs: number;
+  /** The time to which `timeoutMs` refers, on the clock of `performance.now()`; absent: now. */
+  readonly startedMs?: number;
+  /** A request header by its lower-case name; repeated headers are joined with commas. */
+  header(name: string): string | undefined;
+  /** The work of the call, which all requests of a batch share. */
+  readonly work: RequestWork;
+  /** The caller sent `x-weir-detail: 1`; absent: it did not. */
+  readonly needsDetail?: boolean;
+  /**
+   * Calls the listener once if the caller cancels before it is answered; at once if it has already. Absent: the
+   * transport does not report it.
+   */
+  onGone?(listener: () => void): void;
+}
+
+/** The Rate Limit Service, independent of the transport. */
+export interface RlsService {
+  /**
+   * Answers one request, after holding it if its rule shapes traffic. Never throws and never rejects. If nothing has to
+   * wait, the request is answered before this returns.
+   *
+   * @param reply  called once with the outcome, before observers are notified
+   */
+  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): PromiseLike<void>;
+}
+
+/** Notified of each decision, after the answer was sent; for a held request, immediately. */
+export interface Observer {
+  /** @param timeoutMs  the time until the caller's deadline when the request arrived; `Infinity` without one */
+  answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
+  /** @param cause  what was thrown; a bug in this service if the status is INTERNAL */
+  failed(status: GrpcStatus, cause: unknown): void;
+}
+
+/**
+ * Why a call got no decision.
+ *
+ * late       it waited until an answer would have been late, or its answer was late
+ * cancelled  its caller gave up first
+ * in_flight  there were MAX_IN_FLIGHT_CALLS
+ */
+export type MissedBy = 'late' | 'cancelled' | 'in_flight';
+
+/** Computes the headers and metadata of answers. */
+export interface Extras {
+  readonly headers: ResponseHeaders;
+  readonly metadata: DynamicMetadata;
+}
+
+/** Calls that are currently held. */
+export interface Holds {
+  count: number;
+}
+
+/** A request, and the state needed to answer it. */
+interface OpenCall {
+  readonly request: WireRequest;
+  readonly caller: Caller;
+  readonly startedMs: number;
+  readonly reply: (outcome: CallOutcome) => void;
+}
+
+export function createRlsService(
+  decider: Decider,
+  { headers, metadata }: Extras,
+  observer: Observer,
+  holds: Holds = { count: 0 },
+): RlsService {
+  const fail = (cause: unknown, { reply }: OpenCall): void => {
+    const error = toStatus(cause);
+    try {
+      reply({ error });
+      observer.failed(error, cause);
+    } catch (bug) {
+      reportBug(observer, bug);
+    }
+  };
+  const finish = (answer: Answer, call: OpenCall): void => {
+    const { request, caller, reply } = call;
+    let response: WireResponse;
+    try {
+      const detail = caller.needsDetail ? detailOf(answer) : undefined;
+      response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
+    } catch (cause) {
+      return fail(cause, call);
+    }
+    const { timeoutMs } = caller;
+    const holdMs = answer.delayMs > 0 ? Math.min(answer.delayMs, timeoutMs - elapsedMs(call)) : 0;
+    try {
+      if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
+      else reply({ response });
+      observer.answered(request, answer, timeoutMs);
+    } catch (bug) {
+      reportBug(observer, bug);
+    }
+  };
+  return {
+    shouldRateLimit(request, caller, reply) {
+      const { startedMs = monotonicMs() } = caller;
+      const call: OpenCall = { request, caller, startedMs, reply };
+      let answer: Eventual<Answer>;
+      try {
+        answer = decide(decodeRequest(request), decider, caller.timeoutMs, caller.work);
+      } catch (cause) {
+        fail(cause, call);
+        return answered;
+      }
+      if ('verdicts' in answer) {
+        finish(answer, call);
+        return answered;
+      }
+      return after(answer, finish, call, fail);
+    },
+  };
+}
+
+/** The time that the store took. */
+const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;
+
+const answered = Promise.resolve();
+const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller cancelled' };
+
+/**
+ * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of
+ * the enclosing function: a held call must keep its response alive, but not its request.
+ */
+function hold(
+  response: WireResponse,
+  holdMs: number,
+  caller: Caller,
+  reply: (outcome: CallOutcome) => void,
+  holds: Holds,
+): void {
+  let isHeld = true;
+  holds.count++;
+  const end = (outcome: CallOutcome): void => {
+    if (!isHeld) return;
+    isHeld = false;
+    holds.count--;
+    clearTimeout(timer);
+    reply(outcome);
+  };
+  const timer = setTimeout(() => end({ response }), holdMs).unref(); // the open connection keeps the process alive
+  caller.onGone?.(() => end({ error: callerGone }));
+}
+
+/** A bug in a transport or an observer must not end the service: it is reported; if that fails, it is dropped. */
+function reportBug(observer: Observer, bug: unknown): void {
+  try {
+    observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
+  } catch {
+    // nothing is left to report to
+  }
+}
+
+/** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass, regardless of `failure_mode_deny`. */
+export function toStatus(cause: unknown): GrpcStatus {
+  if (cause instanceof InvalidRequest) return { code: status.INVALID_ARGUMENT, details: cause.message };
+  if (cause instanceof TooCostly) return { code: status.RESOURCE_EXHAUSTED, details: cause.message };
+  if (cause instanceof RulesNotLoaded) return { code: status.UNAVAILABLE, details: cause.message };
+  if (cause instanceof StoreUnavailable)
+    return { code: status.UNAVAILABLE, details: `rate limit store unavailable: ${cause.message}` };
+  return { code: status.INTERNAL, details: INTERNAL_ERROR };
+}

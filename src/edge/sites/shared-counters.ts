@@ -1,0 +1,79 @@
+import type { Monotonic } from '../../base/clock.ts';
+import type { SiteReport } from '../../engine/algorithms/limit.ts';
+import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { transferOf } from './borrower.ts';
+import type { KnownUse } from './low-counters.ts';
+
+/** A process's report on one counter that sites share: in whole hits; for a bucket, in tokens. */
+export interface SharedCounter {
+  readonly key: CounterKey;
+  readonly epochMs: number;
+  /** The time until moved hits expire. */
+  readonly leftMs: number;
+  /** Hits that this site may still admit of its share; below 0 if it has admitted hits in advance. */
+  readonly room: number;
+  readonly used: number;
+  /** All sites, including this one, by their places. */
+  readonly sites: readonly SharedPlace[];
+}
+
+export interface SharedPlace {
+  /** Hits that this site took from that one, and gave to it, in the epoch; for itself 0. */
+  readonly taken: number;
+  readonly given: number;
+  /** Hits that it had used by its last answer; absent: it has not answered in this epoch. */
+  readonly used?: number;
+  readonly usedMsAgo?: number;
+}
+
+export interface SharedReport {
+  readonly counters: readonly SharedCounter[];
+  /** Counters that are not listed. */
+  readonly more: number;
+}
+
+/** The sources of counters: those that this process requests hits for, and those that other sites request. */
+export interface SharedSources {
+  readonly ledger: Pick<Ledger, 'debit'>;
+  readonly timeoutMs: number;
+  readonly monotonicMs: Monotonic;
+  readonly counters: () => Iterable<SharedSource>;
+}
+
+export interface SharedSource {
+  readonly key: CounterKey;
+  readonly limit: SiteShareLimit;
+  readonly uses?: readonly (KnownUse | undefined)[];
+}
+
+/** Reads at most `count` of the counters; leaves out those that cannot be read. */
+export async function reportShared(
+  { ledger, timeoutMs, monotonicMs, counters }: SharedSources,
+  count: number,
+): Promise<SharedReport> {
+  const known = new Map<CounterKey, SharedSource>();
+  for (const one of counters()) if (!known.has(one.key)) known.set(one.key, one);
+  const listed = [...known.values()].slice(0, count);
+  if (listed.length === 0) return { counters: [], more: 0 };
+  const debits = listed.map((one) => transferOf(one, { kind: 'read' }));
+  const replies = await ledger.debit(debits, { spend: 'each', timeoutMs });
+  const nowMs = monotonicMs();
+  const described = listed.flatMap((one, at): SharedCounter[] => {
+    const reply = replies[at];
+    return reply && reply.code !== 'UNAVAILABLE' && reply.site ? [describe(one, reply.site, nowMs)] : [];
+  });
+  return { counters: described, more: known.size - described.length };
+}
+
+function describe({ key, limit, uses = [] }: SharedSource, report: SiteReport, nowMs: number): SharedCounter {
+  const { epochMs, leftMs, room, used, taken, given } = report;
+  const sites = Array.from({ length: limit.sites }, (_, place): SharedPlace => {
+    const use = uses[place];
+    const moved = { taken: taken[place] ?? 0, given: given[place] ?? 0 };
+    if (place === limit.site) return { ...moved, used, usedMsAgo: 0 };
+    return use?.epochMs === epochMs ? { ...moved, used: use.used, usedMsAgo: Math.round(nowMs - use.atMs) } : moved;
+  });
+  return { key, epochMs, leftMs, room, used, sites };
+}

@@ -1,0 +1,242 @@
+import { readFileSync } from 'node:fs';
+import {
+  type ChannelCredentials,
+  Client,
+  type ClientDuplexStream,
+  credentials,
+  Metadata,
+  type StatusObject,
+  status,
+} from '@grpc/grpc-js';
+import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
+import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
+import { type BackOff, waitMs } from './back-off.ts';
+import {
+  CONFIG_TYPE_URL,
+  streamAggregatedResources,
+  type WireDiscoveryRequest,
+  type WireDiscoveryResponse,
+} from './proto.ts';
+
+/** A control plane, and how to connect to it. */
+export interface ControlPlane {
+  /** `host:port` */
+  readonly serverUrl: string;
+  readonly nodeId: string;
+  readonly nodeMetadata: ReadonlyMap<string, string>;
+  /** Sent as gRPC metadata with each stream. */
+  readonly additionalHeaders: ReadonlyMap<string, string>;
+  /** Undefined: plain text. */
+  readonly tls: ControlPlaneTls | undefined;
+  readonly backOff: BackOff;
+  /** Larger messages end the stream. */
+  readonly maxMessageBytes: number;
+}
+
+/** PEM files, read again for each connection. */
+export interface ControlPlaneTls {
+  /** Undefined: Node's built-in CAs. */
+  readonly caFile: string | undefined;
+  /** Both or neither. */
+  readonly certFile: string | undefined;
+  readonly keyFile: string | undefined;
+  /** The name required in the control plane's certificate; undefined: its host. */
+  readonly serverName: string | undefined;
+}
+
+export interface Subscriber {
+  /** Handles an answer: accepts it, or returns the reason for a refusal. Answers are passed one at a time. */
+  onResponse(response: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined>;
+  /** The stream was established. */
+  onUp(): void;
+  /** The stream was lost; called once per reason until it is established again. */
+  onDown(reason: string): void;
+}
+
+/**
+ * Idle time before a keepalive ping. By default, Go's gRPC servers end connections that ping more often than every 5
+ * minutes.
+ *
+ * @see https://github.com/grpc/grpc/blob/master/doc/keepalive.md
+ */
+const KEEPALIVE_TIME_MS = 330_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+
+/** A stream without messages counts as established after this time: a control plane without updates is silent. */
+const ESTABLISHED_AFTER_MS = 1_000;
+
+/**
+ * Delays a repeated refusal of the same version. Some control planes, go-control-plane among them, answer a refusal at
+ * once with the same resources, and send nothing newer before they receive it.
+ */
+const REPEATED_REFUSAL: BackOff = { initialMs: 1_000, maxMs: 10_000, jitter: false };
+
+/**
+ * Subscribes to all RateLimitConfig resources of a control plane (aggregated discovery, state of the world).
+ * Acknowledges or refuses each answer. When the stream ends, opens another one on a new connection, with exponential
+ * back-off.
+ *
+ * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
+ * @see https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
+ */
+export class DiscoveryClient {
+  private readonly controlPlane: ControlPlane;
+  private readonly subscriber: Subscriber;
+  private readonly headers = new Metadata();
+  private readonly identity: GrpcServerIdentity;
+  private readonly node: { readonly id: string; readonly metadata: WireStruct };
+  private stream: DiscoveryStream | undefined;
+  private client: Client | undefined;
+  private retry: NodeJS.Timeout | undefined;
+  private establishing: NodeJS.Timeout | undefined;
+  private delayedRefusal: NodeJS.Timeout | undefined;
+  private ackedVersion = '';
+  private refused: { readonly version: string; readonly times: number } | undefined;
+  private failures = 0;
+  /** The newest answer, and its stream. */
+  private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
+  private received: Promise<void> = Promise.resolve();
+  private state: 'new' | 'up' | 'down' = 'new';
+  /** The last reason passed to `onDown`. */
+  private downReason = '';
+
+  constructor(controlPlane: ControlPlane, subscriber: Subscriber) {
+    this.controlPlane = controlPlane;
+    this.subscriber = subscriber;
+    for (const [name, value] of controlPlane.additionalHeaders) this.headers.set(name, value);
+    this.node = { id: controlPlane.nodeId, metadata: toStruct(Object.fromEntries(controlPlane.nodeMetadata)) };
+    this.identity = serverIdentity(controlPlane.serverUrl, controlPlane.tls?.serverName);
+    this.open(credentialsOf(controlPlane.tls, this.identity));
+  }
+
+  /** Ends the stream without notifying the subscriber. */
+  close(): void {
+    clearTimeout(this.retry);
+    this.disconnect();
+  }
+
+  /** Acknowledges an answer that was refused and is now in force. */
+  acknowledge({ version_info: version, nonce }: WireDiscoveryResponse): void {
+    this.ackedVersion = version;
+    this.refused = undefined;
+    clearTimeout(this.delayedRefusal);
+    const { stream } = this;
+    if (stream && this.newest?.stream === stream && this.newest.nonce === nonce) stream.write(this.request(nonce));
+  }
+
+  private open(channelCredentials: ChannelCredentials): void {
+    const { serverUrl, maxMessageBytes } = this.controlPlane;
+    const client = new Client(serverUrl, channelCredentials, {
+      'grpc.max_receive_message_length': maxMessageBytes,
+      'grpc.keepalive_time_ms': KEEPALIVE_TIME_MS,
+      'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+      'grpc.use_local_subchannel_pool': 1, // a new connection, without grpc-js's own back-off
+      ...this.identity.channel,
+    });
+    const { path, requestSerialize, responseDeserialize } = streamAggregatedResources;
+    const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, this.headers);
+    this.client = client;
+    this.stream = stream;
+    stream.on('data', (response: WireDiscoveryResponse) => {
+      if (stream !== this.stream) return;
+      this.markUp();
+      this.received = this.received.then(() => this.receive(stream, response));
+    });
+    stream.on('error', () => {}); // 'status' follows
+    stream.on('status', (ended: StatusObject) => {
+      if (stream === this.stream) this.onLost(reasonOf(ended));
+    });
+    stream.write(this.request(''));
+    client.waitForReady(Number.POSITIVE_INFINITY, (error) => {
+      if (error || stream !== this.stream) return;
+      this.establishing = setTimeout(() => this.markUp(), ESTABLISHED_AFTER_MS).unref();
+    });
+  }
+
+  private async receive(stream: DiscoveryStream, response: WireDiscoveryResponse): Promise<void> {
+    if (stream !== this.stream) return;
+    clearTimeout(this.delayedRefusal); // outdated by this answer
+    const { version_info: version, nonce } = response;
+    this.newest = { stream, nonce };
+    const refused = await this.subscriber.onResponse(response);
+    if (!refused) {
+      this.ackedVersion = version;
+      this.refused = undefined;
+    }
+    if (stream !== this.stream) return;
+    if (!refused) {
+      stream.write(this.request(nonce));
+      return;
+    }
+    const refuse = (): void => void stream.write(this.request(nonce, refused.refusal));
+    const times = this.refused?.version === version ? this.refused.times : 0;
+    this.refused = { version, times: times + 1 };
+    if (times === 0) refuse();
+    else this.delayedRefusal = setTimeout(refuse, waitMs(REPEATED_REFUSAL, times, Math.random)).unref();
+  }
+
+  /** @param nonce  of the answer that is acknowledged or refused; empty in a stream's first request */
+  private request(nonce: string, refusal?: string): WireDiscoveryRequest {
+    return {
+      version_info: this.ackedVersion,
+      node: this.node,
+      resource_names: [],
+      type_url: CONFIG_TYPE_URL,
+      response_nonce: nonce,
+      error_detail: refusal === undefined ? null : { code: status.INVALID_ARGUMENT, message: refusal },
+    };
+  }
+
+  private markUp(): void {
+    clearTimeout(this.establishing);
+    this.failures = 0;
+    if (this.state === 'up') return;
+    this.state = 'up';
+    this.subscriber.onUp();
+  }
+
+  private onLost(reason: string): void {
+    this.disconnect();
+    this.failures++;
+    this.retry = setTimeout(() => this.reopen(), waitMs(this.controlPlane.backOff, this.failures, Math.random)).unref();
+    if (this.state === 'down' && this.downReason === reason) return;
+    this.state = 'down';
+    this.downReason = reason;
+    this.subscriber.onDown(reason);
+  }
+
+  private reopen(): void {
+    let channelCredentials: ChannelCredentials;
+    try {
+      channelCredentials = credentialsOf(this.controlPlane.tls, this.identity);
+    } catch (error) {
+      this.onLost(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    this.open(channelCredentials);
+  }
+
+  private disconnect(): void {
+    const { stream, client } = this;
+    this.stream = undefined; // its later events are ignored
+    this.client = undefined;
+    clearTimeout(this.establishing);
+    clearTimeout(this.delayedRefusal);
+    stream?.cancel();
+    client?.close();
+  }
+}
+
+type DiscoveryStream = ClientDuplexStream<WireDiscoveryRequest, WireDiscoveryResponse>;
+
+/** @throws Error if a file cannot be read or used */
+function credentialsOf(tls: ControlPlaneTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
+  if (!tls) return credentials.createInsecure();
+  const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
+  return credentials.createSsl(read(tls.caFile), read(tls.keyFile), read(tls.certFile), verify);
+}
+
+function reasonOf({ code, details }: StatusObject): string {
+  if (code === status.OK) return 'it ended the stream';
+  return `${status[code]}${details === '' ? '' : `: ${details}`}`;
+}

@@ -1,0 +1,142 @@
+import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import { checkpoint } from '../../engine/rules/read/checkpoint.ts';
+import type { Shape } from '../../engine/rules/read/format.ts';
+import { type Place, type Problem, Problems, pathOfKey } from '../../engine/rules/read/problem.ts';
+import type { Block } from '../../engine/rules/read/read.ts';
+import { type CheckedRules, checkBlocks, type LoadOptions } from '../../engine/rules/reload/load.ts';
+import { fromStruct } from '../../protobuf/struct.ts';
+import {
+  CONFIG_TYPE,
+  CONFIG_TYPE_URL,
+  configMessage,
+  type WireAny,
+  type WireConfig,
+  type WireConfigDescriptor,
+  type WireConfigPolicy,
+  type WireDiscoveryResponse,
+} from './proto.ts';
+
+/**
+ * Checks the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports
+ * the problems of all resources; if there is any, nothing is loaded. An answer without resources is valid, and has no
+ * rules.
+ */
+export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer, options: LoadOptions): CheckedRules {
+  if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
+  const problems = new Problems();
+  const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
+  return checkBlocks(blocks, problems.all, options, (found) => byResource(found, blocks, options.overlay ?? []));
+}
+
+/** The parts of a control plane's answer that hold rules. */
+export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
+
+/** Input of the process that checks answers. */
+export interface AnswerCheck {
+  readonly answer: ResourceAnswer;
+  readonly overlay: readonly OverlayFile[];
+}
+
+/**
+ * Resources that could not be decoded come first, then the others in order, then the overlay: the first problem is the
+ * one that envoyproxy/ratelimit reports.
+ */
+function byResource(
+  problems: readonly Problem[],
+  blocks: readonly Block<'file'>[],
+  overlay: readonly OverlayFile[],
+): readonly Problem[] {
+  const names = [...blocks.map((block) => block.place().file), ...overlay.map(({ name }) => name)];
+  const ranks = new Map(names.map((name, rank) => [name, rank]));
+  const rankOf = ({ file }: Problem): number => ranks.get(file) ?? -1;
+  return problems.toSorted((one, other) => rankOf(one) - rankOf(other));
+}
+
+/** @param fallbackName  for messages, if the resource has no name or cannot be decoded */
+function readResource(
+  { type_url: typeUrl, value }: WireAny,
+  fallbackName: string,
+  problems: Problems,
+): Block<'file'>[] {
+  if (!isConfigType(typeUrl)) {
+    problems.add([wrongType(fallbackName, typeUrl)]);
+    return [];
+  }
+  let config: WireConfig;
+  try {
+    config = configMessage.deserialize(Buffer.from(value));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    problems.add([errorIn(fallbackName, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`)]);
+    return [];
+  }
+  return [readConfig(config, { file: config.name || fallbackName, line: undefined, path: '' })];
+}
+
+/** Only the part after the last slash of a type URL identifies the type. */
+const isConfigType = (typeUrl: string): boolean => typeUrl.slice(typeUrl.lastIndexOf('/') + 1) === CONFIG_TYPE;
+
+const wrongType = (file: string, typeUrl: string): Problem =>
+  errorIn(file, `mismatched message type: expected ${CONFIG_TYPE_URL}, got '${typeUrl}'`);
+
+const errorIn = (file: string, message: string): Problem => ({
+  file,
+  line: undefined,
+  path: '',
+  severity: 'error',
+  message,
+});
+
+const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
+  blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
+
+function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
+  checkpoint();
+  const {
+    key,
+    value,
+    rate_limit: policy,
+    descriptors,
+    shadow_mode,
+    detailed_metric,
+    quota_mode,
+    metadata,
+  } = descriptor;
+  return blockOf<'node'>(
+    {
+      ...{ key, value, shadow_mode, detailed_metric, quota_mode },
+      ...(policy && { rate_limit: readPolicy(policy, below(place, 'rate_limit')) }),
+      descriptors: readAll('descriptors', descriptors, place, readDescriptor),
+      ...(metadata && { metadata: fromStruct(metadata) }),
+    },
+    place,
+  );
+}
+
+function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
+  return blockOf<'rate_limit'>(
+    {
+      ...{ requests_per_unit, unlimited, name },
+      unit: String(unit),
+      replaces: readAll('replaces', replaces, place, (replaced, at) => blockOf<'replaces'>(replaced, at)),
+    },
+    place,
+  );
+}
+
+/** Reads the messages of a repeated field. */
+const readAll = <M, B>(
+  field: string,
+  messages: readonly M[],
+  parent: Place,
+  read: (message: M, place: Place) => B,
+): B[] => messages.map((message, index) => read(message, below(parent, `${field}[${index}]`)));
+
+const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey(place.path, key) });
+
+/** A block whose values have the right types, as decoded. */
+const blockOf = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
+  values,
+  invalid: new Set(),
+  place: (key) => (key === undefined ? place : below(place, String(key))),
+});

@@ -1,0 +1,207 @@
+import type { Eventual } from '../../base/later.ts';
+import { algorithmFor, type Limit } from '../algorithms/index.ts';
+import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import type { Counter, CounterKey } from './key.ts';
+
+/** An operation on one counter. */
+interface AnyOperation extends Counter {
+  readonly limit: Limit;
+  /** An integer, at least 0. */
+  readonly hits: number;
+  /** False for limits in shadow or quota mode: their refusal does not refuse the request. */
+  readonly blocks: boolean;
+}
+
+/**
+ * spend      takes hits as far as the limit admits them
+ * peek       returns the outcome of spending the hits; 0: whether the counter has room
+ * give_back  returns hits without a receipt: Envoy's negative hits
+ * charge     takes hits that have passed already, even beyond the limit
+ * refund     takes back hits of one charge, as far as the counter still has them
+ * forget     resets the counter, and voids earlier receipts
+ */
+export type Operation =
+  | (AnyOperation & { readonly kind: 'spend' | 'peek' | 'give_back' | 'charge' | 'forget' })
+  | (AnyOperation & { readonly kind: 'refund'; readonly chargedAtMs: number });
+
+/** An operation that a request may cause. */
+export interface RequestOperation extends AnyOperation {
+  readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
+}
+
+/**
+ * The operation of a request on a counter.
+ *
+ * @param hits     an integer, as Envoy sends it: 0 peeks, a negative number gives hits back
+ * @param charges  the hits are charged, even beyond the limit: they have been used already
+ */
+export function operationOf(
+  { key, shared }: Counter,
+  limit: Limit,
+  hits: number,
+  blocks: boolean,
+  charges = false,
+): RequestOperation {
+  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
+}
+
+/** The operation for a number of hits. */
+export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
+  if (hits > 0) return charges ? 'charge' : 'spend';
+  return hits === 0 ? 'peek' : 'give_back';
+}
+
+/** Hits as the algorithms take them: negative if they are given back. */
+export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give_back' ? -hits : hits);
+
+/** Whether an operation of a request that spends as a set is counted even if the request is refused. */
+export const standsAlone = (operation: Operation): boolean =>
+  (operation.kind === 'spend' || operation.kind === 'give_back') &&
+  (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation)) ?? false);
+
+/** Whether an operation of a request is decided regardless of the others: a peek for hits. */
+export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;
+
+/** How an operation is decided that its request only tries, after the earlier ones on its counter. */
+export interface TriedHits {
+  /** The hits requested from the counter so far, including its own: these must fit for the same request to pass. */
+  readonly cumulative: number;
+  /** What the earlier hits would add to the count, and the least count that they would leave. */
+  readonly added: number;
+  readonly least: number;
+}
+
+const NONE_TRIED: TriedHits = { cumulative: 0, added: 0, least: Number.NEGATIVE_INFINITY };
+
+/** For each operation of a request. */
+export function triedHits(operations: readonly Operation[]): readonly TriedHits[] {
+  const counters = new Map<CounterKey, TriedHits>();
+  return operations.map((operation) => {
+    const { key, kind } = operation;
+    const hits = signedHits(operation);
+    if (isForItself(operation)) return { ...NONE_TRIED, cumulative: hits };
+    const before = counters.get(key) ?? NONE_TRIED;
+    const cumulative = before.cumulative + hits;
+    const least = Math.max(before.least + hits, 0);
+    const isAdded = !standsAlone(operation);
+    counters.set(key, isAdded ? { cumulative, added: before.added + hits, least } : { ...before, cumulative });
+    return { ...(kind === 'peek' ? NONE_TRIED : before), cumulative };
+  });
+}
+
+/** The decision about an operation that was only tried, on the count that the earlier hits would have made. */
+export function afterEarlierHits(decision: Decision, { added, least }: TriedHits): Decision {
+  const hitsBefore = Math.max(decision.hitsBefore + added, least);
+  return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
+}
+
+/** An operation that the backend could not run in time. */
+export interface Unavailable {
+  readonly code: 'UNAVAILABLE';
+  /** The cause, for logs; it contains no credentials. */
+  readonly reason: string;
+  /** This process could not ask and answer in time: it was late, or has more to ask than the engine can answer. */
+  readonly isOverload?: true;
+  /** The operation was sent: the engine may have run it, or may still run it. */
+  readonly isUnknown?: true;
+}
+
+export type Reply = Decision | Unavailable;
+export type Replies = readonly Reply[];
+
+/** How a request's operations are run. */
+export interface RunOptions {
+  readonly spend: Spend;
+  readonly timeoutMs: number;
+  /** Replies carry the backend's time of the charge. */
+  readonly receipts?: boolean;
+}
+
+/** Whether the backend can be used, and if not, why: for health checks. */
+export type BackendHealth = { readonly ready: true } | { readonly ready: false; readonly reason: string };
+
+/** An instance's charges that are counted once, however often they are sent. */
+export interface Settlement {
+  /** Identifies the process; differs after each start. */
+  readonly instance: string;
+  /** Increases from 1 with each settlement of the instance on one shard. */
+  readonly number: number;
+  readonly operations: readonly Operation[];
+}
+
+/** Changes to counters that other instances must learn of. */
+export interface Invalidations {
+  /** Counters may have room again (`changed`), or were reset (`forgotten`). */
+  publish(what: 'changed' | 'forgotten', key: CounterKey): void;
+  /** Whether changes by other instances arrive. */
+  isLive(): boolean;
+}
+
+/** Receives changes that other instances publish. */
+export interface InvalidationListener {
+  changed(key: CounterKey): void;
+  forgotten(key: CounterKey): void;
+  /** Changes may have been missed until now. */
+  missed(): void;
+}
+
+/** A page of a backend's counters. */
+export interface CounterPage {
+  readonly keys: readonly CounterKey[];
+  /** Where the next page begins; absent: this is the last. */
+  readonly next?: string;
+}
+
+/** A copy of some counters, which is independent of them and has a stopped clock. */
+export interface Fork {
+  readonly backend: Backend;
+  /** The clock used to decide on the counter. */
+  nowMs(key: CounterKey): number;
+  /** The current state in the copy; undefined: the counter is new, or could not be read. */
+  stateOf(key: CounterKey): State | undefined;
+  /** Why the counter could not be read; undefined: it was. */
+  failureOf(key: CounterKey): string | undefined;
+}
+
+/** Stores counters; knows no policy. Every backend passes test/engine/backends/conformance.ts. */
+export interface Backend {
+  /** The scope in which a `run` is atomic: the whole request, or each counter. */
+  readonly atomic: 'request' | 'counter';
+  /**
+   * Runs one request's operations, in order, as atomically as `atomic` says. Replies are in the same order; if a key
+   * appears twice, its second operation sees the first. An operation gets `Unavailable` if the engine cannot answer
+   * within `timeoutMs`, and never because a limit is exceeded. Never rejects, and never takes noticeably longer than
+   * `timeoutMs`. Replies that need no waiting come without a promise.
+   */
+  run(operations: readonly Operation[], how: RunOptions): Eventual<Replies>;
+  /** Operations of the same shard can be settled together. */
+  shardOf(operation: Operation): string;
+  /**
+   * Counts a settlement once: repeating it has no effect.
+   *
+   * @returns false  it is unknown whether it was counted: send the same number again
+   */
+  settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
+  /**
+   * Copies counters as they are now; operations on the copy change nothing here. Counters that cannot be read within
+   * `timeoutMs` are unavailable in the copy. Never rejects.
+   */
+  fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Fork | Promise<Fork>;
+  /**
+   * Lists about `count` counters, in no order, and each at least once if none is added or removed meanwhile; there may
+   * be other keys. Absent: the engine cannot list.
+   *
+   * @param after  `next` of the previous page; undefined: from the beginning
+   * @throws StoreUnavailable
+   */
+  list?(after: string | undefined, count: number): CounterPage | Promise<CounterPage>;
+  /** Undefined if other instances cannot be notified. Subscribes on the first call. */
+  invalidations?(listener: InvalidationListener): Invalidations;
+  health(): BackendHealth;
+  close(): Promise<void>;
+}
+
+/** The counters could not be reached in time. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+}

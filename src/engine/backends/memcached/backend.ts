@@ -1,0 +1,258 @@
+import type { Clock, Monotonic } from '../../../base/clock.ts';
+import type { Eventual } from '../../../base/later.ts';
+import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
+import { type Decision, MAX_COUNT, type State, type Step } from '../../algorithms/limit.ts';
+import {
+  type Backend,
+  type BackendHealth,
+  type Fork,
+  type Operation,
+  type Replies,
+  type RunOptions,
+  type Settlement,
+  signedHits,
+  type Unavailable,
+} from '../backend.ts';
+import { swap } from '../cas.ts';
+import { forkFrom } from '../fork.ts';
+import type { CounterKey } from '../key.ts';
+import { type Lateness, PUNCTUAL } from '../lateness.ts';
+import { packState, unpackState } from '../packed-state.ts';
+import { scatter } from '../scatter.ts';
+import { within } from '../within.ts';
+import type { MemcachedClient } from './client.ts';
+import { countIn } from './count.ts';
+import { exptimeOf } from './exptime.ts';
+import { safeKey } from './key.ts';
+import type { MemcachedServers } from './servers.ts';
+
+/** Operations of one request on one counter, and the callbacks for their result. */
+interface Waiting {
+  readonly operations: readonly Operation[];
+  /** Deadline on the monotonic clock. */
+  readonly untilMs: number;
+  resolve(decisions: readonly Decision[]): void;
+  reject(error: Error): void;
+}
+
+export interface Clocks {
+  /** This process's clock. */
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Only for tests whose clock differs from the servers': the clock for expiry times. */
+  readonly dateClock?: Clock;
+}
+
+/** Counters in another format than states, on which other programs count as well. */
+export interface ForeignStates {
+  has(operation: Operation): boolean;
+  /** Runs operations on one counter, one after another. */
+  count(
+    server: () => MemcachedClient,
+    key: string,
+    operations: readonly Operation[],
+    clocks: Required<Clocks>,
+  ): Promise<readonly Decision[]>;
+}
+
+/**
+ * Counters in memcached, which any number of instances share. Each counter is exact by itself: its state is read,
+ * stepped on this process's clock, and swapped for the new one only if it has not changed meanwhile; otherwise this is
+ * repeated. Operations that arrive in the meantime are run together next. The limits of a request are not one step:
+ * `spend` has no effect here.
+ */
+export class MemcachedBackend implements Backend {
+  readonly atomic = 'counter';
+  readonly #servers: MemcachedServers;
+  readonly #clocks: Required<Clocks>;
+  readonly #queues = new Map<string, Waiting[]>();
+  readonly #foreign: ForeignStates | undefined;
+  /** The recent timer lag of this process. */
+  readonly #lateness: Lateness;
+
+  /** @param foreign  counters of other programs in addition to the service's own */
+  constructor(servers: MemcachedServers, clocks: Clocks, lateness: Lateness = PUNCTUAL, foreign?: ForeignStates) {
+    this.#servers = servers;
+    this.#lateness = lateness;
+    this.#clocks = { dateClock: clocks.clock, ...clocks };
+    this.#foreign = foreign;
+  }
+
+  run(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
+    return scatter(
+      operations,
+      ({ key }) => key,
+      (_, own) => this.#runOne(own, how),
+    );
+  }
+
+  shardOf({ key }: Operation): string {
+    return key;
+  }
+
+  /** A settlement that may have been counted is assumed to be counted: memcached stores nothing to verify it with. */
+  async settle({ operations }: Settlement, timeoutMs: number): Promise<boolean> {
+    const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
+    return 'value' in outcome || isSent(outcome.reason);
+  }
+
+  async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
+    const nowMs = this.#clocks.clock();
+    const states = new Map<CounterKey, State>();
+    const failures = new Map<CounterKey, string>();
+    const read = async ({ key, shared }: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
+      const name = safeKey(key);
+      const get = async () => (await this.#serverOf(name).get(name))?.value;
+      const reply = await within(timeoutMs, get());
+      if ('reason' in reply) failures.set(key, `memcached: ${reply.reason}`);
+      else if (shared) states.set(key, [shared.windowStartMs, Math.min(countIn(reply.value), MAX_COUNT)]);
+      else if (reply.value) {
+        const state = unpackState(reply.value);
+        if (state) states.set(key, state);
+      }
+    };
+    const unread = async (counter: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
+      try {
+        await read(counter);
+      } catch (error) {
+        // the count is not a number
+        failures.set(counter.key, `memcached: ${error instanceof Error ? error.message : error}`);
+      }
+    };
+    await Promise.all(counters.map(unread));
+    return forkFrom(new Map([[0, { nowMs, states, failures }]]), { original: this, partOf: () => 0, spend: 'each' });
+  }
+
+  health(): BackendHealth {
+    return this.#servers.health();
+  }
+
+  async close(): Promise<void> {
+    this.#servers.close();
+  }
+
+  async #runOne(operations: readonly Operation[], { timeoutMs, receipts }: RunOptions): Promise<Replies> {
+    const { clock, monotonicMs } = this.#clocks;
+    const chargedAtMs = clock();
+    this.#lateness.began();
+    const startedMs = monotonicMs();
+    const stoodBeforeMs = this.#lateness.stoodMs(startedMs);
+    const outcome = await within(timeoutMs, this.#count(operations, timeoutMs)); // never rejects
+    const endedMs = monotonicMs();
+    const stoodMs = this.#lateness.stoodMs(endedMs) - stoodBeforeMs;
+    this.#lateness.ended();
+    if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
+    const reason = `memcached: ${outcome.reason}`;
+    const failure: Unavailable = {
+      code: 'UNAVAILABLE',
+      reason,
+      ...(stoodMs * 2 >= endedMs - startedMs && stoodMs > 0 && { isOverload: true }),
+      ...(isSent(outcome.reason) && { isUnknown: true }),
+    };
+    return operations.map(() => failure);
+  }
+
+  async #count(operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {
+    const [first] = operations;
+    if (!first) return [];
+    const key = safeKey(first.key);
+    if (this.#foreign?.has(first)) return this.#foreign.count(() => this.#serverOf(key), key, operations, this.#clocks);
+    return this.#countOwn(key, operations, timeoutMs);
+  }
+
+  #countOwn(key: string, operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {
+    return new Promise((resolve, reject) => {
+      const waiting = { operations, untilMs: this.#clocks.monotonicMs() + timeoutMs, resolve, reject };
+      const queue = this.#queues.get(key);
+      if (queue) {
+        queue.push(waiting);
+        return;
+      }
+      const started = [waiting];
+      this.#queues.set(key, started);
+      this.#work(key, started);
+    });
+  }
+
+  /** Processes the queue of a counter, all waiting operations at a time. */
+  async #work(key: string, queue: Waiting[]): Promise<void> {
+    while (queue.length > 0) {
+      const now = this.#clocks.monotonicMs();
+      const batch = queue.splice(0).filter(({ untilMs }) => untilMs > now);
+      const all = batch.flatMap(({ operations }) => operations);
+      try {
+        const rest = [...(await stepAll((name) => this.#serverOf(name), key, all, this.#clocks))];
+        for (const { operations, resolve } of batch) resolve(rest.splice(0, operations.length));
+      } catch (error) {
+        for (const { reject } of batch) reject(error instanceof Error ? error : new Error(String(error)));
+      }
+    }
+    this.#queues.delete(key);
+  }
+
+  #serverOf(key: string): MemcachedClient {
+    const server = this.#servers.of(key);
+    if (!server) throw new Error('no server is known yet');
+    return server;
+  }
+}
+
+/** Nothing is sent to a server without a connection. */
+const isSent = (reason: string): boolean => !reason.startsWith('no connection') && reason !== 'no server is known yet';
+
+/** Steps a counter by all operations in order, atomically despite other writers. */
+async function stepAll(
+  serverOf: (key: string) => MemcachedClient,
+  key: string,
+  operations: readonly Operation[],
+  { clock, dateClock }: Required<Clocks>,
+): Promise<readonly Decision[]> {
+  if (operations.length === 0) return [];
+  const resetKey = safeKey(`reset|${key}`);
+  const needsReset = operations.some(({ kind }) => kind === 'refund');
+  const resetAtMs = needsReset ? Number((await serverOf(resetKey).get(resetKey))?.value ?? 0) : 0;
+  const forgotten = operations.find(({ kind }) => kind === 'forget');
+  return swap(serverOf(key), key, async (value) => {
+    const nowMs = clock();
+    const before = value && unpackState(value);
+    const { decisions, state, ttlMs } = stepped(operations, before, nowMs, resetAtMs);
+    if (forgotten) {
+      const keptS = exptimeOf(longestMemoryMs(forgotten.limit), dateClock());
+      await serverOf(resetKey).set(resetKey, Buffer.from(String(nowMs)), keptS);
+    }
+    if (isSame(before, state) || (!value && ttlMs <= 0)) return { result: decisions }; // only peeks
+    return { result: decisions, next: { value: packState(state ?? []), exptime: exptimeOf(ttlMs, dateClock()) } };
+  });
+}
+
+function stepped(operations: readonly Operation[], before: State | undefined, nowMs: number, resetAtMs: number) {
+  let state = before;
+  let ttlMs = 0;
+  const decisions = operations.map((operation) => {
+    const { limit, kind } = operation;
+    const { describe } = algorithmFor(limit);
+    const step = stepOf(operation, state, nowMs, resetAtMs);
+    const isTakenBack = kind === 'refund' || kind === 'forget';
+    if (kind !== 'peek' && !(kind === 'refund' && !state)) {
+      state = kind === 'forget' ? [] : step.state;
+      ttlMs = kind === 'forget' ? 0 : step.ttlMs;
+    } else ttlMs = step.ttlMs;
+    const hits = isTakenBack ? 0 : signedHits(operation);
+    const charged = kind === 'charge' ? 'regardless' : kind !== 'peek' && !isTakenBack;
+    return describe(limit, step.report ?? step.state, nowMs, { hits, accepted: step.accepted, charged });
+  });
+  return { decisions, state, ttlMs };
+}
+
+function stepOf(operation: Operation, state: State | undefined, nowMs: number, resetAtMs: number): Step {
+  const { kind, limit, hits } = operation;
+  const { step, refund } = algorithmFor(limit);
+  if (kind === 'refund')
+    return refund(limit, state, nowMs, operation.chargedAtMs <= resetAtMs ? 0 : hits, operation.chargedAtMs);
+  if (kind === 'forget') return step(limit, undefined, nowMs, 0, false);
+  if (kind === 'peek') return step(limit, state, nowMs, hits, hits === 0);
+  return step(limit, state, nowMs, signedHits(operation), kind === 'charge' ? 'regardless' : true);
+}
+
+const isSame = (one: State | undefined, other: State | undefined): boolean =>
+  one !== undefined && other !== undefined && one.length === other.length && one.every((n, at) => n === other[at]);

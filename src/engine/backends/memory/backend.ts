@@ -1,0 +1,201 @@
+import type { Clock } from '../../../base/clock.ts';
+import { algorithmFor, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import {
+  type Charge,
+  type Decision,
+  MAX_WINDOW_MS,
+  type Outcome,
+  type State,
+  type Step,
+} from '../../algorithms/limit.ts';
+import {
+  afterEarlierHits,
+  type Backend,
+  type Fork,
+  isForItself,
+  type Operation,
+  type RunOptions,
+  signedHits,
+  standsAlone,
+  type TriedHits,
+  triedHits,
+} from '../backend.ts';
+import type { CounterKey } from '../key.ts';
+import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
+
+/** When counters were reset, kept for as long as an earlier receipt could matter. */
+type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number }>;
+
+/** Counters in this process, and their totals. */
+export interface MemoryBackend extends Backend {
+  held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
+  /** The time of the last request. */
+  ranAtMs(): number;
+  /** The counter's current state; undefined: it is new. */
+  stateOf(key: CounterKey): State | undefined;
+  fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
+}
+
+/** Time to live of a copied counter: longer than the state of any limit is relevant. */
+const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
+
+/**
+ * Counters in this process: lost on restart. Atomic because nothing awaits between read and write; replies without a
+ * promise.
+ *
+ * @param states  initial states of counters
+ */
+export function createMemoryBackend(
+  clock: Clock,
+  bounds: CounterBounds,
+  states: ReadonlyMap<CounterKey, State> = new Map(),
+): MemoryBackend {
+  const counters = new BoundedCounters(bounds);
+  for (const [key, state] of states)
+    counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
+  const stateOf = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
+  const resets: Resets = new Map();
+  const runOne = (operation: Operation, nowMs: number): Decision => {
+    if (operation.kind === 'spend' || operation.kind === 'give_back') return spend(counters, operation, nowMs, true);
+    return runOther(counters, resets, operation, nowMs);
+  };
+  const run = (operations: readonly Operation[], { spend: how }: RunOptions, nowMs: number): readonly Decision[] => {
+    const [only] = operations;
+    if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
+    if (how === 'each') return operations.map((operation) => runOne(operation, nowMs));
+    const passes = tryAll(counters, operations, nowMs);
+    if (operations.every(({ blocks }, at) => passes[at] || !blocks))
+      return operations.map((operation) => runOne(operation, nowMs));
+    const mayCharge = how === 'spare_others';
+    const tried = triedHits(operations);
+    return operations.map((operation, at) => {
+      const isAccepted = passes[at] ?? false;
+      const refusal = chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
+      if (refusal) return refusal;
+      const own = tried[at] as TriedHits; // in range
+      const hits = own.cumulative;
+      const peek = stepOf(operation, hits, stateOf(operation.key), nowMs, false);
+      const accepted = isForItself(operation) ? peek.accepted : isAccepted;
+      const decision = decisionOf(operation.limit, peek, nowMs, { hits, accepted, charged: false });
+      return afterEarlierHits(decision, own);
+    });
+  };
+  let ranAtMs = 0;
+  return {
+    atomic: 'request',
+    run(operations, how) {
+      const nowMs = clock();
+      ranAtMs = nowMs;
+      const decisions = run(operations, how, nowMs);
+      return how.receipts ? decisions.map((decision) => ({ ...decision, chargedAtMs: nowMs })) : decisions;
+    },
+    ranAtMs: () => ranAtMs,
+    held: () => ({ counters: counters.size, bytes: counters.bytes, evicted: counters.evicted }),
+    shardOf: () => '',
+    async settle({ operations }) {
+      run(operations, { spend: 'each', timeoutMs: 0 }, clock());
+      return true;
+    },
+    stateOf,
+    list: (after = '0', count) => {
+      const from = Number(after);
+      const next = from + count < counters.size ? { next: String(from + count) } : {};
+      return { keys: counters.keys(from, count), ...next };
+    },
+    fork: (copied) => forkAt(clock(), copied, stateOf),
+    invalidations: () => ({ publish: () => {}, isLive: () => true }), // no other process changes these counters
+    health: () => ({ ready: true }),
+    async close() {
+      counters.clear();
+      resets.clear();
+    },
+  };
+}
+
+function forkAt(
+  nowMs: number,
+  copied: readonly Pick<Operation, 'key'>[],
+  stateOf: MemoryBackend['stateOf'],
+): ReturnType<MemoryBackend['fork']> {
+  const known = copied.flatMap(({ key }) => {
+    const state = stateOf(key);
+    return state ? [[key, state] as const] : [];
+  });
+  const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
+  return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf, failureOf: () => undefined };
+}
+
+function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {
+  const hits = signedHits(operation);
+  const found = counters.find(operation.key);
+  const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
+  counters.set(operation.key, found, step, nowMs);
+  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: charge });
+}
+
+function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
+  const { key, limit, hits } = operation;
+  const found = counters.find(key);
+  const state = counters.stateAt(found, nowMs);
+  switch (operation.kind) {
+    case 'refund': {
+      const { chargedAtMs } = operation;
+      const reset = resets.get(key);
+      const kept = reset && reset.untilMs > nowMs && chargedAtMs <= reset.atMs ? 0 : hits;
+      const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs);
+      if (state) counters.set(key, found, step, nowMs);
+      return decisionOf(limit, step, nowMs, { hits: 0, accepted: true, charged: false });
+    }
+    case 'forget': {
+      for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
+      resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
+      counters.set(key, found, { accepted: true, state: [], ttlMs: 0 }, nowMs);
+      const fresh = algorithmFor(limit).step(limit, undefined, nowMs, 0, false);
+      return decisionOf(limit, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
+    }
+    case 'charge':
+      return spend(counters, operation, nowMs, 'regardless');
+    default: {
+      const step = stepOf(operation, hits, state, nowMs, false);
+      if (hits === 0) counters.set(key, found, step, nowMs); // a peek counts as use
+      return decisionOf(limit, step, nowMs, { hits, accepted: step.accepted, charged: false });
+    }
+  }
+}
+
+/** For each operation, whether it would be accepted if all were run in this order. */
+function tryAll(counters: BoundedCounters, operations: readonly Operation[], nowMs: number): readonly boolean[] {
+  const states = new Map<CounterKey, State>();
+  return operations.map((operation) => {
+    const before = states.get(operation.key) ?? counters.stateAt(counters.find(operation.key), nowMs);
+    const charge = operation.kind !== 'peek';
+    const { accepted, state } = stepOf(operation, signedHits(operation), before, nowMs, charge);
+    states.set(operation.key, state);
+    return accepted;
+  });
+}
+
+/** Charges an operation of a refused request: its own refusal, or if it stands alone. Undefined: it is not charged. */
+function chargeRefused(
+  counters: BoundedCounters,
+  operation: Operation,
+  accepted: boolean,
+  mayCharge: boolean,
+  nowMs: number,
+): Decision | undefined {
+  const { key, limit } = operation;
+  const isAlone = standsAlone(operation);
+  if (!isAlone && (accepted || !mayCharge || isForItself(operation))) return undefined;
+  const hits = signedHits(operation);
+  const found = counters.find(key);
+  const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, true);
+  if (!isAlone && step.accepted) return undefined;
+  counters.set(key, found, step, nowMs);
+  return decisionOf(limit, step, nowMs, { hits, accepted, charged: true });
+}
+
+const stepOf = ({ limit }: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
+  algorithmFor(limit).step(limit, state, nowMs, hits, charge);
+
+const decisionOf = (limit: Limit, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
+  algorithmFor(limit).describe(limit, report, nowMs, outcome);

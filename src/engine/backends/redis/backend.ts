@@ -1,0 +1,324 @@
+import { Cluster } from 'ioredis';
+import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../../base/clock.ts';
+import type { Eventual } from '../../../base/later.ts';
+import {
+  type Backend,
+  type BackendHealth,
+  type CounterPage,
+  type Fork,
+  type InvalidationListener,
+  type Invalidations,
+  type Operation,
+  type Replies,
+  type RunOptions,
+  type Settlement,
+  StoreUnavailable,
+  type Unavailable,
+} from '../backend.ts';
+import { type Breaker, Breakers } from '../breaker.ts';
+import { failedSnapshot, forkFrom, type Snapshot } from '../fork.ts';
+import type { CounterKey } from '../key.ts';
+import { type Lateness, PUNCTUAL } from '../lateness.ts';
+import { scatter } from '../scatter.ts';
+import { within } from '../within.ts';
+import { answered } from './answered.ts';
+import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
+import { clockOf, decodeBatch } from './batch-reply.ts';
+import { Batcher } from './batcher.ts';
+import type { RedisConnection } from './connect.ts';
+import { RedisInvalidations } from './invalidations.ts';
+import { reasonOf } from './reason.ts';
+import { script } from './script.ts';
+import { ScriptCommand } from './script-command.ts';
+import { createSlotKeys, type SlotKeys } from './slots.ts';
+import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
+import { WriteTurn } from './write-turn.ts';
+
+export interface RedisBackendOptions {
+  /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
+  readonly atomic?: Backend['atomic'];
+  /** Redis decides on the given clock as well, instead of its own. */
+  readonly replay?: boolean;
+  /** The name for operators; nodes of a Cluster have their own names. */
+  readonly name?: string;
+  /** A call that takes longer while this process runs counts as failed: see `Breaker`. */
+  readonly slowMs?: number;
+  readonly breakers?: Breakers;
+  /** Precedes every key, including those of counters. */
+  readonly prefix?: string;
+  readonly monotonicMs?: Monotonic;
+  /** Counters of other programs in addition to the service's own. */
+  readonly foreign?: ForeignCounters;
+  /** The recent timer lag of this process. */
+  readonly lateness?: Lateness;
+  /** Called with the reason of each call without an answer. */
+  readonly onUnavailable?: (reason: string) => void;
+}
+
+/** How long the number of an instance's last settlement is kept: one that is resent later is counted again. */
+export const SETTLED_TTL_MS = 24 * 3_600_000;
+
+/**
+ * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all requests of
+ * a time; on a Cluster one for each slot, concurrently, and one write for all calls to a node.
+ */
+export class RedisBackend implements Backend {
+  readonly atomic: Backend['atomic'];
+  readonly #redis: RedisConnection;
+  readonly #clock: Clock;
+  readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
+  readonly #slotKeys: SlotKeys;
+  readonly #batchers = new Map<number, Batcher>();
+  /** Used without a Cluster. */
+  #onlyBatcher: Batcher | undefined;
+  readonly #inNextTurn: (send: () => void) => void;
+  #lastError = 'not connected yet';
+  #invalidations: RedisInvalidations | undefined;
+  #listener: InvalidationListener | undefined;
+  /** By slot, the least lead of its node's clock over the monotonic clock since that clock last stepped forward. */
+  readonly #leadsMs = new Map<number, number>();
+
+  /**
+   * @param redis   a connection of `connect`; closed with the backend
+   * @param clock   this process's: calendar windows are computed around it, since Redis has no time zones
+   */
+  constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
+    const monotonicMs = options.monotonicMs ?? processMonotonicMs;
+    const breakers = options.breakers ?? new Breakers(monotonicMs);
+    const usual = {
+      atomic: 'request',
+      replay: false,
+      name: 'redis',
+      slowMs: SLOW_MS,
+      prefix: '',
+      onUnavailable: () => {},
+      lateness: PUNCTUAL,
+    } as const;
+    this.#redis = redis;
+    this.#clock = clock;
+    this.#options = { ...usual, ...options, monotonicMs, breakers };
+    this.#slotKeys = createSlotKeys(this.#options.prefix);
+    this.atomic = this.#options.atomic;
+    const turn = redis instanceof Cluster ? new WriteTurn(redis) : undefined;
+    this.#inNextTurn = turn ? (send) => turn.add(send) : setImmediate;
+    redis.on('error', (error: Error) => {
+      this.#lastError = reasonOf(error);
+    });
+    redis.on('ready', () => {
+      this.#lastError = 'the connection was lost'; // for the next disconnect
+    });
+  }
+
+  run(operations: readonly Operation[], { spend, timeoutMs, receipts }: RunOptions): Eventual<Replies> {
+    if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
+    if (!(this.#redis instanceof Cluster)) {
+      this.#onlyBatcher ??= this.#batcherOf(ONE_NODE);
+      return this.#onlyBatcher.run({ operations, spend, receipts }, timeoutMs);
+    }
+    return scatter(
+      operations,
+      ({ key }) => this.#slotKeys.slotOf(key), // a call may only use keys of one slot
+      (slot, own) => this.#batcherOf(slot).run({ operations: own, spend, receipts }, timeoutMs),
+    );
+  }
+
+  shardOf({ key }: Operation): string {
+    return String(this.#slotIn(key) ?? '');
+  }
+
+  async settle({ instance, number, operations }: Settlement, timeoutMs: number): Promise<boolean> {
+    const [first] = operations;
+    if (!first) return true;
+    if (!this.#isUsable()) return false;
+    const batch = this.#encode([{ operations, spend: 'each' }], this.#clock());
+    const slot = this.#slotIn(first.key);
+    const settledKey = this.#slotKeys.name(slot, `settled|${instance}`);
+    const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, slot, [number, SETTLED_TTL_MS]);
+    return 'value' in (await within(timeoutMs, counted));
+  }
+
+  async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
+    const parts = new Map<number, Pick<Operation, 'key' | 'shared'>[]>();
+    const partOf = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
+    for (const counter of counters) parts.set(partOf(counter), [...(parts.get(partOf(counter)) ?? []), counter]);
+    const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, part, timeoutMs)] as const);
+    return forkFrom(new Map(await Promise.all(read)), { original: this, partOf });
+  }
+
+  async #snapshot(
+    counters: readonly Pick<Operation, 'key' | 'shared'>[],
+    slot: number,
+    timeoutMs: number,
+  ): Promise<Snapshot> {
+    const keys = [...new Set(counters.map(({ key }) => key))];
+    const ownNowMs = this.#clock();
+    const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
+    const refusal = this.#isUsable() ? this.#breakerOf(slot).refusal : this.#lastError;
+    if (refusal !== undefined) return failed(refusal);
+    const reply = await within(timeoutMs, this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys));
+    if ('reason' in reply) return failed(reasonOf(reply.reason));
+    const shared = new Map(counters.flatMap((one) => (one.shared ? [[one.key, one.shared] as const] : [])));
+    const { nowMs, ...snapshot } = snapshotFrom(reply.value, keys, shared);
+    return { ...snapshot, nowMs: this.#options.replay || shared.size > 0 ? ownNowMs : nowMs };
+  }
+
+  async list(after: string | undefined, count: number): Promise<CounterPage> {
+    const [node = '0', cursor = '0'] = after?.split(':') ?? [];
+    if (!this.#isUsable()) throw new StoreUnavailable(`redis: ${this.#lastError}`);
+    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
+    const server = nodes[Number(node)];
+    if (!server) return { keys: [] };
+    const pattern = `${this.#options.prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
+    const [next, keys] = await answered(server.scan(cursor, 'MATCH', pattern, 'COUNT', count));
+    const following =
+      next !== '0' ? `${node}:${next}` : Number(node) + 1 < nodes.length ? `${Number(node) + 1}:0` : undefined;
+    // there may be other keys, which readers skip
+    return { keys: keys as CounterKey[], ...(following !== undefined && { next: following }) };
+  }
+
+  invalidations(listener: InvalidationListener): Invalidations {
+    const { prefix, monotonicMs } = this.#options;
+    this.#listener ??= listener;
+    this.#invalidations ??= new RedisInvalidations(this.#redis, { prefix, listener, monotonicMs });
+    return this.#invalidations;
+  }
+
+  health(): BackendHealth {
+    return this.#isUsable() && this.#isWhole() ? { ready: true } : { ready: false, reason: this.#lastError };
+  }
+
+  async close(): Promise<void> {
+    this.#invalidations?.close();
+    this.#redis.disconnect();
+    for (const batcher of this.#batchers.values()) batcher.close();
+  }
+
+  #unavailable(reason: string): Unavailable {
+    this.#options.onUnavailable(reason);
+    return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
+  }
+
+  #isUsable(): boolean {
+    return this.#redis.status === 'ready';
+  }
+
+  #isWhole(): boolean {
+    const redis = this.#redis;
+    return !(redis instanceof Cluster) || redis.nodes('master').every(({ status }) => status === 'ready');
+  }
+
+  #slotIn(key: string): number | undefined {
+    return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
+  }
+
+  /** The breaker of the node that has the slot. */
+  #breakerOf(slot: number): Breaker {
+    const node = this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined;
+    return this.#options.breakers.of(node ?? this.#options.name);
+  }
+
+  #batcherOf(slot: number): Batcher {
+    const known = this.#batchers.get(slot);
+    if (known) return known;
+    const { slowMs, monotonicMs, lateness } = this.#options;
+    const only = this.#redis instanceof Cluster ? undefined : this.#breakerOf(slot);
+    const batcher = new Batcher({
+      ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, lateness },
+      unavailable: (reason) => this.#unavailable(reason),
+      send: (requests) => this.#send(requests, slot),
+      inNextTurn: this.#inNextTurn,
+      breaker: () => only ?? this.#breakerOf(slot),
+      isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
+    });
+    this.#batchers.set(slot, batcher);
+    return batcher;
+  }
+
+  async #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    try {
+      return await this.#count(requests, slot);
+    } catch (error) {
+      if (requests.length === 1 || !isHalfMoved(error)) throw error;
+      // a single counter can always be found
+      return Promise.all(requests.map((request) => this.#countAlone(request, slot)));
+    }
+  }
+
+  async #countAlone(request: BatchRequest, slot: number): Promise<Replies> {
+    try {
+      return (await this.#count([request], slot))[0] ?? [];
+    } catch (error) {
+      return request.operations.map(() => this.#unavailable(reasonOf(error)));
+    }
+  }
+
+  async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    const batch = this.#encode(requests, this.#clock());
+    const calledAtMs = this.#options.monotonicMs();
+    const reply = await this.#call(batch, slot);
+    this.#checkClock(slot, clockOf(reply), calledAtMs);
+    return decodeBatch(reply, batch);
+  }
+
+  /** Drops remembered refusals if the node's clock has stepped forward, since they end sooner than was promised. */
+  #checkClock(slot: number, nodeMs: number, calledAtMs: number): void {
+    const leastLeadMs = nodeMs - this.#options.monotonicMs();
+    const mostLeadMs = nodeMs - calledAtMs;
+    const knownMs = this.#leadsMs.get(slot) ?? Number.POSITIVE_INFINITY;
+    const hasStepped = leastLeadMs > knownMs + CLOCK_STEP_MS;
+    if (hasStepped) this.#listener?.missed();
+    if (hasStepped || mostLeadMs < knownMs) this.#leadsMs.set(slot, mostLeadMs);
+  }
+
+  #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
+    return encodeBatch(
+      requests,
+      nowMs,
+      (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
+      this.#options.foreign,
+    );
+  }
+
+  /**
+   * @param slot  of its keys; has no effect without a Cluster
+   * @param more  the script's arguments after the clock
+   */
+  async #call(
+    { keys, packed, nowMs }: Batch,
+    slot: number | undefined,
+    more: readonly (string | number)[] = [],
+  ): Promise<Buffer> {
+    const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
+    const { sha1, text } = this.#options.foreign?.script ?? script;
+    const args = [sha1, String(keys.length), ...keys, packed, ...clockMs.map(String), ...more.map(String)];
+    try {
+      return bytes(await this.#redis.sendCommand(new ScriptCommand(args, slot)));
+    } catch (error) {
+      if (!isNoScript(error)) throw error;
+      return bytes(await this.#redis.callBuffer('EVAL', text, ...args.slice(1))); // it did not run: safe to retry
+    }
+  }
+}
+
+/** Represents all slots if one node has them all. */
+const ONE_NODE = -1;
+/**
+ * The longest silence of a node before a call counts as failed, whatever the deadlines of callers are. With a shorter
+ * one, a pause would count as a failure; with a longer one, callers of a dead node would wait longer.
+ */
+const SLOW_MS = 250;
+/** The most concurrent calls to a node: while one is counted, the next is collected. */
+const MAX_IN_FLIGHT = 2;
+/** A node's clock that gains more than this on the monotonic clock has stepped forward. */
+const CLOCK_STEP_MS = 100;
+
+function bytes(reply: unknown): Buffer {
+  if (Buffer.isBuffer(reply)) return reply;
+  throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
+}
+
+/** No node accepted a call, each redirecting to another: its counters are in a slot that is being moved. */
+const isHalfMoved = (error: unknown): boolean =>
+  error instanceof Error && error.message.startsWith('Too many Cluster redirections');
+
+const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');

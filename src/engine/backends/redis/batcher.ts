@@ -1,0 +1,311 @@
+import type { Monotonic } from '../../../base/clock.ts';
+import { type Eventual, Later } from '../../../base/later.ts';
+import type { Spend } from '../../algorithms/limit.ts';
+import type { Operation, Replies, Unavailable } from '../backend.ts';
+import type { Breaker } from '../breaker.ts';
+import type { Lateness } from '../lateness.ts';
+import { MAX_CALL_WORK, StoreWork, workOf } from '../store-work.ts';
+import type { BatchRequest } from './batch.ts';
+import { isUnsent, reasonOf } from './reason.ts';
+
+/** Approximate hits in a call: more would delay other clients of Redis. */
+const MAX_HITS = 256;
+/** Approximate characters of keys in a call. */
+const MAX_KEY_CHARS = 65_536;
+
+/** If this process did not run for this part of a wait, its end is blamed on this process. */
+const LATE_SHARE = 0.5;
+
+/** Weight of the last call in the moving average of the time per call. */
+const NEWEST_CALL_WEIGHT = 0.2;
+
+/** While calls take longer than this, requests share a call only up to `MAX_CALL_WORK`. */
+const LONG_CALL_MS = 8;
+/** The shortest time for which a timer is set again, the resolution of timers. */
+const TIMER_MS = 1;
+/** How fast a long call is forgotten: by this factor with each later one. */
+const PEAK_DECAY = 0.9;
+
+/** The work of a call beyond that of an ordinary one, in whole multiples: only calls with one request have more. */
+function extraWorkOf([only, other]: readonly BatchRequest[]): number {
+  return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
+}
+
+/** A request that is queued or sent, and its replies. */
+class Waiting extends Later<Replies> implements BatchRequest {
+  readonly operations: readonly Operation[];
+  readonly spend: Spend;
+  readonly receipts: boolean | undefined;
+  readonly timeoutMs: number;
+  readonly untilMs: number;
+  /** How long this process had not run when the wait began. */
+  readonly stoodMs: number;
+
+  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, untilMs: number, stoodMs: number) {
+    super();
+    this.operations = operations;
+    this.spend = spend;
+    this.receipts = receipts;
+    this.timeoutMs = timeoutMs;
+    this.untilMs = untilMs;
+    this.stoodMs = stoodMs;
+  }
+}
+
+export interface BatcherOptions {
+  /** Counts a batch in one call. */
+  readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
+  /** The reply to a hit that could not be counted. */
+  readonly unavailable: (reason: string) => Unavailable;
+  /** The lag of this process: silence of the node while it did not run says nothing about the node. */
+  readonly lateness: Lateness;
+  /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
+  readonly maxInFlight: number;
+  /**
+   * A call that takes longer while this process runs has failed, even if a reply arrives later. A costly call, and
+   * those behind it, may take proportionally longer, and do not show whether the node has failed.
+   */
+  readonly slowMs: number;
+  /** The breaker of the node that receives the calls. */
+  readonly breaker: () => Breaker;
+  /** Whether an error is a reply of the node: then the node is up, and the circuit remains closed. */
+  readonly isAnswer: (error: unknown) => boolean;
+  /** Milliseconds on a clock that never runs backwards. */
+  readonly monotonicMs: Monotonic;
+  /** Runs a function in the next turn of the event loop. */
+  readonly inNextTurn: (send: () => void) => void;
+}
+
+/**
+ * Combines requests of one turn of the event loop, and those that arrive while calls are in flight, into one call.
+ * Batches are not delayed by a timer, and expired requests are not sent. A request that would wait beyond its deadline
+ * is refused at once: otherwise, under overload, every answer would be late, and Redis would work on requests whose
+ * callers have given up.
+ *
+ * A timer that fires checks again after a `setImmediate`: on a busy core the reply may already be in the socket, and
+ * timers come before sockets in a turn of the event loop.
+ */
+export class Batcher {
+  readonly #options: BatcherOptions;
+  readonly #nowMs: Monotonic;
+  #queue: Waiting[] = [];
+  #queuedHits = 0;
+  /** Approximate duration of a call. */
+  #callMs = 0;
+  /** The time of the longest recent call, which decays. */
+  #peakMs = 0;
+  /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
+  readonly #sent: (readonly Waiting[])[] = [];
+  #inFlight = 0;
+  /** By how much the calls in flight exceed the work of an ordinary one, in its multiples. */
+  #extraWork = 0;
+  #isScheduled = false;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: BatcherOptions) {
+    this.#options = options;
+    this.#nowMs = options.monotonicMs;
+  }
+
+  /** Never rejects: operations that cannot be answered in time are unavailable. */
+  run(request: BatchRequest, timeoutMs: number): Eventual<Replies> {
+    const { operations } = request;
+    const { breaker, lateness, unavailable } = this.#options;
+    const refusal = breaker().refusal;
+    if (refusal !== undefined) return operations.map(() => unavailable(refusal));
+    const tooMany = this.#tooManyBefore(timeoutMs);
+    if (tooMany !== undefined) return operations.map(() => ({ ...unavailable(tooMany), isOverload: true }));
+    const nowMs = this.#nowMs();
+    const untilMs = nowMs + timeoutMs;
+    const waiting = new Waiting(request, timeoutMs, untilMs, lateness.stoodMs(nowMs));
+    this.#queue.push(waiting);
+    this.#queuedHits += operations.length;
+    this.#watch(untilMs);
+    this.#schedule();
+    return waiting;
+  }
+
+  /** Stops watching deadlines: the connection has ended, and all calls with it. */
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /**
+   * Why a request with this time limit is refused; undefined: it may wait. The next call is never refused, so that
+   * recovery is measured.
+   */
+  #tooManyBefore(timeoutMs: number): string | undefined {
+    const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
+    if (callsBefore === 0) return undefined;
+    const waitMs = this.#callMs * (1 + callsBefore / this.#options.maxInFlight);
+    return waitMs > timeoutMs ? `too many requests wait: no reply within ${timeoutMs} ms` : undefined;
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#inFlight >= this.#options.maxInFlight) return;
+    this.#isScheduled = true;
+    this.#options.inNextTurn(() => {
+      this.#isScheduled = false;
+      while (this.#queue.length > 0 && this.#inFlight < this.#options.maxInFlight && !this.#giveUpQueue())
+        this.#send(this.#take());
+    });
+  }
+
+  /** If the circuit has opened, refuses the queue. */
+  #giveUpQueue(): boolean {
+    const refusal = this.#options.breaker().refusal;
+    if (refusal === undefined) return false;
+    this.#queuedHits = 0;
+    for (const request of this.#queue.splice(0)) this.#giveUp(request, refusal);
+    return true;
+  }
+
+  #take(): readonly Waiting[] {
+    let hits = 0;
+    let chars = 0;
+    let count = 0;
+    // most states are shorter than the longest, which the work is computed for
+    const maxWork = this.#peakMs > LONG_CALL_MS ? MAX_CALL_WORK : Number.POSITIVE_INFINITY;
+    const work = new StoreWork();
+    for (const request of this.#queue) {
+      hits += request.operations.length;
+      for (const operation of request.operations) {
+        chars += operation.key.length;
+        work.add(operation);
+      }
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || work.sum > maxWork)) break;
+      count++;
+    }
+    const taken = this.#queue.splice(0, count);
+    for (const request of taken) this.#queuedHits -= request.operations.length;
+    return taken;
+  }
+
+  #send(requests: readonly Waiting[]): void {
+    const { send, slowMs, isAnswer, lateness } = this.#options;
+    const breaker = this.#options.breaker();
+    this.#inFlight++;
+    lateness.began();
+    this.#sent.push(requests);
+    breaker.began();
+    let isPending = true;
+    const sentAtMs = this.#nowMs();
+    const stoodBeforeMs = lateness.stoodMs(sentAtMs);
+    const extraWork = extraWorkOf(requests);
+    this.#extraWork += extraWork;
+    const isBehindCostly = this.#extraWork > 0; // or is costly itself
+    const allowedMs = slowMs * (1 + this.#extraWork);
+    const end = (): void => {
+      isPending = false;
+      clearTimeout(slow);
+      this.#inFlight--;
+      this.#extraWork -= extraWork;
+      lateness.ended();
+      if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
+    };
+    const succeed = (): void => {
+      if (!isPending) return; // too late
+      const tookMs = this.#nowMs() - sentAtMs;
+      this.#callMs += (tookMs - this.#callMs) * NEWEST_CALL_WEIGHT;
+      notePeak(tookMs);
+      breaker.succeeded();
+      end();
+    };
+    const notePeak = (ms: number): void => {
+      this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
+    };
+    const fail = (reason: string, isInconclusive = false): void => {
+      if (!isPending) return;
+      if (isInconclusive) breaker.inconclusive();
+      else breaker.failed(reason);
+      end(); // a slow call makes room for the next
+    };
+    const giveUpSlow = (): void => {
+      const nowMs = this.#nowMs();
+      const silentMs = nowMs - sentAtMs - (lateness.stoodMs(nowMs) - stoodBeforeMs);
+      if (isPending && allowedMs - silentMs >= TIMER_MS) return giveUpAfter(allowedMs - silentMs);
+      notePeak(allowedMs);
+      // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
+      fail(`no reply within ${allowedMs} ms`, isBehindCostly);
+    };
+    let slow: NodeJS.Timeout | undefined;
+    const giveUpAfter = (ms: number): void => {
+      slow = setTimeout(() => setImmediate(giveUpSlow), ms);
+    };
+    giveUpAfter(allowedMs);
+    send(requests).then(
+      (answers) => {
+        this.#forget(requests);
+        succeed();
+        for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may run more
+      },
+      (error: unknown) => {
+        const reason = reasonOf(error);
+        this.#forget(requests);
+        if (isAnswer(error)) succeed();
+        else fail(reason);
+        const isUnknown = !isAnswer(error) && !isUnsent(error);
+        for (const request of requests) this.#giveUp(request, reason, isUnknown);
+      },
+    );
+  }
+
+  #forget(requests: readonly Waiting[]): void {
+    const last = this.#sent.pop();
+    if (last !== undefined && last !== requests) this.#sent[this.#sent.indexOf(requests)] = last;
+  }
+
+  /** @param isUnknown  the request was sent, and may have been counted */
+  #giveUp(request: Waiting, reason: string, isUnknown = false): void {
+    this.#fail(request, this.#options.unavailable(reason), isUnknown);
+  }
+
+  #fail(request: Waiting, failure: Unavailable, isUnknown: boolean): void {
+    const reply: Unavailable = isUnknown ? { ...failure, isUnknown } : failure;
+    request.resolve(request.operations.map(() => reply));
+  }
+
+  #expireOne(request: Waiting, isSent: boolean): void {
+    const { unavailable, lateness } = this.#options;
+    const nowMs = this.#nowMs();
+    const reason = `no reply within ${request.timeoutMs} ms`;
+    const waitedMs = nowMs - request.untilMs + request.timeoutMs;
+    const stoodMs = lateness.stoodMs(nowMs) - request.stoodMs;
+    if (stoodMs < waitedMs * LATE_SHARE) return this.#giveUp(request, reason, isSent);
+    const late = unavailable(`${reason}: this process was ${Math.round(stoodMs)} ms late`);
+    this.#fail(request, { ...late, isOverload: true }, isSent);
+  }
+
+  /** Ensures that a timer checks at this time. */
+  #watch(untilMs: number): void {
+    if (untilMs >= this.#timerAtMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAtMs = untilMs;
+    this.#timer = setTimeout(() => setImmediate(() => this.#expire()), Math.max(untilMs - this.#nowMs(), 0));
+  }
+
+  #expire(): void {
+    const nowMs = this.#nowMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    let expired: Waiting[] = [];
+    const isInTime = (request: Waiting): boolean => {
+      if (request.isSettled) return false;
+      if (request.untilMs <= nowMs) {
+        expired.push(request);
+        return false;
+      }
+      nextMs = Math.min(nextMs, request.untilMs);
+      return true;
+    };
+    for (const requests of this.#sent) requests.forEach(isInTime);
+    const sent = expired;
+    expired = [];
+    this.#queue = this.#queue.filter(isInTime);
+    this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    this.#watch(nextMs);
+    for (const request of sent) this.#expireOne(request, true); // its caller may run more
+    for (const request of expired) this.#expireOne(request, false);
+  }
+}

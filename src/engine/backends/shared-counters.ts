@@ -1,0 +1,64 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Limit } from '../algorithms/index.ts';
+import { algorithmFor } from '../algorithms/index.ts';
+import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
+import type { CounterEntry, CounterKey, CounterKeys, Counters, SharedWindow } from './key.ts';
+
+export interface SharedCountersOptions {
+  /** Precedes every key. */
+  readonly prefix: string;
+  /** Keys of counters that envoyproxy/ratelimit could not have. */
+  readonly own: CounterKeys;
+  /**
+   * An integer, at least 1: up to one second less than this is added to the time that a counter is kept; 0: nothing.
+   */
+  readonly jitterMaxSeconds: number;
+  /** This process's clock, which determines the window of a hit, as in each instance of envoyproxy/ratelimit. */
+  readonly clock: Clock;
+  /** From 0 to below 1. */
+  readonly random: () => number;
+}
+
+/**
+ * Counters that envoyproxy/ratelimit counts on as well: fixed windows of one unit, under its keys. The parts of such a
+ * key are only concatenated, so two counters may collide. Limits that envoyproxy/ratelimit does not have use separate
+ * counters.
+ *
+ * @example `demo_user_alice_1700000040` for a limit per minute
+ */
+export function sharedCounters(options: SharedCountersOptions): Counters {
+  const { prefix, own, jitterMaxSeconds, clock, random } = options;
+  return (limit, domain, entries) => {
+    if (!isShared(limit)) return { key: own(limit, domain, entries) };
+    const nowMs = clock();
+    const windowStartMs = nowMs - (nowMs % limit.windowMs);
+    const key = `${prefix}${domain}_${entries.map(join).join('')}${windowStartMs / 1000}`;
+    const ttlMs = limit.windowMs + Math.floor(random() * jitterMaxSeconds) * 1000;
+    return { key: key as CounterKey, shared: { windowStartMs, ttlMs } }; // here, and in key.ts, a text becomes a key
+  };
+}
+
+const join = ({ key, value }: CounterEntry): string => `${key}_${value}_`;
+
+const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map((windowMs) => `fixed_window|${windowMs}`));
+
+/** Whether envoyproxy/ratelimit has such limits: with windows from the epoch, without a soft part, one per node. */
+function isShared(limit: Limit): boolean {
+  return limit.soft === 0 && sharedNames.has(limit.counter);
+}
+
+/**
+ * The decision of a shared counter's fixed window for the count after a hit.
+ *
+ * @param nowMs  this process's clock; it may have passed the window's end since the counter was named
+ */
+export function describeShared(
+  limit: Limit,
+  { windowStartMs }: SharedWindow,
+  [count = 0]: readonly number[],
+  nowMs: number,
+  outcome: Outcome,
+): Decision {
+  const withinMs = Math.min(nowMs, windowStartMs + limit.windowMs - 1);
+  return algorithmFor(limit).describe(limit, [windowStartMs, count], withinMs, outcome);
+}

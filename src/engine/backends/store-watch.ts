@@ -1,0 +1,79 @@
+import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { FixedWindowLimit } from '../algorithms/fixed-window.ts';
+import type { Backend, RequestOperation } from './backend.ts';
+import type { CounterKeys } from './key.ts';
+
+/** The state of the store. */
+export interface StoreState {
+  readonly isUp: boolean;
+  /** Why it is down; undefined: it is up. */
+  readonly reason: string | undefined;
+  /** Time of its last answer, in milliseconds since the epoch; undefined: none yet. */
+  readonly lastSuccessAtMs: number | undefined;
+  /** Latency of its last answer; undefined: none yet. */
+  readonly latencyMs: number | undefined;
+}
+
+/** Monitors whether the store can be reached, independent of requests. */
+export interface StoreWatch {
+  state(): StoreState;
+  close(): void;
+}
+
+export interface StoreWatchOptions {
+  readonly backends: readonly Backend[];
+  /** Keys like those of counters, since the Redis user may be restricted to them. */
+  readonly keys: CounterKeys;
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+}
+
+/** Interval of the checks: an outage is detected after this time plus the timeout. */
+const INTERVAL_MS = 1_000;
+const TIMEOUT_MS = 1_000;
+/** Number of keys, enough to reach most nodes of a Cluster. */
+const KEYS = 8;
+
+const limit: FixedWindowLimit = {
+  ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window|60000' },
+  ...{ requestsPerUnit: 1, soft: 0, windowMs: 60_000 },
+};
+
+/** Peeks at unused counters once a second, which writes nothing. */
+export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions): StoreWatch {
+  const peeks = Array.from({ length: KEYS }, (_, at): RequestOperation => {
+    const key = keys(limit, `weir-watch-${at}`, [{ key: 'watch', value: '' }]);
+    return { kind: 'peek', key, limit, hits: 0, blocks: false };
+  });
+  let failure: string | undefined;
+  let lastSuccessAtMs: number | undefined;
+  let latencyMs: number | undefined;
+  let isAsking = false;
+  const ask = async (): Promise<void> => {
+    if (isAsking) return;
+    isAsking = true;
+    const startedMs = monotonicMs();
+    const replies = await Promise.all(
+      backends.map((backend) => backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS })),
+    );
+    isAsking = false;
+    const failed = replies.flat().find((reply) => reply.code === 'UNAVAILABLE');
+    failure = failed && 'reason' in failed ? failed.reason : undefined;
+    if (failure !== undefined) return;
+    lastSuccessAtMs = clock();
+    latencyMs = monotonicMs() - startedMs;
+  };
+  void ask();
+  const timer = setInterval(ask, INTERVAL_MS).unref();
+  return {
+    state() {
+      const unready = backends.map((backend) => backend.health()).find(({ ready }) => !ready);
+      const reason =
+        unready && !unready.ready
+          ? unready.reason
+          : (failure ?? (lastSuccessAtMs === undefined ? 'not checked yet' : undefined));
+      return { isUp: reason === undefined, reason, lastSuccessAtMs, latencyMs };
+    },
+    close: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs';
+import { type ConnectionOptions, createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
+import { firstUsable, keepUsable, onPass } from '../../h2/listen/usable-files.ts';
+
+/** How a server of counters is known, and this client to it: paths of files in PEM, empty where there are none. */
+export interface ClientTls {
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** Any name will do in the server's certificate; it must be of the authority all the same. */
+  readonly skipHostnameVerification: boolean;
+}
+
+/**
+ * Options whose `secureContext` is read from the files each time that it is asked for: by each connection that is
+ * opened. Files that cannot be used, as in the middle of a rotation, leave the last usable ones in force.
+ *
+ * @param onProblem  takes each new reason why the files cannot be used
+ * @throws Error  of the file system or of OpenSSL, when the files cannot be used to begin with
+ */
+export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void = () => {}): ConnectionOptions {
+  let problem = '';
+  const report = (error: unknown): void => {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (reason !== problem) onProblem(`TLS files cannot be used, the last usable ones stay in force: ${reason}`);
+    problem = reason;
+  };
+  let { files, context } = firstUsable(
+    { ...tls },
+    (texts: SecureContextOptions = read(tls)) => ({ files: texts, context: createSecureContext(texts) }),
+    report,
+  );
+  keepUsable({ ...tls }, { ...files });
+  const refresh = (): SecureContext => {
+    try {
+      const found = read(tls);
+      if (!isSame(found, files)) {
+        context = createSecureContext(found);
+        keepUsable({ ...tls }, { ...found });
+      }
+      files = found;
+      problem = '';
+    } catch (error) {
+      report(error);
+    }
+    return context;
+  };
+  onPass(refresh);
+  return {
+    get secureContext() {
+      return refresh();
+    },
+    ...(tls.skipHostnameVerification && { checkServerIdentity: () => undefined }),
+  };
+}
+
+/** @throws Error  of the file system */
+function read({ caFile, certFile, keyFile }: ClientTls): SecureContextOptions {
+  return {
+    ...(caFile !== '' && { ca: readFileSync(caFile, 'utf8') }),
+    ...(certFile !== '' && { cert: readFileSync(certFile, 'utf8') }),
+    ...(keyFile !== '' && { key: readFileSync(keyFile, 'utf8') }),
+  };
+}
+
+const isSame = (one: SecureContextOptions, other: SecureContextOptions): boolean =>
+  one.ca === other.ca && one.cert === other.cert && one.key === other.key;

@@ -1,0 +1,62 @@
+import type { CounterKey } from '../backends/key.ts';
+import { atTime, type Entry, match } from '../rules/match/match.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
+import { withIds } from '../rules/match/with-ids.ts';
+import type { Decider } from './decide.ts';
+
+/** A counter, and the limit that it belongs to. */
+export interface KnownCounter {
+  readonly key: CounterKey;
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  readonly rule: Rule;
+  readonly limit: RuleLimit;
+}
+
+/**
+ * Finds the limit whose counter a key names, under the rules in force. Undefined if no rule has the counter, or its
+ * name is too long to be kept in the key.
+ *
+ * @param key      as `createCounterKeys` makes it
+ * @param decider  its clock selects, among limits that share the counter, the one that applies now; its `counters` make
+ * the keys: a candidate's counters have other names
+ */
+export function counterOf(
+  rules: RuleTree,
+  key: CounterKey,
+  { clock, counters }: Pick<Decider, 'clock' | 'counters'>,
+): KnownCounter | undefined {
+  for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
+    const texts = textsOf(key, bar);
+    if (!texts || texts.length % 2 === 0) continue;
+    const [domain = '', ...rest] = texts;
+    const entries = Array.from(
+      { length: rest.length / 2 },
+      (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
+    );
+    for (const sent of [entries, ...withIds(rules, domain, entries)]) {
+      const found = match(rules, domain, { entries: sent, requestLimit: undefined });
+      if (found.kind !== 'limited' || found.entries.length !== entries.length) continue;
+      const isNamed = ({ limit }: RuleLimit): boolean => counters(limit, domain, found.entries).key === key;
+      const now = atTime(found, clock);
+      const limit = (now.kind === 'limited' ? now.limits.find(isNamed) : undefined) ?? found.limits.find(isNamed);
+      if (limit) return { key, domain, entries, rule: found.rule, limit };
+    }
+  }
+  return undefined;
+}
+
+/** The texts from a bar to the end, each preceded by its length; undefined if there is anything else. */
+export function textsOf(key: string, bar: number): readonly string[] | undefined {
+  const texts: string[] = [];
+  for (let at = bar; at < key.length; ) {
+    const colon = key.indexOf(':', at);
+    const written = key.slice(at + 1, colon);
+    if (key[at] !== '|' || colon < 0 || !/^\d{1,6}$/.test(written)) return undefined;
+    const end = colon + 1 + Number(written);
+    if (end > key.length) return undefined;
+    texts.push(key.slice(colon + 1, end));
+    at = end;
+  }
+  return texts;
+}

@@ -1,0 +1,447 @@
+import type { Clock } from '../../base/clock.ts';
+import { after, type Eventual } from '../../base/later.ts';
+import { RequestWork, TooCostly } from '../../base/request-work.ts';
+import { algorithmFor, heldLimit, type Limit } from '../algorithms/index.ts';
+import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
+import type { Counter, Counters } from '../backends/key.ts';
+import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import type { Entries } from '../ledger/entry.ts';
+import type { Estimates } from '../ledger/estimates.ts';
+import { holderOf } from '../ledger/holder.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { StoreBudget } from '../ledger/store-budget.ts';
+import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
+import { appended } from './appended.ts';
+import type { Overrides } from './overrides.ts';
+import { type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
+
+/** A caller's request: whether to admit a request that is counted by these descriptors. */
+export interface RateLimitRequest {
+  readonly domain: string;
+  readonly descriptors: readonly RequestDescriptor[];
+}
+
+export interface RequestDescriptor extends Descriptor {
+  /** The hits that this descriptor counts, an integer: 0 peeks, a negative number refunds hits. */
+  readonly hits: number;
+}
+
+/** The answer for one descriptor. */
+export type Verdict =
+  | Miss
+  | { readonly kind: 'unlimited'; readonly rule: Rule }
+  | {
+      readonly kind: 'limited';
+      readonly rule: Rule;
+      /** The keys under which statistics are kept: see `Match`. */
+      readonly levels: readonly string[];
+      /** The tightest of the limits that apply, its label and policy, and its algorithm's decision. */
+      readonly limit: Limit;
+      readonly label: LimitLabel;
+      readonly policy: LimitPolicy;
+      readonly decision: Decision;
+      readonly hits: number;
+      /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
+      readonly code: Code;
+      /** Further limits in shadow mode that would have refused; undefined: none. */
+      readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
+      /**
+       * All limits that apply, if there are several, and `Decider.reportsEveryLimit` is set or the request has an id.
+       */
+      readonly applied?: readonly AppliedLimit[] | undefined;
+    };
+
+/** A limit, and its algorithm's decision. */
+export interface AppliedLimit extends RuleLimit {
+  readonly decision: Decision;
+}
+
+/** A limit in shadow mode that would have refused. */
+export interface ShadowRefusal extends OtherDecision {
+  readonly label: LimitLabel;
+}
+
+/** A limit that the verdict does not show. */
+export interface OtherDecision {
+  readonly limit: Limit;
+  readonly decision: Decision;
+}
+
+export type Code = Decision['code'];
+
+export interface Answer {
+  readonly overallCode: Code;
+  /** One per descriptor, in the request's order. */
+  readonly verdicts: readonly Verdict[];
+  /** The answer is OK only because the service as a whole is in shadow mode. */
+  readonly shadowed: boolean;
+  /**
+   * How long to hold the answer, so that the request takes its turn; 0 if it is refused. Requests in shadow mode are
+   * never held.
+   */
+  readonly delayMs: number;
+  /**
+   * How long until the refused request could pass if it were sent again, without other traffic or changes of rules;
+   * `NEVER_MS`: never. Absent: it passed. An estimate where holds, leases, shared limits, cached refusals or
+   * failure policies decide.
+   */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** The dependencies of decisions, which are the same for all requests between two reloads. */
+export interface Decider {
+  /** Undefined until the first rules have been loaded. */
+  readonly rules: () => RuleTree | undefined;
+  readonly ledger: Pick<Ledger, 'debit'>;
+  readonly counters: Counters;
+  /** This process's clock, which determines the limits of a schedule that apply. */
+  readonly clock: Clock;
+  readonly storeBudget: StoreBudget;
+  /** Answer OK instead of OVER_LIMIT. */
+  readonly shadowMode: boolean;
+  /** Every rule is a quota rule. */
+  readonly quotaMode: boolean;
+  /** The spending mode of domains that do not set one: what a request spends if a limit refuses it. */
+  readonly spend: Spend;
+  /** Verdicts report every limit of a rule, not only the tightest; absent: only the tightest. */
+  readonly reportsEveryLimit?: boolean;
+  /** Estimates from the usage of earlier requests; absent: there are none. */
+  readonly estimates?: Estimates;
+  /** Operators' overrides for single descriptors; absent: there are none. */
+  readonly overrides?: Overrides;
+  /** Charges the work of requests whose callers do not: see `RequestWork`. */
+  readonly onWork?: (units: number) => void;
+}
+
+/** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
+const HOLD_MARGIN_MS = 5;
+
+/** The request is invalid; the message explains the problem to its author. */
+export class InvalidRequest extends Error {
+  override readonly name = 'InvalidRequest';
+}
+
+/** No decision is possible: no valid rules have been loaded yet. */
+export class RulesNotLoaded extends Error {
+  override readonly name = 'RulesNotLoaded';
+}
+
+/** The counters did not answer in time. The debits sent to them may have been counted nevertheless. */
+export class CountersUnavailable extends StoreUnavailable {
+  readonly domain: string;
+  /** One per descriptor, in the request's order. */
+  readonly matched: readonly MatchedDescriptor[];
+  /** This process could not ask the store in time, which may be healthy. */
+  readonly isOverload: boolean;
+  constructor(reason: string, domain: string, matched: readonly MatchedDescriptor[], isOverload = false) {
+    super(reason);
+    this.domain = domain;
+    this.matched = matched;
+    this.isOverload = isOverload;
+  }
+}
+
+/**
+ * The whole service: matches every descriptor, debits all matched limits in one atomic step, and combines the
+ * decisions. Returns no promise if the ledger answers without one.
+ *
+ * @param callerTimeoutMs  the time left until the caller's deadline
+ * @param work             adds up what the call costs besides reading it
+ * @throws TooCostly         nothing has been counted
+ * @throws InvalidRequest    no domain, no descriptors, or an invalid request limit
+ * @throws RulesNotLoaded    before the first rules
+ * @throws CountersUnavailable         the counters did not answer in time
+ */
+export function decide(
+  request: RateLimitRequest,
+  decider: Decider,
+  callerTimeoutMs: number,
+  work: RequestWork = new RequestWork(decider.onWork),
+): Eventual<Answer> {
+  if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
+  if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+
+  const matched = matchedOf(request, rules, decider, work);
+  const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
+  let debits: Debit[] | undefined;
+  const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
+  for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
+  if (debits) chargeSteps(debits, work);
+  const timeoutMs = decider.storeBudget(callerTimeoutMs);
+  const repeated = debits && repeatedCounters(debits, decider.quotaMode);
+  const all = repeated ? debits?.concat(repeated.peeks) : debits;
+  const entries = all ? decider.ledger.debit(all, { spend, timeoutMs }) : [];
+  return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
+}
+
+/**
+ * The debits of a request, each for itself.
+ *
+ * @throws TooCostly
+ * @throws InvalidRequest
+ */
+export function debitsOf(request: RateLimitRequest, decider: Decider): readonly Debit[] {
+  const rules = decider.rules();
+  if (!rules) return [];
+  let debits: Debit[] | undefined;
+  for (const one of matchedOf(request, rules, decider, new RequestWork()))
+    debits = withDebits(debits, one, request.domain, 'each', decider, 0);
+  return debits ?? [];
+}
+
+const matchedOf = (
+  request: RateLimitRequest,
+  rules: RuleTree,
+  decider: Decider,
+  work: RequestWork,
+): readonly MatchedDescriptor[] =>
+  matchesOf(request, rules, decider, work).map(
+    (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
+  );
+
+/** @throws TooCostly  the store would work on the debits for too long */
+function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
+  for (let at = 1; at < debits.length; at++) work.add(stepWork(debits[at] as Debit)); // in range
+  if (work.units === 0 || workOf(debits) <= MAX_REQUEST_WORK) return;
+  throw new TooCostly('the request names too many counters with a long state');
+}
+
+/** The requested debits, and the context of their decision. */
+interface OpenDecision {
+  readonly matched: readonly MatchedDescriptor[];
+  readonly domain: string;
+  readonly decider: Decider;
+  readonly repeated: RepeatedCounters | undefined;
+}
+
+const answerOf = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
+  combine(matched, available(known, domain, matched), repeated, decider);
+
+/** The match of each descriptor of a request: an operator's override if there is one, else its rule. */
+export function matchesOf(
+  { domain, descriptors }: RateLimitRequest,
+  rules: RuleTree,
+  { overrides, clock, onWork }: Pick<Decider, 'overrides' | 'clock' | 'onWork'>,
+  work: RequestWork = new RequestWork(onWork),
+): readonly Match[] {
+  const matches = matchAll(rules, domain, descriptors, clock, work);
+  if (!overrides || overrides.size === 0) return matches;
+  return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
+}
+
+type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
+
+/** The match of a descriptor, and the hits that it counts. */
+export interface MatchedDescriptor {
+  readonly found: ValidMatch;
+  readonly hits: number;
+}
+
+function valid(found: Match): ValidMatch {
+  if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
+  return found;
+}
+
+function withDebits(
+  before: Debit[] | undefined,
+  { found, hits }: MatchedDescriptor,
+  domain: string,
+  spend: Spend,
+  decider: Decider,
+  maxHoldMs: number,
+): Debit[] | undefined {
+  if (found.kind !== 'limited') return before;
+  let debits = before;
+  const { counters, quotaMode, shadowMode } = decider;
+  const holder = found.id === undefined ? undefined : holderOf(found.id);
+  for (const { limit, policy } of found.limits) {
+    const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
+    const counter = counters(limit, domain, found.entries);
+    const charges = policy.charge === 'always' && spend === 'each';
+    // reserves no turn after the caller's deadline
+    const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
+    if (holder === undefined) {
+      debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
+      continue;
+    }
+    const own = { limit: heldLimit(capped, holder), policy };
+    const debit = found.commits
+      ? usedDebit(counter, own, hits, decider.estimates)
+      : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
+    debits = appended(debits, debit);
+  }
+  return debits;
+}
+
+/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. */
+export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
+  if (hits <= 0) return hits;
+  return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
+}
+
+/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored */
+export function usedDebit(
+  counter: Counter,
+  one: Pick<RuleLimit, 'limit' | 'policy'>,
+  hits: number,
+  estimates: Estimates | undefined,
+): Debit {
+  // 0 hits may be a failed request, which says nothing about the usage of others
+  if (hits !== 0 && algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
+  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
+}
+
+function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly Decision[] {
+  for (const answer of answered)
+    if (answer.code === 'UNAVAILABLE')
+      throw new CountersUnavailable(answer.reason, domain, matched, answer.isOverload === true);
+  return answered as readonly Decision[]; // all are decisions, as just checked
+}
+
+/** Assigns the decisions, which are in the order of the debits, to their descriptors. */
+function combine(
+  matched: readonly MatchedDescriptor[],
+  known: readonly Decision[],
+  repeated: RepeatedCounters | undefined,
+  modes: Decider,
+): Answer {
+  let decisions = known;
+  let next = 0;
+  let delayMs = 0;
+  const verdicts = matched.map(({ found, hits }): Verdict => {
+    if (found.kind !== 'limited') return found;
+    const { rule, levels, limits } = found;
+    if (rule.schedule !== undefined || limits[0]?.endsAtMs !== undefined)
+      decisions = endInTime(decisions, limits, next, modes.clock());
+    const first = next;
+    let shown = first;
+    for (const { policy } of limits) {
+      const decision = decisionAt(decisions, next);
+      const shownPolicy = (limits[shown - first] as RuleLimit).policy; // within its limits
+      if (next > first && goesBefore(policy, decision, shownPolicy, decisionAt(decisions, shown))) shown = next;
+      if (!policy.shadow) delayMs = Math.max(delayMs, decision.delayMs);
+      next++;
+    }
+    const decision = decisionAt(decisions, shown);
+    const { limit, label, policy } = limits[shown - first] as RuleLimit; // within its limits
+    const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
+    const code = policy.shadow ? 'OK' : decision.code;
+    const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
+    const applied = reportsAll ? appliedOf(limits, decisions, first) : undefined;
+    return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
+  });
+  const { quotaMode, shadowMode, clock } = modes;
+  const refused = isRefused(matched, verdicts, quotaMode);
+  return {
+    overallCode: refused && !shadowMode ? 'OVER_LIMIT' : 'OK',
+    verdicts,
+    shadowed: refused && shadowMode,
+    delayMs: refused || shadowMode ? 0 : delayMs,
+    retryAfterMs: refused && !shadowMode ? retryAfterMs({ matched, decisions, repeated, quotaMode, clock }) : undefined,
+  };
+}
+
+// the ledger returns one decision per debit
+const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
+
+/** @param first  the index of the first decision on these limits */
+function endInTime(
+  decisions: readonly Decision[],
+  limits: readonly RuleLimit[],
+  first: number,
+  nowMs: number,
+): readonly Decision[] {
+  return decisions.map((decision, at) => endingAt(decision, limits[at - first]?.endsAtMs, nowMs));
+}
+
+/**
+ * The decision, with its promises cut to the limit's end: another limit applies then.
+ *
+ * @param endsAtMs  undefined: the limit does not end
+ */
+export function endingAt(decision: Decision, endsAtMs: number | undefined, nowMs: number): Decision {
+  if (endsAtMs === undefined) return decision;
+  const leftMs = Math.max(endsAtMs - nowMs, 1);
+  const { durationUntilResetMs, retryAfterMs } = decision;
+  return {
+    ...decision,
+    durationUntilResetMs: Math.min(durationUntilResetMs, leftMs),
+    retryAfterMs: Math.min(retryAfterMs, leftMs),
+  };
+}
+
+/**
+ * Limits that may refuse come before those in shadow mode; of two refusals, an ordinary limit's before a quota's; then
+ * the tighter limit.
+ */
+function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
+  if (policy.shadow !== other.shadow) return other.shadow === true;
+  const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
+  if (areRefusals && policy.quota !== other.quota) return other.quota === true;
+  return isTighter(decision, ofOther);
+}
+
+/** @param first  the index of the first decision on these limits */
+function shadowRefusalsOf(
+  limits: readonly RuleLimit[],
+  decisions: readonly Decision[],
+  first: number,
+  shown: number,
+): readonly ShadowRefusal[] | undefined {
+  let refusals: ShadowRefusal[] | undefined;
+  for (const [at, { limit, label, policy }] of limits.entries()) {
+    const decision = decisionAt(decisions, first + at);
+    if (!policy.shadow || first + at === shown || decision.code === 'OK') continue;
+    refusals ??= [];
+    refusals.push({ limit, label, decision });
+  }
+  return refusals;
+}
+
+/** @param first  the index of the first decision on these limits */
+const appliedOf = (
+  limits: readonly RuleLimit[],
+  decisions: readonly Decision[],
+  first: number,
+): readonly AppliedLimit[] =>
+  limits.map(({ limit, label, policy }, at) => ({ limit, label, policy, decision: decisionAt(decisions, first + at) }));
+
+/** Refused before passed, then the longer wait, then soft before not, then fewer hits left. */
+function isTighter(one: Decision, other: Decision): boolean {
+  if (one.code !== other.code) return one.code === 'OVER_LIMIT';
+  if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
+  if (one.soft !== other.soft) return one.soft;
+  return one.limitRemaining < other.limitRemaining;
+}
+
+/**
+ * An ordinary limit that is exceeded refuses. Quotas refuse only if all of them are exceeded; the quotas of one
+ * descriptor count as one. If quota mode applies to all rules, a descriptor without a rule counts as a quota with room;
+ * an unlimited rule is ignored.
+ */
+function isRefused(matched: readonly MatchedDescriptor[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
+  let quotas = 0;
+  let overQuotas = 0;
+  for (const [at, verdict] of verdicts.entries()) {
+    if (verdict.kind === 'unlimited') continue;
+    const isLimited = verdict.kind === 'limited';
+    const isOver = isLimited && verdict.code === 'OVER_LIMIT';
+    if (isOver && !quotaMode && !verdict.policy.quota) return true;
+    if (quotaMode || (isLimited && hasQuota(matched[at]))) {
+      quotas++;
+      if (isOver) overQuotas++;
+    }
+  }
+  return quotas > 0 && overQuotas === quotas;
+}
+
+function hasQuota(matched: MatchedDescriptor | undefined): boolean {
+  if (matched?.found.kind !== 'limited') return false;
+  for (const { policy } of matched.found.limits) if (policy.quota) return true;
+  return false;
+}

@@ -1,0 +1,109 @@
+import type { Clock } from '../../base/clock.ts';
+import { algorithmFor, capacityOf, type Limit } from '../algorithms/index.ts';
+import type { Decision } from '../algorithms/limit.ts';
+import type { CounterKey } from '../backends/key.ts';
+import type { Debit } from '../ledger/debit.ts';
+import type { Match } from '../rules/match/match.ts';
+
+/** The matches of a request's descriptors, the decisions in the order of its debits, and what is known besides. */
+interface Refused {
+  readonly matched: readonly { readonly found: Match }[];
+  readonly decisions: readonly Decision[];
+  /** See `RepeatedCounters`. */
+  readonly repeated: RepeatedCounters | undefined;
+  readonly quotaMode: boolean;
+  readonly clock: Clock;
+}
+
+/**
+ * How long until a refused request could pass, if it is sent again and nothing else is. `NEVER_MS`: never.
+ *
+ * Every ordinary limit must have room, including those that passed and have counted the request's hits since. Quotas
+ * only refuse together, so one descriptor whose quotas all have room suffices.
+ */
+export function retryAfterMs({ matched, decisions, repeated, quotaMode, clock }: Refused): number {
+  let ordinaryMs = 0;
+  let quotasMs: number | undefined;
+  let next = 0;
+  for (const { found } of matched) {
+    if (found.kind === 'unlimited') continue;
+    let isQuota = quotaMode;
+    let quotaMs = 0;
+    for (const { policy, endsAtMs } of found.kind === 'limited' ? found.limits : []) {
+      const roomMs = Math.max(waitOf(decisions[next]), waitOf(decisions[repeated?.peekOf(next) ?? next]));
+      next++;
+      if (policy.quota) isQuota = true;
+      if (policy.shadow) continue;
+      const waitMs = endsAtMs === undefined ? roomMs : Math.min(roomMs, Math.max(endsAtMs - clock(), 1));
+      if (policy.quota || quotaMode) quotaMs = Math.max(quotaMs, waitMs);
+      else ordinaryMs = Math.max(ordinaryMs, waitMs);
+    }
+    if (isQuota) quotasMs = Math.min(quotasMs ?? quotaMs, quotaMs);
+  }
+  return Math.max(ordinaryMs, quotasMs ?? 0);
+}
+
+function waitOf(decision: Decision | undefined): number {
+  if (!decision) return 0;
+  return decision.code === 'OK' ? (decision.repeatAfterMs ?? 0) : decision.retryAfterMs;
+}
+
+/**
+ * Peeks at counters that a request uses more than once: each of its decisions alone does not say when all its hits
+ * could pass together. The peeks come after all other debits, and refuse nothing.
+ */
+export interface RepeatedCounters {
+  readonly peeks: readonly Debit[];
+  /** The index of the peek that decides in place of a debit. */
+  peekOf(debit: number): number | undefined;
+}
+
+/** Undefined: the request uses each counter once. Requests with an id hold or reserve hits once. */
+export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): RepeatedCounters | undefined {
+  if (haveOwnCounters(debits)) return undefined;
+  const byKey = new Map<CounterKey, number[]>();
+  for (const [at, { key, limit }] of debits.entries())
+    if (!('holder' in limit && limit.holder !== 0)) {
+      const group = byKey.get(key);
+      if (group) group.push(at);
+      else byKey.set(key, [at]);
+    }
+  const peeks: Debit[] = [];
+  const places = new Map<number, number>();
+  for (const group of byKey.values()) {
+    if (group.length === 1) continue;
+    const required = new Map<Limit, number>(); // by the hits that a limit must have room for
+    let together = 0;
+    for (const at of group) {
+      const { kind, hits, limit, policy } = debits[at] as Debit; // in range
+      if (kind === 'give_back') continue;
+      together = quotaMode || policy.quota ? Math.max(together, hits) : together + hits;
+      const peeked = hits === 0 ? (algorithmFor(limit).peekedHits ?? 1) : 0;
+      required.set(limit, Math.max(required.get(limit) ?? 0, together + peeked));
+      places.set(at, debits.length + peeks.length + [...required.keys()].indexOf(limit));
+    }
+    const [first = 0] = group;
+    for (const [limit, hits] of required) peeks.push(peekFor({ ...(debits[first] as Debit), limit }, hits));
+  }
+  return { peeks, peekOf: (debit) => places.get(debit) };
+}
+
+/** Whether no two debits use the same counter. */
+function haveOwnCounters(debits: readonly Debit[]): boolean {
+  if (debits.length <= 2) return debits[0]?.key !== debits[1]?.key;
+  return new Set(debits.map(({ key }) => key)).size === debits.length;
+}
+
+/**
+ * A peek for hits that are charged one after the other. With a maximum delay more of them than a bucket holds may pass;
+ * those beyond it are a part of the delay.
+ */
+function peekFor(debit: Debit, hits: number): Debit {
+  const { limit } = debit;
+  const { waitForMoreMs, capDelay } = algorithmFor(limit);
+  const peek = { ...debit, kind: 'peek', hits, blocks: false } as const;
+  const excess = hits - capacityOf(limit);
+  if (excess <= 0 || !('maxDelayMs' in limit)) return peek;
+  const leftMs = limit.maxDelayMs - (waitForMoreMs?.(limit, excess) ?? Number.POSITIVE_INFINITY);
+  return leftMs < 0 ? peek : { ...peek, limit: capDelay?.(limit, leftMs) ?? limit, hits: capacityOf(limit) };
+}

@@ -1,0 +1,165 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { RequestWork } from '../../base/request-work.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  InvalidRequest,
+  matchesOf,
+  type RateLimitRequest,
+  type RequestDescriptor,
+  RulesNotLoaded,
+  usedDebit,
+} from '../decide/decide.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import { match } from '../rules/match/match.ts';
+import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
+import { withIds } from '../rules/match/with-ids.ts';
+import { PlainCharges } from './plain-charges.ts';
+import type { CommitAnswer, Reservations } from './reservations.ts';
+import { available, type SlotsDecider } from './slots.ts';
+
+/**
+ * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
+ * id of the request. Throws the same errors as `decide`.
+ */
+export interface KuadrantLimits {
+  /** The answer that the request would get, with at least one hit for each descriptor. Charges nothing. */
+  check(request: RateLimitRequest): Promise<Answer>;
+  /** Charges the hits, even beyond the limits. */
+  report(request: RateLimitRequest): Promise<void>;
+  /**
+   * Reserves the hits of all limits with `reserve`, or of none. Other limits must have room for them.
+   *
+   * @returns the id of the reservation; undefined: refused
+   */
+  reserve(request: RateLimitRequest): Promise<string | undefined>;
+  /**
+   * Charges the hits to the same limits; for a reservation, once: a failed commit may be repeated.
+   *
+   * @param reservation  the result of `reserve`; empty: none
+   * @returns whether it had hits on hold
+   * @throws StoreUnavailable  a part may be charged; the rest may be charged later, or when the commit is repeated
+   */
+  commit(request: RateLimitRequest, reservation: string): Promise<boolean>;
+}
+
+export function createKuadrantLimits(decider: SlotsDecider, reservations: Reservations): KuadrantLimits {
+  const peeking: Decider = { ...decider, ledger: peekingOn(decider) };
+  const peek = async (request: RateLimitRequest): Promise<Answer> => await decide(request, peeking, Infinity);
+  const charge = async (request: RateLimitRequest, of: (one: RuleLimit) => boolean): Promise<void> => {
+    const debits = chargesOf(request, decider, of);
+    if (debits.length === 0) return;
+    available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeBudget(Infinity) }));
+  };
+  const plain = new PlainCharges(decider);
+  const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
+    limitsOf(request, decider).some(({ limits }) => limits.some(of));
+  return {
+    async check(request) {
+      const { domain, descriptors } = named(request, decider, '');
+      return peek({ domain, descriptors: descriptors.map((one) => ({ ...one, hits: Math.max(one.hits, 1) })) });
+    },
+    report: (request) => charge(named(request, decider, ''), isUsage),
+    async reserve(request) {
+      const id = randomUUID();
+      const namedRequest = named(request, decider, id);
+      const isNothing = namedRequest.descriptors.every(({ hits }) => hits === 0);
+      if (isNothing || isMet(namedRequest, isPlain)) {
+        const { overallCode } = await peek(namedRequest);
+        if (overallCode === 'OVER_LIMIT') return undefined;
+      }
+      if (isNothing || !isMet(namedRequest, isReserving)) return id;
+      const { reserved } = await reservations.reserve(namedRequest);
+      return reserved ? id : undefined;
+    },
+    async commit(request, id) {
+      const namedRequest = named(request, decider, id);
+      if (id === '' || !isMet(namedRequest, isReserving)) {
+        await charge(namedRequest, isUsage);
+        return false;
+      }
+      const commit = (): Promise<CommitAnswer> => reservations.commit(namedRequest);
+      const charges = chargesOf(namedRequest, decider, isPlain);
+      const { event } = await (charges.length > 0
+        ? plain.commit({ name: nameOf(namedRequest, id), commit, charges })
+        : commit());
+      return event === 'committed';
+    },
+  };
+}
+
+const isReserving = ({ limit }: RuleLimit): boolean => limit.algorithm === 'reservation';
+/** Requests in flight are not used up. */
+const isUsage = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => limit.algorithm !== 'in_flight';
+const isPlain = (one: RuleLimit): boolean => isUsage(one) && !isReserving(one);
+
+/**
+ * Peeks instead of spending; for requests in flight, one hit. As a set: nothing is charged, even if a limit refuses.
+ */
+const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] => ({
+  debit: (debits, how) =>
+    ledger.debit(
+      debits.map((debit): Debit => ({ ...debit, kind: 'peek', hits: isUsage(debit) ? debit.hits : 1 })),
+      { ...how, spend: 'all_or_nothing' },
+    ),
+});
+
+/**
+ * The same request, with an id for each descriptor that lacks one that the rules require.
+ *
+ * @throws InvalidRequest
+ * @throws RulesNotLoaded
+ * @throws TooCostly
+ */
+function named({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider, id: string): RateLimitRequest {
+  if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
+  if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+  const naming: Naming = { domain, rules, id, work: new RequestWork(decider.onWork) };
+  return { domain, descriptors: descriptors.map((one) => namedDescriptor(one, naming)) };
+}
+
+interface Naming {
+  readonly domain: string;
+  readonly rules: RuleTree;
+  readonly id: string;
+  readonly work: RequestWork;
+}
+
+function namedDescriptor(descriptor: RequestDescriptor, { domain, rules, id, work }: Naming): RequestDescriptor {
+  if (match(rules, domain, descriptor, { work }).kind !== 'no_rule') return descriptor;
+  const candidates = withIds(rules, domain, descriptor.entries, id).map((entries) => ({ ...descriptor, entries }));
+  return candidates.find((one) => match(rules, domain, one, { work }).kind === 'limited') ?? descriptor;
+}
+
+/** The name of a commit, of constant length: equal if the commit is repeated. */
+function nameOf({ domain, descriptors }: RateLimitRequest, id: string): string {
+  const texts = JSON.stringify([domain, id, descriptors.map(({ entries }) => entries)]);
+  return createHash('sha256').update(texts).digest('base64');
+}
+
+/** The limits that a request matches, by descriptor. */
+function limitsOf({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
+  const rules = decider.rules();
+  if (!rules) return [];
+  return matchesOf({ domain, descriptors }, rules, decider).flatMap((found, at) => {
+    if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
+    return found.kind === 'limited' ? [{ ...found, hits: descriptors[at]?.hits ?? 1 }] : [];
+  });
+}
+
+function chargesOf(
+  request: RateLimitRequest,
+  decider: SlotsDecider,
+  of: (one: RuleLimit) => boolean,
+): readonly Debit[] {
+  return limitsOf(request, decider).flatMap(({ limits, entries, hits }) =>
+    limits.filter(of).map((one): Debit => {
+      const counter = decider.counters(one.limit, request.domain, entries);
+      if (hits <= 0) return debitOf(counter, one, hits, false);
+      return { ...usedDebit(counter, one, hits, decider.estimates), kind: 'charge' };
+    }),
+  );
+}

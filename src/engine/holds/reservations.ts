@@ -1,0 +1,84 @@
+import { heldLimit, type Limit } from '../algorithms/index.ts';
+import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
+import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide/decide.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import { heldDescriptors } from './held-descriptors.ts';
+import { available, type SlotsDecider } from './slots.ts';
+
+/** The result of a reservation. */
+export interface ReserveAnswer {
+  readonly reserved: boolean;
+  /** The hits reserved: those of the request, or more if the rule requires it; of several limits the most. */
+  readonly hits: number;
+  /** The time until they are free again unless they are committed; of several limits the shortest. */
+  readonly ttlMs: number;
+  /** The longest time until they could be reserved; `NEVER_MS`: never. 0: they are reserved. */
+  readonly retryAfterMs: number;
+}
+
+/** The result of a commit. */
+export interface CommitAnswer {
+  /** If there are several limits, the event of the first. */
+  readonly event: Extract<ReservationEvent, 'committed' | 'late' | 'unknown' | 'repeated'>;
+  /** If there are several limits, the most. */
+  readonly charged: number;
+  readonly overrun: number;
+}
+
+/** Reservations for callers other than proxies: `weir.v1.Holds`. Throws the same errors as `decide`. */
+export interface Reservations {
+  /** Reserves hits of all limits of the request with `reserve`, or of none. */
+  reserve(request: RateLimitRequest): Promise<ReserveAnswer>;
+  /** Charges the hits of the request to the same limits. */
+  commit(request: RateLimitRequest): Promise<CommitAnswer>;
+}
+
+type Reserving = Extract<Limit, { algorithm: 'reservation' }>;
+
+export function createReservations(decider: SlotsDecider): Reservations {
+  const { ledger } = decider;
+  const timeoutMs = decider.storeBudget(Infinity);
+  return {
+    async reserve(request) {
+      const debits = debitsOf(request, decider, false);
+      const isTogether = ledger.atomic === 'request';
+      const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
+      const entries = await ledger.debit(debits, { spend, timeoutMs, receipts: !isTogether });
+      const decisions = available(entries);
+      const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
+      if (refusals.length > 0)
+        await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
+      const limits = debits.map(({ limit }) => limit as Reserving); // `debitsOf` has no others
+      return {
+        reserved: refusals.length === 0,
+        hits: Math.max(...debits.map(({ hits }) => hits)),
+        ttlMs: Math.min(...limits.map(({ ttlMs }) => ttlMs)),
+        retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
+      };
+    },
+    async commit(request) {
+      const entries = await ledger.debit(debitsOf(request, decider, true), { spend: 'each', timeoutMs });
+      const reports = available(entries).flatMap(({ reservation }) => reservation ?? []);
+      return {
+        event: (reports[0]?.event ?? 'unknown') as CommitAnswer['event'], // a commit has no others
+        charged: Math.max(0, ...reports.map(({ charged }) => charged)),
+        overrun: Math.max(0, ...reports.map(({ overrun }) => overrun)),
+      };
+    },
+  };
+}
+
+function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
+  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap(({ found, hits, holder }) =>
+    found.limits.flatMap(({ limit, policy }) => {
+      if (limit.algorithm !== 'reservation') return [];
+      const counter = decider.counters(limit, request.domain, found.entries);
+      const one = { limit: { ...(heldLimit(limit, holder) as Reserving), commits }, policy }; // of the same row
+      if (commits) return usedDebit(counter, one, hits, decider.estimates);
+      const blocks = !policy.shadow && !decider.shadowMode;
+      return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+    }),
+  );
+  if (debits.length > 0) return debits;
+  throw new InvalidRequest('no descriptor meets a limit with reserve and an id (not_counted: hold)');
+}

@@ -1,0 +1,99 @@
+import { heldLimit } from '../algorithms/index.ts';
+import type { Decision, Spend } from '../algorithms/limit.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
+import { type Decider, InvalidRequest, type RateLimitRequest } from '../decide/decide.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { heldDescriptors } from './held-descriptors.ts';
+import { SlotQueues } from './queues.ts';
+
+/** The result of a request for slots. */
+export interface SlotAnswer {
+  readonly held: boolean;
+  /** The time until the slots expire; of several limits the shortest. */
+  readonly ttlMs: number;
+  /** The longest time until the slots are free; `NEVER_MS`: never. 0: they are held. */
+  readonly retryAfterMs: number;
+}
+
+/** Slots for callers other than proxies: `weir.v1.Holds`. Throws the same errors as `decide`. */
+export interface Slots {
+  /**
+   * Takes slots of all limits of the request that use ids, or of none.
+   *
+   * @param maxDelayMs  how long to wait for them
+   * @param onGone      calls the listener once if the caller gives up; at once if it has already
+   */
+  acquire(request: RateLimitRequest, maxDelayMs: number, onGone: (listener: () => void) => void): Promise<SlotAnswer>;
+  release(request: RateLimitRequest): Promise<void>;
+}
+
+/** The dependencies of counting slots. */
+export interface SlotsDecider extends Omit<Decider, 'ledger'> {
+  readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+  readonly onWork: (units: number) => void;
+}
+
+export function createSlots(decider: SlotsDecider): Slots {
+  const queues = new SlotQueues<SlotAnswer>();
+  return {
+    async acquire(request, maxDelayMs, onGone) {
+      const debits = debitsOf(request, decider, 1);
+      const keys = debits.map(({ key }) => key);
+      const take = (): Promise<SlotAnswer> => acquire(debits, decider);
+      if (maxDelayMs <= 0) return take();
+      const drop = async (): Promise<void> => {
+        await giveBack(debits, decider);
+        queues.wake(keys);
+      };
+      return queues.run({ keys, maxDelayMs, take, isTaken: ({ held }) => held, drop, onGone });
+    },
+    async release(request) {
+      const debits = debitsOf(request, decider, -1);
+      available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeBudget(Infinity) }));
+      queues.wake(debits.map(({ key }) => key));
+    },
+  };
+}
+
+/** @param sign  1 takes, -1 releases */
+function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
+  const debits = heldDescriptors(request, decider, 1).flatMap(({ found, hits, holder }) =>
+    found.limits.flatMap(({ limit, policy }) => {
+      if (limit.algorithm !== 'in_flight') return [];
+      const blocks = !policy.shadow && !decider.shadowMode;
+      const counter = decider.counters(limit, request.domain, found.entries);
+      return debitOf(counter, { limit: heldLimit(limit, holder), policy }, sign * hits, blocks);
+    }),
+  );
+  if (debits.length > 0) return debits;
+  throw new InvalidRequest('no descriptor meets a limit with algorithm: in_flight and an id (not_counted: hold)');
+}
+
+/** Takes all slots or none: if the store counts each limit separately, slots already taken are released. */
+async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise<SlotAnswer> {
+  const isTogether = decider.ledger.atomic === 'request';
+  const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
+  const decisions = available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeBudget(Infinity) }));
+  const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
+  if (refusals.length > 0 && !isTogether) await giveBack(debits, decider);
+  return {
+    held: refusals.length === 0,
+    ttlMs: Math.min(...debits.map(({ limit: { windowMs } }) => windowMs)),
+    retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
+  };
+}
+
+/** Releases slots that may have been taken. Slots that cannot be released expire. */
+async function giveBack(debits: readonly Debit[], { ledger, storeBudget }: SlotsDecider): Promise<void> {
+  const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
+  await ledger.debit(releases, { spend: 'each', timeoutMs: storeBudget(Infinity) });
+}
+
+/** @throws StoreUnavailable  an answer is missing */
+export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
+  return entries.map((entry) => {
+    if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
+    return entry;
+  });
+}

@@ -1,0 +1,302 @@
+import type { Clock, Monotonic } from '../../base/clock.ts';
+import { isPending } from '../../base/later.ts';
+import { algorithmFor, capacityOf, nominalCapacity } from '../algorithms/index.ts';
+import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import { NEVER_MS, unitMs } from '../algorithms/limit.ts';
+import type { Backend, Operation, Settlement } from '../backends/backend.ts';
+import type { CounterKey } from '../backends/key.ts';
+import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
+import type { Debit } from './debit.ts';
+import { bytesOf, type Debt, endOf, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
+import type { Receipt } from './entry.ts';
+
+export interface DebtsOptions {
+  /** The backend in which debts are settled. */
+  readonly backendOf: (debit: Pick<Debit, 'limit'>) => Backend;
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Identifies this process; differs after each start. */
+  readonly instance: string;
+  /** The most counters kept in this process while the backend is away. */
+  readonly maxCounters: number;
+  /** The most memory of these counters and of the hits to settle later: half of it each. */
+  readonly maxBytes: number;
+  /** The number of processes that share the limits whose rule does not state it: each may pass a hit. */
+  readonly instances: () => number;
+}
+
+/** Retry-After of a hit that may pass once the counters can be reached again. */
+export const RETRY_MS = 1_000;
+/** The longest that debts are settled at shutdown, if the backend is available: the remaining ones are lost. */
+const CLOSE_WITHIN_MS = 1_000;
+/** How long a peek or a settlement may take. */
+const TIMEOUT_MS = 1_000;
+/** Debts in a settlement; bounded so that requests are not delayed. */
+const SLICE = 64;
+/** Shards that are settled at the same time. */
+const MAX_SHARDS = 64;
+/** The most debts that one call of `settle` checks for expiry. */
+const MAX_EXAMINED = 10_000;
+
+type LocalCounters = Pick<MemoryBackend, 'run' | 'fork' | 'close'>;
+
+const localCounters = ({ clock, maxCounters, maxBytes }: DebtsOptions): LocalCounters =>
+  createMemoryBackend(clock, { maxCounters, maxBytes: maxBytes / 2 });
+
+/** Counters that are settled together, one settlement at a time. */
+interface Shard {
+  readonly backend: Backend;
+  readonly debts: Map<CounterKey, Debt>;
+  /** The debts in the settlement with this number, which is sent until it succeeds. */
+  pending: readonly Debt[];
+  number: number;
+  running: Promise<void> | undefined;
+  /** The backend must answer a peek before anything is sent: it might hold a settlement back and count it later. */
+  mustPeek: boolean;
+}
+
+/**
+ * Counts in this process while the backend is away, each limit at its share, and settles these hits in the backend when
+ * it is back.
+ *
+ * Hits admitted here use up the share until the window ends, even after they have been settled: a window never admits
+ * more than the share here, however many outages it has. Each settlement has a number, so that the backend counts it
+ * once, however often it is sent.
+ */
+export class Debts {
+  readonly #options: DebtsOptions;
+  readonly #local: LocalCounters;
+  readonly #shards = new Map<string, Shard>();
+  #size = 0;
+  #bytes = 0;
+  /** The number of the last settlement of any shard: shards without debts are dropped. */
+  #lastNumber = 0;
+
+  constructor(options: DebtsOptions, local: LocalCounters = localCounters(options)) {
+    this.#options = options;
+    this.#local = local;
+  }
+
+  /** A copy of the local counts of these counters, for `backendOf`'s copies. */
+  copyOf(debits: readonly Debit[], backendOf: DebtsOptions['backendOf']): Debts {
+    return new Debts({ ...this.#options, backendOf }, this.#local.fork(debits).backend);
+  }
+
+  /** The number of counters with hits that the backend has not counted. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /**
+   * Decides debits of one request in this process alone.
+   *
+   * @param isRefused  another limit of the request refuses it, and it spends as a set: nothing is counted
+   * @param isUnknown  whether the backend may have counted the debit at this index: its hits use up the local share
+   *                   and are never settled
+   */
+  count(
+    debits: readonly Debit[],
+    spend: Spend,
+    isRefused: boolean,
+    isUnknown: (at: number) => boolean,
+  ): readonly Decision[] {
+    const requested = isRefused ? debits.map(peekOf) : debits;
+    const decisions = this.#run(requested.map(this.#localOf), spend);
+    const refused =
+      spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && requested[at]?.blocks);
+    for (const [at, debit] of requested.entries()) {
+      if (refused || isUnknown(at) || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
+      if (debit.kind === 'spend' || debit.kind === 'charge') this.#addDebt(debit, debit.hits);
+      if (debit.kind === 'give_back') this.giveBack(debit, false);
+    }
+    return decisions.map((decision, at) => localDecision(decision, requested[at]));
+  }
+
+  /**
+   * Keeps returned hits until the backend can be reached: first those counted locally, then those counted in the
+   * backend.
+   *
+   * @param isShared  whether the hits also return to this process's share
+   */
+  giveBack(debit: Debit, isShared: boolean): void {
+    if (isShared) this.#run([this.#localOf(debit)], 'each');
+    const nowMs = this.#options.clock();
+    const debt = this.#debtOf(debit);
+    if (!debt) return;
+    const unsettled = hitsIn(debit.limit, debt.unsettled, nowMs);
+    const taken = Math.min(unsettled, debit.hits);
+    const left = stateAfter(debit.limit, debt.unsettled, nowMs, -taken);
+    this.#change(debt, left, stateAfter(debit.limit, debt.returned, nowMs, debit.hits - taken));
+  }
+
+  /** Takes back hits that were counted here. */
+  refund({ refund, policy }: Receipt): void {
+    const { key, shared, limit, hits } = refund;
+    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy }, true);
+  }
+
+  /** The counter is new: hits counted here before are void. Waits for a settlement in flight. */
+  async forget(debit: Debit): Promise<void> {
+    await this.#shardOf(debit).running;
+    this.drop(debit.key);
+    this.#run([{ ...this.#localOf(debit), kind: 'forget' }], 'each');
+  }
+
+  /** Drops the unsettled hits of the counter. */
+  drop(key: CounterKey): void {
+    for (const shard of this.#shards.values()) {
+      const waiting = shard.debts.get(key);
+      shard.debts.delete(key);
+      this.#remove([...(waiting ? [waiting] : []), ...shard.pending.filter(({ debit }) => debit.key === key)]);
+      shard.pending = shard.pending.filter(({ debit }) => debit.key !== key);
+    }
+  }
+
+  /** Settles a part of the debts, if the backend is available. Must be called repeatedly while there are debts. */
+  async settle(): Promise<void> {
+    this.#expire();
+    const due = [...this.#shards.values()].filter(({ debts, pending }) => debts.size + pending.length > 0);
+    await Promise.all(due.slice(0, MAX_SHARDS).map((shard) => this.#settleOne(shard)));
+  }
+
+  async close(): Promise<void> {
+    const { monotonicMs } = this.#options;
+    const endMs = monotonicMs() + CLOSE_WITHIN_MS;
+    let before = Number.POSITIVE_INFINITY;
+    while (this.#size > 0 && this.#size < before && monotonicMs() < endMs) {
+      before = this.#size;
+      await this.settle();
+    }
+    await this.#local.close();
+  }
+
+  #settleOne(shard: Shard): Promise<void> {
+    shard.running ??= this.#send(shard).finally(() => {
+      shard.running = undefined;
+    });
+    return shard.running;
+  }
+
+  async #send(shard: Shard): Promise<void> {
+    const { backend, debts } = shard;
+    if (!backend.health().ready) return;
+    if (shard.mustPeek && !(await this.#peek(shard))) return;
+    if (shard.pending.length === 0) {
+      shard.pending = [...debts.values()].slice(0, SLICE);
+      for (const { debit } of shard.pending) debts.delete(debit.key);
+      shard.number = ++this.#lastNumber;
+    }
+    const sent = shard.pending;
+    const operations = sent.flatMap((debt) => operationsOf(debt, this.#options.clock()));
+    const settlement: Settlement = { instance: this.#options.instance, number: shard.number, operations };
+    const isSettled = operations.length === 0 || (await backend.settle(settlement, TIMEOUT_MS));
+    shard.mustPeek = !isSettled;
+    if (!isSettled) return;
+    this.#remove(shard.pending);
+    shard.pending = [];
+  }
+
+  /**
+   * Drops debts that no longer matter, to make room for others however long the backend is away. Each call continues
+   * where the last one stopped.
+   */
+  #expire(): void {
+    const nowMs = this.#options.clock();
+    let [left, shards] = [MAX_EXAMINED, this.#shards.size];
+    for (const [name, shard] of this.#shards) {
+      if (left <= 0 || shards-- === 0) return;
+      const count = Math.min(shard.debts.size, left);
+      this.#expireIn(shard, count, nowMs);
+      left -= 1 + count;
+      this.#shards.delete(name);
+      if (shard.debts.size + shard.pending.length > 0 || shard.running) this.#shards.set(name, shard);
+    }
+  }
+
+  #expireIn({ debts }: Shard, count: number, nowMs: number): void {
+    let left = count;
+    for (const [key, debt] of debts) {
+      if (left-- === 0) return;
+      debts.delete(key);
+      if (debt.untilMs > nowMs) debts.set(key, debt);
+      else this.#remove([debt]);
+    }
+  }
+
+  async #peek({ backend, debts, pending }: Shard): Promise<boolean> {
+    const [first] = [...pending, ...debts.values()];
+    if (!first) return true;
+    const how = { spend: 'each', timeoutMs: TIMEOUT_MS } as const;
+    const [reply] = await backend.run([{ ...first.debit, kind: 'peek', hits: 0 }], how);
+    return reply !== undefined && reply.code !== 'UNAVAILABLE';
+  }
+
+  #addDebt(debit: Debit, hits: number): void {
+    const debt = this.#debtOf(debit);
+    if (debt) this.#change(debt, stateAfter(debit.limit, debt.unsettled, this.#options.clock(), hits), debt.returned);
+  }
+
+  /** Undefined if there is no room for another debt: the hits are not settled. */
+  #debtOf(debit: Debit): Debt | undefined {
+    const { debts } = this.#shardOf(debit);
+    const known = debts.get(debit.key);
+    if (known || this.#size >= this.#options.maxCounters) return known;
+    const fresh = newDebt(debit);
+    if (this.#bytes + bytesOf(fresh) > this.#options.maxBytes / 2) return undefined;
+    debts.set(fresh.debit.key, fresh);
+    this.#size++;
+    this.#bytes += bytesOf(fresh);
+    return fresh;
+  }
+
+  /** If there is no room for longer states, the debt is unchanged: the hits are not settled. */
+  #change(debt: Debt, unsettled: State | undefined, returned: State | undefined): void {
+    const more = bytesOf({ ...debt, unsettled, returned }) - bytesOf(debt);
+    if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;
+    this.#bytes += more;
+    const { limit } = debt.debit;
+    const nowMs = this.#options.clock();
+    debt.unsettled = unsettled;
+    debt.returned = returned;
+    debt.untilMs = Math.max(endOf(limit, unsettled, nowMs), endOf(limit, returned, nowMs));
+  }
+
+  #remove(debts: readonly Debt[]): void {
+    this.#size -= debts.length;
+    for (const debt of debts) this.#bytes -= bytesOf(debt);
+  }
+
+  #shardOf(debit: Debit): Shard {
+    const backend = this.#options.backendOf(debit);
+    const name = `${isBySecond(debit) ? 's' : 'o'}${backend.shardOf(debit)}`;
+    const known = this.#shards.get(name);
+    if (known) return known;
+    const fresh = { backend, debts: new Map(), pending: [], number: 0, running: undefined, mustPeek: true };
+    this.#shards.set(name, fresh);
+    return fresh;
+  }
+
+  /** The debit on this process's share of the limit. */
+  readonly #localOf = ({ kind, key, limit, hits, blocks, policy }: Debit): Debit => {
+    const sharing = policy.localShare ?? Math.max(Math.min(this.#options.instances(), nominalCapacity(limit)), 1);
+    const share = algorithmFor(limit).divide?.(limit, sharing) ?? limit;
+    return { kind, key, limit: share, hits, blocks, policy };
+  };
+
+  #run(operations: readonly Operation[], spend: Spend): readonly Decision[] {
+    const replies = this.#local.run(operations, { spend, timeoutMs: 0 });
+    if (isPending(replies)) throw new TypeError('counters in memory reply at once');
+    return replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [] : reply)); // counters in memory always can
+  }
+}
+
+/** Limits per second may have a separate Redis. */
+export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean => limit.windowMs === unitMs.SECOND;
+
+const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
+
+/** Hits that fit into the whole limit may pass when the backend is back. */
+function localDecision(decision: Decision, debit: Debit | undefined): Decision {
+  const neverFits = decision.retryAfterMs === NEVER_MS && debit !== undefined && debit.hits <= capacityOf(debit.limit);
+  return { ...decision, ...(neverFits && { retryAfterMs: RETRY_MS }), degraded: 'local' };
+}

@@ -1,0 +1,150 @@
+import type { Monotonic } from '../../base/clock.ts';
+import type { Eventual } from '../../base/later.ts';
+import { algorithmFor } from '../algorithms/index.ts';
+import type { Replies, RunOptions } from '../backends/backend.ts';
+import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
+import { within } from '../backends/within.ts';
+import type { Debit } from './debit.ts';
+
+/** Counts of commits that the store could not accept. */
+export interface CommitCounts {
+  /** Kept now, to be sent again. */
+  readonly pending: number;
+  /** Accepted by the store later, since the start. */
+  readonly sent: number;
+  /** Lost since the start: too old, or there was no room. */
+  readonly dropped: number;
+}
+
+export interface PendingCommitsOptions {
+  readonly monotonicMs: Monotonic;
+  /** Runs commits on the backends; never rejects. */
+  readonly run: (commits: readonly Debit[], how: RunOptions) => Eventual<Replies>;
+  /** Approximate memory for the commits. */
+  readonly maxBytes?: number;
+}
+
+interface PendingCommit {
+  readonly debit: Debit;
+  /** After this time the store may not recognize the commit as counted, so it is not sent again. */
+  readonly untilMs: number;
+}
+
+const MAX_BYTES = 4 * 1024 * 1024;
+/** The debit, its limit, and its place in the queue. */
+const COMMIT_BYTES = 336;
+/** Commits in a call; bounded so that requests are not delayed. */
+const SLICE = 64;
+const TIMEOUT_MS = 1_000;
+/** How long shutdown waits for the store. */
+const CLOSE_WITHIN_MS = 1_000;
+
+/**
+ * Keeps commits that the store could not accept, and resends them until it does. The store counts each commit once, by
+ * the id of its request, which it remembers for a limited time; a commit is kept for that time. Commits that are not
+ * sent by then, or for which there is no room, are lost.
+ */
+export class PendingCommits {
+  readonly #options: PendingCommitsOptions;
+  /** The oldest first, except for commits that failed again. */
+  readonly #line = new Set<PendingCommit>();
+  #bytes = 0;
+  #sent = 0;
+  #dropped = 0;
+  #running: Promise<void> | undefined;
+
+  constructor(options: PendingCommitsOptions) {
+    this.#options = options;
+  }
+
+  counts(): CommitCounts {
+    return { pending: this.#line.size, sent: this.#sent, dropped: this.#dropped };
+  }
+
+  /** Keeps the commits of a request that were not answered. */
+  keep(request: readonly Debit[], replies: Replies): void {
+    for (const [at, debit] of request.entries()) {
+      if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
+      const knownMs = algorithmFor(debit.limit).repeatableForMs?.(debit.limit) ?? 0;
+      if (knownMs > 0) this.#add(debit, this.#options.monotonicMs() + knownMs);
+    }
+  }
+
+  /** Sends pending commits while the store accepts them; must be called repeatedly. */
+  send(): Promise<void> {
+    this.#running ??= this.#sendAll().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  /** The counter is new: earlier commits are void. */
+  drop(key: CounterKey): void {
+    for (const commit of this.#line) if (commit.debit.key === key) this.#remove(commit);
+  }
+
+  async close(): Promise<void> {
+    if (this.#line.size > 0) await within(CLOSE_WITHIN_MS, this.send());
+  }
+
+  #add(debit: Debit, untilMs: number): void {
+    const own = { ...debit, key: inOnePiece(debit.key) };
+    const bytes = keptBytes(own);
+    if (this.#bytes + bytes > (this.#options.maxBytes ?? MAX_BYTES)) {
+      this.#dropped++;
+      return;
+    }
+    this.#line.add({ debit: own, untilMs });
+    this.#bytes += bytes;
+  }
+
+  async #sendAll(): Promise<void> {
+    for (;;) {
+      this.#expire();
+      const slice = this.#first(SLICE);
+      if (slice.length === 0) return;
+      const replies = await this.#options.run(
+        slice.map(({ debit }) => debit),
+        { spend: 'each', timeoutMs: TIMEOUT_MS },
+      );
+      let isWhole = true;
+      for (const [at, commit] of slice.entries()) {
+        if (!this.#line.has(commit)) continue; // its counter was reset
+        if (replies[at]?.code !== 'UNAVAILABLE') {
+          this.#remove(commit);
+          this.#sent++;
+          continue;
+        }
+        isWhole = false;
+        this.#line.delete(commit); // the next ones may be for another node of the store
+        this.#line.add(commit);
+      }
+      if (!isWhole) return;
+    }
+  }
+
+  #first(count: number): readonly PendingCommit[] {
+    const first: PendingCommit[] = [];
+    for (const commit of this.#line) {
+      if (first.length === count) break;
+      first.push(commit);
+    }
+    return first;
+  }
+
+  #expire(): void {
+    const nowMs = this.#options.monotonicMs();
+    for (const commit of this.#line) {
+      if (commit.untilMs > nowMs) continue;
+      this.#remove(commit);
+      this.#dropped++;
+    }
+  }
+
+  #remove(commit: PendingCommit): void {
+    if (this.#line.delete(commit)) this.#bytes -= keptBytes(commit.debit);
+  }
+}
+
+/** The approximate memory of a kept debit. */
+export const keptBytes = ({ key }: Debit): number => COMMIT_BYTES + keyBytes(key.length, isWide(key));

@@ -1,0 +1,191 @@
+import type { Monotonic } from '../../base/clock.ts';
+import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
+import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
+import type { CounterKey } from '../backends/key.ts';
+import type { Debit } from './debit.ts';
+
+/** The state and counts of the deny cache. */
+export interface DenyCacheState {
+  readonly counts: DenyCacheCounts;
+  /** The number of refusals remembered now. */
+  size(): number;
+}
+
+/** The outcomes of lookups, since the start. */
+export interface DenyCacheCounts {
+  readonly lookups: number;
+  readonly hits: number;
+  /** Dropped because they expired, and for lack of room. */
+  readonly expired: number;
+  readonly evicted: number;
+  /** Replaced before they expired. */
+  readonly overwritten: number;
+}
+
+export interface RefusalsOptions {
+  readonly monotonicMs: Monotonic;
+  /** Approximate memory for the entries. */
+  readonly maxBytes: number;
+  /** Whether changes by other instances arrive; while they do not, refusals are only valid for `UNCONFIRMED_MS`. */
+  readonly isLive: () => boolean;
+}
+
+/** All times are of the monotonic clock. */
+interface Remembered {
+  /** The limit that refused: under another limit the same counter may have room. */
+  limit: Limit;
+  readonly sinceMs: number;
+  /** No hit passes before this time. */
+  readonly untilMs: number;
+  readonly resetAtMs: number;
+  /** The counter is above the limit, so that even a peek is refused. */
+  readonly isAbove: boolean;
+}
+
+/** Approximate bytes of an entry besides its key's characters: the map's slot, the refusal, the strings' headers. */
+const ENTRY_BYTES = 200;
+
+/** How long a refusal is valid while other instances may give hits back unnoticed. */
+export const UNCONFIRMED_MS = 1_000;
+
+/** Longer than any backend call: a reply that is older than a change of its counter is not remembered. */
+const CHANGE_KEPT_MS = 60_000;
+const MAX_CHANGES = 10_000;
+
+/**
+ * Repeats a counter's refusals without a call, until a single hit could pass again according to the counter's last
+ * reply. That time is measured from the start of the call, so it is never too long. Hits given back, here or by another
+ * instance, drop the refusal. The oldest entries make room for new ones.
+ */
+export class Refusals implements DenyCacheState {
+  readonly #options: RefusalsOptions;
+  readonly #remembered = new Map<CounterKey, Remembered>();
+  /** The time of each counter's last change that may have made room. */
+  readonly #changes = new Map<CounterKey, number>();
+  #allChangedAtMs = Number.NEGATIVE_INFINITY;
+  #bytes = 0;
+  readonly counts = { lookups: 0, hits: 0, expired: 0, evicted: 0, overwritten: 0 };
+
+  constructor(options: RefusalsOptions) {
+    this.#options = options;
+  }
+
+  size(): number {
+    return this.#remembered.size;
+  }
+
+  /** A copy of the remembered refusals of these counters. */
+  copyOf(keys: Iterable<CounterKey>): Refusals {
+    const copy = new Refusals(this.#options);
+    for (const key of keys) {
+      const known = this.#remembered.get(key);
+      if (known) copy.#remembered.set(key, { ...known });
+    }
+    return copy;
+  }
+
+  /** The refusal of a debit, if it is certain. */
+  find(debit: Debit): Decision | undefined {
+    this.counts.lookups++;
+    const decision = this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS || this.#options.isLive());
+    if (decision) this.counts.hits++;
+    return decision;
+  }
+
+  /** The refusal of a debit that the backend cannot count: others may have given hits back since. */
+  recall(debit: Debit): Decision | undefined {
+    return this.#find(debit, () => true);
+  }
+
+  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): Decision | undefined {
+    if (kind === 'give_back' || kind === 'charge' || policy.charge === 'always') return undefined;
+    const known = this.#remembered.get(key);
+    if (!known) return undefined;
+    const nowMs = this.#options.monotonicMs();
+    if (known.untilMs <= nowMs) {
+      this.counts.expired++;
+      this.#forget(key);
+      return undefined;
+    }
+    if (!isValid(nowMs - known.sinceMs)) return undefined;
+    if (known.limit !== limit) {
+      if (!isSameLimit(known.limit, limit)) return undefined;
+      known.limit = limit; // the next comparison is by identity
+    }
+    if (hits === 0 && !known.isAbove) return undefined;
+    return refused(limit, hits, known, nowMs);
+  }
+
+  /**
+   * Remembers a counter's refusal.
+   *
+   * @param debit      the only one of its request on this counter
+   * @param isCharged  the hits, unless it is a peek, were passed to the counter, independent of the other limits
+   * @param calledAtMs  when the call was made
+   */
+  remember(debit: Debit, decision: Decision, isCharged: boolean, calledAtMs: number): void {
+    const { kind, key, limit, hits } = debit;
+    if (kind === 'charge') return; // each refusal extends the wait
+    if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= calledAtMs) return;
+    const charged = isCharged && kind !== 'peek';
+    const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
+    if (holdsMs <= 0) return;
+    if (this.#remembered.has(key)) this.counts.overwritten++;
+    this.#forget(key); // a replaced entry becomes the newest
+    const resetAtMs = calledAtMs + decision.durationUntilResetMs;
+    const isAbove = charged || hits === 0;
+    this.#remembered.set(key, { limit, sinceMs: calledAtMs, untilMs: calledAtMs + holdsMs, resetAtMs, isAbove });
+    this.#bytes += bytesOf(key);
+    for (const oldest of this.#remembered.keys()) {
+      if (this.#bytes <= this.#options.maxBytes) break;
+      this.counts.evicted++;
+      this.#forget(oldest);
+    }
+  }
+
+  /** The counter may have room again, which also applies to replies in flight. */
+  changed(key: CounterKey): void {
+    this.#forget(key);
+    const nowMs = this.#options.monotonicMs();
+    this.#changes.delete(key);
+    this.#changes.set(key, nowMs); // the newest is last
+    for (const [oldest, atMs] of this.#changes) {
+      if (atMs > nowMs - CHANGE_KEPT_MS && this.#changes.size <= MAX_CHANGES) break;
+      if (atMs > nowMs - CHANGE_KEPT_MS) this.#allChangedAtMs = Math.max(this.#allChangedAtMs, atMs);
+      this.#changes.delete(oldest);
+    }
+  }
+
+  /**
+   * Forgets everything, since changes by other instances may have been missed. Replies to calls that began up to now,
+   * in the same millisecond as well, are not remembered.
+   */
+  clear(): void {
+    this.#allChangedAtMs = this.#options.monotonicMs();
+    this.#changes.clear();
+    this.#remembered.clear();
+    this.#bytes = 0;
+  }
+
+  #forget(key: CounterKey): void {
+    if (this.#remembered.delete(key)) this.#bytes -= bytesOf(key);
+  }
+}
+
+const bytesOf = (key: CounterKey): number => ENTRY_BYTES + key.length;
+
+function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): Decision {
+  const capacity = capacityOf(limit);
+  const moreMs = hits > 1 ? algorithmFor(limit).waitForMoreMs?.(limit, hits - 1) : 0;
+  const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));
+  return {
+    code: 'OVER_LIMIT',
+    hitsBefore: capacity,
+    limitRemaining: 0,
+    durationUntilResetMs: Math.max(Math.ceil(resetAtMs - nowMs), 0),
+    retryAfterMs: hits > capacity ? NEVER_MS : Math.ceil(passesAtMs - nowMs),
+    delayMs: 0,
+    soft: false,
+    fromCache: true,
+  };
+}

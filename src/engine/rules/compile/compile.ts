@@ -1,0 +1,374 @@
+import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { listedRules } from '../match/rule-list.ts';
+import type { Domain, IdEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from '../match/tree.ts';
+import { hasWildcard } from '../match/wildcard.ts';
+import { checkpoint } from '../read/checkpoint.ts';
+import { format, idKinds, notCounted } from '../read/format.ts';
+import { type NodeHead, type NodeSource, nodesOf, type SourcedNode } from '../read/node-source.ts';
+import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
+import { type Problems, shown } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
+import { allLimits, buildLimitOverTime, scheduleOf, withOwnCounters } from './limit-over-time.ts';
+import type { NodeModes } from './limits.ts';
+import { finish } from './steps.ts';
+
+/**
+ * Compiles the parsed files, one block each. All errors go to `problems`; the tree is unusable then.
+ *
+ * @param mergeDomains  merge blocks of the same domain, in the order given, instead of refusing them
+ */
+export function compile(
+  blocks: readonly Block<'file'>[],
+  mergeDomains: boolean,
+  problems: Problems,
+  split?: SiteSplit,
+): RuleTree {
+  const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
+    compileDomain(name, parts, problems, split),
+  );
+  const rules = domains.flatMap(({ root }) => [...listedRules(root)]);
+  const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
+  const [first] = blocks;
+  if (first && characters > MAX_PATH_CHARACTERS) {
+    const message = `the paths of all rules together (domains, keys and values down to each rule) may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
+    problems.error(first.place('domain'), message);
+  }
+  return { domains: new Map(domains.map((domain) => [domain.name, domain])), rules };
+}
+
+/** A few long keys above many rules would make `/rlconfig` larger than the memory. */
+const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
+
+function compileDomain(name: string, parts: DomainParts, problems: Problems, split: SiteSplit | undefined): Domain {
+  const above = topOf(name, split);
+  const root = buildLevel(nodesOf(parts.nodes), above, problems);
+  return domainOf(above, parts, root, Array.from(listedRules(root)).length);
+}
+
+/**
+ * @param above  of the domain's first level
+ * @param root  complete: all ids are known
+ */
+export function domainOf(
+  { domain: name, idsOfDomain }: Above,
+  { spend, overlaid }: Pick<DomainParts, 'spend' | 'overlaid'>,
+  root: Level,
+  ruleCount: number,
+): Domain {
+  return {
+    name,
+    spend,
+    root,
+    ruleCount,
+    ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
+    ...(overlaid && { overlaid }),
+  };
+}
+
+export interface DomainParts extends MayBeOverlaid {
+  readonly nodes: Block<'node'>[];
+  spend: Domain['spend'];
+  overlaid?: readonly Overlaid[] | undefined;
+}
+
+/** Groups the blocks by domain. */
+export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problems) {
+  const byDomain = new Map<string, DomainParts>();
+  for (const block of blocks) {
+    const { domain = '', descriptors = [] } = block.values;
+    const known = byDomain.get(domain);
+    if (domain === '' && !block.invalid.has('domain')) {
+      problems.error(block.place('domain'), 'config file cannot have empty domain: expected a name, got nothing');
+    } else if (domain !== '' && known && !mergeDomains) {
+      const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
+      problems.error(block.place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
+    }
+    const spend = readSpend(block, problems);
+    if (known?.spend && spend && known.spend !== spend) {
+      problems.error(
+        block.place('spend'),
+        `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
+      );
+    }
+    const parts: DomainParts = known ?? { nodes: [], spend: undefined };
+    byDomain.set(domain === '' ? `(${block.place().file})` : domain, parts);
+    for (const node of descriptors) parts.nodes.push(node);
+    parts.spend = spend ?? parts.spend;
+    if (block.overlaid) parts.overlaid = block.overlaid;
+  }
+  return byDomain;
+}
+
+function readSpend({ values: { spend: written }, place }: Block<'file'>, problems: Problems): Domain['spend'] {
+  const { choices } = format.file.spend;
+  const spend = choices.find((one) => one === written);
+  if (written !== undefined && !spend)
+    problems.error(place('spend'), `spend must be one of ${choices.join(', ')}, got '${written}'`);
+  return spend;
+}
+
+/** The context of a level: the nodes above it. */
+export interface Above {
+  readonly domain: string;
+  /** The composites of the nodes above, from the top. */
+  readonly levels: readonly string[];
+  /** The domain and `levels`, joined by dots. */
+  readonly path: string;
+  /** The name of some level in statistics depends on the request. */
+  readonly isNamedByRequest: boolean;
+  /** The ids of the nodes above. */
+  readonly ids: readonly IdEntry[];
+  /** The lists of ids on all paths of the domain, by places and keys. */
+  readonly idsOfDomain: Map<string, readonly IdEntry[]>;
+  /** The parent node. */
+  readonly node: Pick<Node, 'rule'> | undefined;
+  /** Whether limits of the parent have `reserve`, valid or not. */
+  readonly reserves: boolean;
+  readonly split: SiteSplit | undefined;
+}
+
+/** The context of a domain's first level. */
+export const topOf = (domain: string, split: SiteSplit | undefined): Above => ({
+  ...{ domain, levels: [], path: domain, isNamedByRequest: false },
+  ...{ ids: [], idsOfDomain: new Map(), node: undefined, reserves: false, split },
+});
+
+/** Compiles the nodes of one level and everything below them. */
+function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level {
+  const level = new LevelBuilder();
+  let first: Block<'node'> | undefined;
+  for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
+    checkpoint();
+    const { block } = sourced.written;
+    first ??= block;
+    const { key = '', value = '' } = block.values;
+    const isValid = key !== '' && !block.invalid.has('key') && !block.invalid.has('value');
+    if (key === '' && !block.invalid.has('key')) {
+      problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
+    } else if (isValid && level.has(key, value)) {
+      const composite = `${shown(above.path)}.${shown(compositeOf(block.values))}`;
+      const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
+      problems.error(block.place('key'), message);
+    }
+    const node = buildNode(sourced, above, problems);
+    if (value !== '' || isValid) level.add(key, value, node);
+  }
+  const { wildcardKeys } = level;
+  if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
+    const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
+    problems.error(first.place(), message);
+    return finish(new LevelBuilder().build());
+  }
+  return finish(level.build());
+}
+
+const compositeOf = ({ key = '', value = '' }: NodeHead): string => (value === '' ? key : `${key}_${value}`);
+
+/** The part of a node without its rule and its children. */
+export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue'> {
+  const { key = '', value = '', share_threshold: shares = false } = head;
+  const composite = compositeOf(head);
+  return {
+    ...{ composite, naming: namingOf(head) },
+    sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
+  };
+}
+
+function buildNode({ written, below }: SourcedNode, above: Above, problems: Problems): Node {
+  const { node, here } = buildOwn(written.block, above, problems);
+  return { ...node, children: below && buildLevel(below, here, problems) };
+}
+
+/** Compiles a node without its children, and returns the context for them. */
+export function buildOwn(
+  block: Block<'node'>,
+  above: Above,
+  problems: Problems,
+): { readonly node: Omit<Node, 'children'>; readonly here: Above } {
+  const traits = nodeTraits(block.values);
+  const here = hereOf(block, above, problems);
+  const rule = ruleOf(block, { above, here }, problems);
+  const node = { ...traits, hasRule: rule !== undefined, rule };
+  if (
+    block.values.share_threshold &&
+    !hasWildcard(traits.composite) &&
+    !block.invalid.has('key') &&
+    !block.invalid.has('value')
+  ) {
+    const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${traits.composite}'`;
+    problems.error(block.place('share_threshold'), message);
+  }
+  return { node, here: { ...here, node } };
+}
+
+/** The context for the children of a node that is not built yet. */
+export function hereOf(block: Block<'node'>, above: Above, problems: Problems): Above {
+  const composite = compositeOf(block.values);
+  return {
+    domain: above.domain,
+    levels: [...above.levels, composite],
+    path: `${above.path}.${composite}`,
+    isNamedByRequest: above.isNamedByRequest || namingOf(block.values) !== 'rule',
+    ids: readIds(block, above, problems),
+    idsOfDomain: above.idsOfDomain,
+    ...{ node: undefined, reserves: hasReserve(block), split: above.split },
+  };
+}
+
+/** @param here  the context of the node's children */
+export const ruleOf = (
+  block: Block<'node'>,
+  { above, here }: { readonly above: Above; readonly here: Above },
+  problems: Problems,
+): Rule | undefined =>
+  block.values.not_counted === 'commit' ? buildCommit(block, above, problems) : buildRule(block, here, problems);
+
+/** The ids on the path down to the node, including its own. */
+function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
+  const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
+  if (written === undefined || written === 'commit') return above.ids;
+  const report = (message: string): readonly IdEntry[] => {
+    problems.error(place('not_counted'), message);
+    return above.ids;
+  };
+  const as = idKinds.find((one) => one === written);
+  if (!as) return report(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
+  if (hasWildcard(key)) return report(`not_counted: ${as} requires a key without '*', got '${key}'`);
+  if (value !== '' && !hasWildcard(value))
+    return report(
+      `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
+    );
+  if (shares) return report(`not_counted: ${as} and share_threshold are mutually exclusive: remove one of them`);
+  if (above.ids.some((one) => one.as === as)) return report(`not_counted: ${as} is already set on a node above`);
+  const ids = [...above.ids, { at: above.levels.length, key, as }];
+  above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
+  return ids;
+}
+
+/**
+ * The rule of a node whose hits are the amount that a request has used. Its limits are those of the parent that
+ * reserve.
+ */
+function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, problems: Problems): Rule | undefined {
+  const rule = node?.rule;
+  const { rate_limit: only, rate_limits: several, descriptors, key = '' } = block.values;
+  const report = (message: string): undefined => problems.error(block.place('not_counted'), message);
+  if (only || several || descriptors)
+    return report(
+      'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
+    );
+  if (hasWildcard(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
+  const commits = new Map(
+    (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
+      one.limit.algorithm === 'reservation' ? [[one, { ...one, limit: { ...one.limit, commits: true } }]] : [],
+    ),
+  );
+  if (rule && commits.size > 0) {
+    const { schedule: whole, ...always } = rule;
+    const schedule = whole?.map((one) => commits.get(one));
+    return {
+      ...always,
+      limits: [...commits.values()],
+      ...(schedule && { schedule }),
+      replaces: [],
+      commitAt: levels.length,
+    };
+  }
+  if (reserves) return undefined; // `reserve` itself is invalid, and already reported
+  return report('not_counted: commit requires a limit with reserve on the node directly above');
+}
+
+const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>
+  [...(only ? [only] : several)].some(({ values }) => values.reserve !== undefined);
+
+/** An exact value is always part of the name; a shared counter has its pattern instead; an id is never shown. */
+function namingOf(head: NodeHead): Naming {
+  const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = head;
+  if (head.not_counted !== undefined) return 'rule';
+  if (showsValue && !shares && (value === '' || hasWildcard(value) || hasWildcard(key))) return 'value';
+  return hasWildcard(key) ? 'key' : 'rule';
+}
+
+function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule | undefined {
+  const {
+    rate_limit: only,
+    rate_limits: several,
+    shadow_mode: shadow = false,
+    quota_mode: quota = false,
+    detailed_metric: isDetailed = false,
+    metadata,
+  } = block.values;
+  if (only && several) {
+    problems.error(block.place('rate_limits'), 'rate_limit and rate_limits are mutually exclusive: remove one of them');
+  }
+  const { minimum, maximum } = format.node.rate_limits;
+  if (several && (several.length < minimum || several.length > maximum)) {
+    const message = `rate_limits must hold ${minimum} to ${maximum} limits, got ${several.length}`;
+    problems.error(block.place('rate_limits'), message);
+  }
+  const limitBlocks = only ? [only] : (several ?? []);
+  if (limitBlocks.length === 0) return undefined;
+  const { split } = here;
+  const hasId = here.ids.some(({ as }) => as === 'hold');
+  /** envoyproxy/ratelimit, which only has `rate_limit`, ignores modes in it. */
+  const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
+    limitBlock === only
+      ? { shadow, quota, hasId, split }
+      : { ...ownModes(limitBlock, { shadow, quota }), hasId, split };
+  if (only) reportMisplacedModes(only, problems);
+  const overTime = withOwnCounters(
+    limitBlocks.flatMap((limitBlock, at) => {
+      const built = buildLimitOverTime(limitBlock, at, modesOf(limitBlock), problems);
+      return built ? [built] : [];
+    }),
+  );
+  const schedule = scheduleOf(overTime);
+  const unlimited = limitBlocks.find(({ values }) => values.unlimited);
+  if (unlimited && limitBlocks.length > 1) {
+    problems.error(unlimited.place('unlimited'), 'unlimited cannot be used beside other limits: remove one of them');
+  }
+  const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
+  const { file, line } = block.place();
+  return {
+    domain: here.domain,
+    path: here.path,
+    place: { file, line },
+    levels: here.levels,
+    named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
+    limits: allLimits(overTime),
+    ...(schedule && { schedule }),
+    unlimited: unlimited !== undefined,
+    shadow,
+    quota,
+    replaces,
+    metadata,
+    ...(here.ids.length > 0 && { ids: here.ids }),
+    ...(block.overlaid && { overlaid: block.overlaid }),
+  };
+}
+
+const ownModes = ({ values }: Block<'rate_limit'>, { shadow, quota }: NodeModes): NodeModes => ({
+  shadow: values.shadow_mode ?? shadow,
+  quota: values.quota_mode ?? quota,
+});
+
+function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: Problems): void {
+  for (const key of ['shadow_mode', 'quota_mode'] as const) {
+    if (values[key] === undefined) continue;
+    const message = `'${key}' has no effect in rate_limit and is ignored; put it on the node, or use rate_limits`;
+    problems.warn(place(key), message);
+  }
+}
+
+function buildReplaces(block: Block<'rate_limit'>, problems: Problems): readonly string[] {
+  const { name: own = '', replaces = [] } = block.values;
+  return replaces.flatMap(({ values: { name = '' }, invalid, place }) => {
+    if (name !== '' && name !== own) return [name];
+    if (invalid.has('name')) return [];
+    const message =
+      name === '' ? 'should not have an empty replaces entry' : 'replaces should not contain name of same descriptor';
+    problems.error(place('name'), `${message}: expected the name of another limit, got '${name}'`);
+    return [];
+  });
+}

@@ -1,0 +1,73 @@
+import type { Limit } from '../../algorithms/index.ts';
+import type { Spend } from '../../algorithms/limit.ts';
+import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { checkpoint } from '../read/checkpoint.ts';
+import type { Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+
+/** The capabilities of the counters' store that rules may require. */
+export interface StoreTraits {
+  /** The name used in messages: `memcached`. */
+  readonly name: string;
+  /** The scope of an atomic step: the whole request, or one counter. */
+  readonly atomic: 'request' | 'counter';
+  /** Algorithms whose counters it cannot hold. */
+  readonly without: readonly Limit['algorithm'][];
+  /** Whether blocks of hits can be leased from its counters. */
+  readonly leases: boolean;
+  /** The division of limits that sites share; undefined: SITE is not set. */
+  readonly split?: SiteSplit | undefined;
+  /** The `spend` of domains that do not set it. */
+  readonly spend: Spend;
+}
+
+/** Reports what rules require and the store cannot do. */
+export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problems): void {
+  for (const { values, place } of files) {
+    if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
+      const message = `spend: ${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
+      problems.error(place('spend'), message);
+    }
+    checkNodes(values.descriptors ?? [], values.spend ?? store.spend, store, problems);
+  }
+}
+
+function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problems): void {
+  for (const { values } of nodes) {
+    checkpoint();
+    for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
+      const { consistency, charge } = limit.values;
+      const report = (key: 'charge' | 'consistency', message: string): void => {
+        problems.error(limit.place(key), message);
+      };
+      if (consistency === 'leased' && !store.leases)
+        report('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
+      if (consistency === 'leased' && spend !== ('each' satisfies Spend))
+        report(
+          'consistency',
+          `consistency: leased counts each limit separately, and cannot be used with spend: ${spend}`,
+        );
+      if (charge === 'always' && spend !== ('each' satisfies Spend))
+        report('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
+      if (limit.values.sites && !store.split)
+        problems.error(
+          limit.place('sites'),
+          'sites requires SITE and SITE_PEERS, which name the sites that share the limit',
+        );
+      if (limit.values.reserve && store.without.includes('reservation'))
+        problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; use Redis`);
+      for (const one of [limit, ...(limit.values.schedule ?? [])]) checkAlgorithm(one, store, problems);
+    }
+    checkNodes(values.descriptors ?? [], spend, store, problems);
+  }
+}
+
+function checkAlgorithm(
+  { values, place }: Block<'rate_limit'> | Block<'scheduled'>,
+  { name, without }: StoreTraits,
+  problems: Problems,
+): void {
+  const missing = without.find((algorithm) => algorithm === values.algorithm);
+  if (!missing) return;
+  problems.error(place('algorithm'), `${missing} cannot be counted in ${name}; use another algorithm, or Redis`);
+}

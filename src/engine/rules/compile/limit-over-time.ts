@@ -1,0 +1,130 @@
+import { rowOf } from '../../algorithms/index.ts';
+import type { RuleLimit } from '../match/tree.ts';
+import { laidLimit } from '../overlay/laid-limit.ts';
+import type { Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+import { readActive } from '../time/active-times.ts';
+import { buildLimit, type NodeModes } from './limits.ts';
+import { type LimitAtTimes, type LimitOverTime, Schedule } from './schedule.ts';
+
+type LimitBlock = Block<'rate_limit'>;
+
+/**
+ * Reads one limit with its times: those of its schedule in order, then its own. Undefined if it says `unlimited`, or is
+ * invalid: `problems` has the reason then.
+ *
+ * @param of  its index among the limits of the node
+ */
+export function buildLimitOverTime(
+  block: LimitBlock,
+  of: number,
+  modes: NodeModes,
+  problems: Problems,
+): LimitOverTime | undefined {
+  const { active: ownActive, schedule = [], replaces = [] } = block.values;
+  const own = buildLimit(block, modes, problems);
+  if (!ownActive && schedule.length === 0) return own && [{ limit: own }];
+  const before = problems.all.length;
+  if (ownActive && replaces.length > 0)
+    problems.error(
+      block.place('active'),
+      'active and replaces are mutually exclusive: give the replaced limit a schedule instead',
+    );
+  const limits = schedule.flatMap((entry) => buildScheduled(entry, { block, of, own, modes }, problems) ?? []);
+  const active = ownActive && readActive(ownActive, problems);
+  if (!own || problems.all.length > before) return undefined;
+  const all = [...limits, active ? { active, limit: { ...own, times: { of, active } } } : { limit: own }];
+  return checkHolders(all, own, block, problems) ? all : undefined;
+}
+
+interface Scheduling {
+  readonly block: LimitBlock;
+  readonly of: number;
+  /** The limit of the block itself; undefined: invalid. */
+  readonly own: RuleLimit | undefined;
+  readonly modes: NodeModes;
+}
+
+function buildScheduled(
+  entry: Block<'scheduled'>,
+  { block, of, own, modes }: Scheduling,
+  problems: Problems,
+): LimitAtTimes | undefined {
+  const { active: times, unlimited, ...numbers } = entry.values;
+  if (!times) {
+    if (entry.invalid.has('active')) return undefined;
+    return problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
+  }
+  const active = readActive(times, problems);
+  if (unlimited) {
+    const [key] = Object.keys(numbers);
+    if (key !== undefined)
+      return problems.error(
+        entry.place('unlimited'),
+        `unlimited and ${key} are mutually exclusive: remove one of them`,
+      );
+    return active && { active, limit: undefined };
+  }
+  if (!own) return undefined; // the limit below it is invalid
+  const { active: _, schedule: __, ...values } = block.values;
+  const upper: LimitBlock = { values: numbers, invalid: withoutTimes(entry.invalid), place: placeIn(entry) };
+  const limit = buildLimit(laidLimit({ ...block, values }, upper), modes, problems);
+  return active && limit && { active, limit: { ...limit, times: { of, active } } };
+}
+
+const withoutTimes = (invalid: ReadonlySet<PropertyKey>): ReadonlySet<PropertyKey> =>
+  new Set([...invalid].filter((key) => key !== 'active'));
+
+/** The keys of a scheduled limit are a subset of a limit's. */
+const placeIn =
+  (entry: Block<'scheduled'>): LimitBlock['place'] =>
+  (key) =>
+    entry.place(key as Parameters<typeof entry.place>[0]);
+
+/** Hits charged under one limit are refunded under another, so both must use the same counter. */
+function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, problems: Problems): boolean {
+  if (!rowOf(own.limit.algorithm).holdFor) return true;
+  const isAlways = limits.at(-1)?.active === undefined;
+  if (isAlways && limits.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
+  const message =
+    'in_flight and reserve require one counter at all times, since a request may end after a change: use a schedule that changes only numbers, without active on the limit itself, unlimited or on_change: reset';
+  problems.error(block.place(isAlways ? 'schedule' : 'active'), message);
+  return false;
+}
+
+/** When each limit applies; undefined: all always apply. */
+export function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
+  const isScheduled = limits.some((one) => one.length > 1 || one.some(({ active }) => active));
+  return isScheduled ? new Schedule(limits) : undefined;
+}
+
+/** The limits of a rule for listing: the node's own in order, then those of schedules. */
+export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
+  const own = limits.flatMap((one) => one.at(-1)?.limit ?? []);
+  return [...own, ...limits.flatMap((one) => one.slice(0, -1).flatMap(({ limit }) => limit ?? []))];
+}
+
+/**
+ * Gives limits of a node with the same algorithm and window separate counters. Limits of one schedule share theirs. The
+ * node's own limits are numbered first, so that adding an entry to a schedule renames none of their counters.
+ */
+export function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
+  const seen = new Map<string, number>();
+  const numbered = limits.map(() => new Map<string, number>());
+  const number = (of: number, counter: string): void => {
+    if (numbered[of]?.has(counter)) return;
+    const place = seen.get(counter) ?? 0;
+    numbered[of]?.set(counter, place);
+    seen.set(counter, place + 1);
+  };
+  for (const listed of [limits.map((one) => one.slice(-1)), limits])
+    for (const [of, one] of listed.entries()) for (const { limit } of one) if (limit) number(of, limit.limit.counter);
+  return limits.map((one, of) =>
+    one.map((at) => {
+      const place = numbered[of]?.get(at.limit?.limit.counter ?? '') ?? 0;
+      if (!at.limit || place === 0) return at;
+      const { limit } = at.limit;
+      return { ...at, limit: { ...at.limit, limit: { ...limit, counter: `${limit.counter}#${place}` } } };
+    }),
+  );
+}

@@ -1,0 +1,235 @@
+import { createHash } from 'node:crypto';
+import { nearest } from '../../../base/nearest.ts';
+import { type AlgorithmName, algorithmFor, DEFAULT_ALGORITHM, type Limit, rowOf } from '../../algorithms/index.ts';
+import {
+  type LimitNumbers,
+  type LimitPolicy,
+  type LimitSource,
+  MAX_WINDOW_MS,
+  type Unit,
+  unitMs,
+} from '../../algorithms/limit.ts';
+import type { SiteSplit } from '../../algorithms/site-share.ts';
+import type { RuleLimit } from '../match/tree.ts';
+import { type Field, format } from '../read/format.ts';
+import type { Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+import type { WindowLength } from '../time/anchor.ts';
+import { durationMs, isTtl } from '../time/duration.ts';
+import { choice, type LimitProblem, sourceOf } from './limit-source.ts';
+import { readReserve } from './reserve.ts';
+import { readSites } from './sites.ts';
+
+type LimitBlock = Block<'rate_limit'>;
+type Key = keyof LimitBlock['values'];
+
+const fields = format.rate_limit;
+const algorithmNames = fields.algorithm.choices;
+const unitNames = fields.unit.choices;
+
+/** Keys that envoyproxy/ratelimit does not have. It accepts its own keys together with `unlimited` silently. */
+const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
+
+/** The modes of a limit: its own, or those of its node. */
+export interface NodeModes {
+  readonly shadow: boolean;
+  readonly quota: boolean;
+  /** Requests have an id: an entry with `not_counted: hold`. */
+  readonly hasId?: boolean;
+  /** The division of limits that sites share; absent: this is the only site. */
+  readonly split?: SiteSplit | undefined;
+}
+
+/** Reads one `rate_limit` block. Undefined if it says `unlimited`, or is invalid: `problems` has the reason then. */
+export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
+  const { values } = block;
+  const before = problems.all.length;
+  const report: LimitProblem = (key, message) => problems.error(block.place(key), message);
+  if (values.unlimited) {
+    const unit = unitOf(values.unit);
+    if (unit) report('unit', 'should not specify rate limit unit when unlimited: remove one of them');
+    for (const key of ownKeys) {
+      if (values[key] !== undefined) report(key, `${key} cannot be used when unlimited: remove one of them`);
+    }
+    return undefined;
+  }
+  const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
+  const hasTtl = algorithm !== undefined && rowOf(algorithm).keys.includes('ttl');
+  const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
+  if (block.invalid.has('algorithm')) return undefined;
+  if (!algorithm)
+    return report(
+      'algorithm',
+      `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`,
+    );
+  for (const key of Object.keys(values) as Key[]) {
+    // the reader drops keys that the format does not have
+    const { goesWith }: Field = fields[key];
+    if (!goesWith || goesWith.includes(algorithm)) continue;
+    report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
+  }
+  if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
+  const policy = readPolicy(values, modes, report);
+  if (policy?.onStoreFailure === 'local' && !rowOf(algorithm).divide)
+    return report(
+      'on_store_failure',
+      `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
+    );
+  const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
+  const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
+  const source = sourceOf(block, window, modes.hasId ?? false, problems);
+  const read = policy && readNumbers(algorithm, numbers, source);
+  const counted = read && countedBy(read, policy);
+  const split = counted && readSites(block, counted, modes.split, problems);
+  const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
+  for (const key of ['on_overload', 'local_share'] as const)
+    if (limit && values[key] !== undefined && !algorithmFor(limit).divide)
+      report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
+  if (!limit || problems.all.length > before) return undefined;
+  const { windowMs: _, ...shown } = window;
+  return { limit, label: { name: values.name ?? '', ...shown }, policy };
+}
+
+const unitOf = (written = ''): Unit | undefined =>
+  unitNames.includes(written.toLowerCase()) ? (written.toUpperCase() as Unit) : undefined; // one of unitMs
+
+function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): WindowLength | undefined {
+  const { unit: written = '', unit_multiplier: unitMultiplier = 1, window } = values;
+  if (window !== undefined) return readLength(window, values, report);
+  const unit = unitOf(written);
+  if (!unit) {
+    if (['unit', 'window', 'unlimited'].some((key) => invalid.has(key))) return undefined;
+    return report('unit', `invalid rate limit unit '${written}'; ${expected(written, unitNames, ', or a window')}`);
+  }
+  const windowMs = unitMs[unit] * unitMultiplier;
+  if (unitMultiplier < 1 || windowMs > MAX_WINDOW_MS) {
+    return report(
+      'unit_multiplier',
+      `unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier}`,
+    );
+  }
+  return { unit, unitMultiplier, windowMs };
+}
+
+/** The time that a limit without a window keeps its hits. */
+function readTtl(block: LimitBlock, algorithm: AlgorithmName, report: LimitProblem): WindowLength | undefined {
+  const { values } = block;
+  for (const key of ['unit', 'unit_multiplier', 'window'] as const)
+    if (values[key] !== undefined) report(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
+  if (values.ttl === undefined) {
+    if (block.invalid.has('ttl')) return undefined;
+    return report(
+      'ttl',
+      `${algorithm} requires a ttl longer than any request lasts: after that time a slot is free again`,
+    );
+  }
+  const windowMs = durationMs(values.ttl);
+  if (!isTtl(windowMs))
+    return report('ttl', `ttl must be a time such as 30s or 5m, from 100ms to 1d, got '${values.ttl}'`);
+  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs };
+}
+
+function readLength(written: string, values: LimitBlock['values'], report: LimitProblem): WindowLength | undefined {
+  if (values.unit !== undefined) return report('window', 'window and unit are mutually exclusive: remove one of them');
+  if (values.unit_multiplier !== undefined)
+    return report('unit_multiplier', 'unit_multiplier goes with unit, not with window');
+  const windowMs = durationMs(written);
+  if (windowMs === undefined || windowMs < 1 || windowMs > MAX_WINDOW_MS) {
+    return report(
+      'window',
+      `window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '${written}'`,
+    );
+  }
+  const named = (['DAY', 'HOUR', 'MINUTE', 'SECOND'] as const).find((unit) => windowMs % unitMs[unit] === 0);
+  return { unit: named ?? 'UNKNOWN', unitMultiplier: named ? windowMs / unitMs[named] : 1, windowMs };
+}
+
+function readPolicy(
+  values: LimitBlock['values'],
+  { shadow, quota }: NodeModes,
+  report: LimitProblem,
+): LimitPolicy | undefined {
+  const failing = readFailures(values, report);
+  const consistency = readConsistency(values, report);
+  const charged = readCharge(values, report);
+  const onChange = choice(values.on_change, 'on_change', fields.on_change.choices, report);
+  if (!failing || !consistency || !charged || !onChange) return undefined;
+  const changed = onChange === 'reset' && { onChange };
+  return { ...failing, ...consistency, ...charged, ...changed, ...(shadow && { shadow }), ...(quota && { quota }) };
+}
+
+/** @param common  the numbers that every limit has, except its counter */
+function readNumbers(
+  algorithm: AlgorithmName,
+  common: Omit<LimitNumbers, 'counter'>,
+  source: LimitSource,
+): Limit | undefined {
+  const row = rowOf(algorithm);
+  const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${common.windowMs}`;
+  return row.parse({ ...common, counter }, source) as Limit | undefined; // parsed by the row of this algorithm
+}
+
+/**
+ * With `on_change: reset` the counter's name includes the limit's numbers, so a limit with other numbers starts with
+ * new counters. All instances derive the same name from the same numbers.
+ */
+function countedBy(limit: Limit, { onChange }: LimitPolicy): Limit {
+  if (onChange !== 'reset') return limit;
+  const numbers = [limit.requestsPerUnit, limit.soft, algorithmFor(limit).list(limit)];
+  const generation = createHash('sha256').update(JSON.stringify(numbers)).digest('hex').slice(0, 8);
+  return { ...limit, counter: `${limit.counter}~${generation}` };
+}
+
+function readConsistency(
+  { consistency: written, soft = 0, max_delay: maxDelay }: LimitBlock['values'],
+  report: LimitProblem,
+): Pick<LimitPolicy, 'consistency'> | undefined {
+  const consistency = choice(written, 'consistency', fields.consistency.choices, report);
+  if (consistency !== 'leased') return consistency && {};
+  if (soft > 0) return report('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
+  if (maxDelay !== undefined)
+    return report('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
+  return { consistency };
+}
+
+function readCharge(
+  { charge: written, consistency }: LimitBlock['values'],
+  report: LimitProblem,
+): Pick<LimitPolicy, 'charge'> | undefined {
+  const charge = choice(written, 'charge', fields.charge.choices, report);
+  if (charge !== 'always') return charge && {};
+  if (consistency === 'leased')
+    return report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
+  return { charge };
+}
+
+function readFailures(
+  {
+    on_store_failure: written,
+    on_overload: onOverload,
+    local_share: localShare,
+    requests_per_unit: requestsPerUnit = 0,
+  }: LimitBlock['values'],
+  report: LimitProblem,
+): Pick<LimitPolicy, 'onStoreFailure' | 'onOverload' | 'localShare'> | undefined {
+  const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, report);
+  const overload = choice(onOverload, 'on_overload', fields.on_overload.choices, report);
+  if (!policy || !overload) return undefined;
+  if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1))) {
+    return report(
+      'local_share',
+      `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
+    );
+  }
+  return {
+    ...(policy !== 'error' && { onStoreFailure: policy }),
+    ...(overload === 'error' && { onOverload: overload }),
+    ...(localShare !== undefined && { localShare }),
+  };
+}
+
+/** The likeliest word for a mistyped one; else all that are valid. */
+function expected(written: string | undefined, names: readonly string[], more = ''): string {
+  const meant = nearest(written ?? '', names);
+  return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
+}

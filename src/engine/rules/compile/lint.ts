@@ -1,0 +1,256 @@
+import { type Spend, unitMs } from '../../algorithms/limit.ts';
+import { hasWildcard } from '../match/wildcard.ts';
+import { checkpoint } from '../read/checkpoint.ts';
+import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+import { findHidden } from './hidden.ts';
+
+/**
+ * Finds probable mistakes in valid rule files: limits that are 0 by omission, nodes that nothing reaches, keys and
+ * names without effect. All are warnings: envoyproxy/ratelimit accepts such files silently.
+ *
+ * @param files  valid files; those of one domain are merged in this order
+ * @param spend  for domains that do not set it
+ */
+export function lint(files: readonly Block<'file'>[], spend: Spend = 'each'): readonly Problem[] {
+  const domains = new Map<string, Block<'file'>[]>();
+  for (const file of files) {
+    const { domain = '' } = file.values;
+    const parts = domains.get(domain);
+    if (parts) parts.push(file);
+    else domains.set(domain, [file]);
+  }
+  return [...domains].flatMap(([domain, parts]) => lintDomain(shown(domain), parts, spend));
+}
+
+/** @param domain  printable, for messages */
+function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: Spend): readonly Problem[] {
+  const spend = files.find(({ values }) => values.spend !== undefined)?.values.spend ?? byDefault;
+  const top = files.flatMap(({ values: { descriptors = [] } }) => descriptors);
+  const levels = levelsOf(top);
+  const nodes = levels.flat();
+  const limits = nodes.flatMap(limitsOf);
+  const names = new Set(limits.flatMap(({ values }) => (values.unlimited ? [] : (values.name ?? []))));
+  return [
+    ...files.flatMap(lintFile),
+    ...(top.length > 0 && limits.length === 0
+      ? files.slice(0, 1).map(({ place }) => warning(place('domain'), `domain '${domain}' has no rate_limit anywhere`))
+      : []),
+    ...levels.flatMap(lintLevel),
+    ...nodes.flatMap(lintNode),
+    ...lintHolds(top, false),
+    ...lintReserve(nodes, spend),
+    ...limits.flatMap((limit) => [...lintLimit(limit, domain, names), ...lintNumbers(limit, spend)]),
+  ];
+}
+
+/** A level, and all levels below it. */
+function levelsOf(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
+  return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? levelsOf(descriptors) : []))];
+}
+
+/** A node's limits, including `unlimited`. */
+const limitsOf = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
+  only ? [only] : several;
+
+function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): readonly Problem[] {
+  return descriptors.length > 0
+    ? []
+    : [warning(place('descriptors'), 'the file has no descriptors and limits nothing')];
+}
+
+function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
+  return [...lintHidden(level), ...lintOpenLeaves(level)];
+}
+
+/** Warns of leaves without a limit, where requests pass: each is an exemption, or a limit was forgotten. */
+function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
+  const isBesideLimited = level.some((node) => limitsOf(node).length > 0);
+  return level.flatMap((node) => {
+    const { values, empty, place } = node;
+    if (empty?.has('rate_limit')) return [warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`)];
+    const isOpen =
+      limitsOf(node).length === 0 && (values.descriptors ?? []).length === 0 && values.not_counted !== 'commit';
+    if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
+    return [warning(place(), NOT_LIMITED)];
+  });
+}
+
+const NOT_LIMITED =
+  'descriptors that end here are not limited; if this is intended, write rate_limit: { unlimited: true }';
+
+function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
+  return findHidden(level).map(({ node, by }) => {
+    const [before, behind] = [shown(compositeOf(by)), shown(compositeOf(node))];
+    const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or remove it' : 'remove one of them';
+    const why = `'${before}' (${formatLine(by.place())}) matches everything that '${behind}' matches, and takes precedence`;
+    return warning(node.place(), `unreachable: ${why}; ${advice}`);
+  });
+}
+
+const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
+  value === '' ? key : `${key}_${value}`;
+
+/** Keys of a node that only affect its own limit. */
+const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
+
+function lintNode(node: Block<'node'>): readonly Problem[] {
+  checkpoint();
+  const { values, place } = node;
+  const isLimited = limitsOf(node).some((limit) => !limit.values.unlimited);
+  const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
+  const whyIdle = valueToMetricIsIdle(node, isLimited);
+  return [
+    ...lintText(node, 'key'),
+    ...lintText(node, 'value'),
+    ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
+    ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
+  ];
+}
+
+/** Why the node's `value_to_metric` has no effect; undefined: it has one, or is absent. */
+function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): string | undefined {
+  const { key = '', value = '', value_to_metric: isWanted = false, descriptors = [] } = values;
+  if (!isWanted) return undefined;
+  if (values.share_threshold) return 'values that share a counter are shown by their pattern';
+  if (value !== '' && !hasWildcard(key) && !hasWildcard(value)) return `the value is always shown, as '${value}'`;
+  return isLimited || descriptors.length > 0 ? undefined : 'this node has no limit';
+}
+
+/** Texts that are matched literally, though they look like patterns. */
+function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): readonly Problem[] {
+  const text = values[key] ?? '';
+  const warn = (message: string): Problem => warning(place(key), `${key} '${shown(text)}' ${message}`);
+  if (text !== text.trim()) return [warn('begins or ends with a blank, which is matched as well')];
+  const what = LITERALS.find(([pattern]) => pattern.test(text));
+  if (!what || (key === 'value' && values.key === NETWORK_KEY)) return [];
+  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text`)];
+}
+
+/** Envoy's action of this name sends the network of an address as text: `192.168.0.0/16`. */
+const NETWORK_KEY = 'masked_remote_address';
+
+const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
+  [/^(\d{1,3}\.){3}\d{1,3}\/\d{1,2}$|^(?=.*:)[\da-fA-F:.]+\/\d{1,3}$/, 'a range of addresses (CIDR)'],
+  [/^\^|\$$|(?:^|[/(])\.\*|\.\+|\\[dwsbDWS./]|\[[^\]]*-[^\]]*\][*+?{]?|\(\?|\([^)]*\|[^)]*\)/, 'a regular expression'],
+  [/\{[^{}]*\}|\/:[A-Za-z_]\w*|<[A-Za-z_]\w*>/, 'a path template'],
+];
+
+/** Numbers and keys that are valid, but do not go together. */
+function lintNumbers({ values, place }: Block<'rate_limit'>, spend: string): readonly Problem[] {
+  const { burst, unit = '', unit_multiplier: units = 1, requests_per_unit: requests = 0, refill } = values;
+  const found: Problem[] = [];
+  if (values.algorithm === 'token_bucket' && burst !== undefined) {
+    const unitLength = Object.entries(unitMs).find(([name]) => name === unit.toUpperCase())?.[1];
+    const perSecond = unitLength === undefined ? 0 : (requests * 1_000) / (unitLength * units);
+    if (refill === 'interval' && burst < requests)
+      found.push(
+        warning(place('burst'), `burst is below the rate: a refill of ${requests} tokens fills only ${burst}`),
+      );
+    else if (burst < perSecond)
+      found.push(
+        warning(place('burst'), `burst is below the rate: ${burst} of the ${perSecond} hits of a second pass at once`),
+      );
+  }
+  if (values.count_denied && spend === 'all_or_nothing')
+    found.push(
+      warning(
+        place('count_denied'),
+        'count_denied has no effect: with spend: all_or_nothing refused hits are not counted',
+      ),
+    );
+  for (const key of ['shadow_mode', 'quota_mode'] as const)
+    if (values.unlimited && values[key])
+      found.push(warning(place(key), `${key} has no effect: nothing is limited here`));
+  return found;
+}
+
+function lintLimit(
+  { values, place }: Block<'rate_limit'>,
+  domain: string,
+  names: ReadonlySet<string>,
+): readonly Problem[] {
+  checkpoint();
+  const isOpen = values.unlimited || values.requests_per_unit !== undefined;
+  const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
+  return [
+    ...(isOpen ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),
+    ...idle.map((replaced) => {
+      const { name = '' } = replaced.values;
+      return warning(replaced.place('name'), `nothing is replaced: domain '${domain}' has no limit named '${name}'`);
+    }),
+  ];
+}
+
+/** Checks `in_flight` limits and ids of requests. @param hasId  a node above has an id */
+function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
+  return nodes.flatMap((node) => {
+    const { not_counted: notCounted, descriptors = [] } = node.values;
+    checkpoint();
+    const hasOwn = hasId || notCounted === 'hold';
+    const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(usesIds);
+    return [
+      ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
+      ...limitsOf(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
+      ...lintReleases(node),
+      ...lintHolds(descriptors, hasOwn),
+    ];
+  });
+}
+
+const usesIds = (node: Block<'node'>): boolean =>
+  limitsOf(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
+
+/** Checks limits that reserve hits. @param nodes  all nodes of a domain */
+function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
+  const limits = nodes.flatMap(limitsOf).filter(({ values }) => !values.unlimited).length;
+  return nodes.flatMap((node) => {
+    const { descriptors = [] } = node.values;
+    const [first, ...others] = limitsOf(node).filter(({ values }) => values.reserve);
+    if (!first) return [];
+    const commits = descriptors.some(({ values }) => values.not_counted === 'commit');
+    return [
+      ...(commits ? [] : [warning(first.place('reserve'), NO_COMMIT)]),
+      ...(spend === 'each' && limits > 1 ? [warning(first.place('reserve'), EACH_RESERVES)] : []),
+      ...[first, ...others].flatMap(({ values, place }) =>
+        values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NOT_RESERVED)] : [],
+      ),
+    ];
+  });
+}
+
+const NO_COMMIT =
+  'no node below has not_counted: commit, with which a proxy reports the use of a request: only weir.v1.Holds can commit';
+const EACH_RESERVES =
+  'with spend: each, a request that another limit refuses keeps its reservation here until the ttl expires; use spend: all_or_nothing';
+const NOT_RESERVED =
+  'on_store_failure: allow admits requests without a reservation: their use may exceed the limit once the store is back';
+
+function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): readonly Problem[] {
+  if (values.algorithm !== 'in_flight') return [];
+  return [
+    ...(hasId ? [] : [warning(place('algorithm'), NO_ID)]),
+    ...(values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NO_SLOT)] : []),
+  ];
+}
+
+/** Warns of other limits on a node with `in_flight`. */
+function lintReleases(node: Block<'node'>): readonly Problem[] {
+  const limits = limitsOf(node).filter(({ values }) => !values.unlimited);
+  const first = limits.find(({ values }) => values.algorithm === 'in_flight');
+  const isAlone = limits.every(({ values }) => values.algorithm === 'in_flight');
+  return first && !isAlone ? [warning(first.place('algorithm'), RELEASES_OTHERS)] : [];
+}
+
+const RELEASES_OTHERS =
+  'a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match';
+const NO_HOLDS =
+  'not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve';
+const NO_ID =
+  'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays taken as long as requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
+const NO_SLOT =
+  'on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end';
+
+const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every hit; if this is intended, write 0';
+
+const warning = (place: Place, message: string): Problem => ({ ...place, severity: 'warning', message });

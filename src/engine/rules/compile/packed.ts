@@ -1,0 +1,217 @@
+import { createHash } from 'node:crypto';
+import type { Domain } from '../match/tree.ts';
+import { checkpoint } from '../read/checkpoint.ts';
+import { type Field, format, type Shape } from '../read/format.ts';
+import type { NodeHead, NodeSource, WrittenNode } from '../read/node-source.ts';
+import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
+import { type Place, Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+import { groupByDomain } from './compile.ts';
+
+/**
+ * Checked rules as pieces of text, in which they are sent to other processes: a compiled tree contains functions. A
+ * piece holds only a few nodes, so that parsing it takes a fraction of a millisecond.
+ */
+export type PackedRules = readonly PackedDomain[];
+
+export interface PackedDomain extends MayBeOverlaid {
+  readonly name: string;
+  readonly spend: Domain['spend'];
+  /** Of all that affects decisions; independent of the places in files. */
+  readonly hash: string;
+  /** JSON: `PackedPiece`s, parents before their children. */
+  readonly pieces: readonly string[];
+}
+
+/** The nodes in a piece. */
+const PIECE_NODES = 32;
+
+/** A node: its depth below the domain, its values, and its position, for messages. */
+type PackedNode = readonly [
+  depth: number,
+  values: Readonly<Record<string, unknown>>,
+  /** Its index in the piece's list of files. */
+  file: number,
+  line: number | null,
+  /** The values that an overlay set. */
+  overlaid?: readonly Overlaid[] | undefined,
+];
+
+/** The names of files, and nodes from them. */
+type PackedPiece = readonly [files: readonly string[], nodes: readonly PackedNode[]];
+
+const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
+
+/** @param blocks  without problems */
+export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): PackedRules {
+  return Array.from(groupByDomain(blocks, mergeDomains, new Problems()), ([name, { nodes, spend, overlaid }]) => {
+    const listed = nodes.flatMap((node) => listNodes(node, 0));
+    const count = Math.ceil(listed.length / PIECE_NODES);
+    const pieces = Array.from({ length: count }, (_, at) =>
+      JSON.stringify(packPiece(listed.slice(at * PIECE_NODES, (at + 1) * PIECE_NODES))),
+    );
+    return { name, spend, hash: hashOfDomain(name, spend, listed), pieces, ...(overlaid && { overlaid }) };
+  });
+}
+
+function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly ListedNode[]): string {
+  const hash = createHash('sha256').update(JSON.stringify([name, spend]));
+  for (const { depth, block } of listed) {
+    checkpoint();
+    const { descriptors: _, ...own } = block.values;
+    hash.update(JSON.stringify([depth, plain('node', own)]));
+  }
+  return hash.digest('hex');
+}
+
+const HASH_CHARACTERS = 12;
+
+/** Equal for equal rules, independent of the names and the layout of their files. */
+export function hashOf(packed: PackedRules): string {
+  const hash = createHash('sha256');
+  for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);
+  return hash.digest('hex').slice(0, HASH_CHARACTERS);
+}
+
+/** The domains that differ between two versions. */
+export function differing(before: PackedRules, after: PackedRules) {
+  const without = (packed: PackedRules, others: PackedRules): PackedRules => {
+    const hashes = new Map(others.map(({ name, hash }) => [name, hash]));
+    return packed.filter(({ name, hash }) => hashes.get(name) !== hash);
+  };
+  return { before: without(before, after), after: without(after, before) };
+}
+
+interface ListedNode {
+  readonly depth: number;
+  readonly block: Block<'node'>;
+}
+
+function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
+  checkpoint();
+  const { descriptors = [] } = block.values;
+  return [{ depth, block }, ...descriptors.flatMap((child) => listNodes(child, depth + 1))];
+}
+
+function packPiece(listed: readonly ListedNode[]): PackedPiece {
+  const files = [...new Set(listed.map(({ block }) => block.place().file))];
+  const nodes = listed.map(({ depth, block: { values, place, overlaid } }): PackedNode => {
+    checkpoint();
+    const { descriptors: _, ...own } = values;
+    const { file, line = null } = place();
+    const packed = [depth, plain('node', own), files.indexOf(file), line] as const;
+    return overlaid ? [...packed, overlaid] : packed;
+  });
+  return [files, nodes];
+}
+
+/** The values of a block and of the blocks in it, without places. */
+function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return mapBlocks(shape, values, (inner, block) => plain(inner, (block as Block<Shape>).values)); // as the format says
+}
+
+/**
+ * The nodes of a domain. Each piece is parsed when its first node is read, so that few nodes are in memory at a time.
+ */
+export function unpack({ pieces }: PackedDomain): NodeSource<UnpackedNode> {
+  const nodes = readNodes(pieces);
+  let due = nodes.next();
+  const level = (depth: number): NodeSource<UnpackedNode> => ({
+    next() {
+      if (due.done || due.value.depth !== depth) return undefined;
+      const written = due.value;
+      due = nodes.next();
+      return { written, below: !due.done && due.value.depth > depth ? level(depth + 1) : undefined };
+    },
+  });
+  return level(0);
+}
+
+function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefined> {
+  for (const piece of pieces) {
+    const [files, packed] = readPiece(piece);
+    for (const [at, node] of packed.entries()) yield new UnpackedNode(node, files, { piece, at });
+  }
+}
+
+/** A node of a piece. Its block is built on demand. */
+export class UnpackedNode implements WrittenNode {
+  readonly #node: PackedNode;
+  readonly #files: readonly string[];
+  /** Allows the node to be read again; takes less memory than the node. */
+  readonly from: NodePlace;
+
+  constructor(node: PackedNode, files: readonly string[], from: NodePlace) {
+    this.#node = node;
+    this.#files = files;
+    this.from = from;
+  }
+
+  get depth(): number {
+    return this.#node[0];
+  }
+
+  get head(): NodeHead {
+    return this.#node[1] as NodeHead; // checked against the format
+  }
+
+  get block(): Block<'node'> {
+    return blockOf(this.#node, this.#files);
+  }
+}
+
+/** A piece, and the index of a node in it, from 0. */
+export interface NodePlace {
+  readonly piece: string;
+  readonly at: number;
+}
+
+const readPiece = (piece: string): PackedPiece => JSON.parse(piece); // written by `pack`
+
+/** Reads a node again. */
+export function blockAt({ piece, at }: NodePlace): Block<'node'> {
+  const [files, nodes] = readPiece(piece);
+  const node = nodes[at];
+  if (!node) throw new RangeError(`node ${at} of a piece with ${nodes.length}`);
+  return blockOf(node, files);
+}
+
+function blockOf([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
+  const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
+  return { values: revived('node', own, place), invalid: NOTHING, place: () => place, overlaid };
+}
+
+const NOTHING: ReadonlySet<PropertyKey> = new Set();
+
+function revived(
+  shape: Shape,
+  values: Readonly<Record<string, unknown>>,
+  place: Place,
+): Readonly<Record<string, unknown>> {
+  return mapBlocks(shape, values, (inner, block): Block<Shape> => {
+    const own = revived(inner, block as Readonly<Record<string, unknown>>, place); // made by `plain`
+    return { values: own, invalid: NOTHING, place: () => place };
+  });
+}
+
+/** A copy in which each block, single or in a list, is mapped. */
+function mapBlocks(
+  shape: Shape,
+  values: Readonly<Record<string, unknown>>,
+  map: (shape: Shape, block: unknown) => unknown,
+): Readonly<Record<string, unknown>> {
+  const entries = Object.entries(values).map(([key, value]): [string, unknown] => {
+    const field = shapes[shape]?.[key];
+    const inner = value === undefined ? undefined : innerShape(field, value);
+    if (inner === undefined) return [key, value];
+    return [key, Array.isArray(value) ? value.map((block) => map(inner, block)) : map(inner, value)];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The shape of the blocks in a value; undefined: it has none. */
+function innerShape(field: Field | undefined, value: unknown): Shape | undefined {
+  const isBlock = field?.type === 'list' || field?.type === 'block';
+  const of = isBlock ? field.of : field?.type === 'text' && typeof value === 'object' ? field.orBlock : undefined;
+  return of as Shape | undefined; // the format only names its own blocks
+}

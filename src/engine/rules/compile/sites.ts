@@ -1,0 +1,107 @@
+import type { Limit } from '../../algorithms/index.ts';
+import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
+import { type SiteShareLimit, type SiteSplit, siteModes } from '../../algorithms/site-share.ts';
+import { errorOf } from '../../algorithms/site-share-state.ts';
+import type { Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+
+type LimitValues = Block<'rate_limit'>['values'];
+
+/** The shortest window within which hits can be moved. */
+const MIN_WINDOW_MS = unitMs.SECOND;
+
+/** Without SITE, a file is read as if this were the only site. */
+const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
+
+/**
+ * This site's share of the limit, if the rule divides it among sites.
+ *
+ * @param split  undefined: this is the only site
+ */
+export function readSites(
+  { values, place }: Block<'rate_limit'>,
+  whole: Limit,
+  split: SiteSplit | undefined,
+  problems: Problems,
+): Limit | undefined {
+  const { sites } = values;
+  if (!sites) return whole;
+  if (sites.invalid.size > 0) return undefined; // reported already
+  const maxErrorPercent = readMaxError(sites, problems);
+  if (maxErrorPercent === undefined) return undefined;
+  const other = Object.keys(isUsual).find((key) => !isUsual[key as keyof typeof isUsual](values)); // keys of the table
+  if (other)
+    return problems.error(
+      place(other as keyof LimitValues),
+      `${other} and sites are mutually exclusive: remove one of them`,
+    );
+  const limit = shareOf(whole, split ?? ONLY_SITE, maxErrorPercent);
+  if (!limit) return problems.error(place('sites'), UNSHARED);
+  const problem = problemOf(limit);
+  return problem === undefined ? limit : problems.error(place('sites'), problem);
+}
+
+/** The highest `max_error`, in percent. */
+const MAX_ERROR_PERCENT = 50;
+
+/** In percent; 0: the limit is never exceeded. Undefined: invalid. */
+function readMaxError({ values, place }: Block<'sites'>, problems: Problems): number | undefined {
+  const { mode: written = siteModes[0], max_error: error } = values;
+  const mode = siteModes.find((one) => one === written);
+  if (!mode) return problems.error(place('mode'), `mode must be ${siteModes.join(' or ')}, got '${written}'`);
+  if (mode === 'escrow') {
+    if (error === undefined) return 0;
+    return problems.error(place('max_error'), 'max_error goes with mode: optimistic, not with escrow');
+  }
+  const percent = /^\d+(\.\d+)?%$/.test(error ?? '') ? Number(error?.slice(0, -1)) : 0;
+  if (percent > 0 && percent <= MAX_ERROR_PERCENT) return percent;
+  const got = error === undefined ? 'nothing' : `'${error}'`;
+  return problems.error(
+    place(error === undefined ? 'mode' : 'max_error'),
+    `mode: optimistic requires a max_error above 0% and up to ${MAX_ERROR_PERCENT}%, such as 5%, got ${got}`,
+  );
+}
+
+const UNSHARED =
+  'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites';
+
+/** Keys that could let a site exceed its share, or answer without it. */
+const isUsual = {
+  soft: ({ soft = 0 }: LimitValues) => soft === 0,
+  charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
+  consistency: ({ consistency = 'strict' }: LimitValues) => consistency === 'strict',
+  max_delay: ({ max_delay: maxDelay }: LimitValues) => maxDelay === undefined,
+  reserve: ({ reserve }: LimitValues) => reserve === undefined,
+  active: ({ active }: LimitValues) => active === undefined,
+  schedule: ({ schedule }: LimitValues) => schedule === undefined,
+  on_change: ({ on_change: onChange = 'keep' }: LimitValues) => onChange === 'keep',
+  on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
+} as const;
+
+/** Undefined: the limit's hits cannot be moved. */
+function shareOf(
+  whole: Limit,
+  { sites, site, group, lost }: SiteSplit,
+  maxErrorPercent: number,
+): SiteShareLimit | undefined {
+  const { requestsPerUnit, soft, windowMs } = whole;
+  const share = (of: SiteShareLimit['of'], burst: number): SiteShareLimit => ({
+    ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, sites, site },
+    ...(lost && { lost }),
+    counter: `site_share|${of}|${windowMs}/${sites}.${group}`,
+  });
+  if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch' && whole.anchor === undefined)
+    return share('fixed_window', requestsPerUnit);
+  if (whole.algorithm === 'token_bucket' && whole.refill === 'continuous') return share('token_bucket', whole.burst);
+  return undefined;
+}
+
+function problemOf(limit: SiteShareLimit): string | undefined {
+  const { of, windowMs, burst, sites } = limit;
+  if (windowMs < MIN_WINDOW_MS) return `sites requires a window of at least 1s, got ${windowMs} ms`;
+  if (of === 'fixed_window') return undefined;
+  if (burst < sites) return `sites requires a burst of at least one token for each of ${sites} sites, got ${burst}`;
+  const product = (burst + errorOf(limit) + 1) * windowMs * sites;
+  if (product <= MAX_COUNT) return undefined;
+  return `burst times milliseconds of the window times sites must stay below 2^53 to be exact, got ${product}`;
+}

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkpoint } from '../read/checkpoint.ts';
+import { collectYoung } from './young-collection.ts';
+
+/** Work in steps; yields the approximate number of nodes in each step. */
+export type Steps<T> = Generator<number, T>;
+
+/** Runs all steps at once, with a checkpoint after each. */
+export function finish<T>(steps: Steps<T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    checkpoint();
+  }
+}
+
+/**
+ * Approximate number of nodes that are read in one turn of the event loop: requests wait for a fraction of a
+ * millisecond.
+ */
+export const NODES_A_TURN = 32;
+
+/** Approximate number of nodes between collections of the young generation, each of which takes as long as a turn. */
+export const NODES_A_COLLECTION = 64;
+
+/** The pause between two turns: several times as long as a turn, so that most requests do not wait. */
+const PAUSE_MS = 1;
+
+/** The work between slices. */
+export interface BetweenSlices {
+  /** Lets requests through; default: pauses for a millisecond. */
+  readonly pause?: (() => Promise<unknown>) | undefined;
+  /** Default: collects the young generation. */
+  readonly collect?: () => void;
+}
+
+/** Runs a few steps at a time, and lets requests through in between. */
+export async function inSlices<T>(
+  steps: Steps<T>,
+  { pause = () => sleep(PAUSE_MS), collect = collectYoung }: BetweenSlices = {},
+): Promise<T> {
+  let [inTurn, uncollected] = [0, 0];
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    inTurn += step.value;
+    if (inTurn < NODES_A_TURN) continue;
+    uncollected += inTurn;
+    inTurn = 0;
+    await pause();
+    if (uncollected < NODES_A_COLLECTION) continue;
+    uncollected = 0;
+    collect();
+    await pause();
+  }
+}

@@ -1,0 +1,167 @@
+import { algorithmFor, DEFAULT_ALGORITHM, namedAlgorithmOf } from '../../algorithms/index.ts';
+import { describeOverlaid, type MayBeOverlaid, overlaidOf } from '../read/overlaid.ts';
+import { formatLine } from '../read/problem.ts';
+import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
+
+/** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
+export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
+  const { requestsPerUnit, windowMs } = limit;
+  const algorithm = namedAlgorithmOf(limit);
+  const { unit, unitMultiplier } = label;
+  const unitName = unit.toLowerCase();
+  if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
+  const window =
+    unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
+  const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
+  return `${requestsPerUnit} per ${window}${by}${limit.algorithm === 'reservation' ? ', reserved' : ''}`;
+}
+
+/**
+ * A rule in the format of envoyproxy/ratelimit, one line for each limit: `demo.user: unit=MINUTE requests_per_unit=5,
+ * shadow_mode: false, quota_mode: false`. Properties that it does not have follow.
+ */
+export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
+
+/**
+ * Like `describeRule`, with all that affects answers and statistics, and the rule's place: names, `replaces`,
+ * `unlimited`, metadata, file and line.
+ */
+export function describeRuleFully(rule: Rule): string {
+  const { limits, unlimited, replaces, named, ids = [], metadata, place } = rule;
+  const ofRule = [
+    ...(unlimited ? ['unlimited: true'] : []),
+    ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
+    ...(named === 'by_request' ? ['detailed_metric: true'] : []),
+    ...(named === 'by_levels' ? ['statistics: named by requests'] : []),
+    ...ids.map(({ at, as }) => `entry ${at + 1} not_counted: ${as}`),
+    ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
+    ...(place ? [`at: ${formatLine(place)}`] : []),
+  ];
+  return linesOf(rule)
+    .map((line, at) => {
+      const name = limits[at]?.label.name ?? '';
+      return [line, ...(name === '' ? [] : [`name: ${name}`]), ...ofRule].join(', ');
+    })
+    .join('\n');
+}
+
+/** One line for each limit. */
+function linesOf(rule: Rule): readonly string[] {
+  const { path, limits, shadow, quota } = rule;
+  if (limits.length === 0) {
+    const modes = modesOf({ shadow, quota });
+    return [[`${path}: unit=UNKNOWN requests_per_unit=0`, modes, ...describeOverlaid(rule, 0)].join(', ')];
+  }
+  return limits.map((one, at) => {
+    const { limit, label, policy } = one;
+    const start = `${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`;
+    const without = unlimitedTimes(rule, one).map((times) => `unlimited: { ${times} }`);
+    return [start, modesOf(policy), ...more(one), ...without, ...describeOverlaid(rule, at)].join(', ');
+  });
+}
+
+/** The times when the schedule of a limit says `unlimited`. */
+const unlimitedTimes = ({ schedule }: Rule, own: RuleLimit): readonly string[] =>
+  (schedule?.toJSON() ?? [])
+    .filter((entries) => entries.at(-1)?.limit === own)
+    .flatMap((entries) => entries.flatMap(({ unlimited, active }) => (unlimited && active ? [active] : [])));
+
+/** A domain as JSON, without its rules. */
+export const domainAsJson = (domain: Domain): object => ({
+  name: domain.name,
+  ...(domain.spend && { spend: domain.spend }),
+  ...overlaidAsJson(domain, undefined),
+});
+
+/** A rule as JSON; the keys are those of rule files. */
+export function ruleAsJson(rule: Rule): object {
+  const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, named, ids, metadata } = rule;
+  return {
+    domain,
+    path,
+    ...(place && { file: place.file, ...(place.line !== undefined && { line: place.line }) }),
+    ...(unlimited && { unlimited, shadow_mode: shadow, quota_mode: quota }),
+    ...(replaces.length > 0 && { replaces }),
+    ...(named !== 'by_rule' && { named }),
+    ...(ids && { not_counted: ids.map(({ at, as }) => ({ entry: at + 1, as })) }),
+    ...(metadata && { metadata }),
+    ...overlaidAsJson(rule, undefined),
+    limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),
+    ...(schedule && { times: schedule.toJSON().map((entries) => entries.map((one) => entryAsJson(one, limits))) }),
+  };
+}
+
+/** A schedule entry; its limit is given by its index in the rule's list. */
+const entryAsJson = ({ limit, ...entry }: ScheduleEntry, limits: readonly RuleLimit[]): object => ({
+  ...entry,
+  ...(limit && { limit: limits.indexOf(limit) }),
+});
+
+/** The place of each property that an overlay set for one of the rule's limits (`undefined`: for the rule itself). */
+function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object {
+  const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
+  return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
+}
+
+/** The limits of a rule that apply at a time, by index, and when that changes next; empty: all limits always apply. */
+export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): object {
+  if (!schedule) return {};
+  const changeMs = schedule.changesAtMs(nowMs);
+  const now = new Set(schedule.at(nowMs).map(({ limit }) => limit));
+  return {
+    schedule: {
+      now: limits.flatMap(({ limit }, at) => (now.has(limit) ? [at] : [])),
+      ...(changeMs < Number.POSITIVE_INFINITY && { changes_at_ms: changeMs }),
+    },
+  };
+}
+
+function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
+  const { windowMs, requestsPerUnit, soft } = limit;
+  const algorithm = namedAlgorithmOf(limit);
+  const { name, unit, unitMultiplier } = label;
+  const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange } = policy;
+  return {
+    ...(name !== '' && { name }),
+    ...(times && { active: times.active.text, limit: times.of }),
+    algorithm,
+    ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
+    window_ms: windowMs,
+    requests_per_unit: requestsPerUnit,
+    soft,
+    shadow_mode: shadow ?? false,
+    quota_mode: quota ?? false,
+    ...algorithmFor(limit).list(limit),
+    on_store_failure: onStoreFailure ?? 'error',
+    ...(algorithmFor(limit).divide && { on_overload: onOverload ?? 'local' }),
+    ...(localShare !== undefined && { local_share: localShare }),
+    consistency: consistency ?? 'strict',
+    ...(charge && { charge }),
+    ...(onChange && { on_change: onChange }),
+  };
+}
+
+const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean; readonly quota?: boolean }): string =>
+  `shadow_mode: ${shadow}, quota_mode: ${quota}`;
+
+/** The properties of a limit that differ from the defaults, as in rule files. */
+function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
+  const { unit, unitMultiplier } = label;
+  const { onStoreFailure, onOverload, localShare, consistency, charge, onChange } = policy;
+  const { windowMs, soft } = limit;
+  const algorithm = namedAlgorithmOf(limit);
+  return [
+    ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
+    ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),
+    ...(algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${algorithm}`]),
+    ...algorithmFor(limit).write(limit),
+    ...(soft > 0 ? [`soft: ${soft}`] : []),
+    ...(onStoreFailure ? [`on_store_failure: ${onStoreFailure}`] : []),
+    ...(onOverload ? [`on_overload: ${onOverload}`] : []),
+    ...(charge ? [`charge: ${charge}`] : []),
+    ...(consistency ? [`consistency: ${consistency}`] : []),
+    ...(localShare ? [`local_share: ${localShare}`] : []),
+    ...(onChange ? [`on_change: ${onChange}`] : []),
+    ...(times ? [`active: { ${times.active.text} }`] : []),
+  ];
+}

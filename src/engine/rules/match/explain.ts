@@ -1,0 +1,44 @@
+import type { RequestWork } from '../../../base/request-work.ts';
+import type { Descriptor } from './match.ts';
+import type { NearestTexts } from './nearest-of.ts';
+import { describeRulePlace } from './rule-place.ts';
+import { type StopReason, search, stopOf } from './stop.ts';
+import type { Rule, RuleTree } from './tree.ts';
+
+/** Why a descriptor matches its rule, or none. */
+export interface Explanation {
+  /** Absent: no rule matches, or the limit came with the request. */
+  readonly rule?: Rule;
+  /** Why no rule matches. */
+  readonly reason?: StopReason;
+  /** One line of text in the terms of a trace; it contains text from callers. */
+  readonly text: string;
+}
+
+/** Bounds that several explanations share. */
+export interface ExplainBounds {
+  /** Absent: the texts that are compared are bounded for this descriptor alone. */
+  readonly nearest?: NearestTexts;
+  /** Absent: the patterns that are tried for the descriptor are not bounded. */
+  readonly work?: RequestWork;
+}
+
+/**
+ * Explains which rule a descriptor matches, or where its search ends without one.
+ *
+ * @throws TooCostly
+ */
+export function explain(
+  rules: RuleTree,
+  domain: string,
+  descriptor: Descriptor,
+  { nearest, work }: ExplainBounds = {},
+): Explanation {
+  const { entries } = descriptor;
+  const found = search(rules, domain, descriptor, work);
+  const stopped = stopOf(rules, { domain, entries }, found, nearest);
+  if (stopped) return { reason: stopped.reason, text: stopped.why };
+  if (descriptor.requestLimit || !('rule' in found.found)) return { text: 'the limit of the request itself' };
+  const { rule } = found.found;
+  return { rule, text: `rule ${describeRulePlace(rule)}` };
+}

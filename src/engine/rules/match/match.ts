@@ -1,0 +1,284 @@
+import type { Clock } from '../../../base/clock.ts';
+import type { RequestWork } from '../../../base/request-work.ts';
+import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
+
+/** One part of a descriptor, as the caller sent it. Either text may be anything. */
+export interface Entry {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** A list of entries that a request is counted by: a path down the rule tree of its domain. */
+export interface Descriptor {
+  readonly entries: readonly Entry[];
+  readonly requestLimit: RequestLimit | undefined;
+}
+
+/**
+ * A limit sent by the caller, which overrides the rule tree's. Or the reason why it is invalid, which is reported once
+ * the domain is known.
+ */
+export type RequestLimit = { readonly limit: RuleLimit } | { readonly problem: string };
+
+/** The result of matching a descriptor against the rules. */
+export type Match =
+  | Miss
+  | { readonly kind: 'invalid_request_limit'; readonly problem: string }
+  | { readonly kind: 'unlimited'; readonly rule: Rule }
+  | {
+      readonly kind: 'limited';
+      readonly rule: Rule;
+      /** The rule's limits that apply: all, unless another match replaced some. At least one. */
+      readonly limits: readonly RuleLimit[];
+      /**
+       * The entries in the counter's name: the descriptor's own, except for values that share one counter, and without
+       * ids of the request.
+       */
+      readonly entries: readonly Entry[];
+      /** The id of the request in flight; absent: the rule has none. */
+      readonly id?: string;
+      /** The hits are the amount that the request has used of its reservation. */
+      readonly commits?: true;
+      /** The levels of its name in statistics: the rule's own, or the descriptor's entries. */
+      readonly levels: readonly string[];
+    };
+
+/** A descriptor that no rule matches. `reason` is absent if another match replaces all limits of its rule. */
+export type Miss =
+  | { readonly kind: 'no_domain'; readonly reason?: MissReason }
+  | { readonly kind: 'no_rule'; readonly reason?: MissReason };
+
+/** Why a search ended without a rule: see `stopReasons`. */
+export type MissReason =
+  | 'no_domain'
+  | 'no_such_key'
+  | 'value_differs'
+  | 'wildcard_fails'
+  | 'path_too_short'
+  | 'path_too_long';
+
+const missedBy = (reason: MissReason): Required<Miss> => ({
+  kind: reason === 'no_domain' ? 'no_domain' : 'no_rule',
+  reason,
+});
+const NO_DOMAIN = missedBy('no_domain');
+const NO_SUCH_KEY = missedBy('no_such_key');
+const VALUE_DIFFERS = missedBy('value_differs');
+const WILDCARD_FAILS = missedBy('wildcard_fails');
+const PATH_TOO_SHORT = missedBy('path_too_short');
+const PATH_TOO_LONG = missedBy('path_too_long');
+const REPLACED: Miss = { kind: 'no_rule' };
+
+/**
+ * Finds the limits that apply to each descriptor of a request now, without those that another descriptor's rule
+ * replaces.
+ *
+ * @param clock  only read if limits depend on the time
+ * @param work   charged before patterns are tried
+ * @throws TooCostly
+ */
+export function matchAll(
+  rules: RuleTree,
+  domain: string,
+  descriptors: readonly Descriptor[],
+  clock: Clock,
+  work?: RequestWork,
+): readonly Match[] {
+  const found = rules.domains.get(domain);
+  if (!found) return descriptors.map(() => NO_DOMAIN);
+  const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor, { work }), clock));
+  if (!matches.some((found) => 'rule' in found && found.rule.replaces.length > 0)) return matches;
+  const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
+  return matches.map((found) => withoutReplaced(found, replaced));
+}
+
+function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
+  if (found.kind !== 'limited') return found;
+  const limits = found.limits.filter(({ label: { name } }) => !replaced.has(name));
+  return limits.length === 0 ? REPLACED : { ...found, limits };
+}
+
+/** A match with the limits that apply now. If there are none, nothing is counted. */
+export function atTime(found: Match, clock: Clock): Match {
+  if (found.kind !== 'limited' || found.rule.schedule === undefined) return found;
+  const limits = found.rule.schedule.at(clock());
+  return limits.length === 0 ? { kind: 'unlimited', rule: found.rule } : { ...found, limits };
+}
+
+/** Follows the search for one descriptor. */
+interface Search {
+  readonly observer?: MatchObserver | undefined;
+  readonly work?: RequestWork | undefined;
+}
+
+/** Observes the search for one descriptor. */
+export interface MatchObserver {
+  /** A level was searched for an entry; undefined: the tree has no such level. */
+  onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
+}
+
+/**
+ * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the last
+ * node applies. On each level, the exact value takes precedence, then the first `*` that matches, then the key alone.
+ * There is no backtracking, even if the chosen node leads nowhere. The result has the limits of all times: see
+ * `atTime`.
+ */
+export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, search: Search = {}): Match {
+  const domain = rules.domains.get(domainName);
+  return domain ? matchIn(domain, rules, descriptor, search) : NO_DOMAIN;
+}
+
+function matchIn(
+  domain: Domain,
+  rules: RuleTree,
+  { entries, requestLimit }: Descriptor,
+  { observer, work }: Search,
+): Match {
+  if (requestLimit && 'problem' in requestLimit)
+    return { kind: 'invalid_request_limit', problem: requestLimit.problem };
+  if (requestLimit) return limited(ruleOf(domain, namedEntries(entries, rules), requestLimit.limit), entries, entries);
+
+  let level: Level | undefined = domain.root;
+  let last: Node | undefined;
+  let shared: Entry[] | undefined;
+  for (const [depth, entry] of entries.entries()) {
+    const node: Node | undefined = level && findNode(level, entry, work);
+    observer?.onLevel(entry, level, node);
+    if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
+    if (node.sharedValue !== undefined) {
+      shared ??= [...entries];
+      shared[depth] = { key: entry.key, value: node.sharedValue };
+    }
+    last = node;
+    level = node.children;
+  }
+  const rule = last?.rule; // the rules of the nodes above are not needed, and may not have been built
+  return rule ? limited(rule, shared ?? entries, entries, rules, work) : PATH_TOO_SHORT;
+}
+
+/** Why no node of a level was found for an entry. */
+export function missAt(level: Level, { key }: Entry): Required<Miss> {
+  const branch = level.byKey.get(key);
+  if (!branch) return level.keyWildcards.all.length > 0 && level.byKey.size === 0 ? WILDCARD_FAILS : NO_SUCH_KEY;
+  return branch.wildcards.all.length > 0 ? WILDCARD_FAILS : VALUE_DIFFERS;
+}
+
+/**
+ * @param sent  the entries as the caller sent them
+ * @param rules  absent: the rule came with the request
+ */
+function limited(
+  rule: Rule,
+  entries: readonly Entry[],
+  sent: readonly Entry[],
+  rules?: RuleTree,
+  work?: RequestWork,
+): Match {
+  if (rule.unlimited) return { kind: 'unlimited', rule };
+  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, sent, rules, work);
+  if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
+  return { kind: 'limited', rule, limits: rule.limits, entries, levels };
+}
+
+function withoutIds(
+  rule: Rule,
+  ids: readonly IdEntry[],
+  entries: readonly Entry[],
+  sent: readonly Entry[],
+  levels: readonly string[],
+): Match {
+  const hold = ids.find(({ as }) => as === 'hold');
+  const counted = countedEntries(rule, entries);
+  const found: Match = {
+    ...{ kind: 'limited' as const, rule, limits: rule.limits, entries: counted, levels },
+    ...(hold && { id: sent[hold.at]?.value ?? '' }),
+  };
+  if (rule.commitAt === undefined) return found;
+  return {
+    ...found,
+    entries: counted.slice(0, -1),
+    levels: levels.slice(0, rule.levels.length),
+    commits: true,
+  };
+}
+
+/** The entries in the name of a descriptor's counter: all but ids of the request. */
+export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Entry[]): readonly Entry[] =>
+  ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
+
+/** The names of the levels that the entries follow to a rule, for statistics. */
+function levelsOf(
+  { domain, named, ids }: Rule,
+  sent: readonly Entry[],
+  rules: RuleTree,
+  work: RequestWork | undefined,
+): readonly string[] {
+  const nodes = nodesOf(sent, rules.domains.get(domain)?.root, work);
+  const entries = namedEntries(sent, rules, nodes);
+  if (named === 'by_levels') return nodes.map((node, depth) => levelOf(node, entries[depth]));
+  const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
+  return entries.map(({ key, value }, depth) => {
+    const sharedValue = nodes[depth]?.sharedValue;
+    if (sharedValue !== undefined) return `${key}_${sharedValue}`;
+    if (ids?.some(({ at }) => at === depth)) return key;
+    return isShared ? joined(key, value) : `${key}_${value}`;
+  });
+}
+
+/** The entries as statistics show them: values that a rule names are unchanged. */
+function namedEntries(
+  entries: readonly Entry[],
+  { shownValue }: RuleTree,
+  nodes: readonly Node[] = [],
+): readonly Entry[] {
+  if (!shownValue) return entries;
+  return entries.map(({ key, value }, depth) => {
+    const isOfRule = value === '' || nodes[depth]?.composite === joined(key, value);
+    return { key, value: isOfRule ? value : shownValue(value) };
+  });
+}
+
+function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
+  if (sharedValue !== undefined) return `${key}_${sharedValue}`;
+  const sent = joined(key, value);
+  if (naming === 'rule' || sent === composite) return composite; // a caller may send the pattern itself
+  return naming === 'key' ? `${key}_${composite}` : sent;
+}
+
+/** The nodes that the entries follow down the tree, one per level. */
+function nodesOf(entries: readonly Entry[], root: Level | undefined, work: RequestWork | undefined): readonly Node[] {
+  let level = root;
+  return entries.flatMap((entry) => {
+    const node: Node | undefined = level && findNode(level, entry, work);
+    level = node?.children;
+    return node ? [node] : [];
+  });
+}
+
+const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
+
+/** The node of a level that matches an entry. */
+export function findNode(level: Level, { key, value }: Entry, work?: RequestWork): Node | undefined {
+  const branch = level.byKey.get(key);
+  const exact = branch && branch.byValue.size > 0 ? branch.byValue.get(value) : undefined; // V8 hashes texts lazily
+  if (exact) return exact;
+  return (branch?.wildcards ?? level.keyWildcards).find(key, value, work) ?? branch?.anyValue;
+}
+
+/** The equivalent rule of a caller's own limit: no mode, no name, statistics under every key and value. */
+function ruleOf(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
+  const levels = entries.map(({ key, value }) => joined(key, value));
+  return {
+    domain: domain.name,
+    path: `${domain.name}.${levels.join('.')}`,
+    place: undefined,
+    levels,
+    named: 'by_request',
+    limits: [limit],
+    unlimited: false,
+    shadow: false,
+    quota: false,
+    replaces: [],
+    metadata: undefined,
+  };
+}

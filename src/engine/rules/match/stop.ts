@@ -1,0 +1,222 @@
+import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
+import { shown } from '../read/problem.ts';
+import { descriptorText } from './descriptor-text.ts';
+import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
+import { NearestTexts } from './nearest-of.ts';
+import { placeFields } from './rule-place.ts';
+import type { Level, Node, Rule, RuleTree } from './tree.ts';
+
+/** Why a descriptor ended without a limit. */
+export const stopReasons = {
+  no_domain: 'no rules have the domain',
+  no_such_key: 'the level has no node with the key',
+  value_differs: 'the level has the key, but only with other values',
+  wildcard_fails: 'the level has the key, but no pattern matches the value',
+  path_too_short: 'the descriptor ends above the rules',
+  path_too_long: 'the descriptor continues below the last rule',
+  invalid_limit: 'the limit in the request is not valid',
+} as const satisfies Record<MissReason | 'invalid_limit', string>;
+export type StopReason = keyof typeof stopReasons;
+
+/** A rule that a descriptor nearly matched. */
+export interface NearRule {
+  readonly rule: string;
+  readonly file?: string;
+  readonly line?: number;
+  /** A descriptor that matches the rule. */
+  readonly descriptor: readonly Entry[];
+}
+
+export interface Stop {
+  /** The level on which no node was found, from 1; 0: the domain. */
+  readonly level: number;
+  readonly reason: StopReason;
+  /** A sentence for operators. */
+  readonly why: string;
+  readonly nearest: readonly NearRule[];
+}
+
+const MAX_NEAREST = 3;
+
+/** A search, and the levels that it reached. */
+export interface Search {
+  readonly found: Match;
+  readonly levels: readonly SearchedLevel[];
+}
+
+/** A level that was searched for an entry. */
+export interface SearchedLevel {
+  readonly entry: Entry;
+  /** Undefined: the tree has no such level. */
+  readonly level: Level | undefined;
+  readonly node: Node | undefined;
+}
+
+/**
+ * Searches like `match`, and records the levels.
+ *
+ * @param work  absent: the search is not bounded
+ * @throws TooCostly
+ */
+export function search(rules: RuleTree, domain: string, descriptor: Descriptor, work?: RequestWork): Search {
+  const levels: SearchedLevel[] = [];
+  const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
+    void levels.push({ entry, level, node });
+  return { found: match(rules, domain, descriptor, { observer: { onLevel }, work }), levels };
+}
+
+/** The input of a search. */
+export interface Searched {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+}
+
+/** Why a search ended without a rule, in words, and the nearest rules; undefined: a rule matched. */
+export function stopOf(
+  rules: RuleTree,
+  searched: Searched,
+  { found, levels }: Search,
+  nearest = new NearestTexts(),
+): Stop | undefined {
+  switch (found.kind) {
+    case 'no_domain':
+      return domainStop(rules, searched.domain, nearest);
+    case 'invalid_request_limit':
+      return { level: 0, reason: 'invalid_limit', why: found.problem, nearest: [] };
+    case 'no_rule': {
+      const reordered = otherOrder(rules, searched, nearest);
+      const stop = ruleStop(rules, searched, levels, nearest);
+      if (!reordered) return stop;
+      const hint = `in the order ${textOf(reordered.descriptor)} they would match ${shown(reordered.rule)}`;
+      return { ...stop, why: `${stop.why}; ${hint}`, nearest: [reordered, ...stop.nearest].slice(0, MAX_NEAREST) };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function domainStop(rules: RuleTree, domain: string, nearest: NearestTexts): Stop {
+  const near = nearest.find(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
+  const hint = near[0] === undefined ? '' : `; the nearest is '${shown(near[0])}'`;
+  return {
+    level: 0,
+    reason: 'no_domain',
+    why: `no rules have the domain '${shown(domain)}'${hint}`,
+    nearest: near.flatMap((name) => nearRules(rules.domains.get(name)?.root, [])),
+  };
+}
+
+function ruleStop(
+  rules: RuleTree,
+  { domain, entries }: Searched,
+  levels: readonly SearchedLevel[],
+  nearest: NearestTexts,
+): Stop {
+  const last = levels.at(-1);
+  const number = levels.length;
+  if (!last || last.node) {
+    const near = nearRules(last ? last.node?.children : rules.domains.get(domain)?.root, entries);
+    const example = near[0] ? `: ${textOf(near[0].descriptor)} has one` : ', and none is below';
+    const why = `the descriptor ends at level ${number}, where no rule has a limit${example}`;
+    return { level: number, reason: 'path_too_short', why, nearest: near };
+  }
+  const { entry, level } = last;
+  const above = entries.slice(0, number - 1);
+  if (!level) {
+    const rule = levels.at(-2)?.node?.rule;
+    const ended = rule ? `${shown(rule.path)} is the last rule` : 'nothing is below';
+    const why = `the descriptor continues at level ${number} with '${shown(entry.key)}', where the rules end: ${ended}`;
+    return { level: number, reason: 'path_too_long', why, nearest: rule ? [nearRule(rule, above)] : [] };
+  }
+  const { reason } = missAt(level, entry);
+  const near = nearAt(level, entry, above, nearest);
+  const what =
+    reason === 'no_such_key'
+      ? `no rule has the key '${shown(entry.key)}'`
+      : `'${shown(entry.key)}' has no rule for the value '${shown(entry.value)}'`;
+  const hint = near[0] ? `; the nearest is ${shown(near[0].rule)}` : '';
+  return { level: number, reason, why: `level ${number}: ${what}${hint}`, nearest: near };
+}
+
+const textOf = (entries: readonly Entry[]): string => shown(descriptorText(entries));
+
+function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: NearestTexts): readonly NearRule[] {
+  const { key, value } = entry;
+  const branch = level.byKey.get(key);
+  const keys = branch ? [key] : nearest.find(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
+  return keys
+    .flatMap((one) => {
+      const { byValue, anyValue } = level.byKey.get(one) ?? { byValue: new Map<string, Node>(), anyValue: undefined };
+      const values = nearest.find(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
+      const nodes = [
+        ...values.map(([text, node]) => [{ key: one, value: text }, node] as const),
+        ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
+      ];
+      return nodes.flatMap(([found, node]) => nearRuleAt(node, [...above, found]) ?? []);
+    })
+    .slice(0, MAX_NEAREST);
+}
+
+/** The first rules of a level and below it. */
+function nearRules(level: Level | undefined, above: readonly Entry[]): readonly NearRule[] {
+  const found: NearRule[] = [];
+  for (const [key, { byValue, anyValue }] of level?.byKey ?? []) {
+    const nodes = [...(anyValue ? [['…', anyValue] as const] : []), ...firstOf(byValue)];
+    for (const [value, node] of nodes) {
+      const near = nearRuleAt(node, [...above, { key, value }]);
+      if (near) found.push(near);
+      if (found.length === MAX_NEAREST) return found;
+    }
+  }
+  return found;
+}
+
+function* firstOf(nodes: ReadonlyMap<string, Node>): Iterable<readonly [string, Node]> {
+  let count = 0;
+  for (const node of nodes) {
+    if (count++ === MAX_NEAREST) return;
+    yield node;
+  }
+}
+
+/** The rule of a node, or the first one below it. */
+function nearRuleAt({ rule, children }: Node, descriptor: readonly Entry[]): NearRule | undefined {
+  if (rule) return nearRule(rule, descriptor);
+  return nearRules(children, descriptor)[0];
+}
+
+const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule => ({
+  rule: path,
+  ...placeFields(place),
+  descriptor,
+});
+
+/** The most entries whose orders are tried: all orders of five. */
+const MAX_REORDERED = 5;
+
+/** The same entries in an order that matches a rule. */
+function otherOrder(rules: RuleTree, searched: Searched, nearest: NearestTexts): NearRule | undefined {
+  const { length } = searched.entries;
+  if (length < 2 || length > MAX_REORDERED) return undefined;
+  try {
+    return matchingOrder(rules, searched, nearest);
+  } catch (error) {
+    if (error instanceof TooCostly) return undefined; // no more orders are tried
+    throw error;
+  }
+}
+
+function matchingOrder(rules: RuleTree, { domain, entries }: Searched, nearest: NearestTexts): NearRule | undefined {
+  for (const ordered of ordersOf(entries)) {
+    if (!nearest.take()) return undefined;
+    const found = match(rules, domain, { entries: ordered, requestLimit: undefined }, { work: nearest.work });
+    if ('rule' in found) return nearRule(found.rule, ordered);
+  }
+  return undefined;
+}
+
+function* ordersOf<T>(items: readonly T[]): Iterable<readonly T[]> {
+  if (items.length <= 1) yield items;
+  for (const [at, first] of items.entries())
+    if (items.length > 1) for (const rest of ordersOf(items.toSpliced(at, 1))) yield [first, ...rest];
+}

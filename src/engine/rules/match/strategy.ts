@@ -1,0 +1,69 @@
+import type { Limit } from '../../algorithms/index.ts';
+import type { Pool } from '../../shares/shares.ts';
+import type { Rule, RuleLimit } from './tree.ts';
+
+/** The strategy of a proxy for the requests of a bucket. */
+export type BucketStrategy =
+  | { readonly kind: 'allow' }
+  | { readonly kind: 'deny' }
+  /** A token bucket, a share of which is assigned to each proxy. */
+  | { readonly kind: 'shared'; readonly pool: Pool }
+  /** A proxy cannot apply the rule on its own. */
+  | { readonly kind: 'unsupported'; readonly reason: string };
+
+/** The least number of tokens per fill: shares are multiples of one token per fill. */
+const MIN_UNITS = 1_024;
+/** The longest fill, in seconds: about 31 years. A longer window is a single fill. */
+const MAX_FILL_SECONDS = 1_000_000_000;
+/** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */
+const SLIDING_BURST_PART = 10;
+
+/** Converts a rule to a rate and a burst, with which a proxy can decide on its own. */
+export function strategyOf(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
+  const [first] = limits;
+  if (rule.schedule) return unsupported('its limits depend on the time (active, schedule), and a bucket has one');
+  if (rule.unlimited || !first) return { kind: 'allow' };
+  if (limits.length > 1) return unsupported('a bucket has one limit, and the rule has several');
+  const { limit, policy } = first;
+  if (policy.shadow) return { kind: 'allow' };
+  if (policy.quota) return unsupported('quota_mode refuses a request together with its other quotas');
+  if (policy.charge) return unsupported('charge: always counts requests that were refused');
+  if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
+  if (limit.requestsPerUnit === 0) return { kind: 'deny' };
+  const burst = burstOf(limit);
+  return typeof burst === 'number' ? poolOf(limit, burst) : burst;
+}
+
+const unsupported = (reason: string) => ({ kind: 'unsupported', reason }) as const;
+
+function burstOf(limit: Limit): number | BucketStrategy {
+  switch (limit.algorithm) {
+    case 'token_bucket':
+    case 'leaky_bucket':
+      return limit.maxDelayMs > 0 ? unsupported('max_delay holds requests, which a proxy cannot do') : limit.burst;
+    case 'fixed_window':
+      return typeof limit.alignment === 'string'
+        ? limit.requestsPerUnit
+        : unsupported('alignment: calendar has windows of different lengths');
+    case 'in_flight':
+      return unsupported('in_flight counts open requests, and a bucket only has a rate');
+    case 'site_share':
+      return unsupported('sites moves hits between sites, and a proxy would count on its own');
+    case 'reservation':
+      return unsupported('reserve counts what requests have used, and a proxy counts requests');
+    default:
+      return Math.max(Math.floor(limit.requestsPerUnit / SLIDING_BURST_PART), 1);
+  }
+}
+
+/**
+ * The length of a fill depends only on the limit, and is a whole number of seconds: proxies vary only the tokens per
+ * fill. It is long enough that a share of a low rate is a whole number of tokens; buckets still refill evenly.
+ */
+function poolOf({ requestsPerUnit, windowMs }: Limit, burst: number): BucketStrategy {
+  const windowSeconds = windowMs / 1_000;
+  if (!Number.isInteger(windowSeconds)) return unsupported('the window is no whole number of seconds');
+  const most = Math.max(Math.floor(MAX_FILL_SECONDS / windowSeconds), 1);
+  const windows = Math.min(Math.ceil(MIN_UNITS / requestsPerUnit), most);
+  return { kind: 'shared', pool: { units: requestsPerUnit * windows, fillMs: windowMs * windows, burst } };
+}

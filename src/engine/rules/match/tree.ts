@@ -1,0 +1,179 @@
+import type { JsonObject } from '../../../base/json.ts';
+import type { RequestWork } from '../../../base/request-work.ts';
+import type { Limit } from '../../algorithms/index.ts';
+import type { LimitLabel, LimitPolicy, Spend } from '../../algorithms/limit.ts';
+import type { IdKind } from '../read/format.ts';
+import type { MayBeOverlaid } from '../read/overlaid.ts';
+import type { Place } from '../read/problem.ts';
+import type { ActiveTimes } from '../time/active-times.ts';
+import type { Wildcard } from './wildcard.ts';
+
+/** The rules in force, immutable and ready for matching. A reload creates a new tree. */
+export interface RuleTree {
+  readonly domains: ReadonlyMap<string, Domain>;
+  readonly rules: RuleList;
+  /** How statistics show a caller's value; absent: unchanged. */
+  readonly shownValue?: (value: string) => string;
+}
+
+/**
+ * All rules of all domains, for listing. A rule may be built when it is first listed, so code that lists all of them
+ * while requests are answered does so in slices.
+ */
+export interface RuleList extends Iterable<Rule> {
+  readonly length: number;
+}
+
+export interface Domain extends MayBeOverlaid {
+  readonly name: string;
+  /** The hits that a refused request spends; undefined: the service's default. */
+  readonly spend: Spend | undefined;
+  readonly root: Level;
+  /** The number of rules that are listed for it. */
+  readonly ruleCount: number;
+  /** The entries that are ids of requests instead of parts of the counter, for each path; absent: none. */
+  readonly ids?: readonly (readonly IdEntry[])[];
+}
+
+/** An entry that is an id of the request: `not_counted`. */
+export interface IdEntry {
+  /** Its index in the descriptor. */
+  readonly at: number;
+  readonly key: string;
+  readonly as: IdKind;
+}
+
+/** The nodes among which one entry of a descriptor is searched, indexed by the entry's key. */
+export interface Level {
+  readonly byKey: ReadonlyMap<string, Branch>;
+  /** Nodes with a `*` in their key, for entries whose key has no branch. */
+  readonly keyWildcards: WildcardIndex;
+}
+
+/** The nodes for one key, in the order of precedence. */
+export interface Branch {
+  readonly byValue: ReadonlyMap<string, Node>;
+  /** The nodes with a `*` in key or value that may match this key. */
+  readonly wildcards: WildcardIndex;
+  readonly anyValue: Node | undefined;
+}
+
+/** Nodes with a `*`, indexed for searching. */
+export interface WildcardIndex {
+  /**
+   * The first match, in the order of the file.
+   *
+   * @param work  charged before patterns are tried
+   * @throws TooCostly
+   */
+  find(key: string, value: string, work?: RequestWork): Node | undefined;
+  /** All nodes, in the order of the file. */
+  readonly all: readonly WildcardNode[];
+}
+
+export interface WildcardNode {
+  readonly key: Wildcard;
+  /** Absent: any value. */
+  readonly value: Wildcard | undefined;
+  readonly node: Node;
+}
+
+/** A node of the rule file. */
+export interface Node {
+  /** `user_alice`, `path_/login*`, `user`: its key and value. */
+  readonly composite: string;
+  /** How statistics name the level that it matched. */
+  readonly naming: Naming;
+  /** Whether it has a rule; known without building it. */
+  readonly hasRule: boolean;
+  /** May be a getter, which `{ ...node }` leaves out. */
+  readonly rule: Rule | undefined;
+  readonly children: Level | undefined;
+  /** The text that replaces a value in the counter key if all values that a `*` matches share one counter. */
+  readonly sharedValue: string | undefined;
+}
+
+/**
+ * How a level is named in statistics.
+ *
+ * rule   by the node: `user`, `path_/login*`
+ * key    by the entry's key and the node's pattern, if the `*` is in the key: `user_us*`
+ * value  by the entry's key and value (`value_to_metric`): `user_alice`
+ */
+export type Naming = 'rule' | 'key' | 'value';
+
+/** A limit of a rule: its numbers, how it is shown to callers, and its policy. */
+export interface RuleLimit {
+  readonly limit: Limit;
+  readonly label: LimitLabel;
+  readonly policy: LimitPolicy;
+  /** When it applies; absent: always, or whenever no limit of its schedule does. */
+  readonly times?: LimitTimes;
+  /**
+   * For limits that apply now: when another limit, which may admit more, replaces this one. Milliseconds since the
+   * epoch; absent: never.
+   */
+  readonly endsAtMs?: number;
+}
+
+export interface LimitTimes {
+  /** The index of the node's limit that this is, or that it replaces. */
+  readonly of: number;
+  readonly active: ActiveTimes;
+}
+
+/** A limit of a schedule, or the absence of one at these times. */
+export interface ScheduleEntry {
+  /** As written in the rule; absent: always. */
+  readonly active?: string;
+  /** Absent: unlimited at these times. */
+  readonly limit?: RuleLimit;
+  readonly unlimited?: true;
+}
+
+/** When each limit of a rule applies. Times are milliseconds since the epoch. */
+export interface RuleSchedule {
+  /** The limits that apply at a time, each with its end. */
+  at(nowMs: number): readonly RuleLimit[];
+  /** The next time the limits change; infinity: never. */
+  changesAtMs(nowMs: number): number;
+  /** The same times with mapped limits; a limit that becomes undefined never applies. */
+  map(change: (limit: RuleLimit) => RuleLimit | undefined): RuleSchedule;
+  /** The whole schedule: for each limit of the node, the limits of its schedule in order, then itself. */
+  toJSON(): readonly (readonly ScheduleEntry[])[];
+}
+
+/** The rule for descriptors that end at a node. */
+export interface Rule extends MayBeOverlaid {
+  readonly domain: string;
+  /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
+  readonly path: string;
+  /** The place of its node; undefined: the limit came with the request. */
+  readonly place: Pick<Place, 'file' | 'line'> | undefined;
+  /** The levels of the path below the domain: its name in statistics, unless `named` differs. */
+  readonly levels: readonly string[];
+  /**
+   * by_rule     statistics under `levels`
+   * by_levels   some level is named by the request: see `Naming`
+   * by_request  `detailed_metric`: every level is
+   */
+  readonly named: 'by_rule' | 'by_levels' | 'by_request';
+  /** The limits of all times: those of the node in order, then those of schedules. */
+  readonly limits: readonly RuleLimit[];
+  /** When each limit applies; absent: all always apply. */
+  readonly schedule?: RuleSchedule;
+  /** Everything passes and nothing is counted; `limits` is empty. */
+  readonly unlimited: boolean;
+  /** The node's `shadow_mode`; only that of each limit has an effect. */
+  readonly shadow: boolean;
+  /** The node's `quota_mode`; only that of each limit has an effect. */
+  readonly quota: boolean;
+  /** Names of limits that this rule replaces for the requests it matches. */
+  readonly replaces: readonly string[];
+  /** The entries that are ids of the request instead of parts of the counter, in order; absent: none. */
+  readonly ids?: readonly IdEntry[];
+  /** The index of the entry, the last one, that marks the hits as used (`not_counted: commit`); absent: none. */
+  readonly commitAt?: number;
+  /** Metadata that is sent to the proxy with the answer. */
+  readonly metadata: JsonObject | undefined;
+}

@@ -1,0 +1,389 @@
+import { alignments } from '../../algorithms/fixed-window.ts';
+import { type AlgorithmName, algorithmsWith, namedAlgorithms, rowOf } from '../../algorithms/index.ts';
+import { spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
+import { overruns } from '../../algorithms/reservation.ts';
+import { sharedAlgorithms, siteModes } from '../../algorithms/site-share.ts';
+import { parts } from '../../algorithms/sliding-window-buckets.ts';
+import { roundings } from '../../algorithms/sliding-window-counter.ts';
+import { refills } from '../../algorithms/token-bucket.ts';
+
+const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
+
+/** The kinds of id that the value of an entry may be. */
+export const idKinds = ['hold', 'trace'] as const;
+export type IdKind = (typeof idKinds)[number];
+
+/** The roles of an entry that is not part of the counter. */
+export const notCounted = [...idKinds, 'commit'] as const;
+
+/** A duration: `30s`, `1h30m`. */
+const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
+
+/** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
+export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
+
+/** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
+export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
+
+/** The keys of a limit. */
+const rateLimit = {
+  unit: {
+    type: 'text',
+    choices: unitNames,
+    anyCase: true,
+    meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)',
+  },
+  requests_per_unit: { type: 'count', meaning: 'hits that pass in one unit, 0 to 4294967295; absent: 0' },
+  unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
+  name: { type: 'text', meaning: 'shown to callers; `replaces` refers to it' },
+  replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one replaces' },
+  shadow_mode: {
+    type: 'flag',
+    meaning: "in rate_limits: this limit counts, but never refuses; absent: the node's shadow_mode",
+  },
+  quota_mode: {
+    type: 'flag',
+    meaning: "in rate_limits: refuses only when all quotas of a request are over; absent: the node's quota_mode",
+  },
+  algorithm: {
+    type: 'text',
+    own: true,
+    choices: namedAlgorithms,
+    meaning: 'how hits are counted; absent: fixed_window',
+  },
+  window: {
+    type: 'text',
+    own: true,
+    insteadOf: ['unit', 'unit_multiplier'],
+    pattern: DURATION,
+    meaning: 'the length of the window, instead of a unit: 500ms, 30s, 5m, 1h30m, 2d, 1w',
+  },
+  unit_multiplier: { type: 'count', own: true, minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
+  alignment: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('alignment'),
+    choices: alignments,
+    orBlock: 'anchor',
+    meaning:
+      'where windows begin: epoch (the default); with fixed_window also first_hit or calendar; or at a date: { anchor, timezone }',
+  },
+  timezone: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('timezone'),
+    meaning: 'time zone of the calendar, a name of the IANA database; absent: UTC',
+  },
+  soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass but are flagged; absent: 0' },
+  count_denied: {
+    type: 'flag',
+    own: true,
+    goesWith: algorithmsWith('count_denied'),
+    meaning: 'sliding_window_log: refused hits stay in the log',
+  },
+  rounding: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('rounding'),
+    choices: roundings,
+    meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
+  },
+  buckets: {
+    type: 'count',
+    own: true,
+    goesWith: algorithmsWith('buckets'),
+    ...parts,
+    meaning: 'sliding_window_buckets: number of equal parts of the window, 1 to 100',
+  },
+  burst: {
+    type: 'count',
+    own: true,
+    goesWith: algorithmsWith('burst'),
+    minimum: 1,
+    meaning:
+      'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
+  },
+  refill: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('refill'),
+    choices: refills,
+    meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
+  },
+  max_delay: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('max_delay'),
+    pattern: DURATION,
+    meaning: 'token_bucket, leaky_bucket: the longest that a request is held until its turn: 300ms, 2s; at most 1h',
+  },
+  ttl: {
+    type: 'text',
+    own: true,
+    insteadOf: ['unit', 'unit_multiplier', 'window'],
+    goesWith: algorithmsWith('ttl'),
+    pattern: DURATION,
+    meaning:
+      'in_flight: time after which an unreleased slot is freed; must exceed the duration of any request: 30s, 5m; at most 1d',
+  },
+  reserve: {
+    type: 'block',
+    own: true,
+    of: 'reserve',
+    goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+    meaning:
+      'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
+  },
+  sites: {
+    type: 'block',
+    own: true,
+    of: 'sites',
+    goesWith: sharedAlgorithms,
+    meaning: 'several sites, each with its own counters, share the limit; requires SITE and SITE_PEERS',
+  },
+  charge: {
+    type: 'text',
+    own: true,
+    goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+    choices: ['accepted', 'always'],
+    meaning:
+      'accepted (the default): count as the algorithm does; always: also count refused hits, for reports of hits already used',
+  },
+  on_store_failure: {
+    type: 'text',
+    own: true,
+    choices: ['error', ...storeFailurePolicies],
+    meaning:
+      'while the counters cannot be reached: error (the default: UNAVAILABLE, so that the proxy decides), allow, deny or local (counted in each process)',
+  },
+  on_overload: {
+    type: 'text',
+    own: true,
+    choices: ['local', 'error'],
+    meaning:
+      'while a process is too late to ask the store: local (the default: it answers from memory) or error (as if the store had failed: see on_store_failure)',
+  },
+  local_share: {
+    type: 'count',
+    own: true,
+    minimum: 1,
+    meaning:
+      'how many processes share the limit while they count in memory; absent: as many as have used the store recently',
+  },
+  consistency: {
+    type: 'text',
+    own: true,
+    goesWith: namedAlgorithms.filter((name) => rowOf(name).leaseMs !== undefined),
+    choices: ['strict', 'leased'],
+    meaning:
+      'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
+  },
+  active: {
+    type: 'block',
+    own: true,
+    of: 'active',
+    meaning: 'when the limit applies; outside these times it neither counts nor refuses; absent: always',
+  },
+  schedule: {
+    type: 'list',
+    own: true,
+    of: 'scheduled',
+    minimum: 1,
+    maximum: 16,
+    meaning: 'limits that replace this one at certain times; if several are active, the first applies',
+  },
+  on_change: {
+    type: 'text',
+    own: true,
+    choices: ['keep', 'reset'],
+    meaning:
+      'what happens to counters when the numbers of the limit change: keep (the default), or reset (they start anew)',
+  },
+} as const satisfies Record<string, Field>;
+
+/**
+ * The rule file format in one place: the blocks of a file, their keys, and the type and meaning of each key. The reader
+ * checks files against it, and the schema for editors is generated from it. The keys are those of envoyproxy/ratelimit
+ * unless marked `own`.
+ */
+export const format = {
+  file: {
+    domain: { type: 'text', required: true, meaning: 'domain of these rules, which callers send as `domain`' },
+    descriptors: { type: 'list', of: 'node', meaning: 'the first level of the rule tree' },
+    spend: {
+      type: 'text',
+      own: true,
+      choices: spends,
+      meaning:
+        'what a request spends if a limit refuses it: each (every limit counts on its own), all_or_nothing or spare_others',
+    },
+  },
+  node: {
+    key: {
+      type: 'text',
+      required: true,
+      meaning: 'the key of the entry that this node matches; `*` in it matches any text',
+    },
+    value: { type: 'text', meaning: 'the value that it matches; `*` in it matches any text; absent: any value' },
+    rate_limit: {
+      type: 'block',
+      of: 'rate_limit',
+      meaning: 'the limit; absent: descriptors that end here are not limited',
+    },
+    rate_limits: {
+      type: 'list',
+      of: 'rate_limit',
+      own: true,
+      insteadOf: ['rate_limit'],
+      minimum: 1,
+      maximum: 16,
+      meaning: 'several limits, instead of rate_limit; all must let a request pass',
+    },
+    descriptors: { type: 'list', of: 'node', meaning: 'the next level of the rule tree' },
+    shadow_mode: { type: 'flag', meaning: 'counts, but answers OK when over the limit' },
+    quota_mode: { type: 'flag', meaning: 'refuses only when all quota rules of a request are over their limits' },
+    share_threshold: { type: 'flag', meaning: 'all values that the `*` matches share one counter' },
+    not_counted: {
+      type: 'text',
+      own: true,
+      choices: notCounted,
+      meaning:
+        'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. commit: hits are the actual use of the request, for limits with reserve on the node above',
+    },
+    detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
+    value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
+    metadata: { type: 'struct', meaning: 'returned with the answer' },
+  },
+  rate_limit: rateLimit,
+  reserve: {
+    ttl: {
+      type: 'text',
+      own: true,
+      required: true,
+      pattern: DURATION,
+      meaning:
+        'time after which an uncommitted reservation is released; must exceed the duration of any request: 60s, 5m; at most 1d',
+    },
+    on_overrun: {
+      type: 'text',
+      own: true,
+      choices: overruns,
+      meaning: 'what happens to hits beyond the reservation: debt (the default) charges them, clip does not',
+    },
+    estimate: {
+      type: 'text',
+      own: true,
+      pattern: '^([1-9][0-9]*|p95)$',
+      meaning:
+        'minimum reservation: a number of hits, or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
+    },
+  },
+  scheduled: {
+    active: { type: 'block', own: true, of: 'active', required: true, meaning: 'when these numbers apply' },
+    unlimited: { ...rateLimit.unlimited, meaning: 'the limit does not apply at these times; instead of other keys' },
+    unit: rateLimit.unit,
+    unit_multiplier: rateLimit.unit_multiplier,
+    window: rateLimit.window,
+    requests_per_unit: rateLimit.requests_per_unit,
+    algorithm: rateLimit.algorithm,
+    alignment: rateLimit.alignment,
+    timezone: rateLimit.timezone,
+    soft: rateLimit.soft,
+    count_denied: rateLimit.count_denied,
+    rounding: rateLimit.rounding,
+    buckets: rateLimit.buckets,
+    burst: rateLimit.burst,
+    refill: rateLimit.refill,
+    max_delay: rateLimit.max_delay,
+  },
+  active: {
+    from: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'start, inclusive: 2026-11-27T00:00' },
+    until: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'end, exclusive: 2026-12-01T00:00' },
+    days: {
+      type: 'texts',
+      own: true,
+      meaning: 'days of the week on which the hours begin: mon, mon-fri, [sat, sun]; absent: all',
+    },
+    hours: {
+      type: 'texts',
+      own: true,
+      pattern: HOURS,
+      meaning: 'times of day, with an exclusive end: 09:00-17:00, 22:00-06:00, [00:00-02:00, 12:00-13:00]; absent: all',
+    },
+    timezone: {
+      type: 'text',
+      own: true,
+      meaning: 'time zone of these times, a name of the IANA database; absent: UTC',
+    },
+  },
+  anchor: {
+    anchor: {
+      type: 'text',
+      own: true,
+      required: true,
+      pattern: DATE_TIME,
+      meaning: 'a moment at which a window begins: 2026-11-27T00:00',
+    },
+    timezone: { type: 'text', own: true, meaning: 'time zone of the anchor, a name of the IANA database; absent: UTC' },
+  },
+  sites: {
+    mode: {
+      type: 'text',
+      own: true,
+      choices: siteModes,
+      meaning:
+        'escrow (the default): a site admits only its own share of the limit, so that the sites together never exceed it; optimistic: it may admit a part of max_error before others lend it',
+    },
+    max_error: {
+      type: 'text',
+      own: true,
+      pattern: '^[0-9]+(\\.[0-9]+)?%$',
+      meaning: 'mode: optimistic: by how much all sites together may exceed the limit, above 0% and up to 50%',
+    },
+  },
+  replaces: {
+    name: { type: 'text', required: true, meaning: 'the `name` of the limit to replace' },
+  },
+} as const satisfies Record<string, Record<string, Field>>;
+
+/** The type of a key's value. `count` is an integer from 0 to 4294967295, `struct` any mapping. */
+export type Field = FieldFacts &
+  (
+    | {
+        readonly type: 'text';
+        /**
+         * The accepted texts. The first is the default of a key that may be absent, unless its meaning says otherwise.
+         */
+        readonly choices?: readonly string[];
+        /** `choices` are case-insensitive. */
+        readonly anyCase?: boolean;
+        readonly pattern?: string;
+        /** A block that may replace the text. */
+        readonly orBlock?: string;
+      }
+    /** One text, or a list of them. */
+    | { readonly type: 'texts'; readonly pattern?: string }
+    | ({ readonly type: 'count' } & Bounds)
+    | { readonly type: 'flag' | 'struct' }
+    | ({ readonly type: 'list'; readonly of: string } & Bounds)
+    | { readonly type: 'block'; readonly of: string }
+  );
+
+interface FieldFacts {
+  readonly meaning: string;
+  /** envoyproxy/ratelimit does not have the key. */
+  readonly own?: boolean;
+  readonly required?: boolean;
+  /** Keys of the same block that must then be absent. */
+  readonly insteadOf?: readonly string[];
+  /** The only algorithms that have the key. */
+  readonly goesWith?: readonly AlgorithmName[];
+}
+
+/** Bounds of a count's value, or of a list's length. */
+interface Bounds {
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+export type Shape = keyof typeof format;

@@ -1,0 +1,252 @@
+import type { JsonObject } from '../../../base/json.ts';
+import { nearest } from '../../../base/nearest.ts';
+import { checkpoint } from './checkpoint.ts';
+import { type Field, format, type Shape } from './format.ts';
+import { readMetadata } from './metadata.ts';
+import type { MayBeOverlaid } from './overlaid.ts';
+import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
+import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
+import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
+
+/** A block of a rule file, checked against the format: its values, and their places. */
+export interface Block<S extends Shape> extends MayBeOverlaid {
+  readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
+  /** Keys with invalid values: reported already, and absent from `values`. */
+  readonly invalid: ReadonlySet<PropertyKey>;
+  /** Keys without a value; absent: unknown. */
+  readonly empty?: ReadonlySet<PropertyKey>;
+  /** The place of the block or of one of its keys. */
+  place(key?: keyof (typeof format)[S]): Place;
+}
+
+type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
+  ? readonly Block<S>[]
+  : F extends { type: 'block'; of: infer S extends Shape }
+    ? Block<S>
+    : F extends { type: 'count' }
+      ? number
+      : F extends { type: 'flag' }
+        ? boolean
+        : F extends { type: 'struct' }
+          ? JsonObject
+          : F extends { type: 'texts' }
+            ? readonly string[]
+            : F extends { orBlock: infer S extends Shape }
+              ? string | Block<S>
+              : string;
+
+const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
+const referenceKeys = new Set(
+  Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
+);
+
+/**
+ * Parses the text of a rule file, or a text in the same format: returns its block, or none if the text is not valid
+ * YAML. All errors go to `problems`.
+ */
+export function readText(file: string, text: string, problems: Problems): Block<'file'>[] {
+  try {
+    const { root, moreDocumentsAt } = parseYaml(text);
+    for (const line of moreDocumentsAt)
+      problems.warn({ file, line, path: '' }, 'only the first YAML document of a file is read; this one is ignored');
+    const block = readFile(file, root, problems);
+    return block ? [block] : [];
+  } catch (thrown) {
+    if (!(thrown instanceof YamlError)) throw thrown;
+    const { line, column } = thrown;
+    problems.error({ file, line, column, path: '' }, `error loading config file: ${thrown.message}`);
+    return [];
+  }
+}
+
+/** Reads the root of a rule file. All errors go to `problems`; the block has the valid values. */
+export function readFile(file: string, root: YamlNode | undefined, problems: Problems): Block<'file'> | undefined {
+  const reader = new Reader(file, problems);
+  const place = { file, line: root?.line ?? 1, column: root?.column, path: '' };
+  if (!root || isNull(root)) return reader.block('file', emptyMap(1), place);
+  return root.kind === 'map' ? reader.block('file', root, place) : reader.mismatch(place, 'a mapping', root);
+}
+
+/** The values of a block, and the nodes of their keys. */
+interface ReadEntries {
+  readonly values: Map<string, unknown>;
+  readonly keys: Map<string, YamlNode>;
+}
+
+class Reader {
+  private readonly file: string;
+  private readonly problems: Problems;
+
+  constructor(file: string, problems: Problems) {
+    this.file = file;
+    this.problems = problems;
+  }
+
+  block<S extends Shape>(shape: S, map: YamlMap, place: Place): Block<S> {
+    checkpoint();
+    const read: ReadEntries = { values: new Map(), keys: new Map() };
+    for (const entry of map.entries) this.entry(shape, entry, place.path, read);
+    const { values, keys } = read;
+    const right = [...values].filter(([, value]) => value !== undefined && value !== null);
+    return {
+      values: Object.fromEntries(right) as Block<S>['values'], // each was read according to the format
+      invalid: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
+      empty: new Set([...values.keys()].filter((key) => values.get(key) === null)),
+      place: (key) =>
+        key === undefined
+          ? place
+          : { ...place, ...positionOf(keys.get(String(key))), path: pathOfKey(place.path, String(key)) },
+    };
+  }
+
+  private entry(shape: Shape, { key, value }: YamlEntry, path: string, { values, keys }: ReadEntries): void {
+    if (key.kind !== 'scalar' || key.type !== 'text') {
+      const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(flagOf(key.text)) : key.text;
+      this.problems.error(
+        this.at(key, path),
+        `config error, key is not of type string: ${text}; put the key in quotes`,
+      );
+      return;
+    }
+    const place = this.at(key, pathOfKey(path, shown(key.text)));
+    const field = Object.hasOwn(shapes[shape] ?? {}, key.text) ? shapes[shape]?.[key.text] : undefined;
+    if (!field) {
+      this.unknownKey(shape, key.text, place);
+      return;
+    }
+    const before = keys.get(key.text);
+    if (before)
+      this.problems.warn(place, `duplicate key '${key.text}', also on line ${before.line}; the last one counts`);
+    keys.set(key.text, key);
+    values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...positionOf(value) }));
+  }
+
+  private unknownKey(shape: Shape, key: string, place: Place): void {
+    const known = Object.keys(shapes[shape] ?? {}).join(', ');
+    if (referenceKeys.has(key))
+      this.problems.warn(place, `'${key}' has no effect here and is ignored; this block takes ${known}`);
+    else
+      this.problems.error(
+        place,
+        `config error, unknown key '${shown(key)}'; ${hintFor(shape, key) ?? `expected one of ${known}`}`,
+      );
+  }
+
+  private value(field: Field, node: YamlNode, place: Place): unknown {
+    switch (field.type) {
+      case 'list':
+        return this.list(field.of as Shape, node, place); // the format names only its own blocks
+      case 'block':
+        if (node.kind !== 'map') {
+          const hint = node.kind === 'list' && field.of === 'rate_limit' ? '; several limits go under rate_limits' : '';
+          return this.mismatch(place, 'a mapping', node, hint);
+        }
+        return this.block(field.of as Shape, node, place);
+      case 'struct':
+        if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
+        return readMetadata(node, place, this.problems);
+      case 'texts':
+        return this.texts(node, place);
+      case 'text':
+        if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
+        return this.scalar('text', node, place);
+      default:
+        return this.scalar(field.type, node, place);
+    }
+  }
+
+  private list(shape: Shape, node: YamlNode, place: Place): readonly Block<Shape>[] | undefined {
+    if (node.kind !== 'list') return this.mismatch(place, 'a list', node);
+    return node.items.flatMap((item, index) => {
+      const at = { ...place, ...positionOf(item), path: `${place.path}[${index}]` };
+      if (item.kind === 'map') return [this.block(shape, item, at)];
+      this.problems.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
+      return [];
+    });
+  }
+
+  /** A single text is a list of one. */
+  private texts(node: YamlNode, place: Place): readonly string[] | undefined {
+    const items = node.kind === 'list' ? node.items : [node];
+    if (items.length === 0) return this.mismatch(place, 'at least one text', node);
+    const texts = items.flatMap((item) => this.scalar('text', item, { ...place, ...positionOf(item) }) ?? []);
+    return texts.length === items.length ? texts.map(String) : undefined;
+  }
+
+  private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {
+    if (node.kind !== 'scalar') return this.mismatch(place, expectedOf[type], node);
+    if (node.type === 'float') {
+      const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
+      this.problems.error(place, `error checking config: expected ${expectedOf[type]}, got ${describe(node)}${hint}`);
+      return undefined;
+    }
+    if (type === 'text') return node.text;
+    if (type === 'flag') return node.type === 'flag' ? flagOf(node.text) : this.mismatch(place, expectedOf.flag, node);
+    if (node.type !== 'integer') return this.mismatch(place, expectedOf.count, node);
+    const count = integerOf(node.text);
+    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, expectedOf.count, node);
+  }
+
+  mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
+    this.problems.error(place, `error loading config file: expected ${expected}, got ${describe(node)}${hint}`);
+    return undefined;
+  }
+
+  private at(node: YamlNode, path: string): Place {
+    return { file: this.file, line: node.line, column: node.column, path };
+  }
+}
+
+/** The position of a key, if it is known. */
+const positionOf = (node: YamlNode | undefined): Partial<Pick<Place, 'line' | 'column'>> =>
+  node ? { line: node.line, column: node.column } : {};
+
+/** A hint for an unknown key: a similar one, or the block that it belongs to. */
+function hintFor(shape: Shape, key: string): string | undefined {
+  const meant = nearest(key, Object.keys(shapes[shape] ?? {}));
+  if (meant !== undefined) return `did you mean '${meant}'?`;
+  const home = Object.keys(shapes).find((other) => Object.hasOwn(shapes[other] ?? {}, key));
+  return home === undefined ? undefined : `it goes into ${blockNames[home as Shape]}`; // one of the format's
+}
+
+const blockNames: Readonly<Record<Shape, string>> = {
+  file: 'the file itself',
+  node: 'a node of descriptors',
+  rate_limit: 'rate_limit',
+  reserve: 'reserve',
+  scheduled: 'schedule',
+  active: 'active',
+  anchor: 'alignment',
+  sites: 'sites',
+  replaces: 'replaces',
+};
+
+const expectedOf = {
+  text: 'text',
+  flag: 'true or false',
+  count: 'a whole number from 0 to 4294967295, not in quotes',
+} as const;
+
+const nameOf: Readonly<Record<ScalarType, string>> = {
+  text: 'the text',
+  integer: 'the number',
+  float: 'the number',
+  flag: 'the flag',
+  null: 'nothing',
+};
+
+function describe(node: YamlNode): string {
+  if (node.kind === 'map') return 'a mapping';
+  if (node.kind === 'list') return 'a list';
+  return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${shown(node.text)}'`;
+}
+
+/** Printed as in the message of envoyproxy/ratelimit, so that a search for that finds this one. */
+function asGoPrints(node: YamlNode): string {
+  if (node.kind === 'list') return `[${node.items.map(asGoPrints).join(' ')}]`;
+  if (node.kind === 'map') return 'map[…]';
+  return isNull(node) ? '<nil>' : shown(node.text);
+}
+
+const emptyMap = (line: number): YamlMap => ({ kind: 'map', line, entries: [] });
+const isNull = (node: YamlNode): boolean => node.kind === 'scalar' && node.type === 'null';

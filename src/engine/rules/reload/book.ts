@@ -1,0 +1,196 @@
+import { createHash } from 'node:crypto';
+import type { PackedRules } from '../compile/packed.ts';
+import type { RuleTree } from '../match/tree.ts';
+import type { OverlayFile } from '../overlay/overlay.ts';
+import { formatProblem, type Problem } from '../read/problem.ts';
+import { listFiles, type RuleSource } from './files.ts';
+import { RulesInForce } from './in-force.ts';
+import {
+  type CheckedRules,
+  createFileChecker,
+  type FileCheck,
+  type LoadedRules,
+  type LoadOptions,
+  loadRules,
+  type RuleFileState,
+} from './load.ts';
+import { checkOverlaid, type Overlay } from './overlay-files.ts';
+import type { CompareRules } from './reload.ts';
+import { openRulesProcess } from './rules-process.ts';
+
+/** The rules in force. */
+export interface RuleBook {
+  /** Undefined until valid files have been loaded for the first time. */
+  rules(): RuleTree | undefined;
+  /** The rules in a form to send to other processes. */
+  packed(): PackedRules | undefined;
+  /** Calls the listener after each change. */
+  onChange(listener: () => void): void;
+  close(): void;
+}
+
+/** Checks rule files off the event loop. */
+export interface FileChecker {
+  /** @param isServing  rules are in force: the check yields to requests */
+  do(files: readonly RuleFileState[], overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
+  close(): void;
+}
+
+export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+  /** The overlay of the rules; closed with the book. */
+  readonly overlay?: Overlay | undefined;
+  /** How often the files are polled for changes. */
+  readonly pollIntervalMs: number;
+  /** Called with the result of every load, including the first. */
+  readonly onLoad: (loaded: LoadedRules) => void;
+  /** Default: a separate process. */
+  readonly checker?: FileChecker;
+  /** Lets requests be handled between two slices of compilation; default: one turn of the event loop. */
+  readonly pause?: () => Promise<unknown>;
+}
+
+/**
+ * Rules that could not be loaded are retried after this many polls, doubled each time up to the maximum, even if no
+ * file has changed.
+ */
+const FIRST_RETRY_POLLS = 1;
+const MOST_RETRY_POLLS = 30;
+
+/**
+ * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do
+ * not replace those in force. After the first load, files are parsed in a separate process and compiled in slices, so
+ * that requests do not wait. Resolves after the first load.
+ *
+ * The files are polled, not watched: the set of files and their modification times are compared, so that a write in
+ * place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
+ */
+export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
+  const { pollIntervalMs, onLoad, pause, overlay } = options;
+  const { mergeDomains, store } = options;
+  const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
+  const checker = options.checker ?? openFileChecker(loadOptions);
+  const inForce = new RulesInForce(store?.split);
+  const history = new LoadHistory();
+  let isPolling = false;
+  let isClosed = false;
+
+  const list = async () => {
+    const { files, state } = await listFiles(source);
+    return { files, state: `${state}\n${overlay?.revision}` };
+  };
+  const loadFirst = async (): Promise<void> => {
+    const { files, state } = await list();
+    const check = createFileChecker(loadOptions);
+    const checked = typeof files === 'string' ? unreadable(source, files) : check(files, overlay?.files);
+    history.add(state, checked);
+    onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
+  };
+  const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
+    const { valid, invalid } = await checkOverlaid(overlay, (over) =>
+      typeof files === 'string'
+        ? Promise.resolve(unreadable(source, files))
+        : checkFiles(source, () => checker.do(files, over, inForce.tree !== undefined)),
+    );
+    const news = invalid ?? valid;
+    if (isClosed || !news || !history.add(state, news)) return;
+    if (valid && !(invalid && inForce.has(valid.packed))) {
+      const rules = await inForce.replace(valid.packed, pause);
+      if (isClosed) return;
+      onLoad({ ...valid, rules });
+    }
+    if (invalid) onLoad(invalid);
+  };
+  const poll = async (): Promise<void> => {
+    if (isPolling) return;
+    isPolling = true;
+    try {
+      const { files, state } = await list();
+      if (isClosed || !history.isLoadDue(state)) return;
+      await load(files, state);
+    } finally {
+      isPolling = false;
+    }
+  };
+
+  await loadFirst();
+  const timer = setInterval(() => void poll(), pollIntervalMs);
+  timer.unref();
+  return {
+    rules: () => inForce.tree,
+    packed: () => inForce.packed,
+    onChange: (listener) => inForce.onChange(listener),
+    close() {
+      isClosed = true;
+      clearInterval(timer);
+      overlay?.close();
+      checker.close();
+    },
+  };
+}
+
+/**
+ * Decides when to load again: when the files have changed, and with exponential backoff while they cannot be loaded.
+ */
+class LoadHistory {
+  #state: string | undefined;
+  /** The digest of the problems of the last load; undefined if it succeeded. */
+  #problems: string | undefined;
+  #waitPolls = FIRST_RETRY_POLLS;
+  #pollsLeft = FIRST_RETRY_POLLS;
+
+  /** Called once per poll. */
+  isLoadDue(state: string): boolean {
+    if (state !== this.#state) return true;
+    if (this.#problems === undefined) return false;
+    this.#pollsLeft--;
+    return this.#pollsLeft <= 0;
+  }
+
+  /**
+   * Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or
+   * its files do.
+   */
+  add(state: string, checked: CheckedRules): boolean {
+    const problems = checked.ok ? undefined : digestOf(checked.problems);
+    const isChanged = state !== this.#state;
+    const isNews = isChanged || problems === undefined || problems !== this.#problems;
+    const isFirst = checked.ok || isChanged;
+    this.#waitPolls = isFirst ? FIRST_RETRY_POLLS : Math.min(this.#waitPolls * 2, MOST_RETRY_POLLS);
+    this.#pollsLeft = this.#waitPolls;
+    this.#state = state;
+    this.#problems = problems;
+    return isNews;
+  }
+}
+
+const digestOf = (problems: readonly Problem[]): string =>
+  createHash('sha256').update(problems.map(formatProblem).join('\n')).digest('base64url');
+
+/** Checks and compares rule files in a separate process, which starts with the first check. */
+export function openFileChecker(options: LoadOptions): FileChecker & { readonly compare: CompareRules } {
+  const { check, ...others } = openRulesProcess<FileCheck>(
+    new URL('./file-check-process.js', import.meta.url),
+    options,
+  );
+  return { ...others, do: (files, overlay, isServing) => check({ files, overlay }, isServing) };
+}
+
+async function checkFiles(source: RuleSource, check: () => Promise<CheckedRules>): Promise<CheckedRules> {
+  try {
+    return await check();
+  } catch (error) {
+    // the process failed, e.g. out of memory
+    return unreadable(source, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Loads the rules of a source once. */
+export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
+  const { files } = await listFiles(source);
+  return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
+}
+
+function unreadable({ description }: RuleSource, reason: string): Extract<LoadedRules, { ok: false }> {
+  const message = `cannot be read: ${reason}`;
+  return { ok: false, problems: [{ file: description, line: 1, path: '', severity: 'error', message }] };
+}

@@ -1,0 +1,190 @@
+import { compile } from '../compile/compile.ts';
+import { checkFit, type StoreTraits } from '../compile/fit.ts';
+import { lint } from '../compile/lint.ts';
+import { type PackedRules, pack } from '../compile/packed.ts';
+import type { RuleTree } from '../match/tree.ts';
+import { layOver, type OverlayFile } from '../overlay/overlay.ts';
+import { NotAFile, readBoundedSync, TooManyBytes } from '../read/bounded-file.ts';
+import { firstProblems, inFileOrder, type Problem, Problems } from '../read/problem.ts';
+import { type Block, readText } from '../read/read.ts';
+import { YamlError } from '../read/yaml.ts';
+
+/** A rule file to be read, and its name in messages. */
+export interface RuleFile {
+  readonly path: string;
+  readonly name: string;
+  /** Its content, if it has been read already. */
+  readonly text?: string;
+}
+
+/**
+ * The rules, or all problems that prevent loading them, in the order of the files. Warnings are included either way;
+ * those of `lint` only if all files are valid.
+ */
+export type LoadedRules =
+  | {
+      readonly ok: true;
+      readonly rules: RuleTree;
+      /** The rules in a form to send to other processes; absent: they are only checked. */
+      readonly packed?: PackedRules;
+      readonly warnings: readonly Problem[];
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+export interface LoadOptions {
+  /** Merge files of the same domain, in the order given, instead of refusing them. */
+  readonly mergeDomains: boolean;
+  /** The capabilities of the counters' store: rules that require more are invalid. Absent: not checked. */
+  readonly store?: StoreTraits;
+  /** The overlays of the rules. */
+  readonly overlay?: readonly OverlayFile[];
+}
+
+/**
+ * Reads rule files, one domain each, and compiles them. Finds all problems of all files at once; a single error
+ * prevents loading. Pipes are read, too: a shell may pass one to a command.
+ */
+export function loadRules(files: readonly RuleFile[], options: LoadOptions): LoadedRules {
+  const problems = new Problems();
+  const blocks = files.flatMap((file) => readBlocks(file, problems, { isAnyKindRead: true }));
+  return loadBlocks(blocks, problems.all, options);
+}
+
+/** Valid rules, ready to be compiled elsewhere; or all problems that prevent it. Can be sent to other processes. */
+export type CheckedRules =
+  | {
+      readonly ok: true;
+      readonly packed: PackedRules;
+      readonly warnings: readonly Problem[];
+      /** The number of rules; absent: not counted. */
+      readonly ruleCount?: number;
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** A rule file, and a text that changes whenever its content may have changed. */
+export interface RuleFileState extends RuleFile {
+  readonly state: string;
+}
+
+/** A job of the process that checks rule files. */
+export interface FileCheck {
+  readonly files: readonly RuleFileState[];
+  readonly overlay: readonly OverlayFile[];
+}
+
+/**
+ * Checks rule files. It keeps the parsed files, and only reads those whose state has changed or that could not be read.
+ */
+export function createFileChecker(
+  options: LoadOptions,
+): (files: readonly RuleFileState[], overlay?: readonly OverlayFile[]) => CheckedRules {
+  const known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
+  return (files, overlay = []) => {
+    const states = new Map(files.map(({ path, state }) => [path, state]));
+    // before any is read: parsed rules take many times the size of their file
+    for (const [path, { state, read }] of known)
+      if (states.get(path) !== state || !read.wasReadable) known.delete(path);
+    const read = files.map(({ state, ...file }) => {
+      const kept = known.get(file.path) ?? { state, read: readRuleFile(file) };
+      known.set(file.path, kept);
+      return kept.read;
+    });
+    return checkBlocks(
+      read.flatMap(({ blocks }) => blocks),
+      read.flatMap(({ problems }) => problems),
+      { ...options, overlay },
+    );
+  };
+}
+
+/**
+ * Like `loadBlocks`, but returns rules that can be sent to other processes, and only the first problems.
+ *
+ * @param inOrder  sorts problems, of which the first ones are kept
+ */
+export function checkBlocks(
+  blocks: readonly Block<'file'>[],
+  found: readonly Problem[],
+  options: LoadOptions,
+  inOrder: (problems: readonly Problem[]) => readonly Problem[] = inFileOrder,
+): CheckedRules {
+  const problems = new Problems(found);
+  const { overlay = [], ...others } = options;
+  const laid = layOver(blocks, overlay, problems);
+  const loaded = loadBlocks(laid, problems.all, others);
+  if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
+  const ruleCount = loaded.rules.rules.length;
+  const warnings = firstProblems(loaded.warnings);
+  return { ok: true, packed: pack(laid, options.mergeDomains), warnings, ruleCount };
+}
+
+interface ReadFile {
+  readonly blocks: readonly Block<'file'>[];
+  readonly problems: readonly Problem[];
+  /** The file system returned its content. */
+  readonly wasReadable: boolean;
+}
+
+function readRuleFile(file: RuleFile): ReadFile {
+  const problems = new Problems();
+  let wasReadable = true;
+  const onUnreadable = (): void => {
+    wasReadable = false;
+  };
+  const blocks = readBlocks(file, problems, { onUnreadable });
+  return { blocks, problems: problems.all, wasReadable };
+}
+
+/**
+ * Compiles parsed rules, from files or another source, one domain each.
+ *
+ * @param found  problems found by reading them
+ */
+export function loadBlocks(
+  plain: readonly Block<'file'>[],
+  found: readonly Problem[],
+  { mergeDomains, store, overlay = [] }: LoadOptions,
+): LoadedRules {
+  const problems = new Problems(found);
+  const blocks = layOver(plain, overlay, problems);
+  const rules = compile(blocks, mergeDomains, problems, store?.split);
+  if (store) checkFit(blocks, store, problems);
+  if (problems.hasErrors) return { ok: false, problems: inFileOrder(problems.all) };
+  return { ok: true, rules, warnings: inFileOrder([...problems.all, ...lint(blocks, store?.spend ?? 'each')]) };
+}
+
+interface ReadOptions {
+  /** Called if the file system does not return the content. */
+  readonly onUnreadable?: () => void;
+  /** Also read pipes and devices. */
+  readonly isAnyKindRead?: boolean;
+}
+
+function readBlocks(
+  { path, name: file, text }: RuleFile,
+  problems: Problems,
+  { onUnreadable = () => {}, isAnyKindRead = false }: ReadOptions = {},
+): Block<'file'>[] {
+  const error = (line: number, message: string, column?: number): [] => {
+    problems.error({ file, line, column, path: '' }, message);
+    return [];
+  };
+  try {
+    return readText(file, text ?? utf8.decode(readBoundedSync(path, MAX_FILE_BYTES, isAnyKindRead)), problems);
+  } catch (thrown) {
+    if (thrown instanceof YamlError)
+      return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
+    if (thrown instanceof TooManyBytes) return error(1, `error loading config file: ${thrown.message}`);
+    if (!(isSystemError(thrown) || thrown instanceof NotAFile)) throw thrown;
+    onUnreadable();
+    return error(1, `cannot be read: ${thrown.message}`);
+  }
+}
+
+/** The largest rule file: about 100,000 rules. */
+const MAX_FILE_BYTES = 8 * 1024 * 1024;
+
+/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;

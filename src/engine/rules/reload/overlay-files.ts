@@ -1,0 +1,171 @@
+import { checkOverlay, type OverlayFile } from '../overlay/overlay.ts';
+import { readBounded, TooManyBytes } from '../read/bounded-file.ts';
+import type { Problem } from '../read/problem.ts';
+import { listFiles, type RuleSource } from './files.ts';
+import type { CheckedRules, RuleFileState } from './load.ts';
+
+/** The overlay files at one time, or why they cannot be read. */
+export type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly problems: readonly Problem[] };
+
+/** The result of checking rules with an overlay that may have changed. */
+export interface OverlaidCheck {
+  /**
+   * Valid rules to put in force: with the newest overlay or, if that is invalid, with the last valid one. Undefined:
+   * both are invalid with these rules.
+   */
+  readonly valid: Extract<CheckedRules, { ok: true }> | undefined;
+  /** The problems with the newest overlay. */
+  readonly invalid: Extract<CheckedRules, { ok: false }> | undefined;
+  /** Why no rules are valid: problems of the rules, and conflicts with the last valid overlay. */
+  readonly refusal: readonly Problem[];
+}
+
+type Check = (overlay: readonly OverlayFile[]) => Promise<CheckedRules>;
+
+/**
+ * An overlay that is read again whenever its files change. An invalid version has no effect: rules are then checked
+ * with the last valid one. The files are polled, like rule files.
+ */
+export class Overlay {
+  readonly description: string;
+  readonly #source: RuleSource;
+  readonly #listeners = new Set<() => void>();
+  readonly #timer: NodeJS.Timeout;
+  #state: string | undefined;
+  #revision = 0;
+  #newest: OverlayVersion = { problems: [] };
+  #lastValid: OverlayVersion | undefined;
+  #isPolling = false;
+
+  private constructor(source: RuleSource, pollIntervalMs: number) {
+    this.description = source.description;
+    this.#source = source;
+    this.#timer = setInterval(() => void this.#poll(), pollIntervalMs);
+    this.#timer.unref();
+  }
+
+  /** Resolves once the files have been read, valid or not. */
+  static async open(source: RuleSource, pollIntervalMs: number): Promise<Overlay> {
+    const overlay = new Overlay(source, pollIntervalMs);
+    await overlay.#poll();
+    if (overlay.problems.length === 0) overlay.#lastValid = overlay.#newest;
+    return overlay;
+  }
+
+  /** Errors in the newest files, independent of the rules; without warnings. */
+  get problems(): readonly Problem[] {
+    const problems = 'files' in this.#newest ? checkOverlay(this.#newest.files) : this.#newest.problems;
+    return problems.filter(({ severity }) => severity === 'error');
+  }
+
+  /** The newest files; empty: they cannot be read. */
+  get files(): readonly OverlayFile[] {
+    return 'files' in this.#newest ? this.#newest.files : [];
+  }
+
+  /** Changes whenever the content of the newest files may have changed. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Calls the listener after each change of the files. */
+  onChange(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Checks rules with the newest overlay and, if that fails, with the last valid one. */
+  async check(run: Check): Promise<OverlaidCheck> {
+    const [newest, lastValid] = [this.#newest, this.#lastValid];
+    const checked = await checkWith(newest, run);
+    if (checked.ok) {
+      this.#lastValid = newest;
+      return { valid: checked, invalid: undefined, refusal: [] };
+    }
+    if (!lastValid || lastValid === newest) return { valid: undefined, invalid: checked, refusal: checked.problems };
+    const before = await checkWith(lastValid, run);
+    if (before.ok) return { valid: before, invalid: checked, refusal: [] };
+    return { valid: undefined, invalid: checked, refusal: before.problems };
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
+    try {
+      const { state, read } = await listOverlay(this.#source);
+      const isKnown = state === this.#state;
+      if (isKnown && 'files' in this.#newest) return;
+      const newest = await read();
+      if (isKnown && 'problems' in newest) return; // still unreadable
+      this.#newest = newest;
+      this.#state = state;
+      this.#revision++;
+      for (const listener of this.#listeners) listener();
+    } finally {
+      this.#isPolling = false;
+    }
+  }
+}
+
+/** Checks rules, with an overlay if there is one. */
+export async function checkOverlaid(overlay: Overlay | undefined, run: Check): Promise<OverlaidCheck> {
+  if (overlay) return overlay.check(run);
+  const checked = await run([]);
+  if (checked.ok) return { valid: checked, invalid: undefined, refusal: [] };
+  return { valid: undefined, invalid: checked, refusal: checked.problems };
+}
+
+/** Reads overlay files once; pipes, too: a shell may pass one to a command. */
+export async function readOverlayFiles(source: RuleSource): Promise<OverlayVersion> {
+  const { read } = await listOverlay(source, true);
+  return read();
+}
+
+const checkWith = async (version: OverlayVersion, run: Check): Promise<CheckedRules> =>
+  'files' in version ? run(version.files) : { ok: false, problems: version.problems };
+
+interface Listing {
+  /** Changes whenever the files may have changed. */
+  readonly state: string;
+  read(): Promise<OverlayVersion>;
+}
+
+async function listOverlay(source: RuleSource, isAnyKindRead = false): Promise<Listing> {
+  const { files, state } = await listFiles(source);
+  if (typeof files !== 'string') return { state, read: () => readAll(source.description, files, isAnyKindRead) };
+  return { state, read: async () => invalidVersion(source.description, `cannot be read: ${files}`) };
+}
+
+/** All files together: each job sends them to the process that checks rules. */
+const MAX_OVERLAY_BYTES = 8 * 1024 * 1024;
+
+async function readAll(
+  description: string,
+  files: readonly RuleFileState[],
+  isAnyKindRead: boolean,
+): Promise<OverlayVersion> {
+  const read: OverlayFile[] = [];
+  let bytes = 0;
+  for (const { path, name } of files) {
+    try {
+      const content = await readBounded(path, MAX_OVERLAY_BYTES - bytes, isAnyKindRead);
+      bytes += content.length;
+      read.push({ name, text: utf8.decode(content) });
+    } catch (error) {
+      if (error instanceof TooManyBytes)
+        return invalidVersion(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
+      return invalidVersion(name, `cannot be read: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  return { files: read };
+}
+
+/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+const invalidVersion = (file: string, message: string): OverlayVersion => ({
+  problems: [{ file, line: 1, path: '', severity: 'error', message }],
+});

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { type Above, buildOwn, topOf } from '../compile/compile.ts';
+import { type PackedDomain, unpack } from '../compile/packed.ts';
+import type { Rule } from '../match/tree.ts';
+import { checkpoint } from '../read/checkpoint.ts';
+import type { NodeSource } from '../read/node-source.ts';
+import { Problems } from '../read/problem.ts';
+
+/** The part of a rule that is needed to compare two versions. */
+export interface RuleSummary {
+  readonly path: string;
+  /** Equal for equal rules, wherever they are written; undefined: the rule charges what its parent's reserved. */
+  readonly digest: string | undefined;
+  /** Equal if the same values share a counter. */
+  readonly grouping: string;
+  /** The positions of entries that are not part of counter names. */
+  readonly ids: string;
+  /** The counters of its limits, by algorithm and window. */
+  readonly counters: readonly string[];
+}
+
+/** By the keys and values on the path to each rule. */
+export type RuleSummaries = ReadonlyMap<string, RuleSummary>;
+
+/**
+ * Reads the nodes of a domain one after another, since a tree of all would take several times the memory. Texts that
+ * many rules have in common are stored once.
+ */
+export function summarize(domain: PackedDomain, split: SiteSplit | undefined): RuleSummaries {
+  const summaries = new Map<string, RuleSummary>();
+  const problems = new Problems(); // checked rules have none
+  const texts = new Texts();
+  const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
+    for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
+      checkpoint();
+      const { node, here } = buildOwn(sourced.written.block, above, problems);
+      const { key = '', value = '' } = sourced.written.head;
+      const chain = { id: `${parent}${key.length}:${key}=${value}/`, groups: [...groups, node.sharedValue] };
+      if (node.rule) summaries.set(chain.id, summaryOf(node.rule, node.composite, chain, texts));
+      if (sourced.below) addLevel(sourced.below, here, chain);
+    }
+  };
+  addLevel(unpack(domain), topOf(domain.name, split), { id: `${domain.name}/`, groups: [] });
+  return summaries;
+}
+
+/** The path of nodes to one. */
+interface Chain {
+  readonly id: string;
+  /** For each node: the text that replaces values that share a counter. */
+  readonly groups: readonly (string | undefined)[];
+}
+
+/** Interns texts. */
+class Texts {
+  readonly #all = new Map<string, string>();
+
+  get(text: string): string {
+    const known = this.#all.get(text);
+    if (known === undefined) this.#all.set(text, text);
+    return known ?? text;
+  }
+}
+
+const summaryOf = (rule: Rule, composite: string, { groups }: Chain, texts: Texts): RuleSummary => ({
+  path: rule.commitAt === undefined ? rule.path : `${rule.path}.${composite}`,
+  digest: rule.commitAt === undefined ? digestOf(rule) : undefined,
+  grouping: texts.get(JSON.stringify(groups)),
+  ids: texts.get((rule.ids ?? []).map(({ at }) => at).join()),
+  counters: rule.limits.map(({ limit }) => texts.get(limit.counter)),
+});
+
+const digestOf = (rule: Rule): string => createHash('sha256').update(ruleText(rule)).digest('base64url');
+
+/** A rule as text, without its place. */
+export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);

@@ -1,0 +1,49 @@
+import { type Anchored, type AnchoredWindows, type Unit, unitMs } from '../../algorithms/limit.ts';
+import type { Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+import { calendarLength, createAnchoredCalendar } from './anchored-calendar.ts';
+import { isTimeZone } from './calendar.ts';
+import { readTime, wallClock } from './zone-time.ts';
+
+/** The longest window with an anchor: no window may be longer than the time since 1970. */
+const MAX_ANCHORED_WINDOW_MS = 10 * unitMs.YEAR;
+
+/** A window's length, as written in the rule. */
+export interface WindowLength {
+  readonly unit: Unit | 'UNKNOWN';
+  readonly unitMultiplier: number;
+  readonly windowMs: number;
+}
+
+/** Reads `alignment: { anchor, timezone }`. Undefined if it is invalid: `problems` has the reason then. */
+export function readAnchor(
+  block: Block<'anchor'>,
+  { unit, unitMultiplier, windowMs }: WindowLength,
+  problems: Problems,
+): AnchoredWindows | undefined {
+  const { anchor, timezone = 'UTC' } = block.values;
+  if (block.invalid.size > 0) return undefined; // reported already
+  const report = (key: 'anchor' | 'timezone', message: string): undefined => problems.error(block.place(key), message);
+  if (!isTimeZone(timezone))
+    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
+  const clock = wallClock(timezone);
+  const read = readTime(anchor ?? '', clock);
+  if (anchor === undefined || !read || read.atMs < 0)
+    return report(
+      'anchor',
+      `anchor must be a date since 1970 with a time of day such as 2026-11-27T00:00, got '${anchor ?? 'nothing'}'`,
+    );
+  if (windowMs > MAX_ANCHORED_WINDOW_MS)
+    return report('anchor', `windows with an anchor are at most 10 years long, got ${windowMs} ms`);
+  const phaseMs = (windowMs - (read.atMs % windowMs)) % windowMs;
+  const anchored: Anchored = { anchor, timezone, phaseMs };
+  const length = calendarLength(unit, unitMultiplier);
+  if (!length || (timezone === 'UTC' && length.months === 0)) return { anchored };
+  return {
+    anchored,
+    byCalendar: () => ({
+      calendar: createAnchoredCalendar(read.wallMs, length, clock),
+      name: `${read.atMs}/${unitMultiplier}${unit.toLowerCase()}/${timezone}`,
+    }),
+  };
+}

@@ -1,0 +1,126 @@
+import type { JsonObject } from '../../base/json.ts';
+import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
+import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
+import {
+  type Answer,
+  InvalidRequest,
+  type RateLimitRequest,
+  type RequestDescriptor,
+  type Verdict,
+} from '../decide/decide.ts';
+import type { RequestLimit } from '../rules/match/match.ts';
+import {
+  codeNumbers,
+  MAX_UINT32,
+  unitNumbers,
+  type WireDescriptor,
+  type WireHeader,
+  type WireLimit,
+  type WireRequest,
+  type WireRequestLimit,
+  type WireResponse,
+  type WireStatus,
+} from './wire.ts';
+
+/**
+ * Converts a request to domain types.
+ *
+ * @throws InvalidRequest if its reader stopped because it exceeds `maximumRequest`
+ */
+export function decodeRequest({ domain, descriptors, hits_addend, problem }: WireRequest): RateLimitRequest {
+  if (problem !== undefined) throw new InvalidRequest(problem);
+  const hits = hits_addend === 0 ? 1 : hits_addend;
+  return { domain, descriptors: descriptors.map((descriptor, at) => decodeDescriptor(descriptor, hits, at)) };
+}
+
+function decodeDescriptor(wire: WireDescriptor, requestHits: number, index: number): RequestDescriptor {
+  const { entries, limit, hits_addend, is_negative_hits } = wire;
+  const hits = Math.min(hits_addend?.value ?? requestHits, MAX_COUNT);
+  return {
+    entries,
+    requestLimit: limit ? decodeRequestLimit(limit, `descriptors[${index}].limit`) : undefined,
+    hits: is_negative_hits ? 0 - hits : hits,
+  };
+}
+
+function decodeRequestLimit(
+  { requests_per_unit: requestsPerUnit, unit: number, unit_multiplier }: WireRequestLimit,
+  path: string,
+): RequestLimit {
+  const unit = unitByNumber.get(number);
+  if (!unit) return { problem: `${path}.unit must be a unit from SECOND (1) to WEEK (7), got ${number}` };
+  const unitMultiplier = unit_multiplier?.value ?? 1;
+  const windowMs = unitMs[unit] * unitMultiplier;
+  if (windowMs < 1 || windowMs > MAX_WINDOW_MS) {
+    return {
+      problem: `${path}.unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier} × ${unit}`,
+    };
+  }
+  const numbers = { requestsPerUnit, soft: 0, windowMs, counter: `fixed_window|${windowMs}` };
+  const limit = { ...numbers, algorithm: 'fixed_window', alignment: 'epoch' } as const;
+  return { limit: { limit, label: { name: '', unit, unitMultiplier }, policy: {} } };
+}
+
+const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
+
+/**
+ * Converts an answer to a wire message, with its response headers and dynamic metadata.
+ *
+ * @param detail  added to the metadata under `weir`; absent: none
+ */
+export function encodeAnswer(
+  answer: Answer,
+  responseHeaders: readonly WireHeader[],
+  metadata: JsonObject | undefined,
+  detail?: WireStruct,
+): WireResponse {
+  return {
+    overall_code: codeNumbers[answer.overallCode],
+    statuses: answer.verdicts.map(encodeStatus),
+    response_headers_to_add: responseHeaders,
+    ...(detail
+      ? { dynamic_metadata: withDetail(metadata, detail) }
+      : metadata && { dynamic_metadata: toStruct(metadata) }),
+  };
+}
+
+function withDetail(metadata: JsonObject | undefined, detail: WireStruct): WireStruct {
+  if (!metadata) return { fields: { weir: { structValue: detail } } };
+  const { fields } = toStruct(metadata);
+  const weir = fields.weir && 'structValue' in fields.weir ? fields.weir.structValue.fields : {};
+  return { fields: { ...fields, weir: { structValue: { fields: { ...weir, ...detail.fields } } } } };
+}
+
+function encodeStatus(verdict: Verdict): WireStatus {
+  if (verdict.kind === 'unlimited') return { code: codeNumbers.OK, limit_remaining: MAX_UINT32 };
+  if (verdict.kind !== 'limited') return { code: codeNumbers.OK, limit_remaining: 0 };
+  const { code, limit, label, decision } = verdict;
+  return {
+    code: codeNumbers[code],
+    current_limit: encodeLimit(limit.requestsPerUnit, label),
+    limit_remaining: remainingOf(verdict),
+    duration_until_reset: {
+      seconds: Math.min(toWholeSeconds(decision.durationUntilResetMs), MAX_DURATION_S),
+      nanos: 0,
+    },
+  };
+}
+
+function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: LimitLabel): WireLimit {
+  const limit = { name, requests_per_unit: requestsPerUnit, unit: unitNumbers[unit] };
+  return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
+}
+
+/** The remaining hits in an answer: never more than the rate shown beside it, although a bucket may hold more. */
+export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
+  Math.min(decision.limitRemaining, limit.requestsPerUnit);
+
+/**
+ * The longest duration of the protocol: ten thousand years.
+ *
+ * @see https://protobuf.dev/reference/protobuf/google.protobuf/#duration
+ */
+const MAX_DURATION_S = 315_576_000_000;
+
+/** Rounded up, so that a client that waits that long does not retry too early. */
+export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

@@ -1,0 +1,194 @@
+import { type Monotonic, monotonicMs } from '../../base/clock.ts';
+import { createFifo } from './fifo.ts';
+import type { LateCalls } from './late-calls.ts';
+
+/** A call whose request has arrived in full, but is not decoded yet. Times are of the monotonic clock. */
+export interface PendingCall {
+  /** The connection that it came on. */
+  readonly connection: CallSource;
+  /** From this time on an answer would be late; Infinity: it never is. */
+  readonly expiresAtMs: number;
+  /** Of one connection's calls, the one with the earliest of these times runs first. */
+  readonly dueAtMs: number;
+  /** Decodes and handles the call. @returns the work done, in units of `SLICE_UNITS` */
+  run(nowMs: number): number;
+  /** Ends the call without a decision. @returns the work done */
+  expire(): number;
+}
+
+/** What calls come from. */
+export interface CallSource {
+  /** Its calls that wait; only the queue uses it. */
+  waiting?: WaitingCalls | undefined;
+}
+
+/** The cost of handling a decoded request. */
+export interface Cost {
+  /** Memory held until it is answered. */
+  readonly bytes: number;
+  /** Work, in units of `SLICE_UNITS`. */
+  readonly units: number;
+}
+
+/** A queue of calls that wait to be decoded. */
+export interface CallQueue {
+  /** Number of queued calls. */
+  readonly length: number;
+  /** More calls wait than fit a turn. */
+  readonly isBehind: boolean;
+  /**
+   * Whether a call may run at once: no call is ahead of it, and this turn's slice has room.
+   *
+   * @param estimate  upper bound for the call's work, in units
+   */
+  mayRun(estimate: number): boolean;
+  /** Records the work of a call that ran at once, or further work of any call while it runs. */
+  spend(units: number): void;
+  /** @param estimate  upper bound for the call's work: costly calls run after cheap ones */
+  add(call: PendingCall, estimate: number): void;
+  close(): void;
+}
+
+/**
+ * Work per turn of the event loop. A unit is about one descriptor, or a kilobyte of request: 3 to 7 µs. Between two
+ * slices the process reads from its sockets and sends answers.
+ */
+export const SLICE_UNITS = 256;
+/** The most further work in a turn, for calls that were queued since the one before: the queue would only grow. */
+const MAX_FURTHER_UNITS = 2_048;
+/** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
+const COSTLY_UNITS = 1_024;
+/** The estimate of a call that decides nothing and may be costly however small it is. */
+export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
+/** The cost of ending a call without a decision. */
+export const EXPIRY_UNITS = 1 / 4;
+
+/**
+ * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other
+ * callers. Connections take turns; within one, the call that expires first goes first. A call that has expired is not
+ * decided. Under light load, calls run at once and the queue stays empty.
+ *
+ * @param late   counts calls that have expired
+ * @param nowMs  a monotonic clock
+ */
+export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs): CallQueue {
+  const cheap = new FairQueue();
+  const costly = createFifo<PendingCall>();
+  /** After all others, so that they do not delay decisions that are costly. */
+  const questions = createFifo<PendingCall>();
+  let unitsLeft = SLICE_UNITS;
+  let unitsAdded = 0;
+  let turn: NodeJS.Immediate | undefined;
+  let isClosed = false;
+
+  const length = (): number => cheap.length + costly.length + questions.length;
+  const hasExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
+  const handle = (call: PendingCall): void => {
+    const atMs = nowMs();
+    const units = atMs >= call.expiresAtMs ? call.expire() : call.run(atMs); // which may call `spend`
+    unitsLeft -= units;
+  };
+  const beginTurn = (): void => {
+    turn = undefined;
+    unitsLeft = SLICE_UNITS + Math.min(unitsAdded, MAX_FURTHER_UNITS);
+    unitsAdded = 0;
+    if (length() + late.size === 0) return;
+    for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
+    const last = costly.length > 0 ? costly : questions;
+    for (let call = last.take(); call; call = last.takeIf(hasExpired)) handle(call);
+    late.count();
+    awaitTurn();
+  };
+  const awaitTurn = (): void => {
+    if (!isClosed) turn ??= setImmediate(beginTurn);
+  };
+
+  return {
+    get length() {
+      return length();
+    },
+    get isBehind() {
+      return cheap.length >= SLICE_UNITS;
+    },
+    mayRun(estimate) {
+      if (unitsLeft <= 0 || cheap.length > 0) return false;
+      return estimate <= COSTLY_UNITS || (costly.length === 0 && (estimate < QUESTION_UNITS || questions.length === 0));
+    },
+    spend(units) {
+      unitsLeft -= units;
+      awaitTurn();
+    },
+    add(call, estimate) {
+      if (estimate <= COSTLY_UNITS) {
+        cheap.add(call);
+        unitsAdded += estimate;
+      } else (estimate < QUESTION_UNITS ? costly : questions).add(call);
+      awaitTurn();
+    },
+    close() {
+      isClosed = true;
+      clearImmediate(turn);
+    },
+  };
+}
+
+/** Calls of several connections, which take turns. */
+class FairQueue {
+  length = 0;
+  readonly #turns = createFifo<WaitingCalls>();
+
+  add(call: PendingCall): void {
+    const { connection } = call;
+    connection.waiting ??= new WaitingCalls();
+    if (connection.waiting.isEmpty) this.#turns.add(connection.waiting);
+    connection.waiting.add(call);
+    this.length++;
+  }
+
+  take(): PendingCall | undefined {
+    const calls = this.#turns.take();
+    const call = calls?.take();
+    if (!calls || !call) return undefined;
+    this.length--;
+    if (!calls.isEmpty) this.#turns.add(calls);
+    return call;
+  }
+}
+
+/** The calls of one connection, the earliest first; equal ones in order of arrival. */
+class WaitingCalls {
+  #calls: PendingCall[] = [];
+  #first = 0;
+
+  get isEmpty(): boolean {
+    return this.#first === this.#calls.length;
+  }
+
+  /** Most calls are the last. */
+  add(call: PendingCall): void {
+    const calls = this.#calls;
+    let [low, high] = [this.#first, calls.length];
+    if (low < high && isBefore(call, calls[high - 1])) {
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (isBefore(call, calls[middle])) high = middle;
+        else low = middle + 1;
+      }
+      calls.splice(low, 0, call);
+    } else calls.push(call);
+  }
+
+  take(): PendingCall | undefined {
+    const call = this.#calls[this.#first];
+    if (!call) return undefined;
+    this.#first++;
+    if (this.#first * 2 > this.#calls.length) {
+      this.#calls = this.#calls.slice(this.#first);
+      this.#first = 0;
+    }
+    return call;
+  }
+}
+
+const isBefore = (call: PendingCall, other: PendingCall | undefined): boolean =>
+  other !== undefined && call.dueAtMs < other.dueAtMs;

@@ -1,0 +1,113 @@
+import { ownCopy } from '../bounds/own-copy.ts';
+import { encodeFields } from '../http2/hpack/encode.ts';
+import type { NotGrpc } from './call-head.ts';
+import { status } from './grpc-status.ts';
+
+/** The header blocks of answers. Most are constant, and encoded once. */
+
+const contentType = ['content-type', 'application/grpc'] as const;
+
+/** The head of every answer that has messages. */
+export const HEAD = encodeFields([[':status', '200'], contentType]);
+
+/** The trailers of a successful answer. */
+export const OK_TRAILERS = encodeFields([['grpc-status', String(status.OK)]]);
+
+export interface Failure {
+  readonly code: status;
+  readonly details: string;
+}
+
+/** The status of calls that were not answered in time. */
+export const tooLate: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
+
+const trailersOf = ({ code, details }: Failure) =>
+  [
+    ['grpc-status', String(code)],
+    ['grpc-message', encodeDetails(details)],
+  ] as const;
+
+/** The trailers of an answer that fails after its head was sent. */
+export const failureTrailers = (failure: Failure): Buffer => encodeFields(trailersOf(failure));
+
+/** The head of an answer that fails before any message. */
+export const failureHead = (failure: Failure): Buffer =>
+  encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...trailersOf(failure)]);
+
+const refusalHeads = new WeakMap<Failure, Buffer>();
+
+/** Like `failureHead`, but encoded once per failure: refusing must be cheap. */
+export function refusalHead(refusal: Failure): Buffer {
+  const cached = refusalHeads.get(refusal);
+  if (cached) return cached;
+  const head = failureHead(refusal);
+  refusalHeads.set(refusal, head);
+  return head;
+}
+
+/** Lists the encodings that are supported, for clients that used another one. */
+const acceptedEncodings = ({ code }: Failure) =>
+  code === status.UNIMPLEMENTED ? ([['grpc-accept-encoding', 'identity,gzip,deflate']] as const) : [];
+
+const plainFields = (problem: NotGrpc | 431) =>
+  [
+    [':status', String(problem)],
+    ['content-type', 'text/plain'],
+  ] as const;
+
+/** The heads of the plain HTTP answers to requests that are not gRPC. */
+export const plainHeads: Readonly<Record<NotGrpc | 431, Buffer>> = {
+  405: encodeFields([...plainFields(405), ['allow', 'POST']]),
+  415: encodeFields(plainFields(415)),
+  431: encodeFields(plainFields(431)),
+};
+
+/** Created once, since connections are charged for the memory of answers that wait for their client. */
+export const plainBodies: Readonly<Record<NotGrpc | 431, Uint8Array>> = {
+  405: ownCopy(Buffer.from('gRPC calls are POST requests\n')),
+  415: ownCopy(Buffer.from('expected content-type application/grpc\n')),
+  431: ownCopy(Buffer.from('the header fields are too large\n')),
+};
+
+const MAX_ECHOED_CHARACTERS = 100;
+
+/**
+ * A caller's text for the details of a failure, shortened: with HPACK, 13 octets can repeat a text of kilobytes in
+ * every request.
+ */
+export const echoed = (text: string): string =>
+  text.length > MAX_ECHOED_CHARACTERS ? `${text.slice(0, MAX_ECHOED_CHARACTERS)}...` : text;
+
+/** Some clients accept at most 8 KiB of trailers in total. */
+const MAX_DETAILS_OCTETS = 4_096;
+/** The most octets of an encoded UTF-16 unit. */
+const OCTETS_PER_UNIT = 9;
+
+/**
+ * Percent-encodes a text for `grpc-message`: space to `~` are unchanged, except for `%`, and for spaces at either end,
+ * which HTTP/2 forbids. A text that is too long is cut between two characters.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9113#section-8.2.1
+ * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
+ */
+function encodeDetails(details: string): string {
+  const isShort = details.length * OCTETS_PER_UNIT <= MAX_DETAILS_OCTETS;
+  const encoded = isShort ? percentEncoded(details) : cutAndEncoded(details);
+  const withoutLead = encoded.trimStart();
+  const text = withoutLead.trimEnd();
+  const blanks = (count: number): string => '%20'.repeat(count);
+  return `${blanks(encoded.length - withoutLead.length)}${text}${blanks(withoutLead.length - text.length)}`;
+}
+
+function cutAndEncoded(details: string): string {
+  let encoded = '';
+  for (const character of details) {
+    const next = percentEncoded(character);
+    if (encoded.length + next.length > MAX_DETAILS_OCTETS) break;
+    encoded += next;
+  }
+  return encoded;
+}
+
+const percentEncoded = (text: string): string =>
+  text.replace(/[^ -$&-~]+/g, (run) => Buffer.from(run).toString('hex').toUpperCase().replace(/../g, '%$&'));

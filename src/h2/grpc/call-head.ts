@@ -1,0 +1,42 @@
+import type { RequestHead } from '../http2/request-head.ts';
+import { parseTimeout } from './timeout.ts';
+
+/** The parts of a request's head that gRPC uses. */
+export interface CallHead {
+  /** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` */
+  readonly path: string;
+  /** Infinity: the caller set no deadline. */
+  readonly timeoutMs: number;
+  /** The encoding of compressed messages; `identity` by default. */
+  readonly encoding: string;
+  /** The caller asks for details: the router's header for that is `1`. */
+  readonly needsDetail: boolean;
+  /** A header by its lower-case name; repeated headers are joined with commas. */
+  header(name: string): string | undefined;
+}
+
+/** The HTTP status for a request that is not a gRPC call. */
+export type NotGrpc = 405 | 415;
+
+const cache = new WeakMap<RequestHead, CallHead | NotGrpc>();
+
+/** @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+export function readCallHead(head: RequestHead, detailHeader: string | undefined): CallHead | NotGrpc {
+  const cached = cache.get(head);
+  if (cached !== undefined) return cached;
+  const read = interpret(head, detailHeader);
+  cache.set(head, read);
+  return read;
+}
+
+function interpret({ method, path, fields }: RequestHead, detailHeader: string | undefined): CallHead | NotGrpc {
+  const header = (key: string): string | undefined => {
+    const values = fields.filter(({ name }) => name === key).map(({ value }) => value);
+    return values.length > 0 ? values.join(', ') : undefined;
+  };
+  if (!/^application\/grpc($|[+;])/.test(header('content-type') ?? '')) return 415;
+  if (method !== 'POST') return 405;
+  const timeoutMs = parseTimeout(header('grpc-timeout'));
+  const needsDetail = fields.some(({ name, value }) => name === detailHeader && value === '1');
+  return { path, timeoutMs, encoding: header('grpc-encoding') ?? 'identity', needsDetail, header };
+}

@@ -1,0 +1,273 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { RequestWork } from '../../base/request-work.ts';
+import { type CallQueue, type CallSource, type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
+import type { LateCalls } from '../bounds/late-calls.ts';
+import { ownCopy } from '../bounds/own-copy.ts';
+import { uint32, writeUint32 } from '../http2/octets.ts';
+import type { Receiver, Stream } from '../http2/stream.ts';
+import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
+import type { CallHead } from './call-head.ts';
+import { decompress, unpackedBound } from './compression.ts';
+import { GrpcError } from './grpc-error.ts';
+import { status } from './grpc-status.ts';
+import { PREFIX_BYTES } from './message-reader.ts';
+import { messageLength, UnaryMessage } from './unary-message.ts';
+
+/** What admits calls, and counts those that are not answered in time. */
+export interface Admission {
+  /** Calls wait in it after this turn of the event loop has done its share of work. */
+  readonly queue: CallQueue;
+  /** Calls that were not handled in time, for `countLate`. */
+  readonly lateCalls: LateCalls;
+  /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
+  refusal(): Failure | undefined;
+  /** A call ends without an answer. */
+  missed(by: 'late' | 'cancelled'): void;
+}
+
+/** A unary method with its own decoder and encoder. */
+export interface UnaryMethod<Q> {
+  readonly overload: Admission;
+  /** @throws Error if the octets are not a message of the method's type */
+  readonly decode: (bytes: Buffer, from: number, to: number) => Q;
+  /** Memory and work of a decoded request; `octets` is the size of its message. */
+  readonly costOf: (request: Q, octets: number) => Cost;
+  /** Handles the call; must call `call.answer` or `call.fail` once. */
+  readonly handle: (request: Q, call: UnaryCall<Q>) => void;
+  /** Counts as many equal requests that were not decided in time. */
+  readonly countLate: (request: Q, times: number) => void;
+  /** Called after each call that reached `handle` has been answered. */
+  readonly onAnswered: (code: status, elapsedMs: number) => void;
+  readonly maxRequestBytes: number;
+}
+
+/** The least message octets per unit of work: a short descriptor. */
+export const OCTETS_PER_UNIT = 32;
+/** A call that has waited for this part of its time is not decided: the answer would be late. */
+const DECIDED_SHARE = 3 / 4;
+/** Calls that have more time than this run in order of arrival. */
+export const LONGEST_WAIT_MS = 1_000;
+/** Memory of a copied message, besides its octets. */
+const COPY_BYTES = 256;
+
+/**
+ * One call of a unary method: reassembles its message, queues for its turn, writes its answer and enforces its
+ * deadline.
+ */
+export class UnaryCall<Q> implements Receiver, PendingCall {
+  readonly #method: UnaryMethod<Q>;
+  readonly #stream: Stream;
+  readonly #head: CallHead;
+  #parts: UnaryMessage | undefined;
+  /** While queued: the complete message with its prefix, and an upper bound for its work. */
+  #pending: { readonly message: Buffer; readonly estimate: number } | undefined;
+  #isGone = false;
+  #onGone: (() => void) | undefined;
+  /** Memory charged for the decoded request. */
+  #requestBytes = 0;
+  completeAtMs = 0;
+  readonly work = new RequestWork();
+  /** Time spent in the queue. */
+  #waitedMs = 0;
+
+  constructor(method: UnaryMethod<Q>, stream: Stream, head: CallHead) {
+    this.#method = method;
+    this.#stream = stream;
+    this.#head = head;
+  }
+
+  /** Time left until the caller's deadline when the call is handled. */
+  get timeoutMs(): number {
+    return this.#head.timeoutMs - this.#waitedMs;
+  }
+
+  get connection(): CallSource {
+    return this.#stream.peer.source;
+  }
+
+  get expiresAtMs(): number {
+    return this.completeAtMs + this.#head.timeoutMs * DECIDED_SHARE;
+  }
+
+  get dueAtMs(): number {
+    return Math.min(this.expiresAtMs, this.completeAtMs + LONGEST_WAIT_MS);
+  }
+
+  get startedMs(): number {
+    return this.completeAtMs + this.#waitedMs;
+  }
+
+  header(name: string): string | undefined {
+    return this.#head.header(name);
+  }
+
+  get needsDetail(): boolean {
+    return this.#head.needsDetail;
+  }
+
+  onGone(listener: () => void): void {
+    if (this.#isGone) listener();
+    else this.#onGone = listener;
+  }
+
+  data(bytes: Buffer, from: number, to: number): void {
+    try {
+      this.#parts ??= new UnaryMessage(this.#method.maxRequestBytes, (more) => this.#stream.charge(more));
+      this.#parts.push(bytes, from, to);
+    } catch (error) {
+      this.#refuse(failureOf(error));
+    }
+  }
+
+  end(bytes: Buffer, from: number, to: number): void {
+    try {
+      if (!this.#parts && isWholeMessage(bytes, from, to)) return this.#complete(bytes, from, to);
+      this.data(bytes, from, to);
+      if (this.#stream.isOver) return; // `data` refused it
+      this.#completeParts();
+    } catch (error) {
+      this.#refuse(failureOf(error));
+    }
+  }
+
+  #completeParts(): void {
+    const parts = this.#parts;
+    if (!parts) return;
+    const message = parts.end();
+    this.#parts = undefined;
+    this.#complete(message, 0, message.length);
+    this.#stream.charge(-parts.heldBytes);
+    parts.release();
+  }
+
+  #complete(bytes: Buffer, from: number, to: number): void {
+    messageLength(bytes, from, this.#method.maxRequestBytes);
+    this.#stream.isBusy = true;
+    this.completeAtMs = this.#stream.peer.readAtMs;
+    const { queue } = this.#method.overload;
+    const octets = bytes[from] === 0 ? to - from : unpackedBound(this.#head.encoding, bytes, from + PREFIX_BYTES, to);
+    const estimate = octets / OCTETS_PER_UNIT;
+    if (queue.mayRun(estimate)) return queue.spend(this.#handle(bytes, from, to, estimate));
+    const copy = ownCopy(bytes, from, to);
+    this.#stream.charge(copy.length + COPY_BYTES);
+    this.#pending = { message: copy, estimate };
+    queue.add(this, estimate);
+  }
+
+  run(nowMs: number): number {
+    const pending = this.#pending;
+    if (!pending || this.#isGone) return this.expire();
+    this.#pending = undefined;
+    this.#waitedMs = nowMs - this.completeAtMs;
+    this.#stream.charge(-pending.message.length - COPY_BYTES);
+    return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
+  }
+
+  expire(): number {
+    const { lateCalls, missed } = this.#method.overload;
+    const message = this.#pending?.message;
+    this.#pending = undefined;
+    missed(this.#isGone ? 'cancelled' : 'late');
+    if (message) lateCalls.add(message, (times) => this.#countLate(message, times));
+    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // to a caller that is gone nothing is sent
+    return EXPIRY_UNITS;
+  }
+
+  #countLate(bytes: Buffer, times: number): void {
+    const { decode, countLate } = this.#method;
+    let request: Q;
+    try {
+      const [message, start, end] = this.#unpacked(bytes, 0, bytes.length);
+      request = decode(message, start, end);
+    } catch {
+      return; // nothing can be counted
+    }
+    countLate(request, times);
+  }
+
+  /** @returns units of work */
+  #handle(bytes: Buffer, from: number, to: number, estimate: number): number {
+    const { decode, costOf, handle } = this.#method;
+    let request: Q;
+    let cost: Cost;
+    try {
+      const [message, start, end] = this.#unpacked(bytes, from, to);
+      request = decode(message, start, end);
+      cost = costOf(request, end - start);
+    } catch (error) {
+      this.#refuse(failureOf(error));
+      return Math.max(estimate, FAILURE_UNITS);
+    }
+    this.#requestBytes = cost.bytes;
+    this.#stream.charge(cost.bytes);
+    handle(request, this);
+    return cost.units + this.work.units;
+  }
+
+  #unpacked(bytes: Buffer, from: number, to: number): readonly [bytes: Buffer, from: number, to: number] {
+    const flag = bytes[from];
+    if (flag === 0) return [bytes, from + PREFIX_BYTES, to];
+    if (flag !== 1) throw new GrpcError(status.INTERNAL, `the compression flag must be 0 or 1, got ${flag}`);
+    const { maxRequestBytes } = this.#method;
+    const message = decompress(this.#head.encoding, bytes.subarray(from + PREFIX_BYTES, to), maxRequestBytes);
+    return [message, 0, message.length];
+  }
+
+  cancelled(): void {
+    this.#isGone = true;
+    this.#dropParts();
+    this.#onGone?.();
+  }
+
+  /** @param bytes  `PREFIX_BYTES` free octets, then the message, up to `length`; only used during the call */
+  answer(bytes: Buffer, length: number): void {
+    const elapsedMs = monotonicMs() - this.completeAtMs;
+    if (elapsedMs > this.#head.timeoutMs || this.#isGone) return this.#miss(elapsedMs);
+    bytes[0] = 0;
+    writeUint32(bytes, 1, length - PREFIX_BYTES);
+    this.#stream.charge(-this.#requestBytes);
+    this.#stream.answer(HEAD, bytes, length, OK_TRAILERS);
+    this.#method.onAnswered(status.OK, elapsedMs);
+  }
+
+  fail(failure: Failure): void {
+    const elapsedMs = monotonicMs() - this.completeAtMs;
+    this.#end(elapsedMs > this.#head.timeoutMs ? tooLate : failure, elapsedMs);
+  }
+
+  #miss(elapsedMs: number): void {
+    this.#method.overload.missed(this.#isGone ? 'cancelled' : 'late');
+    this.#end(this.#isGone ? cancelled : tooLate, elapsedMs);
+  }
+
+  #end(failure: Failure, elapsedMs: number): void {
+    this.#refuse(failure);
+    this.#method.onAnswered(failure.code, elapsedMs);
+  }
+
+  #dropParts(): void {
+    this.#parts?.release();
+    this.#parts = undefined;
+  }
+
+  /** Answers with a failure. */
+  #refuse(failure: Failure): void {
+    this.#dropParts();
+    this.#stream.headOnly(failureHead(failure));
+  }
+}
+
+/** Minimum work of a message that cannot be decoded: creating the error. */
+export const FAILURE_UNITS = 2;
+
+const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
+
+const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
+  to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;
+
+/** A request that cannot be decoded is the caller's mistake: the reason is sent to the caller. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof GrpcError) return { code: error.code, details: error.message };
+  const reason = error instanceof Error ? error.message : String(error);
+  return { code: status.INTERNAL, details: `the request cannot be decoded: ${reason}` };
+}

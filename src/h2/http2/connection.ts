@@ -1,0 +1,276 @@
+import type { Socket } from 'node:net';
+import { monotonicMs } from '../../base/clock.ts';
+import type { MemoryAccount } from '../bounds/caller-memory.ts';
+import { ControlFrames, mustBeOnStream } from './control-frames.ts';
+import { ErrorCode, Http2Error } from './errors.ts';
+import { type ConnectionHandler, Exchanges, type ExchangesObserver } from './exchanges.ts';
+import { FrameReader, type FrameReceiver } from './frame-reader.ts';
+import { Flag, FrameType, MAX_STREAM_ID } from './frames.ts';
+import type { Http2Limits } from './limits.ts';
+import { Output, type OutputObserver } from './output.ts';
+import { type ReadingObserver, ReadingPace } from './reading-pace.ts';
+import { RequestFrames } from './request-frames.ts';
+
+const ignore = (): void => {};
+
+/** The least time over which a connection is judged; less than a second, since a check may come a little early. */
+const IDLE_MS = 900;
+
+/** From this server's last frame until the socket is closed in any case, and for a retired client's pong. */
+const LINGER_MS = 1_000;
+
+/**
+ * The server side of one HTTP/2 connection: reads and sends frames, and enforces the limits. It knows nothing about the
+ * requests' meaning. The methods named `on…` are for its parts, which call them in place of closures: every connection
+ * would have its own.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9113
+ */
+export class Http2Connection implements FrameReceiver, OutputObserver, ExchangesObserver, ReadingObserver {
+  readonly #socket: Socket;
+  readonly #account: MemoryAccount;
+  readonly #handler: ConnectionHandler;
+  readonly #output: Output;
+  readonly #exchanges: Exchanges;
+  readonly #reader: FrameReader;
+  readonly #requests: RequestFrames;
+  readonly #control: ControlFrames;
+  readonly #pace: ReadingPace;
+  readonly #openedAtMs = monotonicMs();
+  #hasGreeted = false;
+  #isDraining = false;
+  #isOver = false;
+  /** When it was last judged whether the connection is idle, and its last stream then. */
+  #judgedAtMs = this.#openedAtMs;
+  #judgedStreamId = 0;
+
+  /** @param account  charged with the memory held for the client */
+  constructor(socket: Socket, account: MemoryAccount, limits: Http2Limits, handler: ConnectionHandler) {
+    this.#socket = socket;
+    this.#account = account;
+    this.#handler = handler;
+    this.#output = new Output(socket, this);
+    this.#exchanges = new Exchanges(this.#output, limits, handler, this);
+    this.#reader = new FrameReader(this);
+    this.#requests = new RequestFrames(this.#exchanges);
+    this.#control = new ControlFrames(this.#exchanges);
+    this.#pace = new ReadingPace(socket, this.#reader, this.#exchanges, this);
+    socket.setNoDelay(true);
+    socket.on('data', (chunk: Buffer) => this.#read(chunk));
+    socket.on('error', ignore); // 'close' follows
+    socket.on('close', () => this.#close());
+  }
+
+  /** Sends GOAWAY, and closes the connection when its open streams have ended. */
+  drain(): void {
+    if (this.#isDraining || this.#isOver) return;
+    this.#isDraining = true;
+    this.#greet();
+    this.#control.sendGoaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, '');
+    this.#control.ping(() => this.#refuseStreams()); // those opened before the client read GOAWAY come before its pong
+  }
+
+  #refuseStreams(): void {
+    const { streams } = this.#exchanges;
+    if (this.#isOver || streams.lastAcceptedId !== MAX_STREAM_ID) return;
+    streams.lastAcceptedId = streams.lastId;
+    this.#control.sendGoaway(streams.lastId, ErrorCode.NO_ERROR, '');
+    this.#closeWhenDrained();
+  }
+
+  /** @param onPong  called once, when the client has answered */
+  ping(onPong: () => void): void {
+    this.#greet();
+    this.#control.ping(onPong);
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /**
+   * Drains the connection if it is idle, but does not wait for its client for long.
+   *
+   * @returns false if it is not idle
+   */
+  retire(): boolean {
+    if (this.#isOver || !this.#isIdle) return false;
+    this.drain();
+    const timer = setTimeout(() => this.#refuseStreams(), LINGER_MS).unref();
+    this.#socket.on('close', () => clearTimeout(timer));
+    return true;
+  }
+
+  /**
+   * Ends the connection at once and releases its memory: the memory account is full, and this connection holds most.
+   */
+  reset(): void {
+    if (this.#isOver) return;
+    this.#handler.failed(ErrorCode.ENHANCE_YOUR_CALM, 'the memory for callers is full, and this connection holds most');
+    this.destroy();
+    this.#close();
+  }
+
+  /** Records about once a second whether the connection is idle. May be called more often. */
+  checkIdle(nowMs: number): void {
+    if (this.#isOver || nowMs - this.#judgedAtMs < IDLE_MS) return;
+    this.#account.markIdle(this.#isIdle);
+    this.#judgedAtMs = nowMs;
+    this.#judgedStreamId = this.#exchanges.streams.lastId;
+  }
+
+  /**
+   * No stream is open, none was opened since the previous judgement, and no input waits that may open one; a client may
+   * still send other frames.
+   */
+  get #isIdle(): boolean {
+    const { slotsTaken, lastId } = this.#exchanges.streams;
+    return slotsTaken === 0 && lastId === this.#judgedStreamId && !this.#pace.waitsForTurn;
+  }
+
+  /** Streams are open. */
+  get isInUse(): boolean {
+    return this.#exchanges.streams.openCount > 0;
+  }
+
+  /** Ends the connection or the streams whose client has stalled for too long. To be called about once a second. */
+  checkStalls(nowMs: number): void {
+    if (this.#isOver) return;
+    this.#pace.pauseOrResume();
+    try {
+      this.#pace.check(nowMs, this.#stalledSince());
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #stalledSince(): number | undefined {
+    if (!this.#control.hasSettings) return this.#openedAtMs;
+    return this.#requests.blockSinceMs ?? this.#pace.sinceMs ?? this.#reader.incompleteSinceMs;
+  }
+
+  /**
+   * Sends this server's SETTINGS, with its first answer: what a client that sends nothing is never written to, and one
+   * that sends a request at once costs one write.
+   */
+  #greet(): void {
+    if (this.#hasGreeted) return;
+    this.#hasGreeted = true;
+    this.#control.sendPreface();
+  }
+
+  // --- reading
+
+  /** @param chunk  undefined: resumes with what was left when reading was paused */
+  #read(chunk: Buffer | undefined): void {
+    if (this.#isOver) return;
+    this.#greet();
+    this.#exchanges.readAtMs = monotonicMs();
+    try {
+      if (chunk) {
+        this.#reader.read(chunk);
+        this.#pace.afterChunk(chunk.length);
+      } else this.#reader.resume();
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#reportMemory();
+  }
+
+  onResumed(): void {
+    this.#read(undefined);
+  }
+
+  onSideWork(units: number): boolean {
+    return !this.#isOver && this.#pace.spendSide(units);
+  }
+
+  onFrame(bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number): void {
+    if (this.#isOver) return;
+    if (!this.#control.hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0))
+      throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the first frame is not SETTINGS');
+    const { blockStreamId } = this.#requests;
+    if (blockStreamId !== undefined && (type !== FrameType.CONTINUATION || streamId !== blockStreamId))
+      throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'another frame interrupts a header block');
+    switch (type) {
+      case FrameType.DATA:
+        mustBeOnStream('DATA', streamId);
+        this.#requests.onData(bytes, from, to, flags, streamId);
+        break;
+      case FrameType.HEADERS:
+        mustBeOnStream('HEADERS', streamId);
+        this.#requests.onHeaders(bytes, from, to, flags, streamId);
+        break;
+      case FrameType.CONTINUATION:
+        this.#requests.onContinuation(bytes, from, to, flags);
+        break;
+      default:
+        this.#control.onFrame(bytes, from, to - from, type, flags, streamId);
+    }
+    this.#pace.afterFrame();
+  }
+
+  // --- memory
+
+  #reportMemory(): void {
+    if (this.#isOver) return;
+    this.#account.set(
+      this.#account.baseBytes +
+        this.#exchanges.streams.chargedBytes +
+        this.#output.heldBytes +
+        this.#reader.heldBytes +
+        this.#requests.heldBytes,
+    );
+  }
+
+  onFlushed(): void {
+    if (!this.#isOver) this.#pace.pauseOrResume();
+    this.#reportMemory();
+  }
+
+  // --- the end
+
+  #fail(error: unknown): void {
+    if (this.#isOver) return;
+    const { code, message } =
+      error instanceof Http2Error ? error : new Http2Error(ErrorCode.INTERNAL_ERROR, 'internal error');
+    this.#handler.failed(code, message);
+    this.#greet();
+    this.#control.sendGoaway(this.#exchanges.streams.lastId, code, message);
+    this.#finish();
+  }
+
+  /** Ignores further input, but lets the client read what was sent: closing a socket with unread input resets it. */
+  #finish(): void {
+    this.#output.flushNow();
+    this.#end();
+    this.#socket.end();
+    this.#socket.resume();
+    const timer = setTimeout(() => this.destroy(), LINGER_MS).unref();
+    this.#socket.on('close', () => clearTimeout(timer));
+  }
+
+  onStreamEnded(): void {
+    this.#closeWhenDrained();
+  }
+
+  #closeWhenDrained(): void {
+    const { streams } = this.#exchanges;
+    if (!this.#isDraining || streams.lastAcceptedId === MAX_STREAM_ID) return;
+    if (streams.openCount === 0 && !this.#isOver) this.#finish();
+  }
+
+  #close(): void {
+    this.#output.discard();
+    this.#end();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#exchanges.endAll();
+    this.#pace.release();
+    this.#reader.release();
+    this.#requests.release();
+    this.#account.close();
+  }
+}

@@ -1,0 +1,257 @@
+import cluster from 'node:cluster';
+import { once } from 'node:events';
+import { lstat, unlink } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
+import type { AccountHolder, CallerMemory, MemoryAccount } from '../bounds/caller-memory.ts';
+import type { Certificates } from './certificates.ts';
+import { peerOf } from './peer.ts';
+import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
+import { readIntoSharedBuffer } from './shared-read-buffer.ts';
+
+/** A TCP port (0: any free one), or the path of a unix socket. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** A server's certificates, and its requirements for clients. */
+export interface TlsOptions {
+  readonly certificates: Pick<Certificates, 'current' | 'onChange'>;
+  /** DNS name that client certificates must have; undefined: any certificate that the client CA signed. */
+  readonly clientName: string | undefined;
+  /** Negotiated by ALPN; defaults to h2. */
+  readonly protocol?: 'h2' | 'http/1.1';
+}
+
+/** A connection that is in use by a server. */
+export interface ListenedConnection extends AccountHolder {
+  /** Requests are open. Absent: the connection is never retired. */
+  readonly isInUse?: boolean;
+}
+
+export interface ListenerOptions {
+  /** The most open connections; a further one replaces an idle one, or is closed at once. */
+  readonly maxCount?: number | undefined;
+  /** Charged with the memory of each connection; one without room is closed at once. */
+  readonly memory: CallerMemory;
+  /** Memory of an idle connection without TLS. */
+  readonly plainBytes?: number;
+  /** Moves a paused connection without TLS to the socket to use, whose chunks may be valid only during 'data'. */
+  readonly takeSocket?: ((accepted: Socket) => Socket) | undefined;
+  /**
+   * A connection is ready for use.
+   *
+   * @param account  the connection's memory account
+   * @returns the object to reset if the memory account requires it
+   */
+  readonly onConnection: (socket: Socket, account: MemoryAccount) => ListenedConnection;
+  readonly onTooMany?: (() => void) | undefined;
+  /** Called when an idle connection was ended for a new one. */
+  readonly onRetired?: (() => void) | undefined;
+}
+
+/**
+ * Memory of an idle connection: socket, frame reader and writer; with TLS, also OpenSSL's buffers. `npm run attack`
+ * measures both.
+ */
+const PLAIN_BYTES = 16_384;
+const TLS_BYTES = 81_920;
+/** Clients that do not complete the TLS handshake in time are disconnected. */
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+/** The most concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
+const MAX_HANDSHAKES = 256;
+/** Idle time before the first TCP keepalive probe, which detects vanished clients. */
+const TCP_KEEP_ALIVE_MS = 60_000;
+const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS } as const;
+
+export interface Listener {
+  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
+  readonly target: string;
+  /** 0: it listens on a unix socket. */
+  readonly port: number;
+  /** Stops accepting; resolves when the last connection has ended. */
+  close(): Promise<void>;
+  /** Ends every connection, even during its handshake. */
+  destroyAll(): void;
+}
+
+/**
+ * Accepts connections on one address. Every port of the service uses it, so sockets are counted from their first
+ * packet; with TLS, a connection is passed on after its handshake. A stale unix socket is replaced, and the socket is
+ * removed on close. In a cluster worker neither happens, since the primary process owns the socket.
+ *
+ * @throws Error if the address cannot be bound, or another server listens on the socket
+ */
+export async function listen(
+  address: Address,
+  tls: TlsOptions | undefined,
+  options: ListenerOptions,
+): Promise<Listener> {
+  const accounts = createAccounts(options, tls !== undefined);
+  const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts, options.takeSocket);
+  if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
+  server.listen(address);
+  await once(server, 'listening'); // rejects on 'error'
+  return {
+    target: 'path' in address ? `unix:${address.path}` : targetOf(address.host, portOf(server)),
+    port: portOf(server),
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+    destroyAll() {
+      for (const socket of accounts.sockets()) socket.destroy();
+    },
+  };
+}
+
+/** The memory account of each socket, opened as soon as it is accepted. */
+function createAccounts(
+  { maxCount, memory, plainBytes = PLAIN_BYTES, onConnection, onTooMany, onRetired }: ListenerOptions,
+  isTls: boolean,
+) {
+  const open = new Map<Socket, Accepted>();
+  const port = maxCount === undefined ? undefined : memory.limit(maxCount);
+  const baseBytes = isTls ? TLS_BYTES : plainBytes;
+  const retired = new RetiredConnections(baseBytes, memory.maxBytes, memory.maxConnections);
+  const onRetire = (accepted: Accepted): void => {
+    if (accepted.connection) retired.add(accepted); // others are destroyed already
+    onRetired?.();
+  };
+  return {
+    sockets: () => open.keys(),
+    open(socket: Socket): void {
+      const accepted = new Accepted(socket, onRetire);
+      const account = memory.open(baseBytes, accepted, port);
+      if (!account) {
+        onTooMany?.();
+        socket.destroy();
+        return;
+      }
+      accepted.account = account;
+      open.set(socket, accepted);
+      socket.on('close', () => {
+        open.delete(socket);
+        retired.delete(accepted);
+        account.close();
+      });
+    },
+    /** @param raw  the TCP socket below a TLS socket */
+    use(socket: Socket, raw: Socket = socket): void {
+      const accepted = open.get(raw);
+      if (accepted?.account) accepted.connection = onConnection(socket, accepted.account);
+      else socket.destroy();
+    },
+  };
+}
+type Accounts = ReturnType<typeof createAccounts>;
+
+/** A connection, from when it is accepted: its handshake is first. */
+class Accepted implements AccountHolder, RetiredConnection {
+  readonly #socket: Socket;
+  readonly #onRetire: (accepted: Accepted) => void;
+  readonly peer: string;
+  account: MemoryAccount | undefined;
+  connection: ListenedConnection | undefined;
+
+  constructor(socket: Socket, onRetire: (accepted: Accepted) => void) {
+    this.#socket = socket;
+    this.peer = peerOf(socket.remoteAddress);
+    this.#onRetire = onRetire;
+  }
+
+  get isInUse(): boolean {
+    return this.connection?.isInUse === true;
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  reset(): void {
+    if (this.connection) this.connection.reset();
+    else this.destroy();
+  }
+
+  retire(): boolean {
+    if (!this.connection) this.destroy();
+    else if (!this.connection.retire?.()) return false;
+    this.#onRetire(this);
+    return true;
+  }
+}
+
+const createPlainServer = (accounts: Accounts, takeSocket = readIntoSharedBuffer): Server =>
+  createServer({ ...socketOptions, pauseOnConnect: true }, (accepted) => {
+    const socket = takeSocket(accepted);
+    accounts.open(socket);
+    accounts.use(socket);
+  });
+
+function createSecureServer({ certificates, clientName, protocol = 'h2' }: TlsOptions, accounts: Accounts): Server {
+  const options = {
+    ...certificates.current(),
+    ...socketOptions,
+    minVersion: 'TLSv1.2',
+    ALPNProtocols: [protocol],
+    requestCert: certificates.current().ca !== undefined,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+  } as const;
+  const handshakes = new Set<Socket>();
+  const server = createTlsServer(options, (socket) => {
+    const { _parent: raw } = socket as TLSSocket & { readonly _parent: Socket }; // Node has no public name for it
+    handshakes.delete(raw);
+    if (clientName === undefined || matchesName(clientName, socket)) accounts.use(socket, raw);
+    else socket.destroy();
+  });
+  server.prependListener('connection', (raw) => {
+    accounts.open(raw);
+    handshakes.add(raw);
+    raw.once('close', () => handshakes.delete(raw));
+    if (handshakes.size > MAX_HANDSHAKES) destroyFirst(handshakes);
+  });
+  const forget = certificates.onChange((changed) => server.setSecureContext({ ...options, ...changed }));
+  return server.once('close', forget);
+}
+
+function destroyFirst(sockets: Set<Socket>): void {
+  const first = sockets.values().next().value;
+  if (!first) return;
+  sockets.delete(first); // it emits 'close' only in a later turn
+  first.destroy();
+}
+
+/** Checks only subject alternative names: the meaning of a common name is not defined. */
+const matchesName = (name: string, socket: TLSSocket): boolean =>
+  socket.getPeerX509Certificate()?.checkHost(name, { subject: 'never' }) !== undefined;
+
+const targetOf = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+function portOf(server: Server): number {
+  const bound = server.address();
+  return typeof bound === 'object' && bound ? bound.port : 0;
+}
+
+/**
+ * Removes a unix socket on which no process listens.
+ *
+ * @throws Error if the path is not a socket, or another process listens on it
+ */
+export async function removeStaleSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (!found) return;
+  if (!found.isSocket()) throw new Error(`${path} exists and is not a socket`);
+  if (await isListenedOn(path)) throw new Error(`another process listens on ${path}`);
+  await unlink(path);
+}
+
+/** Only a stale socket refuses connections; any other error, such as missing permission, counts as in use. */
+async function isListenedOn(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ECONNREFUSED'; // socket errors have a code
+  } finally {
+    socket.destroy();
+  }
+}

@@ -1,0 +1,82 @@
+import type { Clock } from '../../base/clock.ts';
+import { isCommit } from '../../engine/algorithms/limit.ts';
+import { createCounterKeys } from '../../engine/backends/key.ts';
+import type { Answer } from '../../engine/decide/decide.ts';
+import { countedEntries } from '../../engine/rules/match/match.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import { subjectOf } from '../replay/figures.ts';
+import { clientsOf } from './clients.ts';
+import { isSampled } from './key-sample.ts';
+
+/** An answered descriptor, as a process sends it to the process that sums up arrivals. */
+export interface LoggedArrival {
+  readonly rule: string;
+  readonly key: string;
+  readonly hits: number;
+  readonly timeMs: number;
+  readonly refusedBy: number | undefined;
+  readonly client: number | undefined;
+}
+
+/** Arrivals of one key in 2^level, in chronological order. */
+export interface ArrivalBatch {
+  readonly level: number;
+  readonly arrivals: readonly LoggedArrival[];
+}
+
+/** The sampled keys, which are the same in every process. */
+export interface ArrivalSample {
+  readonly seed: number;
+  readonly level: number;
+}
+
+/** The most arrivals that wait to be collected: beyond it, half of the keys are dropped. */
+export const MAX_WAITING_ARRIVALS = 5_000;
+
+/** Keeps the arrivals at this process until they are collected, once a second. */
+export class ArrivalLog {
+  readonly #clock: Clock;
+  readonly #keyOf = createCounterKeys('');
+  /** Undefined until arrivals are collected for the first time. */
+  #sample: ArrivalSample | undefined;
+  #arrivals: LoggedArrival[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Call it with each answer, after the answer was sent. */
+  answered({ domain, descriptors }: WireRequest, { verdicts }: Answer): void {
+    const sample = this.#sample;
+    if (!sample) return;
+    const timeMs = this.#clock();
+    const clients = clientsOf(descriptors, sample.seed);
+    for (let at = 0; at < verdicts.length; at++) {
+      const verdict = verdicts[at];
+      if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
+      const { rule, limit, hits, decision } = verdict;
+      if (!rule.place) continue; // a limit from the request
+      const key = subjectOf(this.#keyOf(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
+      if (!isSampled(sample.seed, key, sample.level)) continue;
+      const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;
+      this.#arrivals.push({ rule: rule.path, key, hits, timeMs, refusedBy, client: clients[at] });
+    }
+    if (this.#arrivals.length > MAX_WAITING_ARRIVALS) this.#raiseTo(sample.level + 1);
+  }
+
+  /** The arrivals since the last call. From now on, only keys of this sample are kept. */
+  take({ seed, level }: ArrivalSample): ArrivalBatch {
+    this.#sample = this.#sample?.seed === seed ? this.#sample : { seed, level };
+    if (level > this.#sample.level) this.#raiseTo(level);
+    const arrivals = this.#arrivals;
+    this.#arrivals = [];
+    return { level: this.#sample.level, arrivals };
+  }
+
+  #raiseTo(level: number): void {
+    if (!this.#sample) return;
+    const { seed } = this.#sample;
+    this.#sample = { seed, level };
+    this.#arrivals = this.#arrivals.filter(({ key }) => isSampled(seed, key, level));
+  }
+}

@@ -1,0 +1,150 @@
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { count, counted, share } from '../replay/report/texts.ts';
+import { percent } from '../replay/thresholds.ts';
+import type { AdviceOptions, AdvisedLimit, KeyShare, Proposal } from './advised-rule.ts';
+import { isWindowAlgorithm, type WindowAlgorithm, windowDemand } from './demand.ts';
+import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
+import type { FollowedKey } from './rule-sketch.ts';
+import { unseenPart, WeightedValues } from './weighted-values.ts';
+
+/** A key that sends up to this multiple of its observed traffic still passes. */
+export const MARGIN = 1.5;
+
+/** The number of windows over which the hits that algorithms admit are compared. */
+const COMPARED_WINDOWS = 10;
+/** A bucket is proposed instead of a window if it admits at most this share of the window's hits in that time. */
+const BUCKET_PART = 0.5;
+/** Rates that are considered for buckets, as multiples of a window's limit. */
+const RATE_PARTS = [1, 1 / 2, 1 / 4, 1 / 8] as const;
+
+/** A possible proposal. */
+interface Candidate {
+  readonly numbers: Pick<Proposal, 'algorithm' | 'requestsPerUnit' | 'burst'>;
+  /** Whether the limit would have refused hits of the key. */
+  readonly hits: (key: FollowedKey) => boolean;
+  readonly reasons: readonly string[];
+}
+
+/** A proposal, and the groups of keys that it is based on. */
+export interface ProposedLimit {
+  readonly proposal: Proposal;
+  readonly groups: KeyGroups;
+}
+
+/**
+ * Proposes the lowest limit that passes normal traffic. Keys that need far more than all others are left out first. Of
+ * the demand of the other keys, it takes the quantile that no more than the accepted share of keys exceeds, as an upper
+ * bound with 95 % confidence, and adds half.
+ */
+export function propose(
+  limit: AdvisedLimit,
+  followed: readonly FollowedKey[],
+  { maxKeysHit }: Pick<AdviceOptions, 'maxKeysHit'>,
+): ProposedLimit {
+  const algorithm = windowAlgorithmFor(limit);
+  const demand = ({ arrivals }: FollowedKey): number => windowDemand(algorithm, arrivals);
+  const groups = groupKeys(followed, demand, maxKeysHit);
+  const needed = atMost(groups.others, demand, maxKeysHit);
+  const size = Math.max(rounded(needed * MARGIN), limit.leastLimit);
+  const window: Candidate = {
+    numbers: { algorithm, requestsPerUnit: size },
+    hits: (key) => demand(key) > size,
+    reasons: algorithm === limit.algorithm ? [] : [SLIDES],
+  };
+  const bucket = bucketFor(limit, groups, size, maxKeysHit);
+  const chosen = choose(limit, window, bucket);
+  const hitOf = (keys: readonly FollowedKey[]): KeyShare => shareOf(keys.filter(chosen.hits), keys);
+  return {
+    groups,
+    proposal: {
+      ...chosen.numbers,
+      othersHit: hitOf(groups.others),
+      ...(groups.apart.length > 0 && { apartHit: hitOf(groups.apart) }),
+      atMostShare: Math.max(maxKeysHit, unseenPart(groups.others.length)),
+      reasons: [...groupReasons(groups, followed), neededReason(groups, needed, maxKeysHit), ...chosen.reasons],
+    },
+  };
+}
+
+/** The least bound that, with 95 % confidence, at most the accepted share of the keys exceeds. */
+const atMost = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number, accepted: number): number =>
+  new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight }))).quantileAtMost(1 - accepted);
+
+const SLIDES = 'a fixed window admits up to twice its limit around a boundary; sliding_window_counter does so rarely';
+
+/** The algorithm for a limit that counts windows. */
+function windowAlgorithmFor({ algorithm, keepsAlgorithm }: AdvisedLimit): WindowAlgorithm {
+  if (!isWindowAlgorithm(algorithm)) return 'sliding_window_counter';
+  return algorithm === 'fixed_window' && !keepsAlgorithm ? 'sliding_window_counter' : algorithm;
+}
+
+interface Bucket extends Candidate {
+  /** The most hits of one key that are admitted in the compared windows. */
+  readonly admits: number;
+}
+
+/** The bucket that admits least but passes normal traffic. @param size  the limit of a window */
+function bucketFor(
+  { algorithm, leastLimit }: AdvisedLimit,
+  { others, apart }: KeyGroups,
+  size: number,
+  accepted: number,
+): Bucket {
+  const name = algorithm === 'leaky_bucket' ? algorithm : 'token_bucket';
+  const bucketAt = (rate: number): Bucket => {
+    // a key with 1.5 times the hits needs 1.5 times the burst, at 1.5 times the rate
+    const burstOf = ({ arrivals }: FollowedKey): number => MARGIN * arrivals.burstAt(Math.max(rate / MARGIN, 1));
+    const burst = Math.max(rounded(atMost(others, burstOf, accepted)), 1);
+    return {
+      numbers: { algorithm: name, requestsPerUnit: rate, burst },
+      hits: ({ arrivals }) => arrivals.burstAt(rate) > burst,
+      reasons: [],
+      admits: burst + COMPARED_WINDOWS * rate,
+    };
+  };
+  const rates = new Set(RATE_PARTS.map((part) => Math.max(rounded(size * part), leastLimit)));
+  const buckets = [...rates].filter((rate) => rate >= MARGIN).map(bucketAt);
+  const [first, ...more] = buckets.filter(({ hits }) => apart.every(hits));
+  return first ? more.reduce((best, one) => (one.admits < best.admits ? one : best), first) : bucketAt(size);
+}
+
+function choose(limit: AdvisedLimit, window: Candidate, bucket: Bucket): Candidate {
+  if (!isWindowAlgorithm(limit.algorithm)) return bucket;
+  const windowAdmits = COMPARED_WINDOWS * window.numbers.requestsPerUnit;
+  if (limit.keepsAlgorithm || bucket.admits > BUCKET_PART * windowAdmits) return window;
+  const { requestsPerUnit, burst = 0 } = bucket.numbers;
+  const reason = `keys come in bursts: with a burst of ${count(burst)}, ${count(requestsPerUnit)} in a window suffice, which admits ${count(bucket.admits)} in ${COMPARED_WINDOWS} windows instead of ${count(windowAdmits)}`;
+  return { ...bucket, reasons: [reason] };
+}
+
+function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedKey[]): readonly string[] {
+  if (!gap) return ['no key stands out: none has three times as many hits in its busiest window as nearly all others'];
+  const keysOf = (keys: readonly FollowedKey[]): string =>
+    `${counted(Math.round(weightOf(keys)), 'key')} (${share(weightOf(keys), weightOf(all))})`;
+  return [
+    ...(apart.length > 0
+      ? [
+          `${keysOf(apart)} stand out: each has ${count(gap.above)} or more in its busiest window, three times as many as nearly all others`,
+        ]
+      : []),
+    ...(shared.length > 0 ? [`left out: ${keysOf(shared)} with many clients behind one address or name`] : []),
+  ];
+}
+
+const neededReason = ({ gap }: KeyGroups, needed: number, accepted: number): string =>
+  `${percent(1 - accepted)} of ${gap ? 'the others' : 'all keys'} need at most ${count(needed)} (with 95 % confidence); the limit adds 50 % for growth`;
+
+export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): KeyShare => {
+  const keys = weightOf(some);
+  return { keys: Math.round(keys), share: keys / Math.max(weightOf(all), 1) };
+};
+
+/** Rounds up to two significant digits. */
+export function rounded(value: number): number {
+  const step = 10 ** Math.max(Math.floor(Math.log10(Math.max(value, 1))) - 1, 0);
+  return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
+}
+
+/** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
+export const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;

@@ -1,0 +1,122 @@
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { KeyBudget } from '../replay/key-figures.ts';
+import { adviseOn } from './advise.ts';
+import { type AdvisedRule, advisedRules } from './advised-limits.ts';
+import type { Advice, AdviceOptions, AdvisedLimit, RuleAdvice } from './advised-rule.ts';
+import { MAX_HEAVY_KEYS } from './heavy-keys.ts';
+import { type Arrival, RuleSketch } from './rule-sketch.ts';
+
+export interface SketchBounds {
+  /** The most keys that are followed, for all limits together. */
+  readonly keys: number;
+  /** The most keys for one limit. */
+  readonly keysOfRule: number;
+  /** The most keys whose hits around boundaries of fixed windows are followed: about 400 octets each. */
+  readonly admittedKeys: number;
+}
+
+/** A sample with fewer keys is not halved for another: it would free less space than the keys of one rule take. */
+const LEAST_KEYS = 4 * MAX_HEAVY_KEYS;
+
+/** An arrival at a rule. */
+export interface RuleArrival extends Omit<Arrival, 'isRefused'> {
+  readonly rule: string;
+  /** The window of the limit that refused it; undefined: no limit did. */
+  readonly refusedBy: number | undefined;
+}
+
+interface Followed {
+  readonly limit: AdvisedLimit;
+  readonly sketch: RuleSketch;
+}
+
+/** Sketches of the limits of rules, in shared memory bounds. */
+export class RuleSketches {
+  readonly #bounds: SketchBounds;
+  readonly #seed: number;
+  readonly #budget: KeyBudget;
+  readonly #admittedKeys: KeyBudget;
+  readonly #follows: (rule: AdvisedRule) => boolean;
+  #skipped: readonly string[] = [];
+  #byRule = new Map<string, readonly Followed[]>();
+
+  /**
+   * @param seed     for the samples of keys
+   * @param follows  whether the arrivals at a rule are known
+   */
+  constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
+    this.#bounds = bounds;
+    this.#seed = seed;
+    this.#follows = follows;
+    this.#budget = { left: bounds.keys };
+    this.#admittedKeys = { left: bounds.admittedKeys };
+  }
+
+  /** Follows the limits of these rules from now on. Limits whose window is unchanged keep their sketch. */
+  follow(tree: RuleTree): void {
+    const before = this.#byRule;
+    const { rules, skipped } = advisedRules(tree);
+    const left = rules.filter((rule) => !this.#follows(rule));
+    this.#skipped = [
+      ...skipped,
+      ...left.map(({ path }) => `${path}: its values share a counter; record and replay it`),
+    ];
+    this.#byRule = new Map();
+    for (const rule of rules) {
+      if (!this.#follows(rule) || this.#byRule.has(rule.path)) continue;
+      const known = before.get(rule.path) ?? [];
+      const followed = rule.limits.map((limit) => ({ limit, sketch: this.#sketchOf(limit, known) }));
+      this.#byRule.set(rule.path, followed);
+    }
+    const kept = new Set(Array.from(this.#byRule.values(), (all) => all.map(({ sketch }) => sketch)).flat());
+    for (const { sketch } of [...before.values()].flat()) if (!kept.has(sketch)) this.#budget.left += sketch.charged;
+  }
+
+  add({ rule, refusedBy, ...arrival }: RuleArrival): void {
+    for (const { limit, sketch } of this.#byRule.get(rule) ?? [])
+      sketch.add({ ...arrival, isRefused: refusedBy === limit.windowMs });
+  }
+
+  /** The advice on each limit with traffic. It is computed lazily: each takes some milliseconds. */
+  *advice(options: AdviceOptions, isMeant: (limit: AdvisedLimit) => boolean = () => true): Iterable<RuleAdvice> {
+    for (const followed of this.#byRule.values())
+      for (const { limit, sketch } of followed) {
+        const observed = isMeant(limit) ? sketch.observed() : undefined;
+        if (observed) yield adviseOn(limit, observed, options);
+      }
+  }
+
+  /** Limits without advice, a text each: they are no rate, or have no traffic. */
+  skipped(isMeant: (limit: Pick<AdvisedLimit, 'domain' | 'rule'>) => boolean = () => true): Advice['skipped'] {
+    const unmet: string[] = [];
+    for (const followed of this.#byRule.values())
+      for (const { limit, sketch } of followed)
+        if (isMeant(limit) && !sketch.isMet) unmet.push(`${limit.rule}: no request met it`);
+    return [...this.#skipped, ...new Set(unmet)];
+  }
+
+  #sketchOf(limit: AdvisedLimit, known: readonly Followed[]): RuleSketch {
+    const same = known.find((one) => one.limit.windowMs === limit.windowMs && one.limit.at === limit.at);
+    return (
+      same?.sketch ??
+      new RuleSketch({
+        windowMs: limit.windowMs,
+        maxKeys: this.#bounds.keysOfRule,
+        seed: this.#seed,
+        budget: this.#budget,
+        admittedKeys: limit.algorithm === 'fixed_window' ? this.#admittedKeys : undefined,
+        makeRoom: () => this.#makeRoom(),
+      })
+    );
+  }
+
+  /** Halves the largest sample. */
+  #makeRoom(): boolean {
+    let largest: RuleSketch | undefined;
+    for (const followed of this.#byRule.values())
+      for (const { sketch } of followed) if (sketch.size > (largest?.size ?? 0)) largest = sketch;
+    if (!largest || largest.size < LEAST_KEYS) return false;
+    largest.halve();
+    return this.#budget.left > 0;
+  }
+}

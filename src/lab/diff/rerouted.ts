@@ -1,0 +1,131 @@
+import type { Steps } from '../../engine/rules/compile/steps.ts';
+import type { Level, Node, RuleTree } from '../../engine/rules/match/tree.ts';
+import { canBothMatch, isExact, matchesTextOf, type Sibling, Siblings } from './siblings.ts';
+
+/**
+ * A node that leads all or some of its descriptors to other rules, though none of these is added, removed or changed.
+ */
+export interface Rerouted {
+  /**
+   * hides     the node is new and takes precedence over others that lead to the rules
+   * uncovers  the node is gone, so that others that lead to the rules are chosen
+   * precedes  the node now comes before others with a `*`, which used to come before it
+   */
+  readonly kind: 'hides' | 'uncovers' | 'precedes';
+  /** The path of the node. */
+  readonly node: string;
+  /** The paths of the rules, or of the nodes that it now precedes. */
+  readonly others: readonly string[];
+  /** Only for an entry whose value is the literal text of the node, including its `*`. */
+  readonly isLiteral?: true;
+}
+
+/**
+ * Finds descriptors that match other rules because of nodes without a rule to compare, of nodes with fewer rules below
+ * them, and of the order of patterns. Descriptors that are neither listed here nor match another rule get the same
+ * answer under both rule sets.
+ */
+export function* findRerouted(before: RuleTree, after: RuleTree): Steps<readonly Rerouted[]> {
+  const found: Rerouted[] = [];
+  for (const [name, { root }] of after.domains) {
+    const was = before.domains.get(name);
+    if (was) yield* compareLevels(was.root, root, name, found);
+  }
+  return found;
+}
+
+/** @param found  receives the result */
+function* compareLevels(
+  before: Level | undefined,
+  after: Level | undefined,
+  path: string,
+  found: Rerouted[],
+): Steps<void> {
+  const [old, now] = [new Siblings(before), new Siblings(after)];
+  for (const one of now.all.values())
+    if (!old.all.has(one.id)) found.push(...(yield* takenBy(one, { without: old, having: now, path }, 'hides')));
+  for (const one of old.all.values())
+    if (!now.all.has(one.id)) found.push(...(yield* takenBy(one, { without: now, having: old, path }, 'uncovers')));
+  found.push(...(yield* reordered(old, now, path)));
+  for (const one of now.all.values()) {
+    const was = old.all.get(one.id);
+    if (was && (was.node.children || one.node.children))
+      yield* compareLevels(was.node.children, one.node.children, below(path, one), found);
+  }
+}
+
+const below = (path: string, { node }: Sibling): string => `${path}.${node.composite}`;
+
+/** A level in two rule sets; only one of them has a certain node. */
+interface TwoLevels {
+  readonly without: Siblings;
+  readonly having: Siblings;
+  readonly path: string;
+}
+
+/** The rules that descriptors do not reach because of a node. */
+function* takenBy(
+  one: Sibling,
+  { without, having, path }: TwoLevels,
+  kind: 'hides' | 'uncovers',
+): Steps<readonly Rerouted[]> {
+  const own = new Set(Array.from(rulesBelow(one.node), ([way]) => way));
+  const all = new Set<string>();
+  const literal = new Set<string>();
+  for (const other of without.inexact()) {
+    yield 1;
+    const there = having.all.get(other.id); // else its rules are reported as added or removed
+    if (!there || !canBothMatch(one, other)) continue;
+    const isChosen = having.isBefore(one, there);
+    if (!isChosen && (isExact(one) || !matchesTextOf(other, one))) continue;
+    for (const [way, rule] of rulesBelow(other.node)) {
+      if (!own.has(way)) (isChosen ? all : literal).add(rule);
+      yield 1;
+    }
+  }
+  const node = below(path, one);
+  const others = [...literal].filter((rule) => !all.has(rule));
+  return [
+    ...(all.size > 0 ? [{ kind, node, others: [...all] }] : []),
+    ...(others.length > 0 ? [{ kind, node, others, isLiteral: true as const }] : []),
+  ];
+}
+
+/** The rules of a node and below it: their paths from the node, and their own paths. */
+function* rulesBelow({ rule, children }: Node, way = ''): Iterable<readonly [way: string, path: string]> {
+  if (rule) yield [way, rule.path];
+  if (!children) return;
+  for (const { id, node } of new Siblings(children).all.values()) yield* rulesBelow(node, `${way}/${id}`);
+}
+
+/** Finds nodes with a `*` that are in both levels, may match the same entries, and have changed order. */
+function* reordered(old: Siblings, now: Siblings, path: string): Steps<readonly Rerouted[]> {
+  const found: Rerouted[] = [];
+  const seen = new Set<string>();
+  for (const key of ['', ...now.keys]) {
+    const [was, is] = [old.ranksOf(key), now.ranksOf(key)];
+    const common = [...is.keys()].filter((id) => was.has(id));
+    if (isRising(common.map((id) => was.get(id) ?? 0))) continue;
+    for (const [at, id] of common.entries()) {
+      yield common.length;
+      const behind = common.slice(at + 1).filter((other) => (was.get(other) ?? 0) < (was.get(id) ?? 0));
+      const passed = behind.filter((other) => !seen.has(`${id} ${other}`) && isConcerned(now.all, id, other));
+      for (const other of passed) seen.add(`${id} ${other}`);
+      const first = now.all.get(id);
+      const others = passed.flatMap((other) => now.all.get(other) ?? []).map((one) => below(path, one));
+      if (first && others.length > 0) found.push({ kind: 'precedes', node: below(path, first), others });
+    }
+  }
+  return found;
+}
+
+const isRising = (numbers: readonly number[]): boolean =>
+  numbers.every((number, at) => at === 0 || number > (numbers[at - 1] ?? 0));
+
+/** Whether the order of two nodes can matter. */
+function isConcerned(all: Siblings['all'], id: string, otherId: string): boolean {
+  const [one, other] = [all.get(id), all.get(otherId)];
+  return one !== undefined && other !== undefined && canBothMatch(one, other) && [one, other].some(leadsToRule);
+}
+
+const leadsToRule = ({ node }: Sibling): boolean => !rulesBelow(node)[Symbol.iterator]().next().done;

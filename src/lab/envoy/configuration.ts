@@ -1,0 +1,156 @@
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { gatewayPolicy } from './gateway-policy.ts';
+import { headerOf } from './headers.ts';
+import type { Kind } from './kinds.ts';
+import { type DescriptorShape, type ExpectedShapes, expectedShapes, type ShapeEntry, shortestTtlMs } from './shapes.ts';
+import { type GrpcTarget, grpcCluster, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
+
+export interface ConfigurationOptions extends GrpcTarget {
+  readonly kind: Kind;
+  readonly timeoutMs: number;
+}
+
+/**
+ * The configuration with which a proxy sends the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of
+ * Istio, or the policy from which Envoy Gateway creates its own descriptors and rules.
+ */
+export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
+  if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
+  const expected = expectedShapes(rules, domain);
+  const notes = [
+    ...expected.unknown.map((path) => `# The key of ${path} is a pattern: send its keys with your own action.\n`),
+    ...expected.commits.map(
+      (shape) =>
+        `# Send ${shape.map(({ key }) => key).join(', ')} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,
+    ),
+  ].join('');
+  const ttlMs = shortestTtlMs(rules, domain);
+  const routes = { ...expected, ...(ttlMs !== undefined && { ttlMs }), dropsId: takesRequestId(expected) };
+  return (
+    notes + (options.kind === 'envoy' ? envoyAsking(domain, routes, options) : istioFilter(domain, routes, options))
+  );
+}
+
+/** The requirements for routes. */
+interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots'> {
+  /** The shortest ttl of a slot; undefined: there are no slots. */
+  readonly ttlMs?: number;
+  /** Whether to drop the header with the slots' id from clients' requests: clients must not choose it. */
+  readonly dropsId: boolean;
+}
+
+const REQUEST_ID = 'x-request-id';
+
+const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
+  slots.some((shape) => shape.some(({ key }) => headerOf(key) === REQUEST_ID));
+
+/** The rate limits of a virtual host. Envoy accepts descriptors that release slots only in `RateLimitPerRoute`. */
+function rateLimitsOf({ shapes, slots }: Routes, indent: string): string {
+  if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
+  return `${indent}typed_per_filter_config:
+${indent}  envoy.filters.http.ratelimit:
+${indent}    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
+${indent}    rate_limits:
+${rateLimits(shapes, `${indent}      `)}${indent}      # These release the slots when the stream ends.
+${slots.map((shape) => rateLimits([shape], `${indent}      `) + release(`${indent}        `)).join('')}`;
+}
+
+const release = (indent: string): string =>
+  `${indent}hits_addend: { number: 1, is_negative_hits: true }\n${indent}apply_on_stream_done: true\n`;
+
+/** One descriptor, as an item of `rate_limits`. */
+function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {
+  return shapes
+    .map((shape) => `${indent}- actions:\n${shape.map((entry) => `${indent}    - ${actionOf(entry)}\n`).join('')}`)
+    .join('');
+}
+
+function actionOf({ key, value }: ShapeEntry): string {
+  if (headerlessKeys.has(key)) return `${key}: {}`;
+  if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
+  return `request_headers: { header_name: ${quoted(headerOf(key))}, descriptor_key: ${quoted(key)} }`;
+}
+
+const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: string, indent: string): string =>
+  [
+    'name: envoy.filters.http.ratelimit',
+    'typed_config:',
+    '  "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit',
+    `  domain: ${quoted(domain)}`,
+    '  failure_mode_deny: false # requests pass while Weir is unreachable',
+    `  timeout: ${timeoutMs / 1_000}s`,
+    '  enable_x_ratelimit_headers: DRAFT_VERSION_03',
+    '  rate_limit_service:',
+    '    transport_api_version: V3',
+    `    grpc_service: { envoy_grpc: { cluster_name: ${quoted(cluster)} } }`,
+  ].join(`\n${indent}`);
+
+/** Envoy's timeout for an upstream request if a route sets none. */
+const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
+
+/** Routes time out before the ttl: a longer request would run without a slot. */
+function routeTimeout({ ttlMs }: Routes): string {
+  if (ttlMs === undefined) return '';
+  const timeoutMs = Math.min(DEFAULT_ROUTE_TIMEOUT_MS, Math.floor(ttlMs * 0.8));
+  return `, timeout: ${timeoutMs / 1_000}s`;
+}
+
+const dropId = (indent: string): string =>
+  [
+    '# Ids from clients are dropped before Envoy generates its own.',
+    'early_header_mutation_extensions:',
+    '  - name: envoy.http.early_header_mutation.header_mutation',
+    '    typed_config:',
+    '      "@type": type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation',
+    `      mutations: [{ remove: ${REQUEST_ID} }]`,
+  ]
+    .map((line) => `${indent}${line}\n`)
+    .join('');
+
+const envoyAsking = (domain: string, routes: Routes, options: ConfigurationOptions): string =>
+  wholeEnvoy(
+    {
+      manager: routes.dropsId ? dropId(' '.repeat(16)) : '',
+      filter: filter(domain, options, 'weir', ' '.repeat(20)),
+      virtualHost: `                      # One request to Weir carries all descriptors; a descriptor whose header is missing is left out.
+${rateLimitsOf(routes, ' '.repeat(22))}`,
+      route: `{ cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}`,
+    },
+    options,
+  );
+
+function istioFilter(domain: string, routes: Routes, options: ConfigurationOptions): string {
+  const { dropsId, ttlMs } = routes;
+  const notes = [
+    ...(dropsId ? [`# Drop ${REQUEST_ID} from clients' requests: clients must not choose the ids of slots.\n`] : []),
+    ...(ttlMs === undefined ? [] : [`# Routes need a timeout below ${ttlMs / 1_000}s, the ttl of a slot.\n`]),
+  ];
+  return `${notes.join('')}apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata:
+  name: weir
+  namespace: istio-system
+spec:
+  workloadSelector:
+    labels: { istio: ingressgateway }
+  configPatches:
+    - applyTo: CLUSTER
+      patch:
+        operation: ADD
+        value:
+          ${grpcCluster(options, 'weir', ' '.repeat(10))}
+    - applyTo: HTTP_FILTER
+      match:
+        context: GATEWAY
+        listener: { filterChain: { filter: { name: envoy.filters.network.http_connection_manager, subFilter: { name: envoy.filters.http.router } } } }
+      patch:
+        operation: INSERT_BEFORE
+        value:
+          ${filter(domain, options, 'weir', ' '.repeat(10))}
+    - applyTo: VIRTUAL_HOST
+      match: { context: GATEWAY }
+      patch:
+        operation: MERGE
+        value:
+${rateLimitsOf(routes, ' '.repeat(10))}`;
+}

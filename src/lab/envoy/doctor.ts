@@ -1,0 +1,200 @@
+import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { examineCluster, type HostProbe } from './cluster.ts';
+import { type Finding, right, wrong } from './finding.ts';
+import { listOf, objectOf, type UncheckedObject } from './json-of.ts';
+import { canMatch, type DescriptorShape, expectedShapes, shortestTtlMs } from './shapes.ts';
+
+export interface Patient {
+  /** `/config_dump` of Envoy's admin interface. */
+  readonly configDump: unknown;
+  /** `/clusters?format=json`. */
+  readonly clusters: unknown;
+  readonly probe: HostProbe;
+}
+
+export interface Expectations {
+  readonly rules: RuleTree;
+}
+
+/** Envoy's timeout if the filter sets none. */
+const DEFAULT_TIMEOUT_MS = 20;
+
+/**
+ * Compares a live Envoy with the rules: domains, descriptors, clusters, timeouts, and the handling of requests while
+ * Weir does not answer.
+ */
+export async function examine(patient: Patient, expectations: Expectations): Promise<readonly Finding[]> {
+  const { configDump } = patient;
+  const { rules } = expectations;
+  const filters = [...filtersIn(configDump)];
+  if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it requests no decisions')];
+  const shapes = unique([...shapesIn(configDump)]);
+  const findings: Finding[] = [];
+  for (const filter of unique(filters)) findings.push(...examineFilter(filter, expectations));
+  const clusters = unique(filters.flatMap(({ cluster }) => cluster ?? []));
+  for (const cluster of clusters) findings.push(await examineCluster(cluster, patient.clusters, patient.probe));
+  const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
+  if (shapes.length === 0)
+    findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and requests no decisions'));
+  for (const shape of shapes)
+    for (const domain of domains) {
+      const text = `domain ${domain}: ${textOf(shape)}`;
+      findings.push(
+        canMatch(rules, domain, shape)
+          ? right(`${text} can match a rule`)
+          : wrong(`${text} matches no rule${hint(rules, domain, shape)}`),
+      );
+    }
+  for (const domain of domains) findings.push(...examineSlots(configDump, rules, domain));
+  return findings;
+}
+
+/** Slots must be released, and must last longer than requests. */
+function examineSlots(configDump: unknown, rules: RuleTree, domain: string): readonly Finding[] {
+  const ttlMs = shortestTtlMs(rules, domain);
+  if (ttlMs === undefined) return [];
+  const longest = Math.max(...routeTimeoutsIn(configDump));
+  const released = unique([...releasesIn(configDump)].map((shape) => textOf(shape)));
+  const unreleased = expectedShapes(rules, domain).slots.filter((shape) => !released.includes(textOf(shape)));
+  return [
+    longest < ttlMs
+      ? right(`domain ${domain}: routes time out after at most ${longest} ms, slots expire after ${ttlMs} ms (ttl)`)
+      : wrong(
+          `domain ${domain}: a route ${Number.isFinite(longest) ? `times out after ${longest} ms` : 'has no timeout'}, but a slot expires after ${ttlMs} ms (ttl): a longer request runs without a slot`,
+        ),
+    ...unreleased.map((shape) =>
+      wrong(
+        `domain ${domain}: no route sends ${textOf(shape)} when streams end (apply_on_stream_done with is_negative_hits): slots are released only after ${ttlMs} ms (ttl)`,
+      ),
+    ),
+  ];
+}
+
+interface Filter {
+  readonly domain: string;
+  readonly cluster: string | undefined;
+  readonly timeoutMs: number;
+  readonly denies: boolean;
+}
+
+function examineFilter({ domain, timeoutMs, denies }: Filter, { rules }: Expectations): readonly Finding[] {
+  const near = new NearestTexts().find(domain, rules.domains.keys(), (name) => name, 1)[0];
+  const delays = (rules.domains.has(domain) ? [...rules.rules].filter((rule) => rule.domain === domain) : []).flatMap(
+    ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
+  );
+  const longestMs = Math.max(0, ...delays);
+  return [
+    rules.domains.has(domain)
+      ? right(`domain ${domain} has rules`)
+      : wrong(
+          `domain ${domain} has no rules: every request passes${near === undefined ? '' : `; the nearest is ${near}`}`,
+        ),
+    timeoutMs > longestMs
+      ? right(`domain ${domain}: Envoy waits ${timeoutMs} ms, longer than the longest max_delay (${longestMs} ms)`)
+      : wrong(
+          `domain ${domain}: Envoy waits ${timeoutMs} ms, but Weir may hold requests for ${longestMs} ms (the longest max_delay): set the filter's timeout above that`,
+        ),
+    right(
+      `domain ${domain}: failure_mode_deny is ${denies}: while Weir is unreachable, requests ${denies ? 'are refused with 500' : 'pass'}; if only the counters are unreachable, on_store_failure decides`,
+    ),
+  ];
+}
+
+const textOf = (shape: DescriptorShape): string =>
+  shape.map(({ key, value }) => (value === undefined ? key : `${key}=${value}`)).join(',');
+
+function hint(rules: RuleTree, domain: string, shape: DescriptorShape): string {
+  const [first] = shape;
+  const keys = rules.domains.get(domain)?.root.byKey.keys() ?? [];
+  const near = first && new NearestTexts().find(first.key, keys, (key) => key, 1)[0];
+  return near === undefined || near === first?.key ? '' : `; the nearest key is ${near}`;
+}
+
+const unique = <T>(items: readonly T[]): readonly T[] => [
+  ...new Map(items.map((item) => [JSON.stringify(item), item])).values(),
+];
+
+const FILTER_TYPE = /\bratelimit\.v3\.RateLimit$/;
+
+/** The filters for HTTP and for plain TCP, anywhere in the dump. */
+function* filtersIn(dump: unknown): Iterable<Filter> {
+  for (const found of objectsIn(dump)) {
+    if (typeof found['@type'] !== 'string' || !FILTER_TYPE.test(found['@type'])) continue;
+    const service = objectOf(objectOf(found.rate_limit_service).grpc_service);
+    const { cluster_name: cluster } = objectOf(service.envoy_grpc);
+    yield {
+      domain: String(found.domain ?? ''),
+      cluster: typeof cluster === 'string' ? cluster : undefined,
+      timeoutMs: typeof found.timeout === 'string' ? Number.parseFloat(found.timeout) * 1_000 : DEFAULT_TIMEOUT_MS,
+      denies: found.failure_mode_deny === true,
+    };
+  }
+}
+
+/** Envoy's timeout for an upstream request if a route sets none. */
+const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
+
+/** The timeouts of all routes to clusters; Infinity: a route without a timeout. */
+function* routeTimeoutsIn(dump: unknown): Iterable<number> {
+  for (const { match, route } of objectsIn(dump)) {
+    if (match === undefined || route === undefined) continue;
+    const { timeout } = objectOf(route);
+    const timeoutMs = typeof timeout === 'string' ? Number.parseFloat(timeout) * 1_000 : DEFAULT_ROUTE_TIMEOUT_MS;
+    yield timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs;
+  }
+}
+
+/** Descriptors that are sent when streams end, and that refund hits. */
+function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
+  for (const found of objectsIn(dump))
+    for (const limit of listOf(found.rate_limits))
+      if (limit.apply_on_stream_done === true && objectOf(limit.hits_addend).is_negative_hits === true)
+        yield listOf(limit.actions).flatMap((action) => entryOf(action));
+}
+
+/** The descriptors that `rate_limits` of routes and virtual hosts produce. */
+function* shapesIn(dump: unknown): Iterable<DescriptorShape> {
+  for (const found of objectsIn(dump)) {
+    for (const limit of [
+      ...listOf(found.rate_limits),
+      ...(found['@type'] === undefined ? [] : listOf(found.rate_limits_per_route)),
+    ]) {
+      const shape = listOf(limit.actions).flatMap((action) => entryOf(action));
+      if (shape.length > 0) yield shape;
+    }
+  }
+}
+
+const keyOfAction: Readonly<Record<string, string>> = {
+  remote_address: 'remote_address',
+  masked_remote_address: 'masked_remote_address',
+  source_cluster: 'source_cluster',
+  destination_cluster: 'destination_cluster',
+  header_value_match: 'header_match',
+  query_parameter_value_match: 'query_match',
+  generic_key: 'generic_key',
+};
+
+function entryOf(action: UncheckedObject): DescriptorShape {
+  const [kind] = Object.keys(action);
+  if (kind === undefined) return [];
+  const { descriptor_key: key, descriptor_value: value } = objectOf(action[kind]);
+  const name = typeof key === 'string' && key !== '' ? key : keyOfAction[kind];
+  if (name === undefined) return []; // added by an extension; its entries are unknown
+  const isConstant = kind !== 'request_headers' && typeof value === 'string' && !value.includes('%');
+  return [{ key: name, value: isConstant ? value : undefined }];
+}
+
+/** All objects nested in a value, at any depth. */
+function* objectsIn(value: unknown): Iterable<UncheckedObject> {
+  const waiting = [value];
+  while (waiting.length > 0) {
+    const next = waiting.pop();
+    if (Array.isArray(next)) for (const item of next) waiting.push(item);
+    else if (typeof next === 'object' && next !== null) {
+      yield next as UncheckedObject; // its fields are unchecked
+      for (const item of Object.values(next)) waiting.push(item);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
+
+/** An entry that Envoy can send: a key, and its value if that is the same in every request. */
+export interface ShapeEntry {
+  readonly key: string;
+  /** Undefined: the value depends on the request. */
+  readonly value: string | undefined;
+}
+
+export type DescriptorShape = readonly ShapeEntry[];
+
+/** The shapes of one domain, and the rules whose keys no configuration can name. */
+export interface ExpectedShapes {
+  readonly shapes: readonly DescriptorShape[];
+  /** The shapes that acquire a slot, and must be sent again when the stream ends. */
+  readonly slots: readonly DescriptorShape[];
+  /** Paths of rules below a key with a `*`. */
+  readonly unknown: readonly string[];
+  /** The shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
+  readonly commits: readonly DescriptorShape[];
+}
+
+/** The descriptors that the rules of a domain expect: each path of keys to a rule, without duplicates. */
+export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
+  const found = new Map<string, DescriptorShape>();
+  const slots = new Map<string, DescriptorShape>();
+  const unknown: string[] = [];
+  const commits: DescriptorShape[] = [];
+  const walk = (level: Level, above: DescriptorShape): void => {
+    for (const [key, { byValue, anyValue }] of level.byKey) {
+      for (const [value, node] of [...byValue, ...(anyValue ? [['', anyValue] as const] : [])]) {
+        if (hasWildcard(key)) {
+          if (node.rule) unknown.push(node.rule.path);
+          continue;
+        }
+        const shape = [...above, { key, value: isConstant(key) ? value : undefined }];
+        if (node.rule?.commitAt !== undefined) {
+          commits.push(shape);
+          continue;
+        }
+        if (node.rule) found.set(JSON.stringify(shape), shape);
+        if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
+        if (node.children) walk(node.children, shape);
+      }
+    }
+  };
+  const root = rules.domains.get(domain)?.root;
+  if (root) walk(root, []);
+  return { shapes: [...found.values()], slots: [...slots.values()], unknown, commits };
+}
+
+/** Whether requests of a rule acquire slots. */
+export const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
+  limits.some(({ limit }) => limit.algorithm === 'in_flight');
+
+/** The shortest ttl of a slot in a domain; undefined: the domain has no slots. */
+export function shortestTtlMs({ rules }: RuleTree, domain: string): number | undefined {
+  const ttls = [...rules]
+    .filter((rule) => rule.domain === domain)
+    .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'in_flight' ? [limit.windowMs] : [])));
+  return ttls.length === 0 ? undefined : ttls.reduce((one, other) => Math.min(one, other));
+}
+
+/** Keys whose values a route sets, not a request. */
+export const isConstant = (key: string): boolean => key === 'generic_key';
+
+/** Whether a descriptor of this shape matches a rule for some values of the entries that depend on the request. */
+export function canMatch(rules: RuleTree, domain: string, shape: DescriptorShape): boolean {
+  const root = rules.domains.get(domain)?.root;
+  return root !== undefined && shape.length > 0 && reaches(root, shape);
+}
+
+function reaches(level: Level, [first, ...rest]: DescriptorShape): boolean {
+  if (!first) return false;
+  const branch = level.byKey.get(first.key);
+  const exact = first.value === undefined ? undefined : branch?.byValue.get(first.value);
+  const wildcards = (branch?.wildcards ?? level.keyWildcards).all.filter(
+    ({ key, value }) => key.matches(first.key) && (first.value === undefined || !value || value.matches(first.value)),
+  );
+  const any = branch?.anyValue ? [branch.anyValue] : [];
+  const nodes =
+    first.value === undefined
+      ? [...(branch?.byValue.values() ?? []), ...wildcards.map(({ node }) => node), ...any]
+      : [exact ?? wildcards[0]?.node ?? branch?.anyValue].filter((node) => node !== undefined);
+  return nodes.some(({ rule, children }) =>
+    rest.length === 0 ? rule !== undefined : children !== undefined && reaches(children, rest),
+  );
+}

@@ -1,0 +1,51 @@
+import { type Entry, match } from '../../engine/rules/match/match.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { WireDescriptor, WireRequest } from '../../engine/wire/wire.ts';
+
+const TWO_TO_32 = 2 ** 32;
+
+/**
+ * Whether a request is recorded: it is if the counter of one of its descriptors is sampled. So either all requests of
+ * a counter are recorded, or only those with another descriptor whose counter is sampled. Every process samples the
+ * same counters.
+ *
+ * @param sample  above 0 and up to 1
+ */
+export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree | undefined, sample: number): boolean {
+  if (sample >= 1) return true;
+  return descriptors.some((descriptor) => isCounterSampled(domain, descriptor, rules, sample));
+}
+
+/** The positions of the descriptors whose counters are sampled. */
+export function sampledOf({ domain, descriptors }: WireRequest, rules: RuleTree, sample: number): readonly number[] {
+  return descriptors.flatMap((one, at) => (isCounterSampled(domain, one, rules, sample) ? at : []));
+}
+
+const isCounterSampled = (
+  domain: string,
+  { entries }: WireDescriptor,
+  rules: RuleTree | undefined,
+  sample: number,
+): boolean => hashOf(domain, countedBy(domain, entries, rules)) < sample * TWO_TO_32;
+
+/** The entries that name a descriptor's counter. */
+export function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {
+  const found = rules && match(rules, domain, { entries, requestLimit: undefined });
+  return found?.kind === 'limited' ? found.entries : entries;
+}
+
+/** A 32-bit hash of the domain and entries that name a counter. */
+export function hashOf(domain: string, entries: readonly Entry[]): number {
+  let mixed = mix(0x811c9dc5, domain);
+  for (const { key, value } of entries) mixed = mix(mix(mixed, key), value);
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+/** FNV-1a over characters, with an end mark. */
+function mix(start: number, text: string): number {
+  let mixed = start;
+  for (let at = 0; at < text.length; at++) mixed = Math.imul(mixed ^ text.charCodeAt(at), 0x01000193);
+  return Math.imul(mixed ^ 0xffff, 0x01000193);
+}

@@ -1,0 +1,127 @@
+import { isPending } from '../../base/later.ts';
+import type { Limit } from '../../engine/algorithms/index.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import { type CounterEntry, type CounterKey, createCounterKeys } from '../../engine/backends/key.ts';
+import { createMemoryBackend, type MemoryBackend } from '../../engine/backends/memory/backend.ts';
+import { type Answer, type Decider, decide, type Verdict } from '../../engine/decide/decide.ts';
+import { Overrides } from '../../engine/decide/overrides.ts';
+import { createEstimates } from '../../engine/ledger/estimates.ts';
+import { Ledger } from '../../engine/ledger/ledger.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { remainingOf } from '../../engine/wire/codec.ts';
+import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { hashBlind } from './hash-blind.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
+
+/** The settings of the service, besides the rules, that affect decisions. */
+export interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
+  /** Limits at which counters are evicted, as in a service with counters in memory. */
+  readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
+}
+
+/** A counter that a request has named: a key was built for it. */
+interface Named {
+  readonly limit: Limit;
+  readonly entries: readonly CounterEntry[];
+  readonly key: CounterKey;
+}
+
+/** Answers recorded requests as a service with counters in memory would have answered at that time. */
+export class ReplayEngine {
+  readonly #decider: Decider;
+  readonly #memory: MemoryBackend;
+  readonly #overrides: Overrides;
+  /** The counters of the current request, in the order of its descriptors. */
+  readonly #named: Named[] = [];
+  #nowMs = 0;
+  /** The current request has hashed values. */
+  #isHashed = false;
+  /** Rules for such requests. */
+  #hashBlind: RuleTree | undefined;
+
+  constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
+    const clock = (): number => this.#nowMs;
+    const keys = createCounterKeys('');
+    this.#memory = createMemoryBackend(clock, memory);
+    this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
+    this.#decider = {
+      ...modes,
+      rules: () => {
+        if (!this.#isHashed) return rules;
+        this.#hashBlind ??= hashBlind(rules);
+        return this.#hashBlind;
+      },
+      ledger: new Ledger(
+        { main: this.#memory },
+        { clock, monotonicMs: clock, instance: 'replay', denyCacheBytes: 0, every: () => () => {} },
+      ),
+      overrides: this.#overrides,
+      estimates: createEstimates(),
+      clock,
+      storeBudget: () => 0,
+      counters: (limit, domain, entries) => {
+        const key = keys(limit, domain, entries);
+        this.#named.push({ limit, entries, key });
+        return { key };
+      },
+    };
+  }
+
+  /** Counters that were evicted before they expired. */
+  get evicted(): number {
+    return this.#memory.held().evicted;
+  }
+
+  /** @throws InvalidRequest  the service would reject the request */
+  answer({ timeMs, request, timeoutMs, overrides, hashedBy }: RecordedRequest): ReplayedAnswer {
+    this.#nowMs = timeMs;
+    this.#isHashed = hashedBy !== undefined;
+    this.#named.length = 0;
+    if (overrides) this.#overrides.replace(overrides);
+    const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
+    if (isPending(answer)) throw new Error('counters in memory answer without a promise');
+    return { code: answer.overallCode, descriptors: this.#descriptorsOf(answer) };
+  }
+
+  #descriptorsOf({ verdicts }: Answer): readonly ReplayedDescriptor[] {
+    let at = 0;
+    return verdicts.map((verdict) => {
+      if (verdict.kind !== 'limited') return descriptorOf(verdict);
+      const end = this.#endOf(at);
+      while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
+      const found = descriptorOf(verdict, this.#named[at]?.key);
+      at = end;
+      return found;
+    });
+  }
+
+  /**
+   * The end of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where
+   * the entries change or the first limit repeats.
+   */
+  #endOf(start: number): number {
+    const first = this.#named[start];
+    let end = start + 1;
+    for (; end < this.#named.length; end++) {
+      const next = this.#named[end];
+      if (next?.entries !== first?.entries || next?.limit === first?.limit) break;
+    }
+    return end;
+  }
+}
+
+/** The answer to a descriptor, from any source of decisions. */
+export function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
+  switch (verdict.kind) {
+    case 'limited': {
+      const { rule, code, limit, decision } = verdict;
+      const { requestsPerUnit, windowMs } = limit;
+      const found = { rule: rule.path, key, code, remaining: remainingOf(verdict), limit: requestsPerUnit, windowMs };
+      return code === decision.code ? found : { ...found, wouldRefuse: true };
+    }
+    case 'unlimited':
+      return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };
+    default:
+      return { code: 'OK', remaining: 0 };
+  }
+}

@@ -1,0 +1,129 @@
+import { printableJson } from '../../../base/printable.ts';
+import { isAddressField, isKnownField, isTimeField, type LogFields, namesOfHeader, textOf } from '../readers/fields.ts';
+import type { LogFormatName } from '../readers/format-names.ts';
+import { timeMsOf } from '../readers/times.ts';
+
+/** The most distinct values that are counted per field; above it, `more than` is shown. */
+const MAX_VALUES = 10_000;
+/** The most fields that are kept; a log has dozens. */
+const MAX_FIELDS = 200;
+const SHOWN_CHARACTERS = 40;
+
+/** Statistics of one field of a log. */
+interface FieldFigures {
+  readonly values: Set<string>;
+  present: number;
+  readonly example: string;
+}
+
+/** Learns from the lines of a log which of its fields are useful in a mapping. */
+export class LogSample {
+  readonly #fields = new Map<string, FieldFigures>();
+  #lines = 0;
+
+  get lines(): number {
+    return this.#lines;
+  }
+
+  add(fields: LogFields): void {
+    this.#lines++;
+    for (const [name, value] of Object.entries(fields)) {
+      const text = textOf(value);
+      if (text === undefined) continue;
+      const known = this.#fields.get(name);
+      if (known) {
+        known.present++;
+        if (known.values.size <= MAX_VALUES) known.values.add(text);
+      } else if (this.#fields.size < MAX_FIELDS)
+        this.#fields.set(name, { values: new Set([text]), present: 1, example: text });
+    }
+  }
+
+  /** A first mapping, which is valid, with comments on each field. */
+  mapping(source: string, format: LogFormatName): string {
+    const address = this.#named(isAddressField);
+    const path = this.#first(namesOfHeader(':path'));
+    const headers = this.#headers();
+    return `${[
+      `# Learned from ${comment(source)}: ${this.#lines} requests, format ${format}.`,
+      '# Each list of actions makes one descriptor, as in the rate_limits of a route of Envoy. Keep those that',
+      '# your proxy has, and delete the others.',
+      '#',
+      ...this.#table(),
+      '',
+      'domain: demo',
+      ...this.#fieldNames(),
+      'rate_limits:',
+      ...(address === undefined && path === undefined && headers.length === 0
+        ? [
+            '  - actions: # no known field in the log; see the table above',
+            '      - generic_key: { descriptor_value: all }',
+          ]
+        : []),
+      ...(address === undefined
+        ? []
+        : ['  - actions: # ("remote_address", the address of the client)', '      - remote_address: {}']),
+      ...(path === undefined
+        ? []
+        : [
+            '  - actions: # ("path", the path without its query)',
+            `      - request_headers: { header_name: ":path", descriptor_key: path, regex: '^([^?]*)' }`,
+          ]),
+      ...headers.flatMap((name) => [
+        `  - actions: # (${printableJson(keyOf(name))}, the field ${comment(name)})`,
+        `      - request_headers: { header_name: ${printableJson(name)}, descriptor_key: ${printableJson(keyOf(name))} }`,
+      ]),
+    ].join('\n')}\n`;
+  }
+
+  #table(): readonly string[] {
+    const width = Math.max(...[...this.#fields.keys()].map((name) => name.length), 5);
+    const rows = [...this.#fields]
+      .toSorted(([, a], [, b]) => b.values.size - a.values.size)
+      .map(([name, { values, present, example }]) => {
+        const count = values.size > MAX_VALUES ? `>${MAX_VALUES}` : String(values.size);
+        const share = `${Math.round((100 * present) / this.#lines)} %`;
+        return `#   ${comment(name).padEnd(width)}  ${count.padStart(8)}  ${share.padStart(7)}  ${comment(example)}`;
+      });
+    return [`#   ${'field'.padEnd(width)}  ${'values'.padStart(8)}  ${'present'.padStart(7)}  example`, ...rows];
+  }
+
+  /** Names of fields that must be configured: a time field without a usual name. */
+  #fieldNames(): readonly string[] {
+    if (this.#named(isTimeField) !== undefined) return [];
+    const time = [...this.#fields].find(
+      ([, { example }]) => (timeMsOf(example) ?? 0) > 0 && !/^\d{1,9}$/.test(example),
+    );
+    return time ? ['fields:', `  time: ${printableJson(time[0])}`] : [];
+  }
+
+  /** Client fields that limits may count by: their values vary, and repeat. */
+  #headers(): readonly string[] {
+    return [...this.#fields]
+      .filter(([name, { values, present }]) => {
+        const isCandidate = /user|client|tenant|account|api.?key|plan|subject|org|customer/i.test(name);
+        return isCandidate && !/agent/i.test(name) && !isKnownField(name) && values.size > 1 && values.size < present;
+      })
+      .map(([name]) => name);
+  }
+
+  #named(is: (name: string) => boolean): string | undefined {
+    return [...this.#fields.keys()].find(is);
+  }
+
+  #first(names: readonly string[]): string | undefined {
+    return names.find((name) => this.#fields.has(name));
+  }
+}
+
+const keyOf = (field: string): string =>
+  field
+    .toLowerCase()
+    .replace(/^(x|http)[-_]/, '')
+    .replaceAll(/[^a-z0-9]+/g, '_') || 'field';
+
+/** A text from the log as a comment: on one line, and shortened. */
+function comment(text: string): string {
+  const plain = text.replaceAll(/[^\x20-\x7e\u00a0-\u{10ffff}]|[\p{Zl}\p{Zp}\p{Cs}\p{Bidi_Control}]/gu, '?');
+  return plain.length <= SHOWN_CHARACTERS ? plain : `${plain.slice(0, SHOWN_CHARACTERS)}…`;
+}

@@ -1,0 +1,137 @@
+import { nearest } from '../../../base/nearest.ts';
+import { type Place, type Problems, pathOfKey, shown } from '../../../engine/rules/read/problem.ts';
+import type { YamlNode } from '../../../engine/rules/read/yaml.ts';
+import { flagOf } from '../../../engine/rules/read/yaml-scalar.ts';
+
+/** A block of a mapping file, read key by key. Errors are added to the problems; `done` reports unread keys. */
+export class MappingBlock {
+  readonly place: Place;
+  readonly #values = new Map<string, { readonly node: YamlNode; readonly place: Place }>();
+  readonly #read = new Set<string>();
+  readonly #problems: Problems;
+
+  constructor(node: YamlNode, place: Place, problems: Problems) {
+    this.place = { ...place, line: node.line, column: node.column };
+    this.#problems = problems;
+    if (node.kind !== 'map') {
+      if (!isNull(node)) this.error(`expected a mapping, got ${describe(node)}`);
+      return;
+    }
+    for (const { key, value } of node.entries) {
+      const name = key.kind === 'scalar' ? key.text : describe(key);
+      const at = { ...place, line: key.line, column: key.column, path: pathOfKey(place.path, shown(name)) };
+      if (this.#values.has(name)) problems.error(at, `'${shown(name)}' is given twice`);
+      this.#values.set(name, { node: value, place: at });
+    }
+  }
+
+  get keys(): readonly string[] {
+    return [...this.#values.keys()];
+  }
+
+  has(key: string): boolean {
+    return this.#values.has(key);
+  }
+
+  error(message: string, key?: string): undefined {
+    this.#problems.error((key === undefined ? undefined : this.#values.get(key)?.place) ?? this.place, message);
+  }
+
+  text(key: string): string | undefined {
+    const found = this.#take(key);
+    if (!found) return undefined;
+    if (found.node.kind === 'scalar' && !isNull(found.node)) return found.node.text;
+    return this.error(`expected a text, got ${describe(found.node)}`, key);
+  }
+
+  /** A required text that is not empty. */
+  required(key: string): string | undefined {
+    const text = this.text(key);
+    if (text !== undefined && text !== '') return text;
+    if (text === '' || !this.has(key)) this.error(`expected ${key}, a non-empty text, got none`, key);
+    return undefined;
+  }
+
+  flag(key: string, fallback: boolean): boolean {
+    const found = this.#take(key);
+    if (!found) return fallback;
+    if (found.node.kind === 'scalar' && found.node.type === 'flag') return flagOf(found.node.text);
+    this.error(`expected true or false, got ${describe(found.node)}`, key);
+    return fallback;
+  }
+
+  integer(key: string, [least, most]: readonly [least: number, most: number]): number | undefined {
+    const found = this.#take(key);
+    if (!found) return undefined;
+    const { node } = found;
+    const value = node.kind === 'scalar' && node.type === 'integer' ? Number(node.text) : Number.NaN;
+    if (value >= least && value <= most) return value;
+    return this.error(`expected a whole number from ${least} to ${most}, got ${describe(node)}`, key);
+  }
+
+  /** A JavaScript regular expression. */
+  pattern(key: string, flags = ''): RegExp | undefined {
+    const text = this.required(key);
+    if (text === undefined) return undefined;
+    try {
+      return new RegExp(text, flags);
+    } catch (error) {
+      return this.error(`expected a regular expression, got '${shown(text)}': ${messageOf(error)}`, key);
+    }
+  }
+
+  block(key: string): MappingBlock | undefined {
+    const found = this.#take(key);
+    return found && new MappingBlock(found.node, found.place, this.#problems);
+  }
+
+  /** The items of a list that is not empty. */
+  blocks(key: string): readonly MappingBlock[] {
+    const found = this.#take(key);
+    if (found?.node.kind !== 'list' || found.node.items.length === 0) {
+      this.error(`expected ${key}, a list that is not empty, got ${found ? describe(found.node) : 'none'}`, key);
+      return [];
+    }
+    const { place } = found;
+    return found.node.items.map(
+      (item, at) => new MappingBlock(item, { ...place, path: `${place.path}[${at}]` }, this.#problems),
+    );
+  }
+
+  /** A text, or a list of texts. */
+  texts(key: string): readonly string[] {
+    const found = this.#take(key);
+    const nodes = found?.node.kind === 'list' ? found.node.items : found ? [found.node] : [];
+    return nodes.flatMap((node) => {
+      if (node.kind === 'scalar') return [node.text];
+      this.error(`expected a text, got ${describe(node)}`, key);
+      return [];
+    });
+  }
+
+  /** Reports keys that were not read. */
+  done(): void {
+    for (const key of this.#values.keys()) {
+      if (this.#read.has(key)) continue;
+      const meant = nearest(key, [...this.#known]);
+      const hint = meant === undefined ? `expected one of ${[...this.#known].join(', ')}` : `did you mean '${meant}'?`;
+      this.error(`unknown key '${shown(key)}'; ${hint}`, key);
+    }
+  }
+  readonly #known = new Set<string>();
+
+  #take(key: string) {
+    this.#known.add(key);
+    this.#read.add(key);
+    return this.#values.get(key);
+  }
+}
+
+const isNull = (node: YamlNode): boolean => node.kind === 'scalar' && node.type === 'null';
+
+function describe(node: YamlNode): string {
+  if (node.kind !== 'scalar') return node.kind === 'list' ? 'a list' : 'a mapping';
+  return isNull(node) ? 'nothing' : `'${shown(node.text)}'`;
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

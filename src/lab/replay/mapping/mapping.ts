@@ -1,0 +1,149 @@
+import type { RateLimitRequest, RequestDescriptor } from '../../../engine/decide/decide.ts';
+import type { Entry } from '../../../engine/rules/match/match.ts';
+import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
+import { parseYaml, YamlError } from '../../../engine/rules/read/yaml.ts';
+import { type FieldNames, type LogFields, statusReader, textOf, timeReader } from '../readers/fields.ts';
+import { timeMsOf } from '../readers/times.ts';
+import type { RecordedRequest, ReplayedCode } from '../request.ts';
+import { type Action, readAction } from './actions.ts';
+import { MappingBlock } from './mapping-block.ts';
+
+/** Converts the fields of an access log line to the request that a proxy would have sent. */
+export interface Mapping {
+  readonly domain: string;
+  /** A text: the error in the line. Undefined: there are no descriptors, so a proxy sends no request. */
+  request(fields: LogFields): RecordedRequest | string | undefined;
+}
+
+/** Reads the text of a mapping file. */
+export function parseMapping(
+  file: string,
+  text: string,
+): { readonly mapping: Mapping } | { readonly problems: readonly Problem[] } {
+  const problems = new Problems();
+  const mapping = readMapping(file, text, problems);
+  return mapping && !problems.hasErrors ? { mapping } : { problems: problems.all };
+}
+
+function readMapping(file: string, text: string, problems: Problems): Mapping | undefined {
+  try {
+    const { root } = parseYaml(text);
+    const place = { file, line: root?.line ?? 1, path: '' };
+    return root
+      ? mappingOf(new MappingBlock(root, place, problems))
+      : problems.error(place, 'expected a mapping, got nothing');
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    return problems.error({ file, line: error.line, column: error.column, path: '' }, `no YAML: ${error.message}`);
+  }
+}
+
+function mappingOf(block: MappingBlock): Mapping | undefined {
+  const domain = block.required('domain');
+  const names = fieldNamesOf(block.block('fields'));
+  const label = labelOf(block.block('label'));
+  const descriptors = block.blocks('rate_limits').map((one) => descriptorOf(one, names));
+  block.done();
+  return domain === undefined ? undefined : requestMapping(domain, descriptors, { names, label });
+}
+
+type ReadDescriptor = (fields: LogFields) => RequestDescriptor | undefined;
+type ReadLabel = (fields: LogFields) => RecordedRequest['label'];
+
+function requestMapping(
+  domain: string,
+  reads: readonly ReadDescriptor[],
+  { names, label }: { readonly names: FieldNames; readonly label: ReadLabel },
+): Mapping {
+  const readTime = timeReader(names);
+  const status = statusReader(names);
+  return {
+    domain,
+    request(fields) {
+      const time = readTime(fields);
+      const timeMs = timeMsOf(time);
+      if (timeMs === undefined) return time === undefined ? 'no time' : `no time: ${JSON.stringify(time)}`;
+      const descriptors: RequestDescriptor[] = [];
+      for (const read of reads) {
+        const descriptor = read(fields);
+        if (descriptor) descriptors.push(descriptor);
+      }
+      if (descriptors.length === 0) return undefined;
+      const request: RateLimitRequest = { domain, descriptors };
+      const expected = label(fields);
+      const code = answerOf(status(fields), fields);
+      return {
+        timeMs,
+        request,
+        ...(code && { answer: { code } }),
+        ...(expected && { label: expected }),
+      };
+    },
+  };
+}
+
+/**
+ * The answer of the rate limit service, if the log has Envoy's own reason for it. A status of 429 alone may come from
+ * the upstream.
+ */
+function answerOf(
+  status: string | undefined,
+  { response_code_details: details, response_flags: flags }: LogFields,
+): ReplayedCode | undefined {
+  const reason = textOf(details);
+  if (reason === undefined) return typeof flags === 'string' && /\bRL\b/.test(flags) ? 'OVER_LIMIT' : undefined;
+  if (reason === 'request_rate_limited') return 'OVER_LIMIT';
+  return status !== undefined && status !== '429' ? 'OK' : undefined;
+}
+
+function descriptorOf(block: MappingBlock, names: FieldNames): ReadDescriptor {
+  const actions = block.blocks('actions').flatMap((item) => readAction(item, names) ?? []);
+  const addend = block.block('hits_addend');
+  const hits = addend?.integer('number', [0, 1_000_000_000]) ?? 1;
+  addend?.done();
+  block.done();
+  return (fields) => {
+    const entries = entriesOf(actions, fields);
+    return entries && { entries, requestLimit: undefined, hits };
+  };
+}
+
+/** As in Envoy, an action without a value drops its descriptor; a descriptor without entries is dropped, too. */
+function entriesOf(actions: readonly Action[], fields: LogFields): readonly Entry[] | undefined {
+  const entries: Entry[] = [];
+  for (const action of actions) {
+    const entry = action(fields);
+    if (entry === undefined) return undefined;
+    if (entry !== 'skip') entries.push(entry);
+  }
+  return entries.length === 0 ? undefined : entries;
+}
+
+/** Names of fields that differ from the usual ones. */
+function fieldNamesOf(block: MappingBlock | undefined): FieldNames {
+  const [time, remoteAddress, status] = ['time', 'remote_address', 'status'].map((key) => block?.text(key));
+  const headers = block?.block('headers');
+  const named = headers?.keys.map((name) => [name.toLowerCase(), headers.text(name) ?? name] as const) ?? [];
+  block?.done();
+  return {
+    ...(time !== undefined && { time }),
+    ...(remoteAddress !== undefined && { remoteAddress }),
+    ...(status !== undefined && { status }),
+    headers: new Map(named),
+  };
+}
+
+/** The column that says which requests should pass. */
+function labelOf(block: MappingBlock | undefined): ReadLabel {
+  if (!block) return () => undefined;
+  const field = block.required('field') ?? '';
+  const [allow, refuse] = [new Set(block.texts('allow')), new Set(block.texts('refuse'))];
+  if (refuse.size === 0) block.error('expected refuse, the values of requests that ought to be refused, got none');
+  block.done();
+  return (fields) => {
+    const value = textOf(fields[field]);
+    if (value === undefined) return undefined;
+    if (refuse.has(value)) return 'refuse';
+    return allow.size === 0 || allow.has(value) ? 'allow' : undefined;
+  };
+}

@@ -1,0 +1,143 @@
+import type { RequestDescriptor } from '../../../engine/decide/decide.ts';
+import { codesBehind, MAX_RULES, OTHER_RULES } from '../figures.ts';
+import type { KeyBudget } from '../key-figures.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserver } from '../request.ts';
+import { KeyTable } from './key-table.ts';
+import { OutcomeSeries, outcomeOf, TimeAxis } from './time-axis.ts';
+
+/** The most keys, over all rules, whose requests are counted individually: about 150 octets each. */
+const MAX_KEYS = 300_000;
+
+/** A limit as in a rule: a number of requests per window. */
+export interface ShownLimit {
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+/** The data that the report shows for one rule. */
+export interface RuleData {
+  readonly series: OutcomeSeries;
+  readonly keys: KeyTable;
+  before: ShownLimit | undefined;
+  after: ShownLimit | undefined;
+}
+
+/** The data for plots of a replay, in addition to its figures. Memory is bounded by the number of rules. */
+export class ReportData implements ReplayObserver {
+  readonly axis = new TimeAxis();
+  readonly #budget: KeyBudget;
+  readonly all = new OutcomeSeries(this.axis);
+  readonly rules = new Map<string, RuleData>();
+  readonly #maxRules: number;
+  #isChange = false;
+
+  /**
+   * @param maxKeys   over all rules; the requests of further keys are only counted
+   * @param maxRules  that are counted individually
+   */
+  constructor(maxKeys = MAX_KEYS, maxRules = MAX_RULES) {
+    this.#budget = { left: maxKeys };
+    this.#maxRules = maxRules;
+  }
+
+  /** Requests of keys beyond the bound. */
+  get untracked(): number {
+    return Array.from(this.rules.values()).reduce((sum, { keys }) => sum + keys.untracked, 0);
+  }
+
+  /** Whether there are answers of two rule sets, or recorded answers to compare. */
+  get isChange(): boolean {
+    return this.#isChange;
+  }
+
+  observe(recorded: RecordedRequest, answer: ReplayedAnswer, against?: ReplayedAnswer): void {
+    const { timeMs, request } = recorded;
+    this.axis.reach(timeMs);
+    const after = against ?? answer;
+    const before = against ? answer : recordedSide(recorded, answer);
+    if (before !== after) this.#isChange = true;
+    this.all.add(timeMs, outcomeOf(isRefusal(before), isRefusal(after)));
+    for (let at = 0; at < request.descriptors.length; at++) {
+      const descriptor = request.descriptors[at];
+      if (descriptor) this.#addDescriptor(timeMs, descriptor, before.descriptors[at], after.descriptors[at]);
+    }
+  }
+
+  #addDescriptor(
+    timeMs: number,
+    descriptor: RequestDescriptor,
+    before: ReplayedDescriptor | undefined,
+    after: ReplayedDescriptor | undefined,
+  ): void {
+    if (before?.rule === after?.rule) {
+      if (before?.rule !== undefined) this.#addTo(before.rule, timeMs, descriptor, { before, after });
+      return;
+    }
+    if (before?.rule !== undefined) this.#addTo(before.rule, timeMs, descriptor, { before });
+    if (after?.rule !== undefined) this.#addTo(after.rule, timeMs, descriptor, { after });
+  }
+
+  #addTo(
+    path: string,
+    timeMs: number,
+    { entries, hits }: RequestDescriptor,
+    {
+      before,
+      after,
+    }: { readonly before?: ReplayedDescriptor | undefined; readonly after?: ReplayedDescriptor | undefined },
+  ): void {
+    const rule = this.#ruleAt(path);
+    const refused = { before: isRefusal(before), after: isRefusal(after) };
+    rule.series.add(timeMs, outcomeOf(refused.before, refused.after));
+    if (!this.rules.has(path)) return; // counted under `OTHER_RULES`, which have no common limit
+    rule.before ??= limitOf(before);
+    rule.after ??= limitOf(after);
+    const { windowMs } = rule.after ?? rule.before ?? {};
+    if (windowMs === undefined) return; // an unlimited rule
+    rule.keys.add(
+      nameOf(entries, after?.key ?? before?.key),
+      Math.max(hits, 0),
+      Math.floor(timeMs / windowMs),
+      refused,
+    );
+  }
+
+  #ruleAt(path: string): RuleData {
+    let rule = this.rules.get(path);
+    if (!rule && this.rules.size >= this.#maxRules && path !== OTHER_RULES) return this.#ruleAt(OTHER_RULES);
+    if (!rule) {
+      rule = {
+        series: new OutcomeSeries(this.axis),
+        keys: new KeyTable(this.#budget),
+        before: undefined,
+        after: undefined,
+      };
+      this.rules.set(path, rule);
+    }
+    return rule;
+  }
+}
+
+/** The limit in a descriptor's answer; a rule with several keeps the first one to be reported. */
+const limitOf = (descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined =>
+  descriptor?.windowMs === undefined ? undefined : { limit: descriptor.limit ?? 0, windowMs: descriptor.windowMs };
+
+const MAX_NAME_CHARACTERS = 200;
+
+/** `user=alice, plan=gold`; a long name is cut, and ends with its counter's key, which holds a digest. */
+function nameOf(entries: RequestDescriptor['entries'], counter: string | undefined): string {
+  let name = '';
+  for (const { key, value } of entries) name += `${name === '' ? '' : ', '}${key}=${value}`;
+  if (name.length <= MAX_NAME_CHARACTERS) return name;
+  return `${name.slice(0, MAX_NAME_CHARACTERS)}…${(counter ?? '').slice(-MAX_NAME_CHARACTERS)}`;
+}
+
+const isRefusal = (side: { readonly code: ReplayedAnswer['code'] } | undefined): boolean => side?.code === 'OVER_LIMIT';
+
+/** The recorded answer, in place of the answer of other rules; the answer itself if none was recorded. */
+function recordedSide({ answer: recorded }: RecordedRequest, answer: ReplayedAnswer): ReplayedAnswer {
+  if (!recorded) return answer;
+  const { code } = recorded;
+  const codes = recorded.descriptors ?? codesBehind(code, answer);
+  return { code, descriptors: answer.descriptors.map((one, at) => ({ ...one, code: codes[at]?.code ?? one.code })) };
+}

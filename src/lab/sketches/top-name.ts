@@ -1,0 +1,90 @@
+import { randomInt } from 'node:crypto';
+import { inOnePiece } from '../../engine/backends/key.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+
+/** The name that a table counts: a descriptor, or a descriptor together with its rule. */
+export interface TopName {
+  /** Empty: the rule of the table. */
+  readonly rule: string;
+  readonly entries: readonly Entry[];
+  /** The hash of the entries. */
+  readonly hash: number;
+  /** The name is a single text: the key of its only entry. */
+  readonly isText: boolean;
+}
+
+/** Longer names are cut. */
+const MAX_NAME_LENGTH = 4_096;
+
+/** Separates the rule from the descriptor in an encoded name. */
+export const SEPARATOR = '\0';
+
+/** Differs between processes, so that a caller cannot choose descriptors with equal hashes. */
+const SEED = randomInt(2 ** 31);
+
+/** The name of a descriptor in its rule's table. Copies nothing unless the descriptor is too long. */
+export function topNameOf(entries: readonly Entry[]): TopName {
+  let length = 0;
+  for (const { key, value } of entries) length += key.length + value.length;
+  if (length <= MAX_NAME_LENGTH) return { rule: '', entries, hash: hashOf(entries), isText: false };
+  return topNameOfText(`${encodedEntries(entries).slice(0, MAX_NAME_LENGTH)}…`);
+}
+
+export function topNameOfText(text: string): TopName {
+  const entries = [{ key: text, value: '' }];
+  return { rule: '', entries, hash: hashOf(entries), isText: true };
+}
+
+/** A copy of the name with its own texts: those of a request may keep larger strings alive. */
+export const keptName = ({ rule, entries, hash, isText }: TopName): TopName => ({
+  rule: inOnePiece(rule),
+  entries: entries.map(({ key, value }) => ({ key: inOnePiece(key), value: inOnePiece(value) })),
+  hash,
+  isText,
+});
+
+/** Encodes the name as one text, unambiguously. */
+export const encodedName = ({ rule, entries, isText }: TopName): string =>
+  `${rule === '' ? '' : `${rule}${SEPARATOR}`}${isText ? entries[0]?.key : encodedEntries(entries)}`;
+
+export function isSameName(one: TopName, other: TopName): boolean {
+  if (one.hash !== other.hash || one.rule !== other.rule || one.entries.length !== other.entries.length) return false;
+  for (let at = 0; at < one.entries.length; at++) {
+    const first = one.entries[at] as Entry; // both have the same length
+    const second = other.entries[at] as Entry;
+    if (first.key !== second.key || first.value !== second.value) return false;
+  }
+  return true;
+}
+
+const ENTRY_BYTES = 96;
+
+/** Approximate memory of a name with its own texts. */
+export function nameBytes({ rule, entries }: TopName): number {
+  let bytes = 2 * rule.length;
+  for (const { key, value } of entries) bytes += ENTRY_BYTES + 2 * (key.length + value.length);
+  return bytes;
+}
+
+export function encodedEntries(entries: readonly Entry[]): string {
+  let text = '';
+  for (const { key, value } of entries) text += `|${key.length}:${key}|${value.length}:${value}`;
+  return text;
+}
+
+function hashOf(entries: readonly Entry[]): number {
+  let hash = SEED;
+  for (const { key, value } of entries) hash = mixed(mixed(hash, key), value);
+  return hash;
+}
+
+/** MurmurHash3's step for each UTF-16 unit, then its length. @see https://doi.org/10.5281/zenodo.1241418 */
+export function mixed(start: number, text: string): number {
+  let hash = start;
+  for (let at = 0; at < text.length; at++) {
+    const unit = Math.imul(text.charCodeAt(at), 0xcc9e2d51);
+    hash ^= Math.imul((unit << 15) | (unit >>> 17), 0x1b873593);
+    hash = Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe6546b64;
+  }
+  return (hash ^ text.length) | 0;
+}

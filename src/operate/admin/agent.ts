@@ -1,0 +1,167 @@
+import type { Clock } from '../../base/clock.ts';
+import type { QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
+import type { SharedReport } from '../../edge/sites/shared-counters.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
+import type { Answer } from '../../engine/decide/decide.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { ArrivalBatch, ArrivalSample } from '../../lab/advise/arrival-log.ts';
+import type { TrialReport } from '../candidate/report.ts';
+import { type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
+import { type RefusalReport, RefusalSample } from './refusals.ts';
+import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
+import { Unmatched, type UnmatchedReport } from './unmatched.ts';
+
+/** The questions that the admin API asks each process that answers requests. */
+export type AgentQuestion =
+  | { readonly kind: 'explain'; readonly request: WireRequest }
+  | { readonly kind: 'unmatched' }
+  /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
+  | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
+  | { readonly kind: 'refusals' }
+  /** Replace the overrides in force by these. */
+  | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
+  /** These counters have been reset. */
+  | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
+  /** The counters may have room again. */
+  | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
+  /** The quotas of proxies. */
+  | { readonly kind: 'quotas'; readonly query: QuotaQuery }
+  /** At most this many counters that sites share. */
+  | { readonly kind: 'sites'; readonly count: number }
+  /** What the candidate would change, with at most `keys` keys of each rule. `rule`: of this rule alone. */
+  | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
+  /** The arrivals since the last such question, of the keys in this sample. */
+  | ({ readonly kind: 'arrivals' } & ArrivalSample)
+  /** Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. */
+  | { readonly kind: 'record'; readonly untilMs?: number };
+
+export type AgentReply =
+  | { readonly kind: 'explain'; readonly explanation: ExplainAnswer }
+  | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
+  | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
+  /** Undefined: no refusals are kept. */
+  | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
+  | { readonly kind: 'overrides' }
+  | { readonly kind: 'forget' }
+  | { readonly kind: 'recheck' }
+  /** Undefined: RLQS is off. */
+  | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
+  /** Undefined: this is the only site. */
+  | { readonly kind: 'sites'; readonly report: SharedReport | undefined }
+  /** Undefined: no candidate is being tried. */
+  | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
+  /** Undefined: arrivals are not followed. */
+  | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
+  /** When the recording ends; undefined: RECORD_TO is not set. */
+  | { readonly kind: 'record'; readonly untilMs: number | undefined };
+
+/** The reply to a kind of question. */
+export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
+
+/** @throws TypeError  the reply is to another question */
+export function replyTo<Q extends AgentQuestion>({ kind }: Q, reply: AgentReply): ReplyTo<Q> {
+  if (reply.kind !== kind) throw new TypeError(`expected a reply to '${kind}', got one to '${reply.kind}'`);
+  return reply as ReplyTo<Q>; // as just checked
+}
+
+/** The reply of one process. */
+export interface NamedReply<R extends AgentReply = AgentReply> {
+  /** `worker 2 (process 4711)`; of a service of one process, `this process`. */
+  readonly process: string;
+  readonly reply: R;
+}
+
+export interface AgentOptions extends ExplainOptions {
+  readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
+  /** The memory for the tables of top keys; 0: no tables are kept. */
+  readonly topKeysBytes: number;
+  /** The number of refusals kept; 0: none. */
+  readonly refusals: number;
+  readonly clock: Clock;
+  /** Sets the end of the recording, if given, and returns it. Absent: RECORD_TO is not set. */
+  readonly record?: ((untilMs: number | undefined) => number) | undefined;
+  /** Takes the arrivals since the last call; absent: arrivals are not followed. */
+  readonly arrivals?: ((sample: ArrivalSample) => ArrivalBatch) | undefined;
+  /** Absent: RLQS is off. */
+  readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
+  /** Counters that sites share; absent: this is the only site. */
+  readonly sites?: ((count: number) => Promise<SharedReport>) | undefined;
+  /** What the candidate would change; undefined: no candidate is being tried. */
+  readonly candidate: (keys: number, rule?: string) => TrialReport | undefined;
+  /** Calls the function at an interval, until the returned function is called. */
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** What one process keeps for operators; answers their questions about it. */
+export class AdminAgent {
+  readonly #options: AgentOptions;
+  readonly #unmatched: Unmatched;
+  readonly #top: TopKeys | undefined;
+  readonly #refusals: RefusalSample | undefined;
+  readonly #stops: readonly (() => void)[];
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    this.#unmatched = new Unmatched();
+    this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
+    this.#refusals = options.refusals > 0 ? new RefusalSample(options.refusals, options.clock) : undefined;
+    const rotate = (): void => {
+      this.#unmatched.rotate();
+      this.#top?.rotate();
+    };
+    const ofRefusals = this.#refusals;
+    const bySecond = ofRefusals ? [options.every(1_000, () => ofRefusals.nextSecond())] : [];
+    this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
+  }
+
+  /** To be called with each answer after it has been sent. */
+  answered({ domain, descriptors }: WireRequest, answer: Answer): void {
+    this.#unmatched.answered(domain, descriptors, answer);
+    this.#top?.answered(descriptors, answer);
+    this.#refusals?.answered(domain, descriptors, answer);
+  }
+
+  async ask(question: AgentQuestion): Promise<AgentReply> {
+    switch (question.kind) {
+      case 'explain':
+        return { kind: 'explain', explanation: await explain(question.request, this.#options) };
+      case 'unmatched':
+        return { kind: 'unmatched', report: this.#unmatched.report() };
+      case 'top':
+        return { kind: 'top', tops: (await this.#tops(question)) ?? [] };
+      case 'refusals':
+        return { kind: 'refusals', report: this.#refusals?.report() };
+      case 'overrides':
+        this.#options.decider.overrides?.replace(question.overrides);
+        return { kind: 'overrides' };
+      case 'forget':
+        for (const key of question.keys) this.#options.ledger.forgetLocally(key);
+        return { kind: 'forget' };
+      case 'recheck':
+        for (const key of question.keys) this.#options.ledger.refusals?.changed(key);
+        return { kind: 'recheck' };
+      case 'quotas':
+        return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };
+      case 'sites':
+        return { kind: 'sites', report: await this.#options.sites?.(question.count) };
+      case 'candidate':
+        return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
+      case 'arrivals':
+        return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
+      case 'record':
+        return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
+    }
+  }
+
+  #tops({ by, rules, rule }: Extract<AgentQuestion, { kind: 'top' }>) {
+    return rules === undefined ? this.#top?.listsInTurns(by, rule) : this.#top?.lists(by, rules);
+  }
+
+  close(): void {
+    for (const stop of this.#stops) stop();
+  }
+}
+
+const SLOT_MS = 10_000;

@@ -1,0 +1,139 @@
+import type { IncomingMessage } from 'node:http';
+import { CallerDisconnected, type HttpRequest } from '../../edge/http/request.ts';
+import { API, json, type Page, type Route } from '../../edge/http/server.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import { type AccessOptions, admit, type Client, type Need } from './access.ts';
+import { ApiProblem, problemPage } from './problem.ts';
+import { type ObjectSchema, parseJson, type Schema, type Valid, valid } from './schema.ts';
+
+/** The input of an operation. */
+export interface Call<B = unknown, Q = unknown> {
+  readonly client: Client;
+  readonly body: B;
+  readonly query: Q;
+  readonly rawBody: Buffer;
+  readonly request: HttpRequest;
+  /** Further headers of the response. */
+  readonly headers: Map<string, string>;
+}
+
+/** JSON that is already serialized, in slices. */
+export class WrittenJson {
+  readonly body: Page['body'];
+  constructor(body: Page['body']) {
+    this.body = body;
+  }
+}
+
+/** One method of one path. */
+export interface ApiOperation {
+  readonly path: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly summary: string;
+  readonly need: Need;
+  readonly query: ObjectSchema;
+  /** Absent: the operation takes no body. `any`: it parses the body itself. */
+  readonly body?: ObjectSchema | 'any';
+  /** The type of a body that is not JSON. */
+  readonly consumes?: 'application/yaml';
+  /** Describes the 200 response. */
+  readonly answers: string;
+  /** Returns a JSON value or `WrittenJson`; with `produces`, a `Page`. */
+  answer(call: Call): object | Promise<object>;
+  /** The content type of a `Page` that is not JSON. */
+  readonly produces?: 'text/event-stream';
+}
+
+/** An operation whose bodies and parameters are typed by their schemas. */
+export const operation = <Q extends ObjectSchema, B extends ObjectSchema | 'any' | undefined = undefined>(
+  declared: Omit<ApiOperation, 'query' | 'body' | 'answer'> & {
+    readonly query: Q;
+    readonly body?: B;
+    answer(call: Call<B extends Schema ? Valid<B> : undefined, Valid<Q>>): object | Promise<object>;
+  },
+): ApiOperation => declared as unknown as ApiOperation; // `answer` below validates both first
+
+/** The longest body: enough for a request to `/json` unless its texts are unusually long. */
+const MAX_BODY_BYTES = 1024 * 1024;
+
+export function operationsByPath(operations: readonly ApiOperation[]): ReadonlyMap<string, readonly ApiOperation[]> {
+  const byPath = new Map<string, ApiOperation[]>();
+  for (const one of operations) byPath.set(one.path, [...(byPath.get(one.path) ?? []), one]);
+  return byPath;
+}
+
+/** The routes of operations: one for each path, with all its methods. */
+export function operationRoutes(
+  operations: readonly ApiOperation[],
+  access: AccessOptions,
+  onError: (error: unknown) => void,
+): ReadonlyMap<string, Route> {
+  const byPath = operationsByPath(operations);
+  const routes = new Map<string, Route>([[API, unknownOperation]]);
+  for (const [path, own] of byPath)
+    routes.set(path, {
+      help: own.map(({ method, summary }) => `${method} ${summary}`).join('; '),
+      answer: (request) => answer(request, own, access, onError),
+    });
+  return routes;
+}
+
+const unknownOperation: Route = {
+  help: 'the admin API, described by /api/v1/openapi.json',
+  answer: () => problemPage(new ApiProblem(404, 'no operation has this path: /api/v1/openapi.json lists all')),
+};
+
+async function answer(
+  request: HttpRequest,
+  own: readonly ApiOperation[],
+  access: AccessOptions,
+  onError: (error: unknown) => void,
+): Promise<Page> {
+  const body = request.readBody(MAX_BODY_BYTES);
+  try {
+    const chosen = chosenBy(request, own);
+    const client = admit(request, chosen.need, access);
+    const query = queryOf(request, chosen.query);
+    const rawBody = await body;
+    await request.whenFirst();
+    if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
+    const { body: schema } = chosen;
+    const read = schema && schema !== 'any' ? valid(schema, parseJson(rawBody), 'the body') : undefined;
+    const headers = new Map([['cache-control', 'no-store']]);
+    const found = await chosen.answer({ client, query, body: read, rawBody, request, headers });
+    if (chosen.produces) return found as Page; // as its declaration says
+    const answered =
+      found instanceof WrittenJson
+        ? { status: 200, contentType: 'application/json', body: found.body }
+        : json(200, found);
+    return { ...answered, headers: Object.fromEntries(headers) };
+  } catch (error) {
+    body.catch(() => {}); // the client has gone
+    if (error instanceof ApiProblem) return problemPage(error);
+    if (error instanceof StoreUnavailable) return problemPage(new ApiProblem(503, error.message));
+    if (error instanceof CallerDisconnected || (error instanceof Error && error.name === 'CallerGone')) throw error;
+    onError(error);
+    return problemPage(new ApiProblem(500, 'internal error'));
+  }
+}
+
+function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperation[]): ApiOperation {
+  const chosen = own.find((one) => one.method === (method === 'HEAD' ? 'GET' : method));
+  if (chosen) return chosen;
+  const allow = own.map((one) => one.method).join(', ');
+  throw new ApiProblem(405, `the method must be ${allow}, got ${method}`, { headers: { allow } });
+}
+
+/** The query parameters, with those of type integer as numbers. */
+function queryOf({ url = '' }: IncomingMessage, schema: ObjectSchema): unknown {
+  const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : '';
+  const values: [string, unknown][] = [];
+  const seen = new Set<string>();
+  for (const [name, text] of new URLSearchParams(query)) {
+    if (seen.has(name)) throw new ApiProblem(400, `the parameter ${name.slice(0, 100)} appears twice`);
+    seen.add(name);
+    const { type } = Object.hasOwn(schema.properties, name) ? (schema.properties[name] as Schema) : { type: 'string' };
+    values.push([name, type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text]);
+  }
+  return valid(schema, Object.fromEntries(values), 'the query');
+}

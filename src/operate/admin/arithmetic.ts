@@ -1,0 +1,120 @@
+import { ownSlots } from '../../engine/algorithms/in-flight.ts';
+import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../../engine/algorithms/index.ts';
+import type { State } from '../../engine/algorithms/limit.ts';
+import { siteStanding, siteTerms } from './site-standing.ts';
+
+/** A counter before hits are spent on it. */
+export interface Standing {
+  readonly state: State | undefined;
+  readonly nowMs: number;
+  /** At least 0. */
+  readonly hits: number;
+}
+
+/** The content of a counter, in the algorithm's own unit, and its parts. */
+interface Account {
+  /** The terms of the sum: `7 × 0.35`, `3`. */
+  readonly terms: readonly string[];
+  readonly used: number;
+  /** Room beyond the capacity for requests that may be delayed. */
+  readonly mayOwe?: number;
+}
+
+/** For an algorithm without an entry, the hits used are reported as one number. */
+type Accounts = {
+  readonly [N in AlgorithmName]?: (
+    limit: Extract<Limit, { algorithm: N }>,
+    state: State | undefined,
+    nowMs: number,
+  ) => Account;
+};
+
+/** A counter whose hits are reported as one number. */
+function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
+  const used = usedOf(limit, state, nowMs);
+  return { terms: [text(used)], used };
+}
+
+const accounts: Accounts = {
+  fixed_window: whole,
+  sliding_window_log: whole,
+  sliding_window_counter(limit, state, nowMs) {
+    const [startMs = 0, count = 0, previous = 0] = algorithms.sliding_window_counter.step(
+      limit,
+      state,
+      nowMs,
+      0,
+      false,
+    ).state;
+    const covered = Math.max(limit.windowMs - Math.max(nowMs - startMs, 0), 0) / limit.windowMs;
+    return { terms: [`${previous} × ${text(covered)}`, text(count)], used: previous * covered + count };
+  },
+  sliding_window_buckets(limit, state, nowMs) {
+    const [, ...counts] = algorithms.sliding_window_buckets.step(limit, state, nowMs, 0, false).state;
+    const used = counts.reduce((sum, count) => sum + count, 0);
+    const terms = counts.filter((count) => count > 0);
+    return { terms: terms.length > 0 && terms.length <= MAX_TERMS ? terms.map(text) : [text(used)], used };
+  },
+  token_bucket: inBucket,
+  leaky_bucket: inBucket,
+  in_flight(limit, state, nowMs) {
+    const used = usedOf(limit, state, nowMs) - ownSlots(limit, state, nowMs); // own slots are not counted twice
+    return { terms: [text(used)], used };
+  },
+  reservation(limit, state, nowMs) {
+    const { hitsBefore, reservation } = describe({ ...limit, holder: 0, commits: false }, state, nowMs);
+    const held = reservation?.held ?? 0;
+    return { terms: [text(hitsBefore - held), `${text(held)} on hold`], used: hitsBefore };
+  },
+  site_share(limit, state, nowMs) {
+    const standing = siteStanding(limit, state, nowMs);
+    const { used, lent, borrowed } = standing;
+    const moved = limit.of === 'token_bucket' ? 0 : lent - borrowed;
+    return { terms: siteTerms(limit, standing), used: used + moved };
+  },
+};
+
+const MAX_TERMS = 6;
+
+/** Hits spent and not yet refilled, to the millisecond. */
+function inBucket(
+  limit: Extract<Limit, { burst: number; maxDelayMs: number }>,
+  state: State | undefined,
+  nowMs: number,
+): Account {
+  if ('refill' in limit && limit.refill === 'interval') return whole(limit, state, nowMs);
+  const { requestsPerUnit, windowMs, maxDelayMs } = limit;
+  const used = (describe(limit, state, nowMs).durationUntilResetMs * requestsPerUnit) / windowMs;
+  return { terms: [text(used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
+}
+
+/** A counter as it is, without spending hits. */
+export function describe(limit: Limit, state: State | undefined, nowMs: number) {
+  const { step, describe: describeStep } = algorithmFor(limit);
+  const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false);
+  return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false });
+}
+
+const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
+  describe(limit, state, nowMs).hitsBefore;
+
+/**
+ * The arithmetic behind a limit's decision: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Compares the hits used before and those of
+ * the request with what the limit admits.
+ *
+ * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
+ */
+export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isOver: boolean): string {
+  const account = accounts[limit.algorithm] as typeof whole | undefined; // the row of its own kind
+  const { terms, used, mayOwe = 0 } = (account ?? whole)(limit, state, nowMs);
+  const requested = hits === 0 ? [] : [text(hits)];
+  const sum = used + hits;
+  const left = [...terms, ...requested];
+  const total = left.length > 1 || text(sum) !== left[0] ? `${left.join(' + ')} = ${text(sum)}` : text(sum);
+  const capacity = capacityOf(limit);
+  const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);
+  return `${total} ${isOver ? '>' : '≤'} ${room}`;
+}
+
+/** At most two decimals. */
+const text = (value: number): string => String(Math.round(value * 100) / 100);

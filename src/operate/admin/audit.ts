@@ -1,0 +1,79 @@
+import { write } from 'node:fs';
+import { appendFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import type { Clock } from '../../base/clock.ts';
+import { printableJson } from '../../base/printable.ts';
+import { rfc3339 } from '../../base/times.ts';
+import type { Records } from '../../engine/backends/records.ts';
+import { ApiProblem } from './problem.ts';
+
+/** A change in the audit log. */
+export interface AuditLine {
+  /** RFC 3339. */
+  readonly at: string;
+  /** The name of the token that made the change. */
+  readonly who: string;
+  readonly change: string;
+  readonly reason: string;
+  readonly what: object;
+  readonly before: unknown;
+  readonly after: unknown;
+  /** The reason, if the change failed. */
+  readonly failed?: string;
+}
+
+export type Change = Omit<AuditLine, 'at' | 'failed'>;
+
+/** The number of lines kept for the API. */
+const MAX_KEPT = 1_000;
+
+const LIST = 'audit';
+
+/** Records every change before it is made. */
+export class Audit {
+  readonly #options: { readonly sink: string; readonly clock: Clock; readonly records: Records };
+
+  /** @param options.sink  `stderr`, or the file to append to */
+  constructor(options: { readonly sink: string; readonly clock: Clock; readonly records: Records }) {
+    this.#options = options;
+  }
+
+  /**
+   * Makes a change after its line is written.
+   *
+   * @throws ApiProblem  503: the line could not be written, and nothing was changed
+   */
+  async change<T>(change: Change, make: () => Promise<T>): Promise<T> {
+    await this.#write(change);
+    try {
+      return await make();
+    } catch (error) {
+      await this.#write({ ...change, failed: error instanceof Error ? error.message : String(error) });
+      throw error;
+    }
+  }
+
+  /** The newest first. */
+  async latest(count: number): Promise<readonly AuditLine[]> {
+    const lines = await this.#options.records.latest(LIST, Math.min(count, MAX_KEPT));
+    return lines.map((line) => JSON.parse(line) as AuditLine); // as written here
+  }
+
+  async #write(change: Change & { readonly failed?: string }): Promise<void> {
+    const { sink, clock, records } = this.#options;
+    const line = printableJson({ at: rfc3339(clock()), ...change } satisfies AuditLine, 0);
+    try {
+      if (sink === 'stderr') await writeToStderr(`${line}\n`);
+      else await appendFile(sink, `${line}\n`, { flush: true });
+    } catch (error) {
+      throw new ApiProblem(
+        503,
+        `nothing was changed: the audit log cannot be written: ${error instanceof Error ? error.message : error}`,
+      );
+    }
+    await records.append(LIST, line, MAX_KEPT).catch(() => {}); // the line is in the sink already
+  }
+}
+
+const writeToStderr = (text: string): Promise<unknown> => promisify(write)(STDERR, text);
+const STDERR = 2;

@@ -1,0 +1,182 @@
+import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
+import { inSlices } from '../../engine/rules/compile/steps.ts';
+import { listRules } from '../../engine/rules/match/rule-list.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Problem } from '../../engine/rules/read/problem.ts';
+import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
+import { diffSteps } from '../../lab/diff/diff.ts';
+import { diffJson } from '../../lab/diff/diff-json.ts';
+import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
+import { mergeReports, type TrialReport } from '../candidate/report.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { Audit } from './audit.ts';
+import type { CandidateRecords } from './candidate-records.ts';
+import { showCandidate, type TrialTerms } from './candidate-view.ts';
+import type { AdminOptions } from './options.ts';
+import { noQuery, pageSize, reason, text } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { checkedText, textOf } from './rule-text-operations.ts';
+import { object } from './schema.ts';
+
+export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
+  readonly audit: Audit;
+  readonly candidate: CandidateBook;
+  readonly candidateRecords: Pick<CandidateRecords, 'put'>;
+  /** `CANDIDATE_RULES_PATH`. */
+  readonly candidatePath: string | undefined;
+  readonly trial: TrialTerms;
+  /** The split of limits that sites share; undefined: this is the only site. */
+  readonly split: SiteSplit | undefined;
+}
+
+const PATH = '/api/v1/candidate';
+const MAX_KEYS = 100;
+const DEFAULT_KEYS = 10;
+/** The most rules compared, of both sides together: more would delay requests for too long. */
+const MAX_COMPARED_RULES = 1_000;
+/** The most errors of an invalid candidate in the answer. */
+const MAX_SHOWN_ERRORS = 200;
+
+/** Operations on rules that are tried on live traffic. */
+export function candidateOperations(options: CandidateOptions): readonly ApiOperation[] {
+  return [...viewOperations(options), ...changeOperations(options)];
+}
+
+function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
+  const { candidate } = options;
+  let isComparing = false;
+  return [
+    operation({
+      path: PATH,
+      method: 'GET',
+      summary: 'the candidate: whether it is tried, its problems, and what it would change by rule and key',
+      need: 'read',
+      query: object({ rule: { ...text, description: 'the path of one rule' }, count: pageSize(MAX_KEYS) }, []),
+      answers:
+        'State, figures since `since`, and the rules with the most changes first. `newlyRefused` counts requests that the live rules pass.',
+      answer: ({ query }) => shown(options, query.count, query.rule),
+    }),
+    operation({
+      path: `${PATH}/text`,
+      method: 'GET',
+      summary: 'the text of the last candidate that was sent',
+      need: 'read',
+      query: noQuery,
+      answers: '`text`.',
+      answer: () => {
+        const { posted } = candidate.facts;
+        if (!posted) throw new ApiProblem(404, 'no candidate was sent through the admin API');
+        return { text: posted.text };
+      },
+    }),
+    operation({
+      path: `${PATH}/diff`,
+      method: 'GET',
+      summary: 'the effect of putting the candidate in force, as weir diff prints it',
+      need: 'read',
+      query: noQuery,
+      answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
+      answer: async () => {
+        if (isComparing)
+          throw new ApiProblem(503, 'another comparison is running: try again', { headers: { 'retry-after': '1' } });
+        isComparing = true;
+        try {
+          return await compared(options);
+        } finally {
+          isComparing = false;
+        }
+      },
+    }),
+  ];
+}
+
+function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
+  const { audit, candidate, candidateRecords } = options;
+  return [
+    operation({
+      path: PATH,
+      method: 'POST',
+      summary: 'tries a rule file on live traffic, and replaces the previous candidate',
+      need: 'operate',
+      query: object({ reason }, ['reason']),
+      body: 'any',
+      consumes: 'application/yaml',
+      answers: 'The same as GET. An invalid file is refused with 400 and its `errors`, and nothing changes.',
+      answer: async ({ client, query, rawBody }) => {
+        const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
+        const found = await checkedText(candidate, posted.text);
+        if (!found.ok) throw invalidCandidate(found.problems);
+        const after = { characters: posted.text.length };
+        await audit.change(changeOf(candidate.facts, posted, after), () => candidateRecords.put(posted));
+        return shown(options);
+      },
+    }),
+    operation({
+      path: PATH,
+      method: 'DELETE',
+      summary: 'ends the trial, until another candidate is sent or files at CANDIDATE_RULES_PATH change',
+      need: 'operate',
+      query: noQuery,
+      body: object({ reason }, ['reason']),
+      answers: 'The same as GET.',
+      answer: async ({ client, body }) => {
+        const by = { by: client.name, reason: body.reason };
+        await audit.change(changeOf(candidate.facts, by, null), () => candidateRecords.put(undefined));
+        return shown(options);
+      },
+    }),
+  ];
+}
+
+function invalidCandidate(problems: readonly Problem[]): ApiProblem {
+  const errors = problems.filter(({ severity }) => severity === 'error').slice(0, MAX_SHOWN_ERRORS);
+  const flaws = errors.map(({ line = 1, path, message }) => ({
+    at: `line ${line}`,
+    detail: path === '' ? message : `${path}: ${message}`,
+  }));
+  const [first] = flaws;
+  const detail = `the candidate is invalid, and nothing has changed: ${first?.at}: ${first?.detail}`;
+  return new ApiProblem(400, detail, { flaws });
+}
+
+const changeOf = (
+  { state, hash }: CandidateFacts,
+  { by, reason: why }: { readonly by: string; readonly reason: string },
+  after: object | null,
+) => ({ who: by, change: 'candidate', reason: why, what: {}, before: { state, ...(hash && { hash }) }, after });
+
+async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<object> {
+  const { candidate, candidatePath: path, trial: terms, hash } = options;
+  const report = await reportOf(options, keys, rule);
+  return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hash);
+}
+
+/** The merged reports of all processes on the current candidate. */
+export async function reportOf(
+  { ask, candidate }: Pick<CandidateOptions, 'ask' | 'candidate'>,
+  keys: number,
+  rule?: string,
+): Promise<TrialReport | undefined> {
+  const { hash } = candidate.facts;
+  if (hash === undefined) return undefined;
+  const replies = await ask({ kind: 'candidate', keys, ...(rule !== undefined && { rule }) });
+  // a process may still try the previous candidate
+  return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
+}
+
+async function compared({ candidate, rules, split }: CandidateOptions): Promise<object> {
+  const packed = candidate.packed();
+  if (!packed) throw new ApiProblem(404, 'no candidate is tried');
+  const { domains, ruleCount } = candidate.facts;
+  const before = partOf(rules(), new Set(domains));
+  if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
+    throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
+  const after = await new RulesInForce(split).replace(packed);
+  return diffJson(await inSlices(diffSteps(before, after)));
+}
+
+/** The rules of these domains. */
+function partOf(tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree {
+  const domains = new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name)));
+  return { domains, rules: listRules(domains) };
+}

@@ -1,0 +1,474 @@
+import { type Asker, inSlices } from '../../base/slices.ts';
+import { rfc3339 } from '../../base/times.ts';
+import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
+import { type Extras, type GrpcStatus, toStatus } from '../../edge/rls/service.ts';
+import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import type { Decision, ReservationReport, State } from '../../engine/algorithms/limit.ts';
+import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  endingAt,
+  matchesOf,
+  type RateLimitRequest,
+} from '../../engine/decide/decide.ts';
+import { BLOCK_TEXT, type StandingOverride } from '../../engine/decide/overrides.ts';
+import type { Debit } from '../../engine/ledger/debit.ts';
+import { type Entries, sourceOf } from '../../engine/ledger/entry.ts';
+import { readOnly } from '../../engine/ledger/estimates.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
+import { describeLimit } from '../../engine/rules/match/describe.ts';
+import type { Entry, Match } from '../../engine/rules/match/match.ts';
+import { placeFields } from '../../engine/rules/match/rule-place.ts';
+import type { Stop } from '../../engine/rules/match/stop.ts';
+import { type MatchTrace, type TracedLevel, trace } from '../../engine/rules/match/trace.ts';
+import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { responseToJson } from '../../engine/wire/json.ts';
+import { codeNumbers, type WireRequest } from '../../engine/wire/wire.ts';
+import { arithmeticOf, describe } from './arithmetic.ts';
+import { copyCounters } from './copy-counters.ts';
+import { type SiteStanding, siteStanding } from './site-standing.ts';
+import { drawState, type StateDrawing } from './state-drawing.ts';
+
+/** The answer that a request would get now, and the reason for it. */
+export interface ExplainAnswer {
+  /** The HTTP status of `/json`. */
+  readonly status: 200 | 400 | 429;
+  /** The body of `/json`; absent if the request has no answer. */
+  readonly answer?: object;
+  /** Why the request has no answer. */
+  readonly error?: string;
+  readonly rules: { readonly version?: string; readonly source: string };
+  readonly descriptors: readonly ExplainedDescriptor[];
+  readonly decision?: ExplainedDecision;
+  /** Why a call may get another answer than this one. */
+  readonly warning?: string;
+}
+
+export interface ExplainedDescriptor {
+  readonly entries: readonly { readonly key: string; readonly value: string }[];
+  readonly hits: number;
+  readonly outcome:
+    | 'limited'
+    | 'overridden'
+    | 'unlimited'
+    | 'inactive'
+    | 'replaced'
+    | 'no_rule'
+    | 'no_domain'
+    | 'invalid_limit';
+  /** The rule's path; absent if none applies. */
+  readonly rule?: string;
+  readonly path: readonly TracedLevel[];
+  readonly stopped?: Stop;
+  /** An operator's override for the descriptor: it takes precedence over rule and request. */
+  readonly override?: ShownOverride;
+  readonly limits: readonly ExplainedLimit[];
+  /** The next time when other limits of the rule's schedule apply; absent: never. */
+  readonly changesAt?: string;
+  /** The proxies' quotas for the bucket with these entries; absent: there are none. */
+  readonly quotas?: readonly ProxyQuota[];
+}
+
+export interface ExplainedLimit {
+  readonly rule: string;
+  readonly file?: string;
+  readonly line?: number;
+  readonly name?: string;
+  /** `5 per minute`. */
+  readonly limit: string;
+  readonly algorithm: AlgorithmName;
+  /** The times when it applies; absent: always, or whenever no limit of its schedule does. */
+  readonly active?: string;
+  /** The limit is outside its times. */
+  readonly inactive?: true;
+  readonly shadow?: true;
+  readonly quota?: true;
+  /** The limit came with the request. */
+  readonly fromRequest?: true;
+  /** These rules have the limit's name in `replaces`: it does not apply. */
+  readonly replacedBy?: readonly string[];
+  /** This and the following fields are absent if the limit was not evaluated. */
+  readonly counter?: string;
+  readonly code?: Decision['code'];
+  /** Where the decision comes from. */
+  readonly source?: ReturnType<typeof sourceOf>;
+  /** Why the counter could not be read; its state is then absent. */
+  readonly failure?: string;
+  readonly before?: CounterState;
+  readonly after?: CounterState;
+  /** The state before, in the terms of the algorithm. */
+  readonly drawing?: StateDrawing;
+  readonly arithmetic?: string;
+  readonly soft?: true;
+  /** If sites share the limit: the standing of this site before the request. */
+  readonly site?: SiteStanding;
+  /** The outcome of a reservation. */
+  readonly reservation?: Pick<ReservationReport, 'event' | 'reserved' | 'charged' | 'overrun'>;
+  readonly delayMs?: number;
+  /** How long until this limit alone would admit it; null: never. */
+  readonly retryAfterMs?: number | null;
+}
+
+/** In whole hits. */
+export interface CounterState {
+  readonly used: number;
+  readonly remaining: number;
+  readonly resetsInMs: number;
+  /** For requests in flight and reservations: the age of the first one to expire. */
+  readonly oldestMs?: number;
+  /** For reservations: the hits on hold, which are part of those used, and the number of requests that hold them. */
+  readonly onHold?: number;
+  readonly open?: number;
+}
+
+export interface ExplainedDecision {
+  readonly code: Answer['overallCode'];
+  /** What a refused request spends. */
+  readonly spend: Decider['spend'];
+  /** The limits that refuse; empty if the request passes. */
+  readonly decidedBy: readonly { readonly descriptor: number; readonly rule: string; readonly limit: string }[];
+  /** A sentence for people. */
+  readonly why: string;
+  /** How long until the request could pass; null: never. */
+  readonly passesInMs: number | null;
+  readonly delayMs: number;
+  readonly shadowMode?: true;
+}
+
+export interface ExplainOptions {
+  readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork' | 'health'> };
+  readonly extras: Extras;
+  /** The rules in force as they are sent to other processes; their version is computed from this. */
+  readonly packed?: () => PackedRules | undefined;
+  /** A description of the rules' source, for people. */
+  readonly source: string;
+}
+
+/** One debit of the request, as the copy of its counter answered it. */
+interface Observed {
+  readonly debit: Debit;
+  readonly nowMs: number;
+  /** Why the counter could not be read. */
+  readonly failure: string | undefined;
+  readonly before: State | undefined;
+  readonly after: State | undefined;
+  readonly decision: Decision | undefined;
+}
+
+/**
+ * Answers a request as the service would now, on copies of its counters: runs the same code, and charges nothing.
+ *
+ * @param asker  once it is gone, no more descriptors are traced: the answer must not be used
+ */
+export async function explain(wire: WireRequest, options: ExplainOptions, asker?: Asker): Promise<ExplainAnswer> {
+  const { decider, extras, packed, source } = options;
+  const own = packed?.();
+  const rules = { ...(own && { version: hashOf(own) }), source };
+  let observed: readonly Observed[] = [];
+  const ledger: Decider['ledger'] = {
+    async debit(request, how) {
+      const fork = await copyCounters(request, decider.ledger, how.timeoutMs);
+      const before = request.map((debit) => fork.stateOf(debit));
+      const entries: Entries = await fork.ledger.debit(request, how);
+      observed = request.map((debit, at) => {
+        const entry = entries[at];
+        const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
+        const [nowMs, failure] = [fork.nowMs(debit), fork.failureOf(debit)];
+        return { debit, nowMs, failure, before: before[at], after: fork.stateOf(debit), decision };
+      });
+      return entries;
+    },
+  };
+  let request: RateLimitRequest;
+  try {
+    request = decodeRequest(wire);
+  } catch (cause) {
+    return { ...refused(toStatus(cause)), rules, descriptors: [] };
+  }
+  const tree = decider.rules();
+  try {
+    const estimates = decider.estimates && { estimates: readOnly(decider.estimates) };
+    const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
+    const response = encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer));
+    const descriptors = tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [];
+    return {
+      status: response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200,
+      answer: responseToJson(response),
+      rules,
+      descriptors,
+      decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
+      ...warningOf(decider.ledger, observed),
+    };
+  } catch (cause) {
+    return {
+      ...refused(toStatus(cause)),
+      rules,
+      descriptors: tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [],
+    };
+  }
+}
+
+/** Counters may be readable while the store refuses to change them. */
+function warningOf(ledger: Pick<Ledger, 'health'>, observed: readonly Observed[]): Pick<ExplainAnswer, 'warning'> {
+  const health = ledger.health();
+  const areRead = observed.length > 0 && observed.every(({ failure }) => failure === undefined);
+  if (health.ready || !areRead) return {};
+  const reason = health.reason.replace(/\.$/, '');
+  return { warning: `the store does not count (${reason}): calls follow on_store_failure` };
+}
+
+const refused = ({ details }: GrpcStatus) => ({ status: 400, error: details }) as const;
+
+/** The number of descriptors traced in one turn of the event loop: each may be compared with thousands of texts. */
+const TRACED_A_TURN = 1;
+
+async function explainDescriptors(
+  tree: RuleTree,
+  { domain, descriptors }: RateLimitRequest,
+  observed: readonly Observed[],
+  { decider, asker }: { readonly decider: Pick<Decider, 'overrides' | 'clock'>; readonly asker: Asker | undefined },
+): Promise<readonly ExplainedDescriptor[]> {
+  const applied = matchesOf({ domain, descriptors }, tree, decider);
+  const traced: MatchTrace[] = [];
+  for await (const slice of inSlices(descriptors, TRACED_A_TURN, asker))
+    for (const descriptor of slice) traced.push(trace(tree, domain, descriptor));
+  const replacing = traced.flatMap(({ found }) =>
+    'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],
+  );
+  let next = 0;
+  return descriptors.map(({ entries, hits, requestLimit }, at): ExplainedDescriptor => {
+    const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
+    const applies = applied[at];
+    const override = decider.overrides?.of(found, domain, entries);
+    const isOverridden = override !== undefined && 'rule' in found;
+    const shown = isOverridden ? applies : found;
+    const inForce = new Map<Limit, LimitInForce>(
+      applies?.kind === 'limited'
+        ? applies.limits.map((limit) => [limit.limit, { limit, observed: observed[next++] }])
+        : [],
+    );
+    const limits =
+      shown?.kind === 'limited'
+        ? shown.limits.map((limit) =>
+            explainLimit(shown.rule, limit, requestLimit !== undefined, inForce.get(limit.limit), replacing),
+          )
+        : [];
+    const isBlocked = isOverridden && override.effect.kind === 'block';
+    return {
+      entries,
+      hits,
+      outcome: isOverridden ? 'overridden' : outcomeOf(found, applies),
+      ...('rule' in found && { rule: found.rule.path }),
+      path,
+      ...(stopped && { stopped }),
+      ...(isOverridden && { override: describeOverride(override) }),
+      limits: isBlocked ? limits.map((limit) => blockedLimit(limit, override.untilMs, decider.clock())) : limits,
+      ...('rule' in found && changeFields(found.rule, decider.clock())),
+    };
+  });
+}
+
+/** A limit that represents a block, described as such: it refuses until the override ends. */
+const blockedLimit = ({ name: _, ...limit }: ExplainedLimit, untilMs: number, nowMs: number): ExplainedLimit => ({
+  ...limit,
+  limit: BLOCK_TEXT,
+  ...(limit.code === 'OVER_LIMIT' && {
+    arithmetic: `blocked until ${rfc3339(untilMs)}`,
+    retryAfterMs: Math.max(untilMs - nowMs, 0),
+  }),
+});
+
+/** A limit that applies now, and the outcome of its debit. */
+interface LimitInForce {
+  readonly limit: RuleLimit;
+  readonly observed: Observed | undefined;
+}
+
+function changeFields({ schedule }: Rule, nowMs: number): Pick<ExplainedDescriptor, 'changesAt'> {
+  const changeMs = schedule?.changesAtMs(nowMs) ?? Number.POSITIVE_INFINITY;
+  return changeMs === Number.POSITIVE_INFINITY ? {} : { changesAt: rfc3339(changeMs) };
+}
+
+export interface ShownOverride {
+  /** The entries that it is set for: without ids of the request, for example. */
+  readonly entries: readonly Entry[];
+  readonly effect: string;
+  readonly until: string;
+  readonly by: string;
+  readonly reason: string;
+}
+
+export const describeOverride = ({ entries, effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
+  entries,
+  effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
+  until: rfc3339(untilMs),
+  by,
+  reason,
+});
+
+function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
+  if (found.kind === 'invalid_request_limit') return 'invalid_limit';
+  if (found.kind !== 'limited' || applied?.kind === 'limited') return found.kind;
+  return applied?.kind === 'unlimited' ? 'inactive' : 'replaced';
+}
+
+function explainLimit(
+  rule: Rule,
+  { limit, label, policy, times }: RuleLimit,
+  isFromRequest: boolean,
+  inForce: LimitInForce | undefined,
+  replacing: readonly Rule[],
+): ExplainedLimit {
+  const replacedBy = replacing.filter(({ replaces }) => replaces.includes(label.name)).map(({ path }) => path);
+  return {
+    rule: rule.path,
+    ...placeFields(rule.place),
+    ...(label.name !== '' && { name: label.name }),
+    limit: describeLimit({ limit, label }),
+    algorithm: namedAlgorithmOf(limit),
+    ...(times && { active: times.active.text }),
+    ...(rule.schedule && !inForce && replacedBy.length === 0 && { inactive: true }),
+    ...(policy.shadow && { shadow: true }),
+    ...(policy.quota && { quota: true }),
+    ...(isFromRequest && { fromRequest: true }),
+    ...(replacedBy.length > 0 && { replacedBy }),
+    ...(inForce?.observed && explainObserved(inForce.observed, inForce.limit.endsAtMs)),
+  };
+}
+
+function explainObserved(
+  { debit, nowMs, failure, before, after, decision: decided }: Observed,
+  endsAtMs: number | undefined,
+): Partial<ExplainedLimit> {
+  const decision = decided && endingAt(decided, endsAtMs, nowMs);
+  const { key, limit, kind } = debit;
+  const hits = kind === 'give_back' ? -debit.hits : debit.hits;
+  const counter = { counter: key, ...(failure !== undefined && { failure }) };
+  if (!decision) return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs) }) };
+  const source = sourceOf(decision);
+  const isOver = decision.code === 'OVER_LIMIT';
+  const { retryAfterMs, delayMs, soft, reservation } = decision;
+  const isCommit = limit.algorithm === 'reservation' && limit.commits;
+  return {
+    ...counter,
+    code: decision.code,
+    source,
+    ...(failure === undefined && {
+      before: counterState(limit, before, nowMs),
+      after: counterState(limit, after, nowMs),
+      drawing: drawState(limit, before, nowMs),
+    }),
+    arithmetic:
+      source !== 'backend' || hits < 0
+        ? wordsOf[source]
+        : reservation && isCommit
+          ? commitText(reservation, hits)
+          : arithmeticOf(limit, { state: before, nowMs, hits }, isOver),
+    ...(soft && { soft: true }),
+    ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
+    ...(reservation && { reservation: pick(reservation) }),
+    ...(delayMs > 0 && { delayMs }),
+    ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
+  };
+}
+
+const pick = ({ event, reserved, charged, overrun }: ReservationReport) => ({ event, reserved, charged, overrun });
+
+/** The outcome of a commit: `used 512 of 5000 reserved, charged 512`. */
+function commitText({ event, reserved, charged }: ReservationReport, used: number): string {
+  if (event === 'repeated') return 'committed before: nothing is charged';
+  if (event === 'unknown') return `nothing was reserved under this id: charged ${charged}`;
+  return `used ${used} of ${reserved} reserved${event === 'late' ? ', after the ttl' : ''}, charged ${charged}`;
+}
+
+const wordsOf = {
+  backend: 'hits are refunded',
+  lease: 'answered from hits that this process has leased',
+  refusal: 'refused from memory: the counter refused before and cannot have room yet',
+  allow: 'the counters cannot be reached, and on_store_failure is allow',
+  deny: 'the counters cannot be reached, and on_store_failure is deny',
+  local: "the counters cannot be reached: counted on this process's share of the limit",
+} as const;
+
+/** The limit for a peek at its counter: never a commit. */
+const peeked = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? { ...limit, commits: false } : limit);
+
+export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
+  const {
+    hitsBefore: used,
+    limitRemaining: remaining,
+    durationUntilResetMs: resetsInMs,
+    holds,
+    reservation,
+  } = describe(peeked(limit), state, nowMs);
+  const oldest = holds && { oldestMs: holds.oldestMs };
+  const onHold = reservation && {
+    onHold: reservation.held,
+    open: reservation.open,
+    oldestMs: reservation.oldestMs,
+  };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold };
+}
+
+function explainDecision(
+  { overallCode, shadowed, delayMs, retryAfterMs }: Answer,
+  spend: Decider['spend'],
+  descriptors: readonly ExplainedDescriptor[],
+): ExplainedDecision {
+  const over = descriptors.flatMap(({ limits }, descriptor) =>
+    limits.filter(({ code, shadow }) => code === 'OVER_LIMIT' && !shadow).map((limit) => ({ descriptor, limit })),
+  );
+  const isRefused = overallCode === 'OVER_LIMIT' || shadowed;
+  const decidedBy = isRefused
+    ? over.map(({ descriptor, limit: { rule, limit } }) => ({ descriptor, rule, limit }))
+    : [];
+  return {
+    code: overallCode,
+    spend,
+    decidedBy,
+    why: reasonOf(
+      isRefused,
+      shadowed,
+      over.map(({ limit }) => limit),
+      descriptors,
+    ),
+    passesInMs: passesInMs(retryAfterMs),
+    delayMs,
+    ...(shadowed && { shadowMode: true }),
+  };
+}
+
+/** How long until a request could pass; null: never. */
+export const passesInMs = (retryAfterMs: number | undefined): number | null =>
+  retryAfterMs === NEVER_MS ? null : (retryAfterMs ?? 0);
+
+const isOver = ({ code }: ExplainedLimit): boolean => code === 'OVER_LIMIT';
+
+function reasonOf(
+  isRefused: boolean,
+  shadowed: boolean,
+  over: readonly ExplainedLimit[],
+  descriptors: readonly ExplainedDescriptor[],
+): string {
+  if (shadowed) return 'a limit is exceeded, and SHADOW_MODE lets the request pass';
+  const isBlocked = descriptors.some(({ override, limits }) => override?.effect === 'block' && limits.some(isOver));
+  if (isRefused && isBlocked) return 'an override blocks it';
+  if (isRefused && over.every(({ source }) => source === 'deny')) return wordsOf.deny;
+  if (isRefused) return over.length === 1 ? 'a limit is exceeded' : `${over.length} limits are exceeded`;
+  if (over.length > 0) return 'quota rules refuse a request only if all of them are over their limits';
+  const limits = descriptors.flatMap((descriptor) => descriptor.limits);
+  if (limits.some(({ code, shadow }) => code === 'OVER_LIMIT' && shadow))
+    return 'only limits in shadow mode are exceeded';
+  for (const policy of ['allow', 'local'] as const)
+    if (limits.some(({ source }) => source === policy)) return wordsOf[policy];
+  if (limits.some(({ code }) => code !== undefined)) return 'every limit has room';
+  if (descriptors.every(({ outcome }) => outcome === 'no_domain'))
+    return 'no rules have the domain: nothing is limited';
+  return descriptors.some(({ outcome }) => outcome === 'unlimited')
+    ? 'the rule is unlimited'
+    : 'no limit applies: nothing is counted';
+}

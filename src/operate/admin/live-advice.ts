@@ -1,0 +1,113 @@
+import { inSlices } from '../../base/slices.ts';
+import { RULE_WORK } from '../../engine/rules/compile/checked-domain.ts';
+import { type Steps, inSlices as stepsInSlices } from '../../engine/rules/compile/steps.ts';
+import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT, type RuleAdvice } from '../../lab/advise/advised-rule.ts';
+import type { LoggedArrival } from '../../lab/advise/arrival-log.ts';
+import { FOLLOWED_KEY_BYTES } from '../../lab/advise/key-arrivals.ts';
+import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
+import { readableKey } from '../../lab/replay/report.ts';
+import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
+
+export interface LiveAdviceOptions {
+  readonly maxBytes: number;
+  /** Of the samples of keys; secret from callers. */
+  readonly seed: number;
+  readonly rules: () => RuleTree | undefined;
+  /** Queries every process that answers requests. */
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+  /** Hashes callers' values for display; undefined: they are shown unchanged. */
+  readonly hash: ((text: string) => string) | undefined;
+}
+
+/** An operator's query for advice. */
+export interface AdviceQuery {
+  readonly domain?: string;
+  readonly rule?: string;
+  /** Above 0, below 1. */
+  readonly maxKeysHit?: number;
+}
+
+const INTERVAL_MS = 1_000;
+/** Arrivals summed up, and limits advised on, in a turn of the event loop. */
+const ARRIVALS_A_TURN = 500;
+const LIMITS_A_TURN = 1;
+/** The most keys per rule, since the time for advice on a limit is proportional to its keys. */
+const KEYS_OF_RULE = 4_000;
+/** The most limits in one answer. */
+const MAX_LIMITS = 200;
+/** The share of the memory for keys whose hits around window boundaries are followed, and the size of such a key. */
+const ADMITTED_PART = 1 / 5;
+const ADMITTED_KEY_BYTES = 400;
+
+/** Sums up the arrivals at all processes, and advises on limits. */
+export class LiveAdvice {
+  readonly #options: LiveAdviceOptions;
+  readonly #sketches: RuleSketches;
+  readonly #stop: () => void;
+  #tree: RuleTree | undefined;
+  #level = 0;
+  #collecting: Promise<void> | undefined;
+
+  constructor(options: LiveAdviceOptions) {
+    const { maxBytes, seed, every } = options;
+    this.#options = options;
+    const keys = Math.floor((maxBytes * (1 - ADMITTED_PART)) / FOLLOWED_KEY_BYTES);
+    const admittedKeys = Math.floor((maxBytes * ADMITTED_PART) / ADMITTED_KEY_BYTES);
+    const bounds = { keys, keysOfRule: Math.min(keys, KEYS_OF_RULE), admittedKeys };
+    this.#sketches = new RuleSketches(bounds, seed, ({ sharesCounters }) => !sharesCounters);
+    this.#stop = every(INTERVAL_MS, () => void this.collect().catch(() => {})); // a process may end meanwhile
+  }
+
+  /** Collects new arrivals. Concurrent calls share one collection. */
+  collect(): Promise<void> {
+    this.#collecting ??= this.#collect().finally(() => {
+      this.#collecting = undefined;
+    });
+    return this.#collecting;
+  }
+
+  async advice({ domain, rule, maxKeysHit = DEFAULT_MAX_KEYS_HIT }: AdviceQuery): Promise<object> {
+    await this.collect();
+    const { hash } = this.#options;
+    const shownKey = (key: string): string => (hash ? hash(key) : readableKey(key));
+    const isMeant = (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
+      (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
+    const limits: RuleAdvice[] = [];
+    for await (const advice of inSlices(this.#sketches.advice({ maxKeysHit, shownKey }, isMeant), LIMITS_A_TURN)) {
+      limits.push(...advice);
+      if (limits.length >= MAX_LIMITS) break;
+    }
+    const warnings =
+      limits.length < MAX_LIMITS ? [] : [`advice on ${MAX_LIMITS} limits at most: give a domain or a rule`];
+    return { limits, skipped: this.#sketches.skipped(isMeant), warnings };
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  async #collect(): Promise<void> {
+    const { ask, rules, seed } = this.#options;
+    const tree = rules();
+    if (tree && tree !== this.#tree) {
+      await stepsInSlices(madeRules(tree.rules));
+      this.#sketches.follow(tree);
+      this.#tree = tree;
+    }
+    const replies = await ask({ kind: 'arrivals', seed, level: this.#level });
+    const batches = replies.flatMap(({ reply }) => reply.batch ?? []);
+    const all = batches.flatMap(({ level, arrivals }) => arrivals.map((one) => ({ ...one, level })));
+    this.#level = batches.reduce((most, { level }) => Math.max(most, level), this.#level);
+    all.sort(byTime);
+    for await (const slice of inSlices(all, ARRIVALS_A_TURN)) for (const one of slice) this.#sketches.add(one);
+  }
+}
+
+/** Materializes rules, one in each step. */
+function* madeRules(rules: Iterable<Rule>): Steps<void> {
+  for (const _ of rules) yield RULE_WORK;
+}
+
+const byTime = (one: LoggedArrival, other: LoggedArrival): number => one.timeMs - other.timeMs;

@@ -1,0 +1,38 @@
+import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
+import type { Counters } from '../../engine/backends/key.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { CandidateBook } from '../candidate/book.ts';
+import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
+import type { ApiOperation } from './api.ts';
+import type { CandidateRecords } from './candidate-records.ts';
+import type { TrialTerms } from './candidate-view.ts';
+import type { ExplainOptions } from './explain.ts';
+import type { OverrideOptions } from './override-operations.ts';
+
+/** The dependencies of the admin API. */
+export interface AdminOptions extends ExplainOptions, OverrideOptions {
+  readonly version: string;
+  readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
+  readonly counters: Counters;
+  readonly rules: () => RuleTree | undefined;
+  /** Asks every process that answers requests. */
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  /** Requests that all processes received in the last minute. */
+  readonly requestsOfMinute: () => Promise<number>;
+  /** Whether other processes answer requests. */
+  readonly hasWorkers: boolean;
+  /** `RLQS` is on: proxies have quotas. */
+  readonly hasQuotas: boolean;
+  readonly candidate: CandidateBook;
+  readonly candidateRecords: CandidateRecords;
+  /** `CANDIDATE_RULES_PATH`. */
+  readonly candidatePath: string | undefined;
+  readonly trial: TrialTerms;
+  /** The split of limits that sites share; undefined: this is the only site. */
+  readonly split: SiteSplit | undefined;
+  /** Rules come from files, not from a control plane. */
+  readonly hasRuleFiles: boolean;
+  /** Operations of other parts. */
+  readonly more: readonly ApiOperation[];
+}

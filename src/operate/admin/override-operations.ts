@@ -1,0 +1,208 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import { parseTime } from '../../base/times.ts';
+import type { ListedOverride } from '../../edge/http/debug.ts';
+import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
+import {
+  descriptorKey,
+  type OverrideEffect,
+  type Overrides,
+  type StandingOverride,
+} from '../../engine/decide/overrides.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { type Entry, match } from '../../engine/rules/match/match.ts';
+import { search, stopOf } from '../../engine/rules/match/stop.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { withIds } from '../../engine/rules/match/with-ids.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { Audit } from './audit.ts';
+import { describeOverride } from './explain.ts';
+import type { OverrideRecords } from './override-records.ts';
+import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, reason, refuseHashes } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { type Shown, shownBy } from './shown-value.ts';
+import { whyWithoutValues } from './unmatched.ts';
+
+export interface OverrideOptions {
+  readonly overrides: OverrideRecords;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  /** Shows callers' values as their hashes. */
+  readonly hash: Hash | undefined;
+  readonly rules: () => RuleTree | undefined;
+}
+
+const PATH = '/api/v1/overrides';
+
+const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units as keys
+
+/** The longest that an override lasts. */
+const MAX_MS = unitMs.YEAR;
+
+/** Operations on overrides of single descriptors. */
+export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
+  const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hash));
+  return [
+    operation({
+      path: PATH,
+      method: 'GET',
+      summary: 'limits, blocks and exemptions that are set for single descriptors',
+      need: 'read',
+      query: noQuery,
+      answers: 'All overrides.',
+      answer: async () => ({ overrides: (await options.overrides.follow()).map(shown) }),
+    }),
+    operation({
+      path: PATH,
+      method: 'PUT',
+      summary: 'sets a limit, a block or an exemption for one descriptor, until a time',
+      need: 'operate',
+      query: noQuery,
+      body: object(
+        {
+          domain,
+          descriptor,
+          effect: { type: 'string', maxLength: 10, enum: ['limit', 'block', 'exempt'] },
+          requestsPerUnit: { type: 'integer', minimum: 0, maximum: MAX_HITS, description: 'of a limit' },
+          unit: { type: 'string', maxLength: 10, enum: units, description: 'of a limit' },
+          until: { type: 'string', maxLength: 40, description: 'RFC 3339, at most a year from now' },
+          reason,
+        },
+        ['domain', 'descriptor', 'effect', 'until', 'reason'],
+      ),
+      answers: 'The override; `warning` is present if its descriptor matches no rule now.',
+      answer: ({ client, body }) => set(options, client.name, body),
+    }),
+    operation({
+      path: PATH,
+      method: 'DELETE',
+      summary: 'removes the override of one descriptor',
+      need: 'operate',
+      query: noQuery,
+      body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
+      answers: 'The removed override.',
+      answer: ({ client, body }) => remove(options, client.name, body),
+    }),
+  ];
+}
+
+interface SetBody extends ChangeBody {
+  readonly effect: string;
+  readonly requestsPerUnit?: number;
+  readonly unit?: string;
+  readonly until: string;
+}
+
+/** An override that has just been set. */
+interface SetOverride extends ListedOverride {
+  /** Why it has no effect at present. */
+  readonly warning?: string;
+}
+
+async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
+  refuseHashes(body.descriptor, options.hash);
+  const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
+  const override: StandingOverride = {
+    domain: body.domain,
+    entries: body.descriptor,
+    effect: effectOf(body),
+    untilMs: untilOf(body.until, options.clock()),
+    by,
+    reason: body.reason,
+  };
+  const before = await known(options, override);
+  const change = { who: by, change: 'override set', reason: body.reason, what: whatOf(override, options) };
+  await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
+    options.overrides.put(override),
+  );
+  const warning = noEffect(options, override);
+  return { ...shown(override), ...(warning !== undefined && { warning }) };
+}
+
+/** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
+function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: Named): string | undefined {
+  const tree = rules();
+  if (!tree) return undefined;
+  const isMet = (one: readonly Entry[]): boolean =>
+    'rule' in match(tree, name, { entries: one, requestLimit: undefined });
+  if (withIds(tree, name, entries).some(isMet)) return undefined;
+  const stop = stopOf(tree, { domain: name, entries }, search(tree, name, { entries, requestLimit: undefined }));
+  if (!stop) return undefined;
+  const why = hash ? whyWithoutValues(stop, entries) : stop.why;
+  return `it has no effect while the descriptor matches no rule: ${why}`;
+}
+
+async function remove(
+  options: OverrideOptions,
+  by: string,
+  { domain: name, descriptor: entries, reason: why }: ChangeBody,
+): Promise<ListedOverride> {
+  const named = { domain: name, entries };
+  const asListed = options.hash;
+  const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
+  if (!found) throw new ApiProblem(404, 'the descriptor has no override');
+  const before = listedOverride(found, shownBy(true, options.hash));
+  const change = { who: by, change: 'override removed', reason: why, what: whatOf(found, options) };
+  await options.audit.change({ ...change, before, after: null }, () => options.overrides.remove(found));
+  return before;
+}
+
+type Named = Pick<StandingOverride, 'domain' | 'entries'>;
+
+const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
+  const own = entries.map(({ key, value }) => ({ key, value: shown(value) }));
+  return { domain: name, descriptor: descriptorText(own), entries: own };
+};
+
+/** The override's name in the audit log. */
+function whatOf(named: Named, { hash }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
+  const { domain: name, descriptor: written } = shownName(named, shownBy(true, hash));
+  return { domain: name, descriptor: written };
+}
+
+/** An override as the API shows it to operators. */
+const listedOverride = (override: StandingOverride, shown: Shown): ListedOverride => ({
+  ...describeOverride(override),
+  ...shownName(override, shown),
+});
+
+/** All overrides that this process follows. */
+export function* listOverrides(overrides: Pick<Overrides, 'all'>, shown: Shown): Iterable<ListedOverride> {
+  for (const override of overrides.all()) yield listedOverride(override, shown);
+}
+
+async function known(
+  options: Pick<OverrideOptions, 'overrides'>,
+  { domain: name, entries }: Named,
+  shown: Shown = (value) => value,
+): Promise<StandingOverride | undefined> {
+  const key = descriptorKey(name, entries);
+  const all = await options.overrides.follow();
+  return all.find((one) => {
+    const listed = shownName(one, shown);
+    return descriptorKey(listed.domain, listed.entries) === key;
+  });
+}
+
+function effectOf(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): OverrideEffect {
+  const { effect, requestsPerUnit } = body;
+  const unit = units.find((one) => one === body.unit);
+  if (effect === 'limit') {
+    if (requestsPerUnit === undefined || !unit)
+      throw new ApiProblem(400, 'the body is not valid: a limit needs requestsPerUnit and unit');
+    return { kind: 'limit', requestsPerUnit, unit };
+  }
+  if (requestsPerUnit !== undefined || unit)
+    throw new ApiProblem(400, 'the body is not valid: requestsPerUnit and unit require the effect limit');
+  return { kind: effect === 'block' ? 'block' : 'exempt' };
+}
+
+function untilOf(text: string, nowMs: number): number {
+  const untilMs = parseTime(text);
+  if (untilMs === undefined)
+    throw new ApiProblem(400, `the body is not valid: until must be a time of RFC 3339, got '${text}'`);
+  if (untilMs <= nowMs || untilMs > nowMs + MAX_MS)
+    throw new ApiProblem(400, 'the body is not valid: until must be within a year from now');
+  return untilMs;
+}

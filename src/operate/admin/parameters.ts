@@ -1,0 +1,62 @@
+import { type Hash, isHash } from '../../base/hashed.ts';
+import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+import { MAX_UINT32, maximumRequest } from '../../engine/wire/wire.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+
+export const MAX_HITS = MAX_UINT32;
+
+export const text = { type: 'string', maxLength: maximumRequest.textLength } as const;
+const entry = object({ key: { ...text, minLength: 1 }, value: text }, ['key', 'value']);
+export const descriptor = { type: 'array', items: entry, minItems: 1, maxItems: maximumRequest.entries } as const;
+export const domain = { ...text, minLength: 1 } as const;
+export const reason = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 500,
+  pattern: '\\S',
+  description: 'reason, for the audit log',
+} as const;
+
+export const noQuery = object({}, []);
+
+/** The parameter `count` of a list. */
+export function pageSize(maximum: number) {
+  return { type: 'integer', minimum: 1, maximum, description: 'the most items to return' } as const;
+}
+
+/** The syntax of a descriptor as a parameter, in Markdown. */
+export const DESCRIPTOR_QUERY =
+  '`key=value[,key=value…]`, with `\\,` for a comma in a value and `\\\\` for a backslash';
+
+/** The body of a change to one descriptor. */
+export interface ChangeBody {
+  readonly domain: string;
+  readonly descriptor: readonly Entry[];
+  readonly reason: string;
+}
+
+/**
+ * Refuses a descriptor copied from a page that shows values hashed (`HASH_KEYS`): a change would act on the text of the
+ * hash.
+ *
+ * @throws ApiProblem  400
+ */
+export function refuseHashes(entries: readonly Entry[], hash: Hash | undefined): void {
+  const found = hash ? entries.find(({ value }) => isHash(value)) : undefined;
+  if (found) throw new ApiProblem(400, `'${found.value}' is how HASH_KEYS shows a value: give the value itself`);
+}
+
+/**
+ * Reads `key=value[,key=value…]`.
+ *
+ * @throws ApiProblem  400
+ */
+export function readDescriptor(written: string): readonly Entry[] {
+  try {
+    return parseDescriptor(written);
+  } catch (error) {
+    throw error instanceof InvalidDescriptor ? new ApiProblem(400, error.message) : error;
+  }
+}

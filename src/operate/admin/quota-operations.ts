@@ -1,0 +1,62 @@
+import type { ProxyQuota, QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { AdminOptions } from './options.ts';
+import { DESCRIPTOR_QUERY, domain, pageSize, readDescriptor, text } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { shownBy } from './shown-value.ts';
+
+type QuotaAsker = Pick<AdminOptions, 'ask' | 'hash'>;
+
+/** The operation that lists the quotas of proxies, and their use. */
+export function quotaOperations(options: AdminOptions): readonly ApiOperation[] {
+  return [
+    operation({
+      path: '/api/v1/quotas',
+      method: 'GET',
+      summary: 'share, demand and use of the proxies that are connected to this instance (RLQS)',
+      need: 'read',
+      query: object(
+        {
+          domain: { ...domain, description: 'only this domain; required with descriptor' },
+          rule: { ...text, description: 'the path of one rule' },
+          descriptor: { ...text, description: `${DESCRIPTOR_QUERY}: only this bucket` },
+          count: pageSize(MAX_QUOTAS),
+        },
+        [],
+      ),
+      answers: 'Buckets of proxies, the highest demand first; rates are per second. `more` counts the others.',
+      answer: ({ query }) => listQuotas(options, query),
+    }),
+  ];
+}
+
+const MAX_QUOTAS = 500;
+const DEFAULT_QUOTAS = 50;
+
+async function listQuotas(
+  options: AdminOptions,
+  query: { readonly domain?: string; readonly rule?: string; readonly descriptor?: string; readonly count?: number },
+): Promise<object> {
+  if (!options.hasQuotas) throw new ApiProblem(404, 'proxies have no quotas: RLQS is off');
+  const { descriptor, count = DEFAULT_QUOTAS, ...rest } = query;
+  if (descriptor !== undefined && rest.domain === undefined)
+    throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
+  const entries = descriptor === undefined ? {} : { entries: readDescriptor(descriptor) };
+  return quotasOf(options, { ...rest, ...entries, count });
+}
+
+/** The quotas in all processes of this instance. Values are hashed if HASH_KEYS is set. */
+export async function quotasOf({ ask, hash }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
+  const replies = await ask({ kind: 'quotas', query });
+  const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
+  const shown = shownBy(true, hash);
+  const all = reports.flatMap(({ quotas }) => quotas).sort((one, other) => (other.demand ?? -1) - (one.demand ?? -1));
+  const quotas = all.slice(0, query.count).map(
+    (one): ProxyQuota => ({
+      ...one,
+      entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
+    }),
+  );
+  return { quotas, more: reports.reduce((sum, { more }) => sum + more, all.length - quotas.length) };
+}

@@ -1,0 +1,100 @@
+import { readFile, stat } from 'node:fs/promises';
+import { type Asker, inSlices, SLICE_ITEMS } from '../../base/slices.ts';
+import { listedRules } from '../../engine/rules/match/rule-list.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { CheckedRules } from '../../engine/rules/reload/load.ts';
+import { type CandidateBook, TooManyChecks } from '../candidate/book.ts';
+import { type ApiOperation, operation } from './api.ts';
+import { shownProblems } from './candidate-view.ts';
+import { domain, noQuery } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+
+export interface RuleTextOptions {
+  readonly candidate: Pick<CandidateBook, 'check'>;
+  readonly rules: () => RuleTree | undefined;
+  /** Rules come from files, not from a control plane. */
+  readonly hasRuleFiles: boolean;
+}
+
+/** The largest file that is sent: files are sent whole. */
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** Operations that return the text of the rules, and the problems in a text. */
+export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperation[] {
+  return [
+    operation({
+      path: '/api/v1/rules/check',
+      method: 'POST',
+      summary: 'checks a rule file as weir check does, for the store of this service; changes nothing',
+      need: 'read',
+      query: noQuery,
+      body: 'any',
+      consumes: 'application/yaml',
+      answers: '`ok`, and `problems` with line and column, 200 at most; `moreProblems` counts the others.',
+      answer: ({ rawBody }) => checked(options, textOf(rawBody)),
+    }),
+    operation({
+      path: '/api/v1/rules/text',
+      method: 'GET',
+      summary: 'the rule files of a domain in force',
+      need: 'read',
+      query: object({ domain }, ['domain']),
+      answers: '`files`, each with its name and text.',
+      answer: ({ query, request }) => filesOf(options, query.domain, request),
+    }),
+  ];
+}
+
+/** @throws ApiProblem  400: it is not UTF-8 */
+export function textOf(body: Buffer): string {
+  try {
+    return utf8.decode(body);
+  } catch {
+    throw new ApiProblem(400, 'the body must be UTF-8');
+  }
+}
+
+/** Throws if the bytes are not UTF-8; strips a byte order mark. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+async function checked({ candidate }: RuleTextOptions, text: string): Promise<object> {
+  const found = await checkedText(candidate, text);
+  if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
+  const [first] = found.packed;
+  return { ok: true, ...shownProblems(found.warnings), domain: first?.name, rules: found.ruleCount };
+}
+
+/**
+ * Checks a rule file that an operator sent.
+ *
+ * @throws ApiProblem  503: too many others are waiting
+ */
+export async function checkedText(candidate: Pick<CandidateBook, 'check'>, text: string): Promise<CheckedRules> {
+  try {
+    return await candidate.check(text);
+  } catch (error) {
+    if (!(error instanceof TooManyChecks)) throw error;
+    throw new ApiProblem(503, `${error.message}: try again`, { headers: { 'retry-after': '1' } });
+  }
+}
+
+async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string, asker: Asker): Promise<object> {
+  if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');
+  const names = new Set<string>();
+  const domain = rules()?.domains.get(name);
+  for await (const slice of inSlices(domain ? listedRules(domain.root) : [], SLICE_ITEMS, asker))
+    for (const { place } of slice) if (place) names.add(place.file);
+  if (names.size === 0) throw new ApiProblem(404, `no rules of domain '${name}' are in force`);
+  const files: object[] = [];
+  for (const file of names) files.push({ name: file, text: await readBounded(file) });
+  return { domain: name, files };
+}
+
+/** @throws ApiProblem  413: the file is too large; 404: it cannot be read */
+async function readBounded(file: string): Promise<string> {
+  const { size } = await stat(file).catch(() => ({ size: undefined }));
+  if (size === undefined) throw new ApiProblem(404, `${file} cannot be read`);
+  if (size > MAX_FILE_BYTES) throw new ApiProblem(413, `${file} has more than ${MAX_FILE_BYTES} bytes`);
+  return readFile(file, 'utf8');
+}

@@ -1,0 +1,92 @@
+import { crossSiteReason } from '../../edge/http/cross-site.ts';
+import type { AccessOptions } from './access.ts';
+import { type ApiOperation, operation } from './api.ts';
+import { noQuery } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { tokenOf } from './tokens.ts';
+
+const PATH = '/api/v1/session';
+
+/** Facts about the service that the console shows. */
+interface SessionFacts {
+  readonly hashKeys: boolean;
+  readonly version: string;
+  readonly grpcPort: number | undefined;
+  readonly hasQuotas: boolean;
+  readonly hasSites: boolean;
+}
+
+/** Operations to sign in and out in a browser, so that it need not store a token. */
+export function sessionOperations(
+  { tokens, sessions }: AccessOptions,
+  { hashKeys, version, grpcPort, hasQuotas, hasSites }: SessionFacts,
+): readonly ApiOperation[] {
+  return [
+    operation({
+      path: PATH,
+      method: 'GET',
+      summary: 'what this client may do',
+      need: 'open',
+      query: noQuery,
+      answers:
+        '`role` is read or operate; absent: the client may not see values. `csrf` is the csrf token of the session.',
+      answer: ({ client, request }) => ({
+        version,
+        name: client.name,
+        ...(client.seesValues && { role: client.role }),
+        needsToken: tokens.length > 0,
+        hashKeys,
+        grpcPort,
+        ...(hasQuotas && { hasQuotas }),
+        ...(hasSites && { hasSites }),
+        ...csrfOf(sessions.of(request)?.csrf),
+      }),
+    }),
+    operation({
+      path: PATH,
+      method: 'POST',
+      summary: 'signs in with a token: sets a session cookie that is valid for 12 hours',
+      need: 'open',
+      query: noQuery,
+      body: object({ token: { type: 'string', minLength: 1, maxLength: 10_000 } }, ['token']),
+      answers: 'Name, role, and `csrf`, which changes need in the header x-weir-csrf.',
+      answer: ({ body, request, headers }) => {
+        refuseOtherSites(request);
+        const token = knownToken(body.token, tokens);
+        const { session, setCookie } = sessions.open(token, request);
+        headers.set('set-cookie', setCookie);
+        return { name: token.name, role: token.role, csrf: session.csrf };
+      },
+    }),
+    operation({
+      path: PATH,
+      method: 'DELETE',
+      summary: 'signs out',
+      need: 'open',
+      query: noQuery,
+      answers: 'Nothing.',
+      answer: ({ request, headers }) => {
+        refuseOtherSites(request);
+        headers.set('set-cookie', sessions.close(request));
+        return {};
+      },
+    }),
+  ];
+}
+
+/** @throws ApiProblem  403 */
+function knownToken(written: string, tokens: AccessOptions['tokens']) {
+  if (tokens.length === 0) throw new ApiProblem(403, 'ADMIN_TOKEN is not set');
+  const token = tokenOf(`Bearer ${written}`, tokens);
+  if (!token) throw new ApiProblem(403, 'the token is not one of ADMIN_TOKEN');
+  return token;
+}
+
+const csrfOf = (csrf: string | undefined): object => (csrf === undefined ? {} : { csrf });
+
+/** @throws ApiProblem  403 */
+function refuseOtherSites(request: Parameters<typeof crossSiteReason>[0]): void {
+  const reason = crossSiteReason(request);
+  if (reason !== undefined) throw new ApiProblem(403, reason);
+}

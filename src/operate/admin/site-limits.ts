@@ -1,0 +1,157 @@
+import { errorRatioOf } from '../../edge/sites/measured-error.ts';
+import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
+import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
+import { advanceOf, baseOf } from '../../engine/algorithms/site-share-state.ts';
+import { counterOf } from '../../engine/decide/counter-key.ts';
+import { describeLimit } from '../../engine/rules/match/describe.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
+import type { AdminOptions } from './options.ts';
+import { type Shown, shownBy } from './shown-value.ts';
+
+/** One site's part of a shared limit, as far as the answering site knows. In whole hits; for a bucket, in tokens. */
+export interface SitePortion {
+  readonly site: string;
+  /** The site's equal part of the limit. */
+  readonly base: number;
+  /** Hits that the answering site gave to this one in this window, less those it took; for itself the reverse. */
+  readonly moved: number;
+  /** Base plus moved: the hits that it may admit in a window. A bucket's base: moved tokens are used, or refilled. */
+  readonly share: number;
+  /** Absent: the site has not answered in this window. */
+  readonly used?: number;
+  readonly usedMsAgo?: number;
+  /** The site is in `SITE_LOST`: the other sites have its part. */
+  readonly isLost?: true;
+}
+
+/** A counter of a shared limit. */
+export interface ListedShare {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  readonly rule: string;
+  readonly name?: string;
+  /** `6000 per minute`. */
+  readonly limit: string;
+  readonly algorithm: string;
+  readonly mode: 'escrow' | 'optimistic';
+  /** `mode: optimistic`: this site has used up its advance, and continues as with escrow. */
+  readonly hasFallenBack: boolean;
+  /** The most hits that all sites together may admit at once: the hits of a window, or the burst of a bucket. */
+  readonly total: number;
+  /** The hits that this site may still admit, including those in advance. */
+  readonly left: number;
+  /** The time until the window ends; for a bucket, until moved tokens expire. */
+  readonly leftMs: number;
+  /** The excess over the limit, as a fraction of it; absent: not all sites have reported their use. */
+  readonly errorRatio?: number;
+  readonly errorBound: number;
+  readonly sites: readonly SitePortion[];
+}
+
+export interface ShareList {
+  readonly limits: readonly ListedShare[];
+  /** Counters that are not listed. */
+  readonly more: number;
+}
+
+/** Finds the counters that processes exchange with other sites, and the rule of each. */
+export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
+  readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
+  readonly decider: Parameters<typeof counterOf>[2];
+}
+
+type SitesQuestion = Extract<AgentQuestion, { kind: 'sites' }>;
+
+/** @param names  all sites, indexed by place */
+export async function listShares(
+  { ask, rules, decider, hash }: ShareSources,
+  names: readonly string[],
+  count: number,
+): Promise<ShareList> {
+  const replies = await ask({ kind: 'sites', count });
+  const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
+  const tree = rules();
+  const shown = shownBy(true, hash);
+  const counters = mergedOf(reports);
+  const limits = counters.slice(0, count).flatMap((counter): ListedShare[] => {
+    const known = tree && counterOf(tree, counter.key, decider);
+    const limit = known?.limit.limit;
+    if (!known || limit?.algorithm !== 'site_share') return []; // its rule is no longer in force
+    const { domain, entries, rule } = known;
+    const { name } = known.limit.label;
+    return [
+      {
+        ...{ domain, entries: entriesOf(entries, shown), rule: rule.path, ...(name !== '' && { name }) },
+        ...{ limit: describeLimit(known.limit), algorithm: namedAlgorithmOf(limit) },
+        ...describe(limit, counter, names),
+      },
+    ];
+  });
+  const more = Math.max(counters.length - limits.length, ...reports.map((one) => one.more)); // processes may list the same
+  return { limits, more };
+}
+
+const entriesOf = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
+  entries.map(({ key, value }) => ({ key, value: shown(value) }));
+
+/** Merges the reports of processes that exchange the same counter: takes the newest answer of each site. */
+function mergedOf(reports: readonly SharedReport[]): readonly SharedCounter[] {
+  const byKey = new Map<string, SharedCounter>();
+  for (const one of reports.flatMap(({ counters }) => counters)) {
+    const known = byKey.get(one.key);
+    byKey.set(one.key, known && known.epochMs === one.epochMs ? merge(known, one) : newest(known, one));
+  }
+  return [...byKey.values()];
+}
+
+const newest = (known: SharedCounter | undefined, one: SharedCounter): SharedCounter =>
+  known && known.epochMs > one.epochMs ? known : one;
+
+const merge = (known: SharedCounter, one: SharedCounter): SharedCounter => ({
+  ...one,
+  sites: one.sites.map((site, place) => laterOf(known.sites[place], site)),
+});
+
+const laterOf = (known: SharedPlace | undefined, one: SharedPlace): SharedPlace => {
+  const agoMs = ({ usedMsAgo = Number.POSITIVE_INFINITY }: SharedPlace): number => usedMsAgo;
+  return known && agoMs(known) < agoMs(one) ? known : one;
+};
+
+/** Describes the base, share and use of each site. */
+function describe(
+  limit: SiteShareLimit,
+  { room, leftMs, sites }: SharedCounter,
+  names: readonly string[],
+): Omit<ListedShare, 'domain' | 'entries' | 'rule' | 'limit' | 'algorithm'> {
+  const [taken, given] = [sumOf(sites, 'taken'), sumOf(sites, 'given')];
+  const uses = sites.flatMap(({ used }) => used ?? []);
+  const left = room + advanceOf(limit);
+  const isOptimistic = limit.maxErrorPercent > 0;
+  return {
+    mode: isOptimistic ? 'optimistic' : 'escrow',
+    hasFallenBack: isOptimistic && left < 1,
+    total: limit.of === 'token_bucket' ? limit.burst : limit.requestsPerUnit,
+    left: Math.max(left, 0),
+    leftMs: Math.max(leftMs, 0),
+    ...(uses.length === sites.length - (limit.lost?.length ?? 0) && {
+      errorRatio: errorRatioOf(limit, sumOfAll(uses), room),
+    }),
+    errorBound: limit.maxErrorPercent / 100,
+    sites: sites.map(({ used, usedMsAgo, ...sums }, place): SitePortion => {
+      const base = baseOf({ ...limit, site: place });
+      const moved = place === limit.site ? taken - given : sums.given - sums.taken;
+      return {
+        ...{ site: names[place] ?? '', base, moved, share: limit.of === 'token_bucket' ? base : base + moved },
+        ...(used !== undefined && usedMsAgo !== undefined && { used, usedMsAgo }),
+        ...(limit.lost?.includes(place) && { isLost: true }),
+      };
+    }),
+  };
+}
+
+const sumOfAll = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
+
+const sumOf = (sites: readonly SharedPlace[], field: 'taken' | 'given'): number =>
+  sumOfAll(sites.map((site) => site[field]));

@@ -1,0 +1,76 @@
+import {
+  type ExchangeState,
+  exchangeStateOf,
+  type PeerReport,
+  type SitesReport,
+} from '../../edge/sites/site-counts.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { AdminOptions } from './options.ts';
+import { noQuery, pageSize } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { listShares } from './site-limits.ts';
+
+/** The sites that share limits. */
+export interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
+  readonly decider: Pick<Decider, 'clock' | 'counters'>;
+  /** Undefined: this is the only site. */
+  readonly sites:
+    | { readonly name: string; readonly names: readonly string[]; readonly lost: readonly string[] }
+    | undefined;
+  /** The exchange with the other sites, summed over all processes of this instance. */
+  readonly report: () => SitesReport | undefined;
+}
+
+/** State of the exchange with the other sites: the answer of `GET /api/v1/sites`. */
+export interface SiteList extends Omit<SitesReport, 'peers'> {
+  /** This site, and all of them in the order of their names. */
+  readonly site: string;
+  readonly sites: readonly string[];
+  /** The sites in SITE_LOST, whose parts the others divide. */
+  readonly lost: readonly string[];
+  readonly peers: readonly (PeerReport & { readonly state: ExchangeState })[];
+}
+
+const MAX_LIMITS = 500;
+const DEFAULT_LIMITS = 50;
+
+/** Operations that show the exchange with other sites, and each site's share of the limits. */
+export function siteOperations({ sites, report, ...options }: SiteOperationsOptions): readonly ApiOperation[] {
+  const known = () => {
+    if (!sites) throw new ApiProblem(404, 'this is the only site: SITE is not set');
+    return sites;
+  };
+  return [
+    operation({
+      path: '/api/v1/sites',
+      method: 'GET',
+      summary: 'the sites that share limits, and the exchanges of this instance with each',
+      need: 'open',
+      query: noQuery,
+      answers:
+        'Exchanges since the start, borrowed hits, and the milliseconds since the last answer (-1: there was none). `state` is in_step, cut_off, or idle: no exchange in the last ten seconds. `errorRatio` is the largest excess over a limit in the last minute, `errorBound` the max_error of its rule.',
+      answer: (): SiteList => {
+        const { name, names, lost } = known();
+        const { peers, errorRatio, errorBound } = report() ?? NOTHING;
+        return {
+          ...{ site: name, sites: names, lost, errorRatio, errorBound },
+          peers: peers.map((peer) => ({ ...peer, state: exchangeStateOf(peer) })),
+        };
+      },
+    }),
+    operation({
+      path: '/api/v1/sites/limits',
+      method: 'GET',
+      summary: 'shares and use, by site, of the limits that this instance exchanged in the last ten seconds',
+      need: 'read',
+      query: object({ count: pageSize(MAX_LIMITS) }, []),
+      answers:
+        'Counters with the base of each site, the hits moved between it and this site, and its use as of its last answer. Moves between other sites are not known here. `more` counts the others.',
+      answer: ({ query: { count = DEFAULT_LIMITS } }) => listShares(options, known().names, count),
+    }),
+  ];
+}
+
+const NOTHING: SitesReport = { peers: [], errorRatio: 0, errorBound: 0 };

@@ -1,0 +1,229 @@
+import { inSlices } from '../../base/slices.ts';
+import { isCommit } from '../../engine/algorithms/limit.ts';
+import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
+import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
+import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
+import { SEPARATOR, type TopName, topNameOf } from '../../lab/sketches/top-name.ts';
+import { Sample } from './sample.ts';
+import { boundsOf, type CountBounds, confidenceOf, unlistedAtMost } from './sampling-error.ts';
+
+/** What tables count: all hits, those refused, and those that only shadow mode let pass. */
+export const topKinds = ['hits', 'refusals', 'shadowed'] as const;
+export type TopKind = (typeof topKinds)[number];
+
+/** The most keys in a rule's table of ten seconds. */
+const CAPACITY = 1_000;
+
+/** The name under which rules without tables of their own share one. */
+export const SHARED_TABLE = '(rules without a table of their own)';
+
+/** The fraction of the memory reserved for the shared table. */
+const SHARED_PART = 1 / 8;
+
+type LimitedVerdict = Extract<Verdict, { kind: 'limited' }>;
+
+type Tables = { readonly [K in TopKind]: RotatingTop };
+
+/** The most frequent keys of a rule, or of those that share a table. */
+export interface RuleTop {
+  readonly rule: string;
+  readonly by: TopKind;
+  readonly list: TopList;
+  /** In `list`, at least one hit in this many was counted: see `Sample`. */
+  readonly countedOneIn: number;
+}
+
+/** Counts which descriptors hit each rule most, and which are refused or let pass by shadow mode most, in a minute. */
+export class TopKeys {
+  readonly #budget: ByteBudget;
+  readonly #byRule = new Map<string, Tables>();
+  readonly #shared: Tables;
+  readonly #sample: Sample;
+
+  constructor(maxBytes: number, sample = new Sample()) {
+    this.#sample = sample;
+    const sharedBudget = new ByteBudget(Math.floor(maxBytes * SHARED_PART));
+    this.#budget = new ByteBudget(maxBytes - Math.floor(maxBytes * SHARED_PART));
+    this.#shared = tables(sharedBudget);
+  }
+
+  get bytes(): number {
+    return this.#budget.usedBytes;
+  }
+
+  /** @param descriptors  the request's, in the order of the verdicts */
+  answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts, shadowed }: Answer): void {
+    for (let at = 0; at < verdicts.length; at++) {
+      const verdict = verdicts[at];
+      if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
+      const weight = this.#sample.weightOf(verdict.hits);
+      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight, shadowed);
+    }
+  }
+
+  #count(entries: readonly Entry[], verdict: LimitedVerdict, hits: number, isAnswerShadowed: boolean): void {
+    const { rule, decision, code, shadowRefusals } = verdict;
+    if (isCommit(decision)) return;
+    const name = topNameOf(countedEntries(rule, entries));
+    this.#add(rule.path, 'hits', name, hits);
+    if (code === 'OVER_LIMIT' && !isAnswerShadowed) this.#add(rule.path, 'refusals', name, hits);
+    else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);
+  }
+
+  /** To be called every ten seconds. */
+  rotate(): void {
+    this.#sample.rotate();
+    for (const [rule, own] of this.#byRule) {
+      for (const kind of topKinds) own[kind].rotate();
+      if (!topKinds.every((kind) => own[kind].isEmpty)) continue;
+      this.#byRule.delete(rule);
+      this.#budget.change(-ruleBytes(rule));
+    }
+    for (const kind of topKinds) this.#shared[kind].rotate();
+  }
+
+  /** @param most  the most rules listed: those with the highest totals */
+  lists(by: TopKind, most = Number.POSITIVE_INFINITY): readonly RuleTop[] {
+    return [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
+      .map(([rule, { [by]: table }]) => ({ rule, table, total: table.total }))
+      .filter(({ total }) => total > 0)
+      .sort((one, other) => other.total - one.total)
+      .slice(0, most)
+      .map(({ rule, table }) => ({ rule, by, list: table.list(), countedOneIn: this.#sample.oneIn }));
+  }
+
+  /** The same for all rules, or one, with one table per turn of the event loop: a table has a thousand keys. */
+  async listsInTurns(by: TopKind, rule?: string): Promise<readonly RuleTop[]> {
+    const lists: RuleTop[] = [];
+    const all = [...this.#byRule, [SHARED_TABLE, this.#shared] as const];
+    for await (const [one] of inSlices(
+      all.filter(([name]) => rule === undefined || name === rule),
+      TABLES_A_TURN,
+    )) {
+      const [name, { [by]: table }] = one as (typeof all)[number]; // a slice has one item
+      if (table.total > 0) lists.push({ rule: name, by, list: table.list(), countedOneIn: this.#sample.oneIn });
+    }
+    return lists;
+  }
+
+  #add(rule: string, kind: TopKind, name: TopName, hits: number): void {
+    let own = this.#byRule.get(rule);
+    if (!own && this.#budget.hasRoomFor(ROOM_BYTES + ruleBytes(rule))) {
+      own = tables(this.#budget);
+      this.#byRule.set(rule, own);
+      this.#budget.change(ruleBytes(rule));
+    }
+    if (!own?.[kind].add(name, hits)) this.#shared[kind].add({ ...name, rule }, hits);
+  }
+}
+
+/** A rule gets tables only while this much memory is free: smaller ones would be of no use. */
+const ROOM_BYTES = 16 * 1024;
+
+/** Approximate memory of a rule besides its tables with counts: its name, the map's entry, two objects. */
+const ruleBytes = (rule: string): number => 500 + 2 * rule.length;
+
+const tables = (budget: ByteBudget): Tables => ({
+  hits: new RotatingTop(CAPACITY, budget),
+  refusals: new RotatingTop(CAPACITY, budget),
+  shadowed: new RotatingTop(CAPACITY, budget),
+});
+
+/** A key of a table, for operators. */
+export interface DescribedKey {
+  /** Absent: the rule of the list. */
+  readonly rule?: string;
+  readonly entries: readonly Entry[];
+  /** The end of the descriptor was cut off, since it is too long. */
+  readonly cut?: true;
+}
+
+/** Parses the name of a descriptor; the table may have cut off its end. */
+export function describeKey(key: string): DescribedKey {
+  const start = key.startsWith('|') ? -1 : key.indexOf(SEPARATOR);
+  const texts: string[] = [];
+  let isCut = false;
+  for (let at = start + 1; at < key.length && !isCut; ) {
+    const colon = key.indexOf(':', at);
+    const end = colon + 1 + Number(key.slice(at + 1, colon));
+    isCut = colon < 0 || !(end <= key.length);
+    if (colon >= 0) texts.push(key.slice(colon + 1, isCut ? key.length : end));
+    at = end;
+  }
+  const entries = Array.from({ length: Math.ceil(texts.length / 2) }, (_, at) => ({
+    key: texts[2 * at] ?? '',
+    value: texts[2 * at + 1] ?? '',
+  }));
+  return { ...(start >= 0 && { rule: key.slice(0, start) }), entries, ...(isCut && { cut: true }) };
+}
+
+/** Merges the lists of several processes: one list for each rule. */
+export function mergeRules(all: readonly (readonly RuleTop[])[]): readonly RuleTop[] {
+  return inOrder(Array.from(groupByRule(all), mergeTables));
+}
+
+/** The same, with one rule per turn of the event loop. */
+export async function mergeRulesInTurns(all: readonly (readonly RuleTop[])[]): Promise<readonly RuleTop[]> {
+  const merged: RuleTop[] = [];
+  for await (const tables of inSlices(groupByRule(all), TABLES_A_TURN)) merged.push(...tables.map(mergeTables));
+  return inOrder(merged);
+}
+
+/** Tables that are listed or merged in one turn of the event loop. */
+const TABLES_A_TURN = 1;
+
+function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly RuleTop[]> {
+  const byRule = new Map<string, RuleTop[]>();
+  for (const top of all.flat()) {
+    const same = byRule.get(top.rule);
+    if (same) same.push(top);
+    else byRule.set(top.rule, [top]);
+  }
+  return byRule.values();
+}
+
+const mergeTables = (tops: readonly RuleTop[]): RuleTop => ({
+  ...(tops[0] as RuleTop), // at least one
+  list: mergeTop(tops.map(({ list }) => list)),
+  countedOneIn: Math.max(...tops.map(({ countedOneIn }) => countedOneIn)),
+});
+
+const inOrder = (tops: readonly RuleTop[]): readonly RuleTop[] =>
+  tops.toSorted((one, other) => other.list.total - one.list.total);
+
+/** A rule's most frequent descriptors as the API shows them. */
+export interface ShownTop {
+  readonly rule: string;
+  readonly total: number;
+  readonly unlistedAtMost: number;
+  /** At least one hit in this many was counted; 1: every hit was. */
+  readonly countedOneIn: number;
+  /** The probability with which each bound holds. */
+  readonly confidence: number;
+  readonly keys: readonly ShownKey[];
+}
+
+export interface ShownKey extends CountBounds {
+  readonly rule?: string;
+  readonly descriptor: string;
+  /** Absent if values are hashed. */
+  readonly entries?: readonly Entry[];
+  readonly cut?: true;
+  readonly hits: number;
+}
+
+/** @param hash  hashes callers' values; undefined: they are shown unchanged */
+export function describeTop(top: RuleTop, count: number, hash: ((text: string) => string) | undefined): ShownTop {
+  const { rule, countedOneIn, list } = top;
+  const keys = list.entries.slice(0, count).map(({ key, count: hits, error }): ShownKey => {
+    const { entries: own, ...more } = describeKey(key);
+    const shown = hash ? own.map((entry) => ({ key: entry.key, value: hash(entry.value) })) : own;
+    const descriptor = more.rule === undefined ? descriptorText(shown) : `${more.rule} ${descriptorText(shown)}`;
+    const counted = { hits, ...boundsOf(hits, error, countedOneIn) };
+    return { ...more, descriptor, ...(!hash && { entries: own }), ...counted };
+  });
+  const bounds = { unlistedAtMost: unlistedAtMost(top), countedOneIn, confidence: confidenceOf(countedOneIn) };
+  return { rule, total: list.total, ...bounds, keys };
+}

@@ -1,0 +1,184 @@
+import { type Asker, inSlices } from '../../base/slices.ts';
+import type { Answer } from '../../engine/decide/decide.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
+import {
+  type NearRule,
+  type Searched,
+  type Stop,
+  type StopReason,
+  search,
+  stopOf,
+  stopReasons,
+} from '../../engine/rules/match/stop.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
+import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
+import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
+import { encodedEntries, type TopName, topNameOf } from '../../lab/sketches/top-name.ts';
+import { Sample } from './sample.ts';
+import { boundsOf } from './sampling-error.ts';
+import { describeKey } from './top-keys.ts';
+import { type UnmatchedCount, UnmatchedCounts } from './unmatched-counts.ts';
+
+/** The most descriptors kept for ten seconds, and the most memory for them. */
+const CAPACITY = 500;
+const MAX_BYTES = 2 * 1024 * 1024;
+
+/** Longer descriptors are cut. */
+const MAX_LENGTH = 2_000;
+const MAX_ENTRIES = 8;
+const MAX_TEXT_LENGTH = 200;
+
+/** The report of one process on descriptors that met no rule. */
+export interface UnmatchedReport {
+  readonly list: TopList;
+  /** In `list`, at least one in this many was counted: see `Sample`. */
+  readonly countedOneIn: number;
+  readonly counts: readonly UnmatchedCount[];
+}
+
+/**
+ * Counts descriptors that met no rule or no domain: the number by reason since the start, and the most frequent over
+ * the last minute. Costs nothing if every descriptor meets a rule.
+ */
+export class Unmatched {
+  readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));
+  readonly #sample: Sample;
+  readonly #counts = new UnmatchedCounts();
+
+  constructor(sample = new Sample()) {
+    this.#sample = sample;
+  }
+
+  answered(domain: string, descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
+    for (let at = 0; at < verdicts.length; at++) {
+      const verdict = verdicts[at];
+      if (verdict?.kind !== 'no_rule' && verdict?.kind !== 'no_domain') continue;
+      if (verdict.reason === undefined) continue; // its rule was replaced by another rule of the request
+      this.#counts.add(domain, verdict.reason);
+      const weight = this.#sample.weightOf(1);
+      if (weight > 0) this.#top.add(nameOf(domain, descriptors[at]?.entries ?? []), weight);
+    }
+  }
+
+  /** To be called every ten seconds. */
+  rotate(): void {
+    this.#sample.rotate();
+    this.#top.rotate();
+  }
+
+  report(): UnmatchedReport {
+    return { list: this.#top.list(), countedOneIn: this.#sample.oneIn, counts: [...this.#counts.all()] };
+  }
+}
+
+/** The name of a descriptor: its first entry is the domain. */
+function nameOf(domain: string, entries: readonly Entry[]): TopName {
+  let length = domain.length;
+  for (const { key, value } of entries) length += key.length + value.length;
+  if (length <= MAX_LENGTH) return topNameOf([{ key: domain, value: '' }, ...entries]);
+  return topNameOf([{ key: domain.slice(0, MAX_TEXT_LENGTH), value: '' }, ...shortened(entries)]);
+}
+
+const shortened = (entries: readonly Entry[]): readonly Entry[] =>
+  entries
+    .slice(0, MAX_ENTRIES)
+    .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
+
+/** Whether a key of the list belongs to the domain. */
+export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
+  key.startsWith(encodedEntries([{ key: domain, value: '' }]));
+
+/** A descriptor that met no rule, for operators. */
+export interface UnmatchedDescriptor {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  /** The number of requests with it in the last minute. */
+  readonly count: number;
+  /** The most by which `count` may be too high. */
+  readonly error: number;
+  /** The most by which `count` may be too low; absent: it is not. */
+  readonly atMostTooLowBy?: number;
+  readonly perSecond: number;
+  /** Under the rules in force now. Absent: it would meet a rule now. */
+  readonly reason?: StopReason;
+  readonly level?: number;
+  readonly why?: string;
+  readonly nearest?: readonly NearRule[];
+}
+
+/** Why a descriptor met no rule, for clients that may not see its values. */
+export function whyWithoutValues(
+  { reason, level = 0 }: Pick<UnmatchedDescriptor, 'reason' | 'level'>,
+  entries: readonly Entry[],
+): string | undefined {
+  if (reason === undefined) return undefined;
+  const key = entries[level - 1]?.key;
+  return key === undefined ? stopReasons[reason] : `level ${level}, key '${shown(key)}': ${stopReasons[reason]}`;
+}
+
+const WINDOW_S = 60;
+
+/** The most texts that are compared for one list; the first descriptors, which are the most frequent, come first. */
+const MAX_COMPARED = 50_000;
+
+/** The number of descriptors compared with the rules in one turn of the event loop: each with thousands of texts. */
+export const DESCRIBED_A_TURN = 1;
+
+/**
+ * Adds to each descriptor why the rules in force now do not match it.
+ *
+ * @param countedOneIn  at least one in this many was counted
+ * @param asker         once it is gone, the list ends
+ */
+export async function describeUnmatched(
+  rules: RuleTree | undefined,
+  { entries }: Pick<TopList, 'entries'>,
+  countedOneIn = 1,
+  asker?: Asker,
+): Promise<readonly UnmatchedDescriptor[]> {
+  const nearest = new NearestTexts(MAX_COMPARED);
+  const described: UnmatchedDescriptor[] = [];
+  for await (const slice of inSlices(entries, DESCRIBED_A_TURN, asker))
+    for (const one of slice) described.push(describeOne(rules, one, countedOneIn, nearest));
+  return described;
+}
+
+const keptStops = new WeakMap<RuleTree, Map<string, Stop | undefined>>();
+
+/** Where the search for a descriptor ends: cached, since the same descriptors are listed again and again. */
+function keptStopOf(
+  rules: RuleTree,
+  key: string,
+  { domain, entries }: Searched,
+  nearest: NearestTexts,
+): Stop | undefined {
+  let kept = keptStops.get(rules);
+  if (!kept || kept.size >= CAPACITY) {
+    kept = new Map();
+    keptStops.set(rules, kept);
+  }
+  if (kept.has(key)) return kept.get(key);
+  const found = search(rules, domain, { entries, requestLimit: undefined });
+  const stop = stopOf(rules, { domain, entries }, found, nearest);
+  if (!nearest.isUsedUp) kept.set(key, stop); // otherwise the next list compares it with more
+  return stop;
+}
+
+function describeOne(
+  rules: RuleTree | undefined,
+  { key, count, error: counted }: TopEntry,
+  countedOneIn: number,
+  nearest: NearestTexts,
+): UnmatchedDescriptor {
+  const [first, ...entries] = describeKey(key).entries;
+  const domain = first?.key ?? '';
+  const { atMostTooHighBy: error, ...tooLow } = boundsOf(count, counted, countedOneIn);
+  const perSecond = Math.round((count / WINDOW_S) * 100) / 100;
+  const known = { domain, entries, count, error, ...tooLow, perSecond };
+  const stopped = rules && keptStopOf(rules, key, { domain, entries }, nearest);
+  if (!stopped) return known;
+  const { reason, level, why } = stopped;
+  return { ...known, reason, level, why, nearest: stopped.nearest };
+}

@@ -1,0 +1,166 @@
+import { inTurn } from '../../base/in-turn.ts';
+import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { AdminOptions } from './options.ts';
+import { domain, pageSize, text } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { refusalPage } from './refusal-pages.ts';
+import { keptText, type SampledRefusal } from './refusals.ts';
+import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
+import { object } from './schema.ts';
+import { type Shown, shownBy } from './shown-value.ts';
+import { describeTop, mergeRulesInTurns, topKinds } from './top-keys.ts';
+import { describeUnmatched, isOfDomain, type UnmatchedDescriptor, whyWithoutValues } from './unmatched.ts';
+
+/** Operations that list unmatched descriptors, the busiest descriptors and the last refusals. */
+export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
+  const next = inTurn(); // bounds their memory to that of one
+  return [
+    operation({
+      path: '/api/v1/unmatched',
+      method: 'GET',
+      summary: 'descriptors of the last minute that matched no rule, with the nearest rule',
+      need: 'open',
+      query: object({ domain: { ...domain, description: 'only this domain' }, count: pageSize(500) }, []),
+      answers:
+        'Descriptors, the most frequent first, each with the largest possible error of its count, too high and too low. `requests` is the total number of requests. Values are hidden from clients that may not read them.',
+      answer: ({ client, query, request }) =>
+        unmatched(options, query, shownBy(client.seesValues, options.hash), (entries, countedOneIn) =>
+          next(() => describeUnmatched(options.rules(), { entries }, countedOneIn, request)),
+        ),
+    }),
+    operation({
+      path: '/api/v1/top',
+      method: 'GET',
+      summary:
+        'the descriptors with the most hits, refusals, or hits that shadow mode let pass, by rule in the last minute',
+      need: 'read',
+      query: object(
+        {
+          by: {
+            type: 'string',
+            maxLength: 10,
+            enum: topKinds,
+            description: 'hits (the default), refusals, or shadowed',
+          },
+          rule: { ...text, description: 'the path of one rule' },
+          count: pageSize(1_000),
+        },
+        [],
+      ),
+      answers:
+        'For each rule its most frequent descriptors, each with the largest possible error of its count, too high and, at high rates, too low; `confidence` is the probability of each bound.',
+      answer: ({ query }) => top(options, query),
+    }),
+    operation({
+      path: '/api/v1/refusals',
+      method: 'GET',
+      summary: 'the last refusals, each with the explanation of its decision (EXPLAIN_SAMPLE)',
+      need: 'read',
+      query: object(
+        {
+          domain: { ...domain, description: 'only this domain' },
+          rule: { ...text, description: 'the path of one rule' },
+          request: { ...text, description: 'the request id: the value of the entry with not_counted' },
+          after: {
+            type: 'integer',
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'only refusals after this time, in milliseconds since the epoch',
+          },
+          since: { ...text, description: '`next` of the previous page: selects the oldest refusals after it' },
+          count: pageSize(1_000),
+        },
+        [],
+      ),
+      answers: 'Refusals, the newest first; `dropped` counts those that were not kept.',
+      answer: ({ query }) => refusals(options, query),
+    }),
+  ];
+}
+
+async function unmatched(
+  options: AdminOptions,
+  { domain: only, count = 50 }: { readonly domain?: string; readonly count?: number },
+  shown: Shown,
+  describe: (entries: TopList['entries'], countedOneIn: number) => Promise<readonly UnmatchedDescriptor[]>,
+): Promise<object> {
+  const [replies, requests] = await Promise.all([options.ask({ kind: 'unmatched' }), options.requestsOfMinute()]);
+  const list = mergeTop(replies.map(({ reply }) => reply.report.list));
+  const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn));
+  const ofDomain = only === undefined ? list.entries : list.entries.filter((one) => isOfDomain(one, only));
+  const found = await describe(ofDomain.slice(0, count), countedOneIn);
+  const isPlain = shown('a') === 'a';
+  const hide = ({ entries, why, nearest, ...one }: UnmatchedDescriptor): object => ({
+    ...one,
+    entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
+    ...(why !== undefined && { why: isPlain ? why : whyWithoutValues(one, entries) }),
+    ...(nearest && { nearest: isPlain ? nearest : nearest.map(({ descriptor: _, ...rest }) => rest) }),
+  });
+  return {
+    windowSeconds: 60,
+    requests,
+    total: only === undefined ? list.total : ofDomain.reduce((sum, one) => sum + one.count, 0),
+    unlistedAtMost: unlistedAtMost({ list, countedOneIn }),
+    countedOneIn,
+    confidence: confidenceOf(countedOneIn),
+    descriptors: found.map(hide),
+  };
+}
+
+async function top(
+  options: AdminOptions,
+  { by = 'hits', rule, count = 20 }: { readonly by?: string; readonly rule?: string; readonly count?: number },
+): Promise<object> {
+  const kind = topKinds.find((one) => one === by) ?? 'hits';
+  const replies = await options.ask({ kind: 'top', by: kind, ...(rule !== undefined && { rule }) });
+  const rules = await mergeRulesInTurns(replies.map(({ reply }) => reply.tops));
+  return {
+    by: kind,
+    windowSeconds: 60,
+    rules: rules.slice(0, MAX_RULES).map((one) => describeTop(one, count, options.hash)),
+  };
+}
+
+const MAX_RULES = 100;
+
+async function refusals(
+  options: AdminOptions,
+  {
+    domain: only,
+    rule,
+    request,
+    after = 0,
+    since,
+    count = 50,
+  }: {
+    readonly domain?: string;
+    readonly rule?: string;
+    readonly request?: string;
+    readonly after?: number;
+    readonly since?: string;
+    readonly count?: number;
+  },
+): Promise<object> {
+  const replies = await options.ask({ kind: 'refusals' });
+  const reports = replies.flatMap(({ reply }) => reply.report ?? []);
+  if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
+  const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>
+    atMs > after &&
+    (request === undefined || requestId === keptText(request)) &&
+    (only === undefined || name === only) &&
+    (rule === undefined || descriptors.some((one) => one.rule === rule));
+  const shown = shownBy(true, options.hash);
+  const page = refusalPage(reports, { since, count, isChosen });
+  return {
+    ...page,
+    refusals: page.refusals.map(({ requestId, descriptors, ...refusal }) => ({
+      ...refusal,
+      ...(requestId !== undefined && { requestId: shown(requestId) }),
+      descriptors: descriptors.map((one) => ({
+        ...one,
+        entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
+      })),
+    })),
+  };
+}

@@ -1,0 +1,247 @@
+import { createHash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import type { Clock } from '../../base/clock.ts';
+import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
+import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { Problem } from '../../engine/rules/read/problem.ts';
+import type { FileChecker } from '../../engine/rules/reload/book.ts';
+import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
+import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
+import type { CandidateFeed } from './feed.ts';
+
+/**
+ * off      there is no candidate
+ * loading  it is being checked
+ * on       it is being tried
+ * wrong    it has problems, and is not tried
+ */
+export type CandidateState = 'off' | 'loading' | 'on' | 'wrong';
+
+/** A candidate that an operator has sent. */
+export interface PostedCandidate {
+  /** One rule file. */
+  readonly text: string;
+  /** The name of the operator's token. */
+  readonly by: string;
+  readonly reason: string;
+}
+
+/** The status of the candidate. */
+export interface CandidateFacts {
+  readonly state: CandidateState;
+  /** The last source; undefined: there has been no candidate. */
+  readonly origin: 'file' | 'api' | undefined;
+  /** Undefined: the candidate is from files, or off. */
+  readonly posted: PostedCandidate | undefined;
+  /** Milliseconds since the epoch; undefined: it is not on. */
+  readonly loadedAtMs: number | undefined;
+  readonly hash: string | undefined;
+  readonly domains: readonly string[];
+  readonly ruleCount: number;
+  /** Its errors and warnings; only warnings while it is on. */
+  readonly problems: readonly Problem[];
+}
+
+export interface CandidateBookOptions {
+  /** Checks candidates off the event loop; closed with the book. */
+  readonly checker: FileChecker;
+  /** Checks texts that are not to be tried: candidates do not wait for them. Closed with the book. */
+  readonly textChecker: FileChecker;
+  /** `CANDIDATE_RULES_PATH`; undefined: only operators load a candidate. */
+  readonly source: RuleSource | undefined;
+  /** The overlays of rules. */
+  readonly overlay: () => readonly OverlayFile[];
+  readonly clock: Clock;
+  /** How often files are polled for changes. */
+  readonly pollIntervalMs: number;
+  /** Calls the function repeatedly, until the returned function is called. */
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+  /** Called when the state has changed, for the log. */
+  readonly onState: (facts: CandidateFacts) => void;
+}
+
+/** The name in messages of a text sent by an operator. */
+export const POSTED_NAME = 'candidate';
+/** The most bytes of all files of a candidate, which takes memory in addition to the rules in force. */
+const MAX_BYTES = 8 * 1024 * 1024;
+/** Invalid files are checked again after this many polls, even if none has changed: they may have been unreadable. */
+const RETRY_POLLS = 30;
+/** The most operators' texts that wait to be checked. */
+const MAX_WAITING_CHECKS = 4;
+
+/** Too many checks are waiting. */
+export class TooManyChecks extends Error {
+  override readonly name = 'TooManyChecks';
+}
+
+type Input =
+  | { readonly origin: 'file'; readonly files: readonly RuleFileState[] }
+  | { readonly origin: 'api'; readonly posted: PostedCandidate };
+
+const off: Omit<CandidateFacts, 'origin'> = {
+  ...{ state: 'off', posted: undefined, loadedAtMs: undefined, hash: undefined, domains: [], ruleCount: 0 },
+  problems: [],
+};
+
+/**
+ * The candidate of this service: from files, which are polled, or sent by an operator, whichever came last. An invalid
+ * one is off. It is checked in a separate process, and the service never waits for it.
+ */
+export class CandidateBook implements CandidateFeed {
+  readonly #options: CandidateBookOptions;
+  readonly #listeners: (() => void)[] = [];
+  readonly #stop: () => void;
+  #facts: CandidateFacts = { ...off, origin: undefined };
+  #packed: PackedRules | undefined;
+  #input: Input | undefined;
+  /** The state of the files at the last poll. */
+  #seen: string | undefined;
+  #pollsSinceInvalid = 0;
+  #isPolling = false;
+  #isClosed = false;
+  #waitingChecks = 0;
+  /** Counts loads: a later load supersedes earlier ones. */
+  #loads = 0;
+
+  constructor(options: CandidateBookOptions) {
+    this.#options = options;
+    const { source, every, pollIntervalMs } = options;
+    this.#stop = source ? every(pollIntervalMs, () => void this.#poll(source)) : () => {};
+    if (source) void this.#poll(source);
+  }
+
+  get facts(): CandidateFacts {
+    return this.#facts;
+  }
+
+  packed(): PackedRules | undefined {
+    return this.#packed;
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Loads a candidate that an operator sent. Resolves when its state is `on` or `wrong`. */
+  load(posted: PostedCandidate): Promise<void> {
+    return this.#load({ origin: 'api', posted });
+  }
+
+  /** Ends the trial, until files change or an operator sends another candidate. */
+  clear(): void {
+    this.#loads++;
+    this.#input = undefined;
+    this.#put({ ...off, origin: this.#facts.origin }, undefined);
+  }
+
+  /** The overlay has changed: checks the candidate again. */
+  async checkAgain(): Promise<void> {
+    if (this.#input) await this.#load(this.#input);
+  }
+
+  /**
+   * Checks one rule file, without effects.
+   *
+   * @throws TooManyChecks  too many others are waiting
+   */
+  async check(text: string): Promise<CheckedRules> {
+    if (this.#waitingChecks >= MAX_WAITING_CHECKS) throw new TooManyChecks(`${MAX_WAITING_CHECKS} checks wait`);
+    this.#waitingChecks++;
+    try {
+      return await this.#options.textChecker.do([postedFile(text)], this.#options.overlay(), true);
+    } finally {
+      this.#waitingChecks--;
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#stop();
+    this.#options.checker.close();
+    this.#options.textChecker.close();
+  }
+
+  async #poll(source: RuleSource): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
+    try {
+      const { files, state } = await listFiles(source);
+      const isDue = state !== this.#seen || this.#mustRetry();
+      if (!isDue || this.#isClosed) return;
+      this.#seen = state;
+      const reason = typeof files === 'string' ? files : await tooLarge(files);
+      if (reason === undefined && typeof files !== 'string') await this.#load({ origin: 'file', files });
+      else this.#refuse(source.description, reason ?? '');
+    } finally {
+      this.#isPolling = false;
+    }
+  }
+
+  #mustRetry(): boolean {
+    if (this.#facts.state !== 'wrong' || this.#facts.origin !== 'file') return false;
+    this.#pollsSinceInvalid++;
+    return this.#pollsSinceInvalid >= RETRY_POLLS;
+  }
+
+  async #load(input: Input): Promise<void> {
+    const load = ++this.#loads;
+    this.#input = input;
+    const posted = input.origin === 'api' ? input.posted : undefined;
+    if (this.#packed === undefined) this.#facts = { ...off, state: 'loading', origin: input.origin, posted };
+    const checked = await this.#checked(input);
+    if (load !== this.#loads || this.#isClosed) return;
+    this.#pollsSinceInvalid = 0;
+    const from = { ...off, origin: input.origin, posted };
+    if (!checked.ok) return this.#put({ ...from, state: 'wrong', problems: checked.problems }, undefined);
+    const { packed, warnings, ruleCount = 0 } = checked;
+    const domains = packed.map(({ name }) => name);
+    const loaded = { loadedAtMs: this.#options.clock(), hash: hashOf(packed), domains, ruleCount };
+    this.#put({ ...from, ...loaded, state: 'on', problems: warnings }, packed);
+  }
+
+  async #checked(input: Input): Promise<CheckedRules> {
+    const files = input.origin === 'file' ? input.files : [postedFile(input.posted.text)];
+    try {
+      return await this.#options.checker.do(files, this.#options.overlay(), true);
+    } catch (error) {
+      // the process failed, e.g. out of memory
+      const reason = error instanceof Error ? error.message : String(error);
+      return { ok: false, problems: [unreadable(files[0]?.name ?? POSTED_NAME, reason)] };
+    }
+  }
+
+  #refuse(description: string, reason: string): void {
+    this.#loads++;
+    this.#input = undefined;
+    this.#pollsSinceInvalid = 0;
+    const problems = [unreadable(description, reason)];
+    this.#put({ ...off, state: 'wrong', origin: 'file', problems }, undefined);
+  }
+
+  #put(facts: CandidateFacts, packed: PackedRules | undefined): void {
+    this.#facts = facts;
+    this.#packed = packed;
+    this.#options.onState(facts);
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/** The checker keeps a parsed file while its state is unchanged. */
+const postedFile = (text: string): RuleFileState => ({
+  ...{ path: POSTED_NAME, name: POSTED_NAME, text },
+  state: createHash('sha256').update(text).digest('base64url'),
+});
+
+const unreadable = (file: string, reason: string): Problem => ({
+  ...{ file, line: 1, path: '', severity: 'error', message: `cannot be read: ${reason}` },
+});
+
+/** Why files are not read; undefined: they may be. */
+async function tooLarge(files: readonly RuleFileState[]): Promise<string | undefined> {
+  let bytes = 0;
+  for (const { path } of files) {
+    const { size } = await stat(path).catch(() => ({ size: 0 })); // reading reports missing files
+    bytes += size;
+  }
+  return bytes > MAX_BYTES ? `the files of a candidate may have at most ${MAX_BYTES} bytes, got ${bytes}` : undefined;
+}

@@ -1,0 +1,119 @@
+import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
+
+/** The number of requests of one rule, or of all, by both answers. */
+export interface Tally {
+  readonly requests: number;
+  readonly liveRefused: number;
+  readonly candidateRefused: number;
+  /** Admitted by the live rules, refused by the candidate. */
+  readonly newlyRefused: number;
+  /** Refused by the live rules, admitted by the candidate. */
+  readonly newlyPassed: number;
+}
+
+/** The changes by the candidate for one rule. */
+export interface RuleTrial extends Tally {
+  /** The path of the candidate's rule; if it has none for the descriptor, of the live one. */
+  readonly rule: string;
+  /** Whether the live rules, and the candidate, have answered by a rule with this path. */
+  readonly inLive: boolean;
+  readonly inCandidate: boolean;
+  readonly newlyRefusedKeys: ChangedKeys;
+  readonly newlyPassedKeys: ChangedKeys;
+}
+
+/** The descriptors whose answers differ, the most frequent first. */
+export interface ChangedKeys {
+  readonly list: TopList;
+  /** The number of descriptors; a lower bound if the table is full. */
+  readonly count: number;
+  readonly isAtLeast: boolean;
+}
+
+/** One process's results for the candidate. */
+export interface TrialReport {
+  /** When these figures began, in milliseconds since the epoch. */
+  readonly sinceMs: number;
+  /** The number of rules of the candidate. */
+  readonly ruleCount: number;
+  /** Identifies the candidate of the figures: see `hashOf`. */
+  readonly hash: string;
+  /** Requests that are waiting or being decided, and their approximate memory. */
+  readonly inFlight: number;
+  readonly inFlightBytes: number;
+  /** Requests that were not tried: too many were in flight, or this process was late. */
+  readonly dropped: { readonly behind: number; readonly overload: number };
+  /** Requests that the counters did not answer in time. */
+  readonly failed: number;
+  /** Requests with counters that may differ from those of a candidate in force: the figures leave these out. */
+  readonly withheld: number;
+  /** Counters in memory that were dropped before they expired, to make room. */
+  readonly evicted: number;
+  readonly totals: Tally;
+  /** The rules with the most changes first. */
+  readonly rules: readonly RuleTrial[];
+  /** The number of rules that are not in `rules`. */
+  readonly moreRules: number;
+}
+
+export const noTally: Tally = { requests: 0, liveRefused: 0, candidateRefused: 0, newlyRefused: 0, newlyPassed: 0 };
+
+export const sumOfTallies = (one: Tally, other: Tally): Tally => ({
+  requests: one.requests + other.requests,
+  liveRefused: one.liveRefused + other.liveRefused,
+  candidateRefused: one.candidateRefused + other.candidateRefused,
+  newlyRefused: one.newlyRefused + other.newlyRefused,
+  newlyPassed: one.newlyPassed + other.newlyPassed,
+});
+
+/** By the number of changes, then by the number of requests. */
+export const byChange = (one: Tally, other: Tally): number =>
+  other.newlyRefused + other.newlyPassed - (one.newlyRefused + one.newlyPassed) || other.requests - one.requests;
+
+/** The sum of several processes' reports on the same candidate; undefined: there are none. */
+export function mergeReports(reports: readonly TrialReport[]): TrialReport | undefined {
+  const [first, ...others] = reports;
+  if (!first || others.length === 0) return first;
+  return others.reduce(sumOfReports, first);
+}
+
+function sumOfReports(one: TrialReport, other: TrialReport): TrialReport {
+  const rules = new Map(one.rules.map((rule) => [rule.rule, rule]));
+  for (const rule of other.rules) {
+    const known = rules.get(rule.rule);
+    rules.set(rule.rule, known ? sumOfRules(known, rule) : rule);
+  }
+  return {
+    sinceMs: Math.max(one.sinceMs, other.sinceMs),
+    ruleCount: Math.max(one.ruleCount, other.ruleCount),
+    hash: one.hash,
+    inFlight: one.inFlight + other.inFlight,
+    inFlightBytes: one.inFlightBytes + other.inFlightBytes,
+    dropped: {
+      behind: one.dropped.behind + other.dropped.behind,
+      overload: one.dropped.overload + other.dropped.overload,
+    },
+    failed: one.failed + other.failed,
+    withheld: one.withheld + other.withheld,
+    evicted: one.evicted + other.evicted,
+    totals: sumOfTallies(one.totals, other.totals),
+    rules: [...rules.values()].sort(byChange),
+    moreRules: Math.max(one.moreRules, other.moreRules),
+  };
+}
+
+const sumOfRules = (one: RuleTrial, other: RuleTrial): RuleTrial => ({
+  ...sumOfTallies(one, other),
+  rule: one.rule,
+  inLive: one.inLive || other.inLive,
+  inCandidate: one.inCandidate || other.inCandidate,
+  newlyRefusedKeys: mergeKeys(one.newlyRefusedKeys, other.newlyRefusedKeys),
+  newlyPassedKeys: mergeKeys(one.newlyPassedKeys, other.newlyPassedKeys),
+});
+
+/** Processes may have seen the same keys, so the sum of their counts is not the number of keys. */
+function mergeKeys(one: ChangedKeys, other: ChangedKeys): ChangedKeys {
+  const list = mergeTop([one.list, other.list]);
+  const isAtLeast = one.isAtLeast || other.isAtLeast;
+  return { list, count: Math.max(list.entries.length, one.count, other.count), isAtLeast };
+}

@@ -1,0 +1,80 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../base/clock.ts';
+import type { Records } from '../../engine/backends/records.ts';
+
+/** An instance's report on itself. */
+export interface InstanceFacts {
+  readonly name: string;
+  readonly version: string;
+  readonly workers: number;
+  readonly startedAtMs: number;
+  /** The hash of the rules in force. */
+  readonly rules?: string;
+  readonly decisionsPerSecond: number;
+  readonly refusedPerSecond: number;
+}
+
+export interface Instance extends InstanceFacts {
+  readonly atMs: number;
+  /** Whether it is the instance that answers. */
+  readonly isThis: boolean;
+}
+
+const MAP = 'instances';
+const INTERVAL_MS = 5_000;
+/** Instances that have not reported for this long are not listed. */
+const SILENT_MS = 20_000;
+/** Their reports are removed after this time. */
+const FORGOTTEN_MS = 600_000;
+/** How long shutdown waits for a store that does not answer. */
+const MAX_CLOSE_MS = 500;
+
+export interface HeartbeatOptions {
+  /** Names this process; differs after each start. */
+  readonly id: string;
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly facts: () => InstanceFacts;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** Announces this instance to the others on the same Redis, and lists them. */
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
+  readonly #stop: () => void;
+  #isBeating = false;
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+    this.#stop = options.every(INTERVAL_MS, () => void this.#beat());
+    void this.#beat();
+  }
+
+  /** @throws Error  the instances cannot be read */
+  async list(): Promise<readonly Instance[]> {
+    const { records, clock, id } = this.#options;
+    const nowMs = clock();
+    const found: Instance[] = [{ ...this.#options.facts(), atMs: nowMs, isThis: true }];
+    for (const [field, text] of await records.all(MAP)) {
+      const facts = JSON.parse(text) as Omit<Instance, 'isThis'>; // as written here
+      if (field === id) continue;
+      if (nowMs - facts.atMs < SILENT_MS) found.push({ ...facts, isThis: false });
+      else if (nowMs - facts.atMs > FORGOTTEN_MS) await records.remove(MAP, field);
+    }
+    return found.sort((one, other) => one.startedAtMs - other.startedAtMs);
+  }
+
+  async close(): Promise<void> {
+    this.#stop();
+    const removed = this.#options.records.remove(MAP, this.#options.id).catch(() => {}); // else the others drop it later
+    await Promise.race([removed, sleep(MAX_CLOSE_MS, undefined, { ref: false })]);
+  }
+
+  async #beat(): Promise<void> {
+    const { records, clock, facts, id } = this.#options;
+    if (this.#isBeating) return;
+    this.#isBeating = true;
+    await records.put(MAP, id, JSON.stringify({ ...facts(), atMs: clock() })).catch(() => {}); // the next one may succeed
+    this.#isBeating = false;
+  }
+}

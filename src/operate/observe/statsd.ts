@@ -1,0 +1,197 @@
+import type { SocketOptions } from 'node:dgram';
+import { lookup } from 'node:dns';
+import { isIP } from 'node:net';
+import type { ClientOptions, StatsD } from 'hot-shots';
+import { inSlices } from '../../base/slices.ts';
+import { ReconnectingStream } from './reconnecting-stream.ts';
+import { responseTimeName } from './reference-names.ts';
+import type { StatsdNames } from './statsd-names.ts';
+
+export interface StatsdOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly protocol: 'tcp' | 'udp';
+  readonly flushIntervalMs: number;
+  readonly names: StatsdNames;
+  /** Every counter by its full name; monotonic. */
+  counters(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>;
+  gauges(): ReadonlyMap<string, number>;
+  /** Called once when nothing can be sent any more. */
+  onDown(error: Error): void;
+  /** Called once when sending works again. */
+  onUp(): void;
+}
+
+/** Sends statistics to StatsD or DogStatsD. */
+export interface StatsdSink {
+  /** Records the duration of a gRPC call. */
+  onCallFinished(method: string, elapsedMs: number): void;
+  /** Sends what is left and stops, within about a second. */
+  close(): Promise<void>;
+}
+
+/** Payload of a datagram with the usual MTU of 1,500 bytes. */
+const MAX_PACKET_BYTES = 1432;
+/** Timers are buffered for this long, so that many share a packet. */
+const BUFFER_MS = 100;
+/** The longest interval of a timer in Node. */
+const NEVER_MS = 2 ** 31 - 1;
+/** How long a resolved address is cached. */
+const ADDRESS_TTL_MS = 60_000;
+
+/**
+ * Sends the increments of counters and all gauges at every interval; timers at once.
+ *
+ * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval:
+ * only timers and data in transit are lost. Over UDP, loss is not detected.
+ */
+export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
+  const { client, accepts, onSent, close } = await open(options);
+  const targets = createTargets(options.names);
+  const sent = new Map<string, number>();
+
+  const send = (slice: readonly (readonly [name: string, count: number])[]): boolean => {
+    const grown = slice.filter(([name, count]) => count > (sent.get(name) ?? 0));
+    targets.learn(grown.map(([name]) => name));
+    for (const [name, count] of grown) {
+      const { name: shown, tags } = targets.of(name);
+      client()?.increment(shown, count - (sent.get(name) ?? 0), tags);
+      sent.set(name, count);
+    }
+    return grown.length > 0;
+  };
+  const flush = async (): Promise<void> => {
+    const counters = accepts() ? await options.counters() : [];
+    let hasSent = false;
+    for await (const slice of inSlices(counters)) {
+      if (!accepts()) return; // the rest is sent with the next interval
+      if (send(slice)) hasSent = true;
+    }
+    if (!accepts()) return;
+    const gauges = [...options.gauges()];
+    targets.learn(gauges.map(([name]) => name));
+    for (const [name, value] of gauges) {
+      const { name: shown, tags } = targets.of(name);
+      client()?.gauge(shown, value, tags);
+    }
+    if (hasSent || gauges.length > 0) client()?.flush(onSent);
+  };
+  /** Set while timers are buffered. */
+  let sending: NodeJS.Timeout | undefined;
+  /** The running flush. */
+  let flushing: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    flushing ??= flush().finally(() => {
+      flushing = undefined;
+    });
+  }, options.flushIntervalMs).unref();
+
+  return {
+    onCallFinished(method, elapsedMs) {
+      if (!accepts()) return;
+      const { name, tags } = targets.of(responseTimeName(method));
+      client()?.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
+      sending ??= setTimeout(() => {
+        sending = undefined;
+        client()?.flush(onSent);
+      }, BUFFER_MS).unref();
+    },
+    async close() {
+      clearInterval(timer);
+      clearTimeout(sending);
+      await flushing;
+      await flush();
+      await close();
+    },
+  };
+}
+
+/** The destination of statistics. */
+interface Outlet {
+  /** Undefined until it is loaded: over TCP, after the server was first reached, since most machines have none. */
+  client(): StatsD | undefined;
+  /** Whether data would be sent now; if so, there is a client. */
+  accepts(): boolean;
+  /** The callback of each flush. */
+  readonly onSent: (error?: Error) => void;
+  close(): Promise<void>;
+}
+
+async function open({ host, port, protocol, onDown, onUp }: StatsdOptions): Promise<Outlet> {
+  let isDown = false;
+  const down = (error: Error): void => {
+    if (!isDown) onDown(error);
+    isDown = true;
+  };
+  const up = (): void => {
+    if (isDown) onUp();
+    isDown = false;
+  };
+  const common: ClientOptions = {
+    maxBufferSize: MAX_PACKET_BYTES,
+    bufferFlushInterval: NEVER_MS, // its timer never stops: `flush` is called instead
+    errorHandler: down,
+    includeDataDogTags: false, // else it would read its own environment variables
+    datadog: false,
+  };
+  let client: StatsD | undefined;
+  let isClosed = false;
+  const load = async (ofProtocol: ClientOptions): Promise<void> => {
+    const { StatsD } = await import('hot-shots');
+    if (!isClosed) client ??= new StatsD({ ...common, ...ofProtocol });
+  };
+  const closeClient = async (): Promise<void> => {
+    isClosed = true;
+    await new Promise<void>((resolve) => (client ? client.close(() => resolve()) : resolve()));
+  };
+  if (protocol === 'tcp') {
+    const connected = (): void => {
+      up();
+      void load({ protocol: 'stream', stream });
+    };
+    const stream = new ReconnectingStream({ host, port, onDown: down, onUp: connected });
+    const close = async (): Promise<void> => {
+      await closeClient();
+      stream.destroy();
+    };
+    return { client: () => client, accepts: () => client !== undefined && stream.accepts(), onSent: () => {}, close };
+  }
+  const udpSocketOptions: SocketOptions | undefined =
+    isIP(host) === 0 ? { type: 'udp4', lookup: createLookup() } : undefined;
+  await load({ protocol: 'udp', host, port, ...(udpSocketOptions && { udpSocketOptions }) });
+  return {
+    client: () => client,
+    accepts: () => true,
+    onSent: (error?: Error) => (error ? down(error) : up()),
+    close: closeClient,
+  };
+}
+
+/** Resolves a name and caches the last address: the socket resolves it for every packet and when it binds. */
+function createLookup(): NonNullable<SocketOptions['lookup']> {
+  let cached: { readonly name: string; readonly address: string; readonly untilMs: number } | undefined;
+  return (name, _options, done) => {
+    if (cached?.name === name && performance.now() < cached.untilMs) return done(null, cached.address, 4);
+    lookup(name, { family: 4 }, (error, address) => {
+      if (!error) cached = { name, address, untilMs: performance.now() + ADDRESS_TTL_MS };
+      done(error, address, 4);
+    });
+  };
+}
+
+/** Caches the targets of names, since computing them may involve patterns. */
+function createTargets(names: StatsdNames) {
+  const known = new Map<string, { readonly name: string; readonly tags: string[] }>();
+  const learn = (requested: readonly string[]): void => {
+    const fresh = requested.filter((name) => !known.has(name));
+    for (const [at, { name, tags }] of names(fresh).entries())
+      known.set(fresh[at] ?? '', { name, tags: [...tags].map(([tag, value]) => `${tag}:${value}`) });
+  };
+  return {
+    learn,
+    of(name: string) {
+      if (!known.has(name)) learn([name]);
+      return known.get(name) ?? { name, tags: [] };
+    },
+  };
+}

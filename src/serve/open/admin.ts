@@ -1,0 +1,128 @@
+import type { IncomingMessage } from 'node:http';
+import type { Hash } from '../../base/hashed.ts';
+import type { OverrideList } from '../../edge/http/debug.ts';
+import { profileRoutes } from '../../edge/http/profile.ts';
+import type { Route } from '../../edge/http/server.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import { memoryRecords, type Records } from '../../engine/backends/records.ts';
+import type { Overrides } from '../../engine/decide/overrides.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { isChecked, seesValues } from '../../operate/admin/access.ts';
+import { type AdviceSource, adviceOperations } from '../../operate/admin/advice-operations.ts';
+import { type ApiOperation, operationRoutes } from '../../operate/admin/api.ts';
+import { Audit } from '../../operate/admin/audit.ts';
+import { CANDIDATE_INTERVAL_MS, CandidateRecords } from '../../operate/admin/candidate-records.ts';
+import { adminOperations } from '../../operate/admin/operations.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { listOverrides } from '../../operate/admin/override-operations.ts';
+import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../../operate/admin/override-records.ts';
+import { sessionOperations } from '../../operate/admin/session-operations.ts';
+import { Sessions } from '../../operate/admin/sessions.ts';
+import { shownBy } from '../../operate/admin/shown-value.ts';
+import { siteOperations } from '../../operate/admin/site-operations.ts';
+import { parseTokens } from '../../operate/admin/tokens.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { every, type ProcessContext } from '../parts/process-context.ts';
+import { CannotStart, type Part } from '../parts/start-up.ts';
+import type { OpenStore } from './ledger.ts';
+import type { SourcedRules } from './rules.ts';
+
+/** Routes of the debug port that show callers' values or make changes. */
+export interface AdminPages extends Part {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly overrides: OverrideList;
+  /** Whether a request has a valid token. */
+  isChecked(request: IncomingMessage): boolean;
+}
+
+export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
+  readonly core: {
+    readonly store: Pick<OpenStore, 'records' | 'memory'>;
+    readonly rules: SourcedRules;
+    readonly decider: AdminOptions['decider'] & { readonly ledger: Ledger; readonly overrides: Overrides };
+    readonly extras: AdminOptions['extras'];
+    readonly hash: Hash | undefined;
+  };
+  /** The exchange with other sites, summed over all processes of this instance. */
+  readonly sites: () => SitesReport | undefined;
+  /** Undefined: arrivals are not followed. */
+  readonly advice: AdviceSource | undefined;
+  /** Operations of the console. */
+  readonly console: readonly ApiOperation[];
+}
+
+/** @throws CannotStart if ADMIN_TOKEN contains a name twice */
+export function openAdminPages(
+  settings: Settings,
+  { core, ask, version, requestsOfMinute, sites, advice, console }: AdminSources,
+  { clock, log }: ProcessContext,
+): AdminPages {
+  const { store, rules, decider, hash } = core;
+  const { hosts, auditLog } = settings.admin;
+  const tokens = parseTokens(settings.admin.tokens ?? '');
+  if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
+  const access = {
+    tokens,
+    hosts: hosts.map((host) => host.toLowerCase()),
+    sessions: new Sessions(clock, settings.debug.address.port),
+  };
+  const overrides = new OverrideRecords({
+    ...{ records: store.records, clock, overrides: decider.overrides },
+    spread: (all) => ask({ kind: 'overrides', overrides: all }),
+  });
+  const candidates = openCandidates(settings, store.records, rules.candidate);
+  const hasQuotas = settings.rlqs.isOn;
+  const ofRules = { rules: rules.book.rules, packed: rules.book.packed, source: rules.description };
+  const operations = adminOperations({
+    ...{ ...ofRules, ...candidates.options, overrides, clock, decider, extras: core.extras, version, ask, hash },
+    ...{ ledger: decider.ledger, counters: decider.counters, hasWorkers: settings.workers > 1, hasQuotas },
+    requestsOfMinute,
+    audit: new Audit({ sink: auditLog, clock, records: store.records }),
+    more: [
+      ...sessionOperations(access, {
+        ...{ hashKeys: hash !== undefined, version, hasQuotas, hasSites: settings.sites !== undefined },
+        grpcPort: settings.grpc.address.port,
+      }),
+      ...siteOperations({ sites: settings.sites, report: sites, ask, hash, rules: rules.book.rules, decider }),
+      ...console,
+      ...adviceOperations(advice),
+    ],
+  });
+  const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
+  const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
+  const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
+  const isAlone = store.memory !== undefined; // then nothing else changes the overrides
+  const stopFollowing = isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow);
+  return {
+    overrides: {
+      seesValues: (request) => seesValues(request, access),
+      list: (isShown) => listOverrides(decider.overrides, shownBy(isShown, hash)),
+    },
+    isChecked: (request) => isChecked(request, access),
+    routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
+    close() {
+      stopFollowing();
+      candidates.close();
+    },
+  };
+}
+
+/** The API's part for candidates. Instances on one Redis follow the same candidate, except those with files for it. */
+function openCandidates(
+  { rules: { candidate, origin }, candidate: { sample, maxInFlight }, counters, workers }: Settings,
+  records: Records,
+  book: SourcedRules['candidate'],
+) {
+  const isShared = candidate.path === undefined && counters.store.kind === 'redis';
+  const candidateRecords = new CandidateRecords(isShared ? records : memoryRecords(), book);
+  const follow = () => void candidateRecords.follow().catch(() => {}); // if it fails, the last candidate stays
+  return {
+    options: {
+      ...{ candidate: book, candidateRecords, candidatePath: candidate.path },
+      trial: { sample, maxInFlight: maxInFlight * workers },
+      split: counters.split,
+      hasRuleFiles: !('controlPlane' in origin),
+    },
+    close: isShared ? every(CANDIDATE_INTERVAL_MS, follow) : () => {},
+  };
+}

@@ -1,0 +1,34 @@
+import { randomInt } from 'node:crypto';
+import type { Clock } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
+import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { every } from '../parts/process-context.ts';
+import type { Responders } from '../workers/responders.ts';
+
+/** Logs the arrivals at this process. Undefined if arrivals are not followed: the module is not loaded then. */
+export async function openArrivals(
+  { advice }: Pick<Settings, 'advice'>,
+  clock: Clock,
+): Promise<ArrivalLog | undefined> {
+  if (advice.maxBytes === 0) return undefined;
+  const { ArrivalLog } = await import('../../lab/advise/arrival-log.ts');
+  return new ArrivalLog(clock);
+}
+
+/** Follows keys from now on. Undefined if arrivals are not followed: the module is not loaded then. */
+export async function openAdvice(
+  { advice }: Pick<Settings, 'advice'>,
+  { rules, hash }: { readonly rules: () => RuleTree | undefined; readonly hash: Hash | undefined },
+  { ask }: Pick<Responders, 'ask'>,
+): Promise<LiveAdvice | undefined> {
+  if (advice.maxBytes === 0) return undefined;
+  const { LiveAdvice } = await import('../../operate/admin/live-advice.ts');
+  return new LiveAdvice({
+    ...{ maxBytes: advice.maxBytes, ask, every, rules },
+    seed: randomInt(2 ** 31),
+    hash,
+  });
+}

@@ -1,0 +1,73 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { monotonicMs } from '../../base/clock.ts';
+import { rfc3339 } from '../../base/times.ts';
+import type { RlsService } from '../../edge/rls/service.ts';
+import type { Answer, Decider } from '../../engine/decide/decide.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import { RECORDING_VERSION } from '../../lab/record/format.ts';
+import { RecordingFiles } from '../../operate/record/files.ts';
+import { Recorder } from '../../operate/record/recorder.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { every, type ProcessContext } from '../parts/process-context.ts';
+import { type Part, start } from '../parts/start-up.ts';
+
+/** Records the requests that this process answers. */
+export interface Recording extends Part {
+  /** The decider for requests: its answers contain the time at which the store charged them. */
+  readonly decider: Decider;
+  service(inner: RlsService): RlsService;
+  answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
+  /** Sets the end of the recording, if given, and returns it: milliseconds since the epoch. */
+  record(untilMs: number | undefined): number;
+}
+
+/** The interval at which recorded data is flushed to disk. */
+const FLUSH_INTERVAL_MS = 1_000;
+
+/** The mode of a new directory: recordings contain what callers sent. */
+const OWNER_ONLY = 0o700;
+
+/** @throws CannotStart if the directory cannot be created */
+export async function openRecording(
+  options: NonNullable<Settings['recording']>,
+  decider: Decider,
+  onRecorded: (requests: number, dropped: number) => void,
+  { clock, log, requestClock }: ProcessContext,
+): Promise<Recording> {
+  const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;
+  if (!requestClock) throw new Error('a process that records has a clock for requests');
+  await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true, mode: OWNER_ONLY }));
+  const stream = randomUUID();
+  const name = `${rfc3339(clock()).replace(/[-:]|\.\d+/g, '')}-${stream.slice(0, 8)}`;
+  const recorder = new Recorder({
+    ...{ decider, clock: requestClock, maxPerSecond, hashKey },
+    header: { version: RECORDING_VERSION, stream, sample, hashed: hashKey !== undefined, settings },
+    openFiles: (head) =>
+      new RecordingFiles({
+        ...{ directory, name, fileBytes, maxBytes, head, clock },
+        onFailure: (error) => log.error(`requests are no longer recorded: ${error.message}`),
+      }),
+    onRecorded,
+    untilMs: isFromStart ? Number.POSITIVE_INFINITY : 0,
+    monotonicMs,
+    later: (run) => void setImmediate(run),
+  });
+  const stopFlushing = every(FLUSH_INTERVAL_MS, () => recorder.flush());
+  return {
+    decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
+    service: (inner) => recorder.service(inner),
+    record: (untilMs) => recorder.record(untilMs),
+    answered: (request, answer, timeoutMs) => recorder.answered(request, answer, timeoutMs),
+    async close() {
+      stopFlushing();
+      await recorder.close();
+    },
+  };
+}
+
+/** Has other stores report the time of each charge: they decide by their own clocks. */
+const withReceipts = (decider: Decider): Decider => ({
+  ...decider,
+  ledger: { debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }) },
+});

@@ -1,0 +1,45 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { type PoolKeys, QuotaService, shareTerms } from '../../edge/rlqs/quota-service.ts';
+import { createCounterKeys } from '../../engine/backends/key.ts';
+import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { CannotStart } from '../parts/start-up.ts';
+import type { OpenStore } from './ledger.ts';
+import type { OpenRules } from './rules.ts';
+
+/** Only the `counter` of a limit is used. */
+type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
+
+/** Opens the rate limit quota service. */
+export async function openQuotas(
+  { rlqs, counters, admin }: Pick<Settings, 'rlqs' | 'counters' | 'admin'>,
+  { store, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
+  { log }: ProcessContext,
+): Promise<QuotaService> {
+  const terms = shareTerms(rlqs.ttlMs);
+  const shares = await store.openShares?.(terms, rlqs.maxBytes);
+  if (!shares) throw new CannotStart('RLQS: shares are kept in memory or in Redis, and the counters are elsewhere');
+  if (admin.tokens) log.warn('RLQS: overrides that are set by the admin API do not apply to quotas of proxies');
+  const logSeldom = createSeldomLog(monotonicMs);
+  return new QuotaService({
+    ...{ rules: rules.book.rules, keyOf: poolKeys(counters.keys), shares, terms },
+    ...{ unknown: rlqs.unknown, domains: rlqs.domains, maxBuckets: rlqs.maxBuckets },
+    monotonicMs,
+    onUnavailable: (reason) =>
+      logSeldom(reason, () =>
+        log.error(`quotas of proxies cannot be assigned: ${reason}; not logged again for a minute`),
+      ),
+  });
+}
+
+/** A pool's name contains its counter and the length of its fill: shares with another fill belong to another pool. */
+function poolKeys(keys: Settings['counters']['keys']): PoolKeys {
+  const keyOf = createCounterKeys(keys.prefix, keys);
+  const limits = new Map<number, KeyLimit>();
+  return (fillMs, domain, entries) => {
+    const limit = limits.get(fillMs) ?? ({ counter: `shares|1|${fillMs}` } as KeyLimit);
+    limits.set(fillMs, limit);
+    return keyOf(limit, domain, entries);
+  };
+}

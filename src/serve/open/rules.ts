@@ -1,0 +1,135 @@
+import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
+import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { openFileChecker, openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
+import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
+import type { LoadedRules, LoadOptions } from '../../engine/rules/reload/load.ts';
+import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
+import type { CompareRules, Reload } from '../../engine/rules/reload/reload.ts';
+import type { CandidateBook } from '../../operate/candidate/book.ts';
+import type { CandidateFeed } from '../../operate/candidate/feed.ts';
+import type { Logger } from '../../operate/observe/log.ts';
+import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { CannotStart, start } from '../parts/start-up.ts';
+import { openCandidateBook } from './candidate.ts';
+
+/** How often rule files are polled for changes. */
+const POLL_INTERVAL_MS = 1_000;
+
+/** When the rules in force were loaded, their hash, and whether newer ones are invalid. */
+export interface RulesLoaded {
+  readonly atMs: number;
+  readonly hash: string;
+  readonly isNewest: boolean;
+}
+
+/** The effects of the last reload, and its time. */
+export interface LastReload {
+  readonly atMs: number;
+  readonly reload: Reload;
+}
+
+/** The rules in force and their source. */
+export interface OpenRules {
+  readonly book: RuleBook;
+  /** The result of the last load; the rules in force may be older. */
+  lastLoad(): LoadedRules | undefined;
+  /** The rules in force; undefined: none. */
+  inForce(): RulesLoaded | undefined;
+  /** Undefined: the rules are the first, or another process loads them. */
+  lastReload(): LastReload | undefined;
+  /** For messages: a path or a control plane. */
+  readonly description: string;
+  /** For operators: how the source is read, if that is not obvious. */
+  readonly notes: readonly string[];
+  /** The candidate rules, which are tried in addition to those in force. */
+  readonly candidate: CandidateFeed;
+}
+
+/** The rules of the process that reads them from their source. */
+export interface SourcedRules extends OpenRules {
+  readonly candidate: CandidateBook;
+}
+
+/**
+ * @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot
+ * be used
+ */
+export async function openRules(
+  options: Settings['rules'],
+  store: StoreTraits,
+  onLoad: OnLoad,
+  context: ProcessContext,
+): Promise<SourcedRules> {
+  const { origin, overlayPath, mergeDomains, controlPlane } = options;
+  const { clock, log } = context;
+  const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
+  const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
+  let last: LoadedRules | undefined;
+  let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
+  let lastReload: LastReload | undefined;
+  const opened = (book: RuleBook, from: string, notes: readonly string[] = []): SourcedRules => ({
+    ...{ book, description: overlaid(from), notes },
+    candidate: openCandidateBook(options, { store, overlay, pollIntervalMs: POLL_INTERVAL_MS }, context),
+    lastLoad: () => last,
+    lastReload: () => lastReload,
+    inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
+  });
+  const loadOptions: LoadOptions = { mergeDomains, store };
+  const optionsOf = <C extends { readonly compare: CompareRules }>(from: string, checker: C) => ({
+    ...{ ...loadOptions, overlay, checker },
+    onLoad(loaded: LoadedRules) {
+      last = loaded;
+      const atMs = clock();
+      if (loaded.ok) loadedRules = { atMs, hash: hashOf(loaded.packed ?? []) };
+      void onLoad({ loaded, from: overlaid(from), compare: checker.compare }).then((reload) => {
+        if (reload) lastReload = { atMs, reload };
+      });
+    },
+  });
+  if ('controlPlane' in origin) {
+    const from = `the control plane at ${origin.controlPlane}`;
+    const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
+      // loads a gRPC library, which no other setting needs
+      const { openAnswerChecker, openDiscoveredRules } = await import('../../edge/xds/book.ts');
+      const loading = { ...optionsOf(from, openAnswerChecker(loadOptions)), ...logConnection(from, log) };
+      return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, loading);
+    });
+    return opened(book, from);
+  }
+  const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
+  const from = source.description;
+  const book = await openRuleBook(source, {
+    ...optionsOf(from, openFileChecker(loadOptions)),
+    pollIntervalMs: POLL_INTERVAL_MS,
+  });
+  if (!book.rules() && 'path' in origin) {
+    book.close();
+    throw new CannotStart(`the rules at ${overlaid(from)} are invalid: see above`);
+  }
+  return opened(book, from, source.notes?.());
+}
+
+function logConnection(description: string, log: Logger) {
+  let wasDown = false;
+  return {
+    onUp() {
+      if (wasDown) log.warn(`connected to ${description} again`);
+      else log.info(`connected to ${description}`);
+    },
+    onDown(reason: string) {
+      wasDown = true;
+      log.error(`no rules from ${description}: ${reason}; retrying`);
+    },
+  };
+}
+
+/** @throws CannotStart if it cannot be read, or is invalid */
+async function openOverlay(path: string, log: Logger): Promise<Overlay> {
+  const overlay = await Overlay.open(plainPath(path), POLL_INTERVAL_MS);
+  if (overlay.problems.length === 0) return overlay;
+  overlay.close();
+  logProblems(overlay.problems, log);
+  throw new CannotStart(`the overlay ${path} is invalid: see above`);
+}

@@ -1,0 +1,67 @@
+import { compressed } from '../../edge/http/compressed.ts';
+import { metricsRoute } from '../../edge/http/metrics.ts';
+import { shareRendering } from '../../edge/http/share-rendering.ts';
+import type { Logger } from '../../operate/observe/log.ts';
+import { referenceCounters } from '../../operate/observe/reference-names.ts';
+import type { Statistics } from '../../operate/observe/stats.ts';
+import { dogStatsdNames, statsdNames } from '../../operate/observe/statsd-names.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { openHttp } from './http.ts';
+
+/** A destination of statistics besides the debug port. */
+export interface Sink {
+  /** Records the duration of a gRPC call. */
+  onCallFinished(method: string, elapsedMs: number): void;
+  close(): Promise<void>;
+}
+
+/** The statistics of all processes. */
+export interface MetricsSource {
+  readonly statistics: Statistics;
+  /** Gauges by their StatsD names. */
+  readonly gauges: () => ReadonlyMap<string, number>;
+  /** Updates both. */
+  readonly refresh: () => Promise<void>;
+}
+
+/** @throws CannotStart if PROMETHEUS_ADDR cannot be bound */
+export function openSink(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> | Sink {
+  switch (options.kind) {
+    case 'none':
+      return { onCallFinished: () => {}, close: async () => {} };
+    case 'prometheus':
+      return servePrometheus(options, source, log);
+    default:
+      return sendStatsd(options, source, log);
+  }
+}
+
+async function sendStatsd(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> {
+  const { extraTags, statsd, isExplicit } = options;
+  const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
+  const { createStatsdSink } = await import('../../operate/observe/statsd.ts');
+  const at = `${statsd.host}:${statsd.port}`;
+  return createStatsdSink({
+    ...{ ...statsd, names, gauges: source.gauges },
+    counters: () => referenceCounters(source.statistics),
+    onDown: (error) => log[isExplicit ? 'warn' : 'info'](`no statistics to ${at}: ${error.message}`),
+    onUp: () => log.info(`sending statistics to ${at}`),
+  });
+}
+
+async function servePrometheus(
+  { prometheus, extraTags }: Settings['sink'],
+  { statistics, gauges, refresh }: MetricsSource,
+  log: Logger,
+): Promise<Sink> {
+  const { createReferenceMetrics } = await import('../../operate/observe/prometheus-reference.ts');
+  const { address, path, responseTimeAsMilliseconds } = prometheus;
+  const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, gauges });
+  const render = shareRendering(async () => {
+    await refresh();
+    return metrics.render();
+  });
+  const routes = new Map([[path, compressed(metricsRoute(render))]]);
+  const server = await openHttp('PROMETHEUS_ADDR', address, { routes }, log);
+  return { onCallFinished: metrics.onCallFinished, close: () => server.close(0) };
+}

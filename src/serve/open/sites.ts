@@ -1,0 +1,93 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { Borrower, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
+import { borrowingLedger, type DecidingLedger } from '../../edge/sites/borrowing-ledger.ts';
+import { openSiteChannel, type SiteChannel, startSiteServer } from '../../edge/sites/channel.ts';
+import { Lender } from '../../edge/sites/lender.ts';
+import { LowCounters } from '../../edge/sites/low-counters.ts';
+import { MeasuredError } from '../../edge/sites/measured-error.ts';
+import { createOwnLimits } from '../../edge/sites/own-limits.ts';
+import { reportShared, type SharedReport } from '../../edge/sites/shared-counters.ts';
+import { noPeerCounts, type SitesReport } from '../../edge/sites/site-counts.ts';
+import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { openParts, type Part, start } from '../parts/start-up.ts';
+import type { OpenStore } from './ledger.ts';
+import type { OpenRules } from './rules.ts';
+import { openTls } from './transport.ts';
+
+type SiteSettings = NonNullable<Settings['sites']>;
+
+/** The exchange with other sites. */
+export interface OpenSites extends Part {
+  /** The same ledger; hits for counters that run low are borrowed. */
+  readonly ledger: DecidingLedger;
+  report(): SitesReport;
+  /** At most `count` of the counters that were exchanged recently. */
+  shared(count: number): Promise<SharedReport>;
+}
+
+/** How long counters are listed after another site requested hits of them. */
+const SHARED_MS = 10_000;
+
+/** The shortest timeout of the store for exchanges: no request waits for them. */
+const MIN_TIMEOUT_MS = 1_000;
+
+/** Opens the server for other sites, and the connections to them. @throws CannotStart */
+export function openSites(
+  { name, names, peers: others, lost, address, tls }: SiteSettings,
+  { keys, timeoutMs }: Settings['counters'],
+  { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
+  context: ProcessContext,
+): Promise<OpenSites> {
+  const { clock, log } = context;
+  return openParts(async (add) => {
+    if (!tls)
+      log.warn(
+        'SITE_TLS_CERT is not set: sites exchange in plain text, and any client that reaches SITE_PORT can move hits',
+      );
+    const logSeldom = createSeldomLog(monotonicMs);
+    const certificates = tls && add(await openTls('SITE_TLS_CERT', { ...tls, clientCa: tls.ca }, context));
+    const channels = others.map(({ address: to }): SiteChannel => add(openSiteChannel(to, certificates, clock)));
+    const peers = others.map(({ site }, at): Peer => {
+      const channel = channels[at];
+      if (!channel) throw new TypeError(`no channel to ${site}`); // each peer has one
+      return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
+    });
+    const common = {
+      ledger,
+      timeoutMs: Math.max(timeoutMs ?? 0, MIN_TIMEOUT_MS),
+      monotonicMs,
+      prefix: keys.prefix,
+      peers,
+    };
+    const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(rules.book.rules) });
+    add(
+      await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>
+        startSiteServer(address, certificates, lender),
+      ),
+    );
+    const onFailure = ({ site }: Peer, reason: string): void =>
+      logSeldom(site, () => log.error(`no exchange with site ${site}: ${reason}; not logged again for a minute`));
+    const low = new LowCounters(monotonicMs);
+    const error = new MeasuredError(monotonicMs);
+    const borrower = new Borrower({ ...common, site: name, sites: names, error, onFailure });
+    const borrowing = add(borrowingLedger(ledger, low, borrower));
+    return {
+      ledger: borrowing.ledger,
+      report: () => {
+        const nowMs = monotonicMs();
+        return {
+          peers: peers.map((peer) => reportOfPeer(peer, nowMs)),
+          errorRatio: error.ratio,
+          errorBound: error.bound,
+        };
+      },
+      shared: (count) =>
+        reportShared(
+          { ...common, counters: () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)] },
+          count,
+        ),
+    };
+  });
+}

@@ -1,0 +1,41 @@
+import type { GrpcServer, GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
+import { transports } from '../../edge/grpc/transports.ts';
+import { type CertificateFiles, type Certificates, openCertificates } from '../../h2/listen/certificates.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { type Add, start } from '../parts/start-up.ts';
+
+/** The services that the server offers; its other options come from the settings. */
+export type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock' | 'startTimer'>;
+
+/**
+ * @param add  registers the certificates to be closed with the other parts
+ * @throws CannotStart if the address cannot be bound, or certificates cannot be used
+ */
+export async function openGrpc(
+  { address, transport, tls, connections }: Settings['grpc'],
+  handlers: GrpcHandlers,
+  add: Add,
+  context: ProcessContext,
+): Promise<GrpcServer> {
+  const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
+  const [variable, place] =
+    'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', `${address.host}:${address.port}`];
+  return start(variable, `cannot listen on ${place}`, () =>
+    transports[transport]({
+      ...{ ...handlers, address, connections, clock: context.clock },
+      tls: certificates && { certificates, clientName: tls.clientName },
+    }),
+  );
+}
+
+/**
+ * @param variable  a setting, for the error message
+ * @throws CannotStart if the files cannot be used
+ */
+export const openTls = (
+  variable: string,
+  files: CertificateFiles,
+  { clock, log }: ProcessContext,
+): Promise<Certificates> =>
+  start(variable, 'cannot use TLS', () => openCertificates(files, clock, (problem) => log.error(problem)));

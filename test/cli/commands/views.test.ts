@@ -1,0 +1,82 @@
+import '../../helpers/realm.ts';
+import { execFile, spawn } from 'node:child_process';
+import { promisify } from 'node:util';
+import { type Administered, startAdministered } from '../../helpers/administered.ts';
+import { until } from '../../helpers/until.ts';
+import { MAIN } from '../../helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 1, alignment: first_hit}}
+  - {key: seen, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1, alignment: first_hit}}
+  - {key: token, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1, alignment: first_hit}}
+`;
+
+let service: Administered;
+beforeEach(async () => {
+  service = await startAdministered(RULES, { EXPLAIN_SAMPLE: '100' });
+});
+afterEach(() => service.stop());
+
+const argsOf = (args: readonly string[]) => [MAIN, ...args, '--target', `localhost:${service.weir.debugPort}`];
+const ENV = { NO_COLOR: '1', PATH: process.env.PATH };
+
+const run = async (args: readonly string[], env: Readonly<Record<string, string>> = { WEIR_TOKEN: 'token' }) =>
+  (await promisify(execFile)(process.execPath, argsOf(args), { env: { ...ENV, ...env } })).stdout;
+
+const ask = (domain: string, ...keys: readonly string[]) =>
+  service.ask({ domain, descriptors: keys.map((key) => ({ entries: [{ key, value: 'a' }] })) });
+
+test('unmatched shows the number of requests if all matched a rule, and if there were none', async () => {
+  expect(await run(['unmatched'])).toBe('no request arrived in the last minute: try weir doctor\n');
+  await ask('demo', 'user');
+  expect(await run(['unmatched'])).toBe('no unmatched descriptor in the last minute, of 1 request\n');
+  await ask('demo', 'usr');
+  expect(await run(['unmatched'])).toMatch(/^1 descriptor of the last minute matched no rule\n/);
+  expect(await run(['unmatched', '--domain', 'demo'])).toMatch(/^1 descriptor of domain 'demo' of the last minute/);
+  expect(await run(['unmatched', '--domain', 'other'])).toBe(
+    "no unmatched descriptor of domain 'other' in the last minute, of 2 requests\n",
+  );
+});
+
+test('unmatched explains why a descriptor matched no rule, even without values', async () => {
+  await ask('demo', 'usr');
+  await ask('nowhere', 'user');
+  const text = await run(['unmatched'], {});
+  expect(text).toContain("    level 1, key 'usr': the level has no node with the key\n");
+  expect(text).toContain('    no rules have the domain\n');
+  expect(text).not.toMatch(/no_such_key|no_domain/);
+});
+
+test('refusals show the modes of exceeded limits that refuse nothing', async () => {
+  for (let times = 0; times < 2; times++) await ask('demo', 'user', 'seen', 'token');
+  const text = await run(['refusals']);
+  expect(text).toContain('demo.user: 1 per year  OVER_LIMIT');
+  expect(text).toContain('demo.seen: 1 per year (shadow)  OVER_LIMIT');
+  expect(text).toContain('demo.token: 1 per year (quota)  OVER_LIMIT');
+});
+
+test('refusals --follow prints every refusal once, even if many arrive between two pages', async () => {
+  await ask('demo', 'user');
+  await ask('demo', 'user');
+  const follow = spawn(process.execPath, argsOf(['refusals', '--follow', '--count', '3']), {
+    env: { ...ENV, WEIR_TOKEN: 'token' },
+  });
+  try {
+    let printed = '';
+    follow.stdout.on('data', (data) => {
+      printed += data;
+    });
+    const shown = () => printed.match(/user=\w+/g) ?? [];
+    await until('the first refusal', () => shown().length === 1);
+    const users = Array.from({ length: 20 }, (_, at) => `u${at}`);
+    for (const value of users)
+      for (let times = 0; times < 2; times++)
+        await service.ask({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value }] }] });
+    await until('all refusals', () => shown().length >= 21);
+    expect(shown()).toEqual(['user=a', ...users.map((user) => `user=${user}`)]);
+  } finally {
+    follow.kill();
+  }
+});

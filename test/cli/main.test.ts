@@ -1,0 +1,611 @@
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, credentials } from '@grpc/grpc-js';
+import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { healthMethods } from '../helpers/health-methods.ts';
+import { freePort, start } from '../helpers/process.ts';
+import { startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
+import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - key: user
+    rate_limit: { name: per-user, unit: day, requests_per_unit: 2 }
+`;
+
+let folder: string;
+const stops: (() => Promise<unknown>)[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'weir-'));
+});
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+  rmSync(folder, { recursive: true });
+});
+
+/** Writes a file atomically: the service may be reading it. */
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(`${path}.new`, text);
+  renameSync(`${path}.new`, path);
+  return path;
+}
+
+/** Runs the command line to its end. */
+async function weir(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const running = await start(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, ...env },
+    name: 'weir',
+  });
+  const { code } = await running.exited;
+  return { code, output: running.output() };
+}
+
+async function service(env: Readonly<Record<string, string>>, args: readonly string[] = []): Promise<Weir> {
+  const started = await startWeir(env, { args });
+  stops.push(started.stop);
+  return started;
+}
+
+const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--target', `127.0.0.1:${grpcPort}`]);
+const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${httpPort}${path}`);
+
+/** Repeats the question until the answer is as expected. */
+async function eventually<T>(question: () => Promise<T>, isExpected: (answer: T) => boolean): Promise<T> {
+  let answer = await question();
+  await until('the expected answer', async () => {
+    if (!isExpected(answer)) answer = await question();
+    return isExpected(answer);
+  });
+  return answer;
+}
+
+describe('serve', () => {
+  test('prints the rules, its addresses and a command to try, and ends with 0 on SIGTERM', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    expect(running.output()).toContain('1 domain, 1 rule\n            demo.user: 2 per day\n');
+    expect(running.output()).toContain(`gRPC      127.0.0.1:${running.grpcPort}\n`);
+    expect(running.output()).toContain(`npx weir ask demo user=alice --target localhost:${running.grpcPort}`);
+    expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+  });
+
+  test('lists limits of every algorithm at the start and on /rlconfig', async () => {
+    const limits = {
+      log: '{ window: 30s, requests_per_unit: 5, algorithm: sliding_window_log }',
+      estimate: '{ unit: hour, requests_per_unit: 100, algorithm: sliding_window_counter }',
+      parts: '{ unit: minute, requests_per_unit: 60, algorithm: sliding_window_buckets, buckets: 6 }',
+      token: '{ unit: second, requests_per_unit: 10, algorithm: token_bucket, burst: 50 }',
+      leaky: '{ window: 1500ms, requests_per_unit: 10, algorithm: leaky_bucket, max_delay: 300ms }',
+      day: '{ unit: day, requests_per_unit: 5, alignment: calendar, timezone: Europe/Berlin }',
+    };
+    const nodes = Object.entries(limits).map(([key, limit]) => `  - { key: ${key}, rate_limit: ${limit} }\n`);
+    const several = `  - { key: both, rate_limits: [{ unit: second, requests_per_unit: 3 }, ${limits.token}] }\n`;
+    const rules = file('rules.yaml', `domain: demo\ndescriptors:\n${nodes.join('')}${several}`);
+    const running = await service({}, ['--rules', rules]);
+    const listed = [
+      'demo.log: 5 per 30 seconds by sliding_window_log',
+      'demo.estimate: 100 per hour by sliding_window_counter',
+      'demo.parts: 60 per minute by sliding_window_buckets',
+      'demo.token: 10 per second by token_bucket',
+      'demo.leaky: 10 per 1500 ms by leaky_bucket',
+      'demo.day: 5 per day',
+      'demo.both: 3 per second, 10 per second by token_bucket',
+    ];
+    expect(running.output()).toContain(
+      `1 domain, 7 rules\n${listed.map((line) => `            ${line}\n`).join('')}  counters`,
+    );
+    const modes = 'shadow_mode: false, quota_mode: false';
+    const token = `unit=SECOND requests_per_unit=10, ${modes}, algorithm: token_bucket, burst: 50`;
+    expect((await (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text()).split('\n')).toEqual([
+      `demo.log: unit=SECOND requests_per_unit=5, ${modes}, unit_multiplier: 30, algorithm: sliding_window_log`,
+      `demo.estimate: unit=HOUR requests_per_unit=100, ${modes}, algorithm: sliding_window_counter`,
+      `demo.parts: unit=MINUTE requests_per_unit=60, ${modes}, algorithm: sliding_window_buckets, buckets: 6`,
+      `demo.token: ${token}`,
+      `demo.leaky: unit=UNKNOWN requests_per_unit=10, ${modes}, window: 1500ms, algorithm: leaky_bucket, burst: 1, max_delay: 300ms`,
+      `demo.day: unit=DAY requests_per_unit=5, ${modes}, alignment: calendar, timezone: Europe/Berlin`,
+      `demo.both: unit=SECOND requests_per_unit=3, ${modes}`,
+      `demo.both: ${token}`,
+      '',
+    ]);
+  });
+
+  test.each([
+    ['SPEND', 'all_or_nothing', '2 remaining'],
+    ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'true', '2 remaining'],
+    ['SPEND', 'each', '1 remaining'],
+  ])('with %s=%s, a request that one limit refuses leaves another one with %s', async (name, value, remaining) => {
+    const none = '  - key: none\n    rate_limit: { unit: day, requests_per_unit: 0 }\n';
+    const running = await service({ [name]: value }, ['--rules', file('rules.yaml', RULES + none)]);
+    expect((await ask(running, 'demo', 'user=alice', 'none=x')).output).toMatch(/^OVER_LIMIT\n/);
+    expect((await ask(running, 'demo', 'user=alice', '--hits', '0')).output).toContain(remaining);
+  });
+
+  test('LIMIT_SOFT_HEADER names the rule on whose soft part a request passed', async () => {
+    const rules = RULES.replace('requests_per_unit: 2', 'requests_per_unit: 0, soft: 1');
+    const running = await service({ LIMIT_SOFT_HEADER: 'x-soft' }, ['--rules', file('rules.yaml', rules)]);
+    expect((await ask(running, 'demo', 'user=alice')).output).toContain('x-soft: demo.user');
+  });
+
+  test('answers delayed calls in turn after SIGTERM', async () => {
+    const queue = '{ window: 10s, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 60s }';
+    const rules = file('rules.yaml', `domain: demo\ndescriptors:\n  - { key: user, rate_limit: ${queue} }\n`);
+    const running = await service({ DRAIN_TIMEOUT: '60s' }, ['--rules', rules]);
+    const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
+    const post = () =>
+      fetch(`http://127.0.0.1:${running.httpPort}/json`, { method: 'POST', body: JSON.stringify(request) });
+    expect((await post()).status).toBe(200);
+    const held = post();
+    const total = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
+    await eventually(total, (text) => /weir_hits_total\{.*\} 2/.test(text)); // both are decided
+    for (const gauge of [/^weir_calls_in_flight 1$/m, /^weir_calls_held 1$/m, /^weir_connections [1-9]$/m])
+      expect(await total()).toMatch(gauge);
+    process.kill(running.pid, 'SIGTERM');
+    expect((await held).status).toBe(200);
+    expect(await running.exited).toEqual({ code: 0, signal: null });
+  });
+
+  test('ends on SIGTERM despite open watches and connections', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    expect((await get(running, '/healthcheck')).status).toBe(200); // fetch keeps the connection
+    const client = new Client(`127.0.0.1:${running.grpcPort}`, credentials.createInsecure());
+    const { path, requestSerialize, responseDeserialize } = healthMethods.Watch;
+    const watch = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: 'ratelimit' });
+    watch.on('error', () => {}); // this test is about its end
+    const statuses: unknown[] = [];
+    const first = new Promise<void>((resolve) => watch.on('data', (status) => statuses.push(status) && resolve()));
+    await first;
+    const metrics = await (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
+    expect(metrics).toMatch(/^weir_health_watches 1$/m);
+    expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+    await until('the last status has been read', () => statuses.length > 1);
+    client.close();
+    expect(statuses).toEqual([{ status: 'SERVING' }, { status: 'NOT_SERVING' }]);
+  });
+
+  test('lists all problems of invalid rules at a plain path, with exit code 1', async () => {
+    const rules = file('rules.yaml', 'domain: demo\ndescriptors:\n  - value: a\n    rate_limit: { unit: fortnight }\n');
+    const { code, output } = await weir(['serve', '--rules', rules], { LOG_FORMAT: 'json' });
+    expect(code).toBe(1);
+    expect(output).toContain(`${rules}:3: descriptors[0].key: descriptor has empty key`);
+    expect(output).toContain(`${rules}:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'fortnight'`);
+    expect(output).toContain(`weir: the rules at ${rules} are invalid`);
+  });
+
+  test('reports that there are no rules at the plain path, with exit code 1', async () => {
+    const { code, output } = await weir(['serve', '--rules', join(folder, 'missing.yaml')]);
+    expect(code).toBe(1);
+    expect(output).toMatch(/missing\.yaml:1: cannot be read: ENOENT/);
+  });
+
+  test('lists all invalid variables, with exit code 1', async () => {
+    const { code, output } = await weir(['serve'], { GRPC_PORT: 'http', SHADOW_MODE: 'maybe' });
+    expect(code).toBe(1);
+    expect(output).toContain("GRPC_PORT must be a port from 0 to 65535, got 'http'");
+    expect(output).toContain("SHADOW_MODE must be true or false, got 'maybe'");
+  });
+
+  test('names the variable of an occupied port, with exit code 1', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    const ports = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', PORT: '0' };
+    const { code, output } = await weir(['serve', '--rules', join(folder, 'rules.yaml')], {
+      ...ports,
+      GRPC_PORT: String(running.grpcPort),
+    });
+    expect(code).toBe(1);
+    expect(output).toContain(`weir: GRPC_PORT: cannot listen on 127.0.0.1:${running.grpcPort}`);
+  });
+
+  test('warns about rules that cannot have the effect they describe, and loads them', async () => {
+    const rules = file('rules.yaml', RULES.replace(', requests_per_unit: 2', ''));
+    const running = await service({}, ['--rules', rules]);
+    expect(running.output()).toContain(`${rules}:5: warning: descriptors[0].rate_limit.requests_per_unit: without`);
+    expect((await ask(running, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
+  });
+
+  test('loads changed rules while running, and shows invalid ones, which change nothing', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    const rulesShown = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
+
+    file('rules.yaml', RULES.replace('requests_per_unit: 2', 'requests_per_unit: 7'));
+    expect(await eventually(rulesShown, (text) => text.includes('=7'))).toContain(
+      'demo.user: unit=DAY requests_per_unit=7',
+    );
+
+    file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
+    const problem = "rules.yaml:2: descriptors: error loading config file: expected a list, got the number '5'";
+    const shown = await eventually(rulesShown, (text) => text.includes(problem));
+    expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
+  });
+
+  test('stays up, but not ready, while the files in a runtime directory are invalid', async () => {
+    const config = join(folder, 'ratelimit', 'config');
+    mkdirSync(config, { recursive: true });
+    writeFileSync(join(config, 'demo.yaml'), 'domain: ""\n');
+    const running = await service({ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: 'ratelimit' });
+
+    const unhealthy = await get(running, '/healthcheck?verbose');
+    expect([unhealthy.status, await unhealthy.text()]).toEqual([500, 'no rate limit configuration loaded\n']);
+    const refused = await ask(running, 'demo', 'user=alice');
+    expect(refused).toEqual({
+      code: 1,
+      output: expect.stringContaining('14 UNAVAILABLE: no rate limit configuration loaded'),
+    });
+    expect(running.output()).toContain(`${join(config, 'demo.yaml')}:1: domain: config file cannot have empty domain`);
+
+    writeFileSync(join(config, 'demo.yaml'), RULES);
+    const answer = await eventually(
+      () => ask(running, 'demo', 'user=alice'),
+      ({ code }) => code === 0,
+    );
+    expect(answer.output).toContain('per-user: 2 per DAY, 1 remaining');
+    expect((await get(running, '/healthcheck')).status).toBe(200);
+  });
+
+  test('logs at the start how it reads a ConfigMap volume in a runtime directory', async () => {
+    const version = join(folder, 'config/..2026_11_21');
+    mkdirSync(version, { recursive: true });
+    writeFileSync(join(version, 'rules.yaml'), RULES);
+    symlinkSync('..2026_11_21', join(folder, 'config/..data'));
+    symlinkSync('..data/rules.yaml', join(folder, 'config/rules.yaml'));
+    const { output } = await service({ RUNTIME_ROOT: folder });
+    expect(output()).toContain(`${join(folder, 'config')}: 1 domain, 1 rule`);
+    expect(output()).toContain(`note: ${join(folder, 'config')} is a Kubernetes volume (such as a ConfigMap): ..data`);
+  });
+
+  test('survives a Redis that is down at the start, then up, down and up again', async () => {
+    const redis = await startRedis();
+    stops.push(redis.stop);
+    await redis.stop();
+    const running = await service({ REDIS_URL: redis.url, REDIS_SOCKET_TYPE: 'tcp' }, [
+      '--rules',
+      file('rules.yaml', RULES),
+    ]);
+    const answers = () => ask(running, 'demo', 'user=alice');
+    const refused = {
+      code: 1,
+      output: expect.stringContaining('14 UNAVAILABLE: rate limit store unavailable: redis: '),
+    };
+    expect(await answers()).toEqual(refused);
+    expect((await get(running, '/healthcheck')).status).toBe(500);
+    expect(running.output()).toContain(`no connection to redis://${redis.url}/0: connect ECONNREFUSED`);
+
+    await redis.restart();
+    expect(await eventually(answers, ({ code }) => code === 0)).toMatchObject({
+      output: expect.stringContaining('1 remaining'),
+    });
+    expect((await get(running, '/healthcheck')).status).toBe(200);
+    await redis.stop();
+    expect(await eventually(answers, ({ code }) => code === 1)).toEqual(refused);
+    await redis.restart();
+    expect(await eventually(answers, ({ code }) => code === 0)).toMatchObject({
+      output: expect.stringContaining('1 remaining'),
+    });
+  });
+
+  test('shares its counters in Redis with another instance', async () => {
+    const redis = await startRedis();
+    stops.push(redis.stop);
+    const rules = ['--rules', file('rules.yaml', RULES)];
+    const [one, other] = [
+      await service({ REDIS_URL: redis.url }, rules),
+      await service({ REDIS_URL: redis.url }, rules),
+    ];
+    const ready = (instance: Weir) =>
+      eventually(
+        () => get(instance, '/healthcheck'),
+        ({ ok }) => ok,
+      );
+    await Promise.all([ready(one), ready(other)]);
+    expect((await ask(one, 'demo', 'user=alice')).output).toContain('1 remaining');
+    expect((await ask(other, 'demo', 'user=alice')).output).toContain('0 remaining');
+    expect((await ask(one, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
+  });
+
+  test('warns about a variable of envoyproxy/ratelimit without effect', async () => {
+    const running = await service({ REDIS_POOL_SIZE: '10' }, ['--rules', file('rules.yaml', RULES)]);
+    expect(running.output()).toContain('REDIS_POOL_SIZE is set but has no effect: one connection carries all calls');
+  });
+});
+
+describe('check', () => {
+  test('accepts valid files', async () => {
+    const { code, output } = await weir([
+      'check',
+      file('a.yaml', RULES),
+      file('b.yaml', RULES.replace('demo', 'other')),
+    ]);
+    expect({ code, output }).toEqual({ code: 0, output: 'all right: 2 domain(s), 2 rule(s)\n' });
+  });
+
+  test('lists every problem of every file, with exit code 1', async () => {
+    const a = file('a.yaml', 'domain: demo\ndescriptors:\n  - key: user\n    rate_limt: {}\n');
+    const b = file('b.yaml', 'domain: [\n');
+    const { code, output } = await weir(['check', a, b]);
+    expect(code).toBe(1);
+    expect(output).toContain(
+      `${a}:4:5: descriptors[0].rate_limt: config error, unknown key 'rate_limt'; did you mean 'rate_limit'?\n    4 |     rate_limt: {}\n      |     ^\n`,
+    );
+    expect(output).toMatch(/b\.yaml:\d:\d: error loading config file: /);
+    expect(output).toContain('weir: 2 error(s), 0 warning(s)\n');
+  });
+
+  test('lists the warnings of every file by file and line, with exit code 1 only with --strict', async () => {
+    const b = file('b.yaml', RULES.replace('name: per-user', 'replaces: [{ name: free }]').replace('demo', 'other'));
+    const a = file('a.yaml', `${RULES}  - key: path\n    shadow_mode: true\n`);
+    const told = [
+      `${a}:7: warning: descriptors[1].shadow_mode: shadow_mode has no effect: this node has no limit`,
+      `${b}:5: warning: descriptors[0].rate_limit.replaces[0].name: nothing is replaced: domain 'other' has no limit named 'free'`,
+    ];
+    const lines = async (...options: string[]) => {
+      const { code, output } = await weir(['check', ...options, b, a]);
+      const all = output.trimEnd().split('\n');
+      const withoutExcerpts = all.filter((line) => !line.includes(' | '));
+      return { code, lines: withoutExcerpts.map((line) => line.replace(/(yaml:\d+):\d+: /, '$1: ')) };
+    };
+    expect(await lines()).toEqual({ code: 0, lines: [...told, 'all right: 2 domain(s), 2 rule(s), 2 warning(s)'] });
+    expect(await lines('--strict')).toEqual({ code: 1, lines: [...told, 'weir: 0 error(s), 2 warning(s)'] });
+  });
+
+  test('notes that all_or_nothing does not work with negative hits, without a warning', async () => {
+    const a = file('a.yaml', RULES.replace('domain: demo', 'domain: demo\nspend: all_or_nothing'));
+    const b = file('b.yaml', RULES.replace('demo', 'other'));
+    const { code, output } = await weir(['check', '--strict', a, b]);
+    const [note, ...others] = output.trimEnd().split('\n');
+    expect(note).toMatch(/^note: domain 'demo' has spend: all_or_nothing: .* negative hits/);
+    expect({ code, others }).toEqual({ code: 0, others: ['all right: 2 domain(s), 2 rule(s)'] });
+  });
+
+  test('checks a directory at any depth, and reports an unreadable one', async () => {
+    mkdirSync(join(folder, 'team'));
+    file('demo.yaml', RULES);
+    file('team/other.yml', RULES.replace('demo', 'other'));
+    file('notes.txt', 'no rules');
+    expect(await weir(['check', '--strict', folder])).toEqual({
+      code: 0,
+      output: 'all right: 2 domain(s), 2 rule(s)\n',
+    });
+    const missing = await weir(['check', join(folder, 'missing')]);
+    expect(missing).toMatchObject({ code: 1, output: expect.stringContaining('missing:1: cannot be read: ENOENT') });
+  });
+
+  test('merges a domain in two files only with --merge-domains', async () => {
+    const a = file('a.yaml', RULES);
+    const b = file('b.yaml', RULES.replace('key: user', 'key: path'));
+    expect((await weir(['check', a, b])).output).toContain("duplicate domain 'demo' in config file");
+    expect(await weir(['check', '--merge-domains', a, b])).toMatchObject({ code: 0 });
+  });
+});
+
+describe('ask', () => {
+  let running: Weir;
+  beforeEach(async () => {
+    running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+  });
+
+  test('prints text or JSON', async () => {
+    const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
+    expect(code).toBe(0);
+    expect(output).toMatch(
+      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor continues at level 2 with 'path', where the rules end: demo\.user is the last rule\n$/,
+    );
+    expect(JSON.parse((await ask(running, 'demo', 'user=alice', '--json', '--hits', '2')).output)).toEqual({
+      overallCode: 'OVER_LIMIT',
+      statuses: [
+        {
+          code: 'OVER_LIMIT',
+          currentLimit: { name: 'per-user', requestsPerUnit: 2, unit: 'DAY' },
+          durationUntilReset: expect.stringMatching(/^\d+s$/),
+        },
+      ],
+    });
+  });
+
+  test('reads the counter without counting with --hits 0', async () => {
+    await ask(running, 'demo', 'user=alice', '--hits', '0');
+    expect((await ask(running, 'demo', 'user=alice', '--hits', '0')).output).toContain('2 remaining');
+  });
+
+  test.each([
+    [['demo', 'alice'], "a descriptor must be key=value[,key=value…], got 'alice'"],
+    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. Expected a whole number from 0 to 4294967295."],
+    [['', 'user=alice'], '3 INVALID_ARGUMENT: rate limit domain must not be empty'],
+    [['demo'], "missing required argument 'descriptor'"],
+  ])('with %j fails with a reason', async (args, reason) => {
+    expect(await ask(running, ...args)).toEqual({ code: 1, output: expect.stringContaining(reason) });
+  });
+
+  test('names the address that it could not reach', async () => {
+    const port = await freePort();
+    const { code, output } = await weir(['ask', 'demo', 'user=alice', '--target', `127.0.0.1:${port}`]);
+    expect({ code, output }).toEqual({
+      code: 1,
+      output: expect.stringContaining(`weir: 127.0.0.1:${port}: 14 UNAVAILABLE`),
+    });
+  });
+});
+
+describe('ask with other targets and rules', () => {
+  test.each([
+    ['shop', 'user=alice', "no rules have the domain 'shop'; the nearest is 'demo'"],
+    ['demo', 'color=red', "level 1: no rule has the key 'color'; the nearest is demo.user"],
+    [
+      'demo',
+      'user=alice,path=/',
+      "the descriptor continues at level 2 with 'path', where the rules end: demo.user is the last rule",
+    ],
+    ['demo', 'path=/', 'the descriptor ends at level 1, where no rule has a limit: path=/,method=… has one'],
+    ['demo', 'path=/,method=GET', 'rule demo.path.method ('],
+  ])('explains for %s %s why no limit applies', async (domain, descriptor, why) => {
+    const below = '      - { key: method, rate_limit: { unlimited: true } }\n';
+    const rules = `${RULES}  - key: path\n    descriptors:\n${below}`;
+    const running = await service({}, ['--rules', file('rules.yaml', rules)]);
+    expect((await ask(running, domain, descriptor)).output).toContain(why);
+  });
+
+  test('supports TLS with a client certificate, and names the flag of an unreadable file', async () => {
+    const authority = createAuthority();
+    const server = writeCertificate(folder, 'server', authority.issue('localhost'));
+    const caller = writeCertificate(folder, 'caller', authority.issue('caller'));
+    const ca = writeCertificate(folder, 'ca', authority).cert;
+    const tls = { GRPC_SERVER_TLS_CERT: server.cert, GRPC_SERVER_TLS_KEY: server.key, GRPC_CLIENT_TLS_CACERT: ca };
+    const rules = ['--rules', file('rules.yaml', RULES)];
+    const running = await service({ GRPC_SERVER_USE_TLS: 'true', ...tls }, rules);
+    const shown = ['--ca', ca, '--cert', caller.cert, '--key', caller.key];
+    const target = ['--target', `localhost:${running.grpcPort}`];
+    expect((await weir(['ask', 'demo', 'user=alice', ...target, ...shown])).output).toContain('1 remaining');
+    const byName = ['--target', `127.0.0.1:${running.grpcPort}`, '--server-name', 'localhost', ...shown];
+    expect((await weir(['ask', 'demo', 'user=alice', ...byName])).output).toContain('0 remaining');
+    expect(await weir(['ask', 'demo', 'user=alice', ...target, '--tls'])).toMatchObject({ code: 1 });
+    const missing = await weir(['ask', 'demo', 'user=alice', ...target, '--ca', join(folder, 'none')]);
+    expect(missing).toEqual({ code: 1, output: expect.stringContaining('--ca cannot be read: ENOENT') });
+  });
+
+  test('supports unix sockets by path', async () => {
+    const path = join(folder, 'weir.sock');
+    await service({ GRPC_UDS: path }, ['--rules', file('rules.yaml', RULES)]);
+    expect((await weir(['ask', 'demo', 'user=alice', '--target', path])).output).toContain('1 remaining');
+  });
+});
+
+test('flags of serve override the environment', async () => {
+  const ports = [await freePort(), await freePort(), await freePort()].map(String);
+  const [grpc = '', http = '', debug = ''] = ports;
+  const flags = ['--grpc-port', grpc, '--port', http, '--debug-port', debug, '--log-level', 'info'];
+  const running = await start(process.execPath, [MAIN, 'serve', '--rules', file('rules.yaml', RULES), ...flags], {
+    env: { PATH: process.env.PATH, GRPC_PORT: '1', PORT: '1', DEBUG_PORT: '1', LOG_LEVEL: 'error' },
+  });
+  stops.push(running.stop);
+  await running.waitFor(`gRPC      0.0.0.0:${grpc}`);
+  expect(running.output()).toContain(`HTTP      0.0.0.0:${http}`);
+  expect(running.output()).toContain(`debug     0.0.0.0:${debug}`);
+  expect(running.output()).toContain('INFO: loaded 1 rules of 1 domains from');
+});
+
+test('the help of weir lists every command on one line, grouped by purpose', async () => {
+  const { output } = await weir(['--help']);
+  const lines = output.trimEnd().split('\n');
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  const headings = lines.filter((line) => /^\S.*:$/.test(line));
+  expect(headings).toEqual(['Options:', 'Run:', 'Change rules safely:', 'Ask why:', 'Operate:', 'Envoy:']);
+  const listed = lines.slice(lines.indexOf('Run:')).flatMap((line) => /^ {2}(\w+) .* {2,}\S/.exec(line)?.[1] ?? []);
+  expect(listed.toSorted()).toEqual([...commandsInSource()].sort());
+  expect(lines).toHaveLength(lines.indexOf('Run:') + listed.length + 9); // five headings, with lines between
+});
+
+/** The names of the program's commands in its source, without subcommands. */
+function commandsInSource(): ReadonlySet<string> {
+  const src = join(__dirname, '../../src');
+  const files = ['main.ts', ...readdirSync(join(src, 'commands')).map((name) => join('commands', name))];
+  const added = files.flatMap((name) => [
+    ...readFileSync(join(src, name), 'utf8').matchAll(/(?:program\s*\.command\(|\bcommand\(\s*program,\s*)'(\w+)'/g),
+  ]);
+  return new Set(added.map(([, name = '']) => name));
+}
+
+describe('the log of rules at info', () => {
+  const infos = ({ output }: Weir) => output().match(/INFO: .*(rules|shutting down).*/g) ?? [];
+
+  test('has loads with count and hash, changes by reloads, recovery, and the reason for a shutdown, once each', async () => {
+    const rules = file('rules.yaml', RULES);
+    const running = await service({ LOG_LEVEL: 'info' }, ['--rules', rules]);
+    await running.waitFor('loaded 1 rules of 1 domains from');
+    file('rules.yaml', `${RULES.replace('2 }', '3 }')}  - { key: path, rate_limit: { unlimited: true } }\n`);
+    await running.waitFor('reloaded 2 rules of 1 domains from');
+    file('rules.yaml', 'domain: [\n');
+    await running.waitFor('the rules in force are kept: hash');
+    file('rules.yaml', RULES);
+    await running.waitFor('the rules are valid again: reloaded');
+    await running.stop('SIGTERM');
+    const [first = '', second = '', third = '', last = ''] = infos(running);
+    const hash = /hash ([0-9a-f]{12})/;
+    expect(second).toMatch(/hash [0-9a-f]{12}: added demo\.path; changed demo\.user; counters kept: demo\.user$/);
+    expect(third).toMatch(/hash [0-9a-f]{12}: changed demo\.user; removed demo\.path; counters kept: demo\.user$/);
+    expect(hash.exec(third)?.[1]).toBe(hash.exec(first)?.[1]); // the same rules again
+    expect(hash.exec(second)?.[1]).not.toBe(hash.exec(first)?.[1]);
+    expect(last).toContain('shutting down: SIGTERM');
+    expect(infos(running)).toHaveLength(4);
+  });
+});
+
+describe('the log of decisions', () => {
+  const RULES_WITH_TRIAL = `${RULES}  - { key: open, rate_limit: { unlimited: true } }\n`;
+
+  test('has the rule with its position and counter for each descriptor, or why none applies, with LOG_LEVEL=debug', async () => {
+    const running = await service({ LOG_LEVEL: 'debug' }, ['--rules', file('rules.yaml', RULES_WITH_TRIAL)]);
+    await ask(running, 'demo', 'user=alice', 'color=red', 'open=x');
+    await running.waitFor('descriptor is unlimited by rule demo.open');
+    expect(running.output()).toMatch(
+      /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hit, 1 remaining/,
+    );
+    expect(running.output()).toContain(
+      "got descriptor: (color=red) of domain 'demo': descriptor does not match any limit, no limits applied: level 1: no rule has the key 'color'",
+    );
+  });
+
+  test('has only refusals as JSON, at any level, with DECISION_LOG=refused', async () => {
+    const env = { DECISION_LOG: 'refused', LOG_FORMAT: 'json', LOG_LEVEL: 'fatal' };
+    const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
+    await ask(running, 'demo', 'user=alice');
+    await ask(running, 'demo', 'user=alice', '--hits', '3');
+    await running.waitFor('"decision"');
+    const lines = running.output().match(/^\{.*\}$/gm) ?? [];
+    expect(lines.map((line) => JSON.parse(line).decision)).toEqual([
+      {
+        domain: 'demo',
+        code: 'OVER_LIMIT',
+        descriptors: [
+          {
+            ...{ entries: ['user=alice'], hits: 3, rule: 'demo.user', file: join(folder, 'rules.yaml'), line: 4 },
+            ...{ key: 'fixed_window|86400000|4:demo|4:user|5:alice', limit: '2 per day', code: 'OVER_LIMIT' },
+            remaining: expect.any(Number),
+          },
+        ],
+      },
+    ]);
+  });
+
+  test('is limited per second, and dropped decisions are counted', async () => {
+    const env = { DECISION_LOG: 'all', DECISION_LOG_MAX_PER_SECOND: '1' };
+    const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
+    const post = () =>
+      fetch(`http://127.0.0.1:${running.httpPort}/json`, {
+        method: 'POST',
+        body: JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'a' }] }] }),
+      });
+    const requests = 50;
+    for (let sent = 0; sent < requests; sent++) await post();
+    const page = await (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
+    const dropped = Number(/^weir_decisions_not_logged_total (\d+)$/m.exec(page)?.[1]);
+    const logged = running.output().match(/INFO: decision \{/g)?.length ?? 0;
+    expect(dropped).toBeGreaterThan(0);
+    expect(dropped + logged).toBe(requests);
+  });
+});
+
+describe('the command line', () => {
+  test.each([
+    [['--help'], 0, 'Usage: weir [options] [command]'],
+    [['ask', '--help'], 0, 'key=value[,key=value…]'],
+    [['--version'], 0, '0.2.0'],
+    [['--bogus'], 1, "unknown option '--bogus'"],
+    [['bogus'], 1, "unknown command 'bogus'"],
+    [['chek', 'config'], 1, "unknown command 'chek'; did you mean 'check'?"],
+    [['serve', 'config'], 1, "serve takes no argument, got 'config'"],
+    [['check', '--format', 'xml', 'x'], 1, 'Allowed choices are text, json, github, sarif'],
+  ])('%j ends with %i', async (args, code, text) => {
+    expect(await weir(args)).toEqual({ code, output: expect.stringContaining(text) });
+  });
+});

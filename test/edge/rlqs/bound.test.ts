@@ -1,0 +1,172 @@
+import '../../helpers/realm.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type QuotaEnvoy, startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
+import { admissible, mostAboveBound, type QuotaLoad, startQuotaLoad } from '../../helpers/quota-load.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { eventually, until } from '../../helpers/until.ts';
+import { startWeir, type Weir } from '../../helpers/weir.ts';
+
+// The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/rlqs/bound
+const SECONDS = Number(process.env.QUOTA_SECONDS ?? 40);
+const RATE = 40;
+const BURST = 16;
+const RULES = `
+domain: edge
+descriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: ${RATE}, algorithm: token_bucket, burst: ${BURST} } }]
+`;
+
+/** Waits for a proxy's first assignment: before it, the proxy admits every request, which must not count. */
+const hasAssignment = (load: QuotaLoad): Promise<void> =>
+  eventually(
+    () => load.refused() > 0,
+    () => 'the proxy has refused nothing: it has no assignment',
+  );
+
+let folder: string;
+let redis: Redis;
+const running: { stop(): Promise<unknown> }[] = [];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'rules-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis();
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((one) => one.stop()));
+});
+afterAll(async () => {
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
+
+/** A share lasts longer than a service takes to start on a busy machine: without one, Envoy admits everything. */
+const RULES_ENV = { RLQS: 'true', RLQS_TTL: '60s', USE_STATSD: 'false', BACKEND_TYPE: 'redis' };
+
+async function startAll(count: number): Promise<{ readonly weir: Weir; readonly envoys: readonly QuotaEnvoy[] }> {
+  const weir = await startWeir({
+    ...RULES_ENV,
+    REDIS_URL: redis.url,
+    RULES_PATH: join(folder, 'rules.yaml'),
+    CACHE_KEY_PREFIX: `${count}|`,
+  });
+  running.push(weir);
+  const envoys: QuotaEnvoy[] = [];
+  for (let at = 0; at < count; at++) {
+    const envoy = await startQuotaEnvoy(RULES, weir.grpcPort, { name: `envoy-${at}` });
+    running.push(envoy);
+    envoys.push(envoy);
+  }
+  return { weir, envoys };
+}
+
+test(
+  'one Envoy 1.40 admits at most the rate and the burst in every window, and uses nearly all of the rate',
+  async () => {
+    const { envoys } = await startAll(1);
+    const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
+    await hasAssignment(load);
+    const fromMs = performance.now();
+    await sleep((SECONDS / 4) * 1_000);
+    await load.stop();
+    const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
+    expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(0);
+    const answeredAtMs = load.answeredAtMs.filter((atMs) => atMs > fromMs);
+    const most = admissible(answeredAtMs, RATE, BURST); // less than the rate if a busy machine sends none for a while
+    expect(most).toBeGreaterThan(0);
+    expect(answeredAtMs.length).toBeGreaterThan(1.2 * most);
+    expect(passed.length).toBeGreaterThan(0.85 * most);
+  },
+  (SECONDS + 300) * 1_000,
+);
+
+test.each(SECONDS > 40 ? [3, 10] : [3])(
+  '%d Envoys 1.40 together admit at most the rate in every window, while their load is skewed, moves and stops, and one of them dies',
+  async (count) => {
+    const { envoys } = await startAll(count);
+    const little = (0.4 * RATE) / (count - 1);
+    const loads = envoys.map((envoy) => startQuotaLoad(envoy, 2 * RATE));
+    await Promise.all(loads.map(hasAssignment));
+    const fromMs = performance.now();
+    const phase = (SECONDS / 4) * 1_000;
+    const set = (perSecond: (at: number) => number) => {
+      for (const [at, load] of loads.entries()) load.perSecond = perSecond(at);
+    };
+    set((at) => (at === 0 ? 2 * RATE : little));
+    await sleep(phase);
+    set((at) => (at === count - 1 ? 2 * RATE : little)); // the load moves
+    await sleep(phase);
+    set((at) => (at === 1 ? 0 : (2 * RATE) / (count - 1))); // one stops
+    await sleep(phase);
+    await envoys[0]?.stop('SIGKILL'); // one dies
+    await sleep(phase);
+    await Promise.all(loads.map((load) => load.stop()));
+    const passed = loads.flatMap((load) => load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs));
+    // a growing share may add tokens: each change of the number of proxies scales the remaining tokens
+    expect(mostAboveBound(passed, RATE, BURST + count)).toBeLessThanOrEqual(BURST);
+    expect(passed.length).toBeGreaterThan(0.5 * RATE * SECONDS);
+  },
+  (SECONDS + 300) * 1_000,
+);
+
+test('two Envoys 1.40 stay within the bound when the service is killed and another takes its place', async () => {
+  const { weir, envoys } = await startAll(2);
+  const loads = envoys.map((envoy) => startQuotaLoad(envoy, RATE));
+  await Promise.all(loads.map(hasAssignment));
+  const fromMs = performance.now();
+  await sleep(8_000);
+  await weir.stop('SIGKILL');
+  const next = await startWeir({
+    ...{ ...RULES_ENV, REDIS_URL: redis.url, RULES_PATH: join(folder, 'rules.yaml'), CACHE_KEY_PREFIX: '2|' },
+    GRPC_PORT: String(weir.grpcPort),
+  });
+  running.push(next);
+  await sleep(12_000);
+  await Promise.all(loads.map((load) => load.stop()));
+  const passed = loads.flatMap((load) => load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs));
+  expect(mostAboveBound(passed, RATE, BURST + 2)).toBeLessThanOrEqual(BURST);
+  expect(passed.length).toBeGreaterThan(0.5 * RATE * 20);
+});
+
+test('an Envoy 1.40 stays within the bound when Redis is killed, and gets a share again when Redis is back', async () => {
+  const { envoys } = await startAll(1);
+  const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
+  await hasAssignment(load);
+  const fromMs = performance.now();
+  await sleep(4_000);
+  await redis.kill();
+  await sleep(6_000);
+  await redis.restart();
+  await sleep(12_000);
+  await load.stop();
+  const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
+  const elapsedSeconds = (performance.now() - fromMs) / 1_000;
+  // the lost share is not counted for one report, see docs/rlqs.md; an Envoy that gets it again has it only once
+  expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);
+  expect(passed.length).toBeGreaterThan(0.5 * RATE * elapsedSeconds);
+});
+
+test('an Envoy 1.40 whose service ends switches to another one at its next report, and stays within the bound', async () => {
+  const { weir, envoys } = await startAll(1);
+  const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
+  await hasAssignment(load);
+  const fromMs = performance.now();
+  await sleep(4_000);
+  await weir.stop('SIGTERM');
+  const next = await startWeir({
+    ...{ ...RULES_ENV, REDIS_URL: redis.url, RULES_PATH: join(folder, 'rules.yaml'), CACHE_KEY_PREFIX: '1|' },
+    GRPC_PORT: String(weir.grpcPort),
+  });
+  running.push(next);
+  await sleep(10_000);
+  const list = async () => JSON.parse(await (await fetch(`http://127.0.0.1:${next.debugPort}/api/v1/quotas`)).text());
+  await until('the other service has a report', async () => (await list()).quotas.length > 0);
+  await load.stop();
+  const listed = await list();
+  expect(listed).toMatchObject({ quotas: [{ proxy: 'envoy-0', rule: expect.any(String) }] });
+  const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
+  expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);
+  expect(passed.length).toBeGreaterThan(0.5 * RATE * 14);
+});

@@ -1,0 +1,43 @@
+import { NO_USE, noteUse, type ProxyBucket } from '../../../src/edge/rlqs/buckets.ts';
+
+const bucketOf = (): ProxyBucket => ({
+  ...{ id: '4:name1:a', pairs: [{ key: 'name', value: 'a' }], bytes: 0, knownSinceMs: 1_000, rules: undefined },
+  ...{ plan: { kind: 'allow' }, idleReports: 0, assigned: undefined, reportedAtMs: 0 },
+  ...{ demand: -1, used: -1, unmeasured: NO_USE },
+});
+
+/** Reports of a bucket: the arrival time and contents of each. */
+function reported(...reports: readonly (readonly [atMs: number, requests: number, allowed: number])[]) {
+  const bucket = bucketOf();
+  let beforeMs: number | undefined;
+  for (const [atMs, requests, allowed] of reports) {
+    noteUse(bucket, { pairs: bucket.pairs, elapsedMs: atMs - (beforeMs ?? atMs), requests, allowed }, atMs);
+    beforeMs = atMs;
+  }
+  return { demand: bucket.demand, used: bucket.used };
+}
+
+test('the usage of a bucket is that of the interval between two reports', () => {
+  expect(reported([1_000, 9, 9])).toEqual({ demand: -1, used: -1 });
+  expect(reported([1_000, 9, 9], [3_000, 40, 10])).toEqual({ demand: 20, used: 5 });
+});
+
+test('reports that are too frequent for a rate are combined until they suffice', () => {
+  expect(reported([1_000, 1, 1], [1_400, 40, 20])).toEqual({ demand: -1, used: -1 });
+  expect(reported([1_000, 1, 1], [1_400, 40, 20], [1_800, 40, 20])).toEqual({ demand: 100, used: 50 });
+  const next = [
+    [1_000, 1, 1],
+    [1_400, 40, 20],
+    [1_800, 40, 20],
+    [2_200, 80, 0],
+    [2_600, 80, 0],
+  ] as const;
+  expect(reported(...next)).toEqual({ demand: 200, used: 0 });
+});
+
+test('a first report with an interval counts', () => {
+  const bucket = bucketOf();
+  noteUse(bucket, { pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 30 }, 1_000);
+  noteUse(bucket, { pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 0 }, 1_300);
+  expect(bucket).toMatchObject({ demand: 100, used: 50 });
+});

@@ -1,0 +1,103 @@
+import '../../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { check } from '../../../src/cli/check/check.ts';
+import { quotaConfiguration } from '../../../src/lab/envoy/quota-configuration.ts';
+import { startFakeQuotaService } from '../../helpers/quota-client.ts';
+import { startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+import { envoy as envoyBinary } from '../../helpers/tools.ts';
+import { until } from '../../helpers/until.ts';
+import { MAIN } from '../../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
+const run = promisify(execFile);
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'quotas-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test.each([
+  'config/rules.yaml',
+  ...readdirSync(join(PROJECT, 'config/examples'))
+    .filter((name) => name.endsWith('.yaml'))
+    .map((name) => `config/examples/${name}`),
+])('Envoy 1.40 accepts the quota configuration printed for %s', async (path) => {
+  const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', join(PROJECT, path), '--target', 'weir:9']);
+  expect(stdout).toContain('port_value: 9 }');
+  if (!stdout.includes('- predicate:')) return; // a proxy can apply none of its rules, and the filter does not accept an empty list
+  const file = join(folder, 'envoy.yaml');
+  writeFileSync(file, stdout);
+  const validated = await run(await envoyBinary(), ['--mode', 'validate', '-c', file]);
+  expect(validated.stdout + validated.stderr).toContain('OK');
+});
+
+test('the configuration names the rules that are left out, and why', () => {
+  const rules = rulesFrom(`
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: remote_address, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: slot, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 9s } }
+`);
+  const printed = quotaConfiguration(rules, 'edge', { host: 'weir', port: 8081 });
+  expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
+    '# edge.remote_address is left out: no header provides remote_address: write a matcher with your own input.',
+    '# edge.slot is left out: in_flight counts open requests, and a bucket only has a rate.',
+  ]);
+  expect(printed.match(/- predicate:/g)).toHaveLength(1);
+});
+
+test('Envoy 1.40 reports the buckets that the printed matchers make from requests', async () => {
+  const rules = `
+domain: edge
+descriptors:
+  - { key: user, value: vip*, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - key: user
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    descriptors: [{ key: tenant, rate_limit: { unit: second, requests_per_unit: 2 } }]
+  - { key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: 9 } }
+`;
+  const service = await startFakeQuotaService({});
+  const envoy = await startQuotaEnvoy(rules, service.port);
+  try {
+    for (const headers of [{ 'x-user': 'vip-1' }, { 'x-user': 'ann', 'x-tenant': 'acme' }, { 'x-user': 'ann' }, {}])
+      await envoy.passes(headers as Record<string, string>);
+    const expected = [{ user: 'vip-1' }, { user: 'ann', tenant: 'acme' }, { user: 'ann' }, { generic_key: 'all' }];
+    const found = () =>
+      service.reports.flatMap(({ bucket_quota_usages }) =>
+        bucket_quota_usages.map(({ bucket_id }) => bucket_id.bucket),
+      );
+    const reported = () => new Set(found().map((bucket) => JSON.stringify(Object.entries(bucket).sort())));
+    await until('all buckets are reported', () => reported().size >= expected.length);
+    expect(found()).toEqual(expect.arrayContaining(expected));
+  } finally {
+    await envoy.stop();
+    service.close();
+  }
+});
+
+test('weir check refuses rules that proxies cannot apply, in the domains of RLQS_DOMAINS', async () => {
+  const path = join(folder, 'rules.yaml');
+  const rule = '{ key: slot, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 9s } }';
+  writeFileSync(path, `domain: edge\ndescriptors:\n  - ${rule}\n`);
+  const options = { mergeDomains: false, strict: false };
+  const problemsWith = async (env: Readonly<Record<string, string>>) => {
+    const { problems } = await check([path], env, options);
+    return problems.filter(({ severity }) => severity === 'error');
+  };
+  expect(await problemsWith({})).toEqual([]);
+  expect(await problemsWith({ RLQS: 'true', RLQS_DOMAINS: 'other' })).toEqual([]);
+  expect(await problemsWith({ RLQS: 'true' })).toEqual([
+    expect.objectContaining({
+      line: 3,
+      message: expect.stringContaining('RLQS: a proxy cannot apply the rule: in_flight counts open requests'),
+    }),
+  ]);
+});

@@ -1,0 +1,191 @@
+import '../../helpers/realm.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
+import type { SentAction } from '../../helpers/quota-client.ts';
+import { useQuotaService } from '../../helpers/quota-service.ts';
+import { until } from '../../helpers/until.ts';
+
+const RULES = `
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 6000, algorithm: token_bucket, burst: 64 } }
+  - { key: free, rate_limit: { unlimited: true } }
+  - { key: none, rate_limit: { unit: second, requests_per_unit: 0 } }
+  - { key: held, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }
+`;
+
+const stage = useQuotaService(RULES);
+const { launch, open } = stage;
+
+const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;
+const bucketOf = (actions: readonly SentAction[]) => strategyOf(actions)?.token_bucket;
+
+const metric = async (name: string, of = stage.weir): Promise<number> => {
+  const page = await (await fetch(`http://127.0.0.1:${of.debugPort}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1]);
+};
+
+test('a lone proxy gets nearly the whole rate and burst, as a bucket with fill intervals of whole seconds', async () => {
+  const stream = open('a');
+  stream.report({ user: 'ann' }, 1);
+  const [action] = await stream.next();
+  expect(action?.bucket_id.bucket).toEqual({ user: 'ann' });
+  expect(action?.quota_assignment_action?.assignment_time_to_live?.seconds).toBe(60);
+  expect(bucketOf([action as SentAction])).toEqual({
+    max_tokens: 64,
+    tokens_per_fill: { value: 6_000 - 46 },
+    fill_interval: { seconds: 60, nanos: 60 },
+  });
+});
+
+test('the shares of two proxies add up to at most the rate', async () => {
+  const [one, two] = [open('x'), open('y')];
+  one.report({ user: 'bob' }, 1);
+  const first = bucketOf(await one.next());
+  two.report({ user: 'bob' }, 1);
+  const second = bucketOf(await two.next());
+  const sum = (first?.tokens_per_fill?.value ?? 0) + (second?.tokens_per_fill?.value ?? 0);
+  expect(second?.tokens_per_fill?.value).toBeGreaterThan(0);
+  expect(sum).toBeLessThanOrEqual(6_000);
+});
+
+test('a report that changes nothing is not answered', async () => {
+  const stream = open('quiet');
+  stream.report({ user: 'cem' }, 1);
+  await stream.next();
+  for (let at = 0; at < 3; at++) stream.report({ user: 'cem' }, 1, 5);
+  stream.report({ free: 'x' }, 1);
+  expect((await stream.next())[0]?.bucket_id.bucket).toEqual({ free: 'x' });
+});
+
+test('a rule without a limit allows everything, but one of zero and a proxy without a share allow nothing', async () => {
+  const stream = open('b');
+  stream.report({ free: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  stream.report({ none: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('DENY_ALL');
+});
+
+test('buckets without an applicable rule are counted, and allowed unless RLQS_UNKNOWN says otherwise', async () => {
+  const before = await metric('weir_rlqs_unknown_total');
+  const stream = open('c');
+  stream.report({ nothing: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  stream.report({ held: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  expect((await metric('weir_rlqs_unknown_total')) - before).toBe(2);
+  const strict = await launch({ RLQS_UNKNOWN: 'deny', RLQS_DOMAINS: 'other', RLQS_MAX_BUCKETS: '1' });
+  try {
+    const other = open('c', strict);
+    other.report({ user: 'ann' }, 1);
+    expect(strategyOf(await other.next())?.blanket_rule).toBe('DENY_ALL');
+    other.report({ user: 'bob' }, 1);
+    expect(strategyOf(await other.next())?.blanket_rule).toBe('DENY_ALL');
+    expect(await metric('weir_rlqs_buckets', strict)).toBe(1);
+  } finally {
+    await strict.stop();
+  }
+});
+
+test('a bucket without requests in three reports is abandoned', async () => {
+  const stream = open('d');
+  stream.report({ user: 'dee' }, 1);
+  await stream.next();
+  for (let at = 0; at < 3; at++) stream.report({ user: 'dee' }, 0, 5);
+  const [action] = await stream.next();
+  expect(action).toMatchObject({ bucket_id: { bucket: { user: 'dee' } }, abandon_action: {} });
+});
+
+test('streams, buckets and assignments are counted until their stream ends', async () => {
+  const stream = open('e');
+  stream.report({ user: 'eve' }, 1);
+  await stream.next();
+  expect(await metric('weir_rlqs_streams')).toBeGreaterThanOrEqual(1);
+  expect(await metric('weir_rlqs_buckets')).toBeGreaterThanOrEqual(1);
+  stage.closeStreams();
+  await until('no stream is open', async () => (await metric('weir_rlqs_streams')) === 0);
+  expect(await metric('weir_rlqs_buckets')).toBe(0);
+});
+
+test('a stream whose first report has no domain, or that cannot be decoded, is ended', async () => {
+  const stream = open('f', stage.weir, '');
+  stream.report({ user: 'ann' }, 1);
+  expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
+});
+
+test('a message larger than those of other side services, with thousands of buckets, is accepted', async () => {
+  const stream = open('g');
+  const buckets = Array.from({ length: 5_000 }, (_, at) => ({
+    bucket_id: { bucket: { user: `user-${at}` } },
+    time_elapsed: { seconds: 0 },
+    num_requests_allowed: 1,
+    num_requests_denied: 0,
+  }));
+  stream.send({ domain: 'edge', bucket_quota_usages: buckets });
+  let assigned = 0;
+  while (assigned < buckets.length) assigned += (await stream.next()).length;
+  expect(assigned).toBe(buckets.length);
+});
+
+test('the service exists only if RLQS is true, with h2, and without memcached', async () => {
+  const off = await launch({ RLQS: 'false' });
+  try {
+    expect(await open('a', off).ended).toMatchObject({ code: status.UNIMPLEMENTED });
+    expect(await metric('weir_rlqs_streams', off)).toBeNaN();
+  } finally {
+    await off.stop();
+  }
+  await expect(launch({ GRPC_TRANSPORT: 'grpc-js' })).rejects.toThrow('GRPC_TRANSPORT must be h2');
+  await expect(launch({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:1' })).rejects.toThrow('BACKEND_TYPE');
+});
+
+test('a warning at the start notes that overrides do not apply to quotas if ADMIN_TOKEN is set', async () => {
+  const administered = await launch({ ADMIN_TOKEN: 'ops:0123456789abcdef0123456789abcdef' });
+  try {
+    expect(administered.output()).toContain('overrides that are set by the admin API do not apply to quotas');
+  } finally {
+    await administered.stop();
+  }
+});
+
+test('several services share a pool in Redis, and a proxy keeps its share when the service is killed', async () => {
+  const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url };
+  const [one, two] = await Promise.all([launch(env), launch(env)]);
+  try {
+    const stream = open('alpha', one);
+    stream.report({ user: 'ann' }, 1);
+    const before = bucketOf(await stream.next());
+    const other = open('beta', two);
+    other.report({ user: 'ann' }, 1);
+    const second = bucketOf(await other.next());
+    expect((before?.tokens_per_fill?.value ?? 0) + (second?.tokens_per_fill?.value ?? 0)).toBeLessThanOrEqual(6_000);
+    await one.stop('SIGKILL');
+    const again = open('alpha', two);
+    again.report({ user: 'ann' }, 600, 5);
+    const after = bucketOf(await again.next());
+    expect(after?.tokens_per_fill?.value).toBeGreaterThanOrEqual(2_900);
+  } finally {
+    await Promise.all([one.stop(), two.stop()]);
+  }
+});
+
+test('after its stream breaks, the share of a proxy without a name counts until it expires, and then the proxy gets one again', async () => {
+  const TTL_MS = 15_000;
+  const short = await launch({ RLQS_TTL: '15s' });
+  try {
+    const before = open(undefined, short);
+    const sentMs = performance.now();
+    before.report({ user: 'gone' }, 1);
+    const lost = bucketOf(await before.next())?.tokens_per_fill?.value ?? 0;
+    before.close();
+    const again = open(undefined, short);
+    for (let units = 0; units < lost; ) {
+      again.report({ user: 'gone' }, 600, 5);
+      await sleep(250);
+      while (again.waiting > 0) units = bucketOf(await again.next())?.tokens_per_fill?.value ?? 0;
+      if (performance.now() - sentMs < TTL_MS) expect(lost + units).toBeLessThanOrEqual(6_000);
+    }
+  } finally {
+    await short.stop();
+  }
+});

@@ -1,0 +1,164 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
+import { field } from '../../../attack/messages.ts';
+import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
+import { HOLDERS_PER_UNIT, SLICE_UNITS } from '../../../src/edge/rlqs/slice.ts';
+import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
+import { bufferBytes } from '../../helpers/heap.ts';
+import { almostMatching, patternRules } from '../../helpers/patterns.ts';
+import { streamQuotas } from '../../helpers/quota-client.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+import { mostStepsInATurn } from '../../helpers/turns.ts';
+import { until } from '../../helpers/until.ts';
+
+const rules = rulesFrom(`
+domain: d
+descriptors:
+  - { key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }
+${patternRules(100)}
+`);
+const terms = shareTerms(60_000);
+const MAX_BUCKETS = 400;
+
+/** Proxies, and the results of their reports. */
+function open(count: number, onSlice: (holders: number) => void = () => {}) {
+  const seen = { charged: 0, mostCharged: 0, mostActions: 0, failures: [] as status[] };
+  const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
+  const service = new QuotaService({
+    ...{ rules: () => rules, keyOf: (_fillMs, _domain, [entry]) => entry?.value ?? '', unknown: 'deny' },
+    ...{ domains: [], maxBuckets: MAX_BUCKETS, terms, monotonicMs: () => 1_000, onUnavailable: () => {} },
+    shares: {
+      holders: (key) => shares.holders(key),
+      step(reports) {
+        onSlice(reports.reduce((sum, { key }) => sum + shares.holders(key), 0));
+        return shares.step(reports);
+      },
+    },
+  });
+  const receivers = Array.from({ length: count }, () =>
+    service.open({
+      name: undefined,
+      write: ({ length }) => {
+        seen.mostActions = Math.max(seen.mostActions, length);
+      },
+      charge: (bytes) => {
+        seen.charged += bytes;
+        seen.mostCharged = Math.max(seen.mostCharged, seen.charged);
+      },
+      fail: (code) => void seen.failures.push(code),
+      end: () => {},
+    }),
+  );
+  return { service, receivers, seen };
+}
+
+const reportOf = (buckets: number, idOf = (at: number): Record<string, string> => ({ k: String(at) })): Buffer =>
+  streamQuotas.requestSerialize({
+    domain: 'd',
+    bucket_quota_usages: Array.from({ length: buckets }, (_, at) => ({
+      bucket_id: { bucket: idOf(at) },
+      time_elapsed: { seconds: 0 },
+      num_requests_allowed: 1,
+      num_requests_denied: 0,
+    })),
+  });
+
+test('the reports of all proxies are handled one slice per turn of the event loop', async () => {
+  let slices = 0;
+  const most = await mostStepsInATurn(async (step) => {
+    const { service, receivers } = open(4, () => {
+      slices++;
+      step();
+    });
+    for (const receiver of receivers) receiver.report(reportOf(MAX_BUCKETS));
+    await until('all have shares', () => service.counts.assignments === 4 * MAX_BUCKETS);
+  });
+  expect(most).toBe(1);
+  expect(slices).toBeGreaterThanOrEqual(4 * (MAX_BUCKETS / SLICE_UNITS));
+});
+
+test('the more proxies share buckets, the fewer of these are handled per turn of the event loop', async () => {
+  const proxies = 20;
+  const most = await mostStepsInATurn(async (step) => {
+    const { service, receivers } = open(proxies, (holders) => {
+      for (let at = 0; at < holders; at++) step();
+    });
+    for (const receiver of receivers) receiver.report(reportOf(MAX_BUCKETS));
+    await until('all have shares', () => service.counts.assignments === proxies * MAX_BUCKETS);
+  });
+  expect(most).toBeLessThanOrEqual(SLICE_UNITS * HOLDERS_PER_UNIT + proxies);
+});
+
+test('the search for patterns counts in the slice of a report', async () => {
+  const { service, receivers, seen } = open(1);
+  receivers[0]?.report(reportOf(40, (at) => ({ path: `${almostMatching(1_000)}${at}` }))); // 98 units each
+  await until('all are refused', () => service.counts.assignments === 40);
+  expect(seen.mostActions).toBeLessThanOrEqual(3);
+});
+
+test('reports of streams that have ended meanwhile are dropped at once, and others need not wait for them', async () => {
+  const { service, receivers } = open(1_001);
+  const [live, ...others] = receivers;
+  for (const one of others) {
+    one.report(reportOf(1));
+    one.close();
+  }
+  live?.report(reportOf(1));
+  let turns = 0;
+  for (; service.counts.assignments === 0 && turns < 2_000; turns++)
+    await new Promise((resolve) => setImmediate(resolve));
+  expect(turns).toBeLessThan(10);
+  expect(service.counts.assignments).toBe(1);
+});
+
+test('ended streams hold none of their reports, even if others are busy before them', async () => {
+  const MIB = 1_048_576;
+  const busy = 200;
+  const { service, receivers } = open(busy + 20);
+  const report = reportOf(MAX_BUCKETS);
+  for (const receiver of receivers.slice(0, busy)) receiver.report(report);
+  await nextTurn();
+  const before = bufferBytes();
+  for (const receiver of receivers.slice(busy)) {
+    for (let at = 0; at < 4; at++) receiver.report(Buffer.alloc(MIB, report));
+    receiver.close();
+  }
+  await nextTurn();
+  expect(bufferBytes() - before).toBeLessThan(4 * MIB);
+  expect(service.counts.assignments).toBeLessThan(busy * MAX_BUCKETS);
+});
+
+test('streams that end while their report is handled no longer hold it', async () => {
+  const MIB = 1_048_576;
+  const ended = 20;
+  const busy = 200;
+  const { service, receivers } = open(busy + ended);
+  const before = bufferBytes();
+  for (const receiver of receivers.slice(0, ended))
+    receiver.report(Buffer.concat([reportOf(MAX_BUCKETS), field(15, Buffer.alloc(3 * MIB))]));
+  for (const receiver of receivers.slice(ended)) receiver.report(reportOf(MAX_BUCKETS));
+  for (let turn = 0; turn < 3 * ended; turn++) await nextTurn();
+  expect(bufferBytes() - before).toBeGreaterThan(40 * MIB);
+  for (const receiver of receivers.slice(0, ended)) receiver.close();
+  await nextTurn();
+  expect(bufferBytes() - before).toBeLessThan(8 * MIB);
+  expect(service.counts.assignments).toBeLessThan(busy * MAX_BUCKETS);
+});
+
+test('the positions of usages are charged while a report is handled', async () => {
+  const { service, receivers, seen } = open(1);
+  const bytes = Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 1_000 }, () => [0x12, 0]).flat())]);
+  receivers[0]?.report(bytes);
+  await until('it is handled', () => service.counts.unknown === 1_000 && seen.charged < bytes.length);
+  expect(seen.mostCharged).toBeGreaterThanOrEqual(bytes.length + 8 * 1_001);
+});
+
+test('a report with many more usages than a proxy may have buckets ends its stream', async () => {
+  const { service, receivers, seen } = open(1);
+  receivers[0]?.report(
+    Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 2_100 }, () => [0x12, 0]).flat())]),
+  );
+  await until('it is refused', () => seen.failures.length > 0);
+  expect(seen.failures).toEqual([status.RESOURCE_EXHAUSTED]);
+  expect(service.counts.buckets).toBe(0);
+});

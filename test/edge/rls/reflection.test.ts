@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
+import { ReflectionV1Implementation } from '@grpc/reflection/build/src/implementations/reflection-v1.js';
+import { describedServices, descriptorSet } from '../../../deploy/descriptors.ts';
+import { ReflectionAnswers } from '../../../src/edge/rls/reflection.ts';
+import { reflectionService } from '../../../src/edge/rls/reflection-messages.ts';
+
+const committed = readFileSync(new URL('../../../proto/descriptors.binpb', import.meta.url));
+const answers = new ReflectionAnswers(committed);
+const official = new ReflectionV1Implementation(describedServices());
+const { symbols, files: officialFiles } = official as unknown as {
+  readonly symbols: Readonly<Record<string, unknown>>;
+  readonly files: Readonly<Record<string, unknown>>;
+};
+
+const protos = fileURLToPath(new URL('../../../node_modules/@grpc/reflection/build/proto/', import.meta.url));
+const definition = loadSync('grpc/reflection/v1/reflection.proto', {
+  includeDirs: [protos],
+  oneofs: true,
+  defaults: true,
+});
+const client = (definition['grpc.reflection.v1.ServerReflection'] as ServiceDefinition) // in the file
+  .ServerReflectionInfo as MethodDefinition<object, Answer>;
+const server = reflectionService(client.path).ServerReflectionInfo;
+
+interface Answer {
+  readonly messageResponse: string;
+  readonly fileDescriptorResponse: { readonly fileDescriptorProto: Uint8Array[] } | null;
+}
+
+/** The answer to a question, through a client's own serialization. */
+function ask(question: object): Answer {
+  const request = server.requestDeserialize(client.requestSerialize(question));
+  return client.responseDeserialize(server.responseSerialize({ request, answer: answers.to(request.question) }));
+}
+
+/** The same by the official implementation. The requested file comes first, the others in any order. */
+function officially(question: object): Answer {
+  const request = client.requestDeserialize(client.requestSerialize(question));
+  const response = official.handleServerReflectionRequest(request as never); // it has other types
+  return client.responseDeserialize(client.responseSerialize(response as never));
+}
+
+function sorted(answer: Answer): object {
+  const [first, ...imports] =
+    answer.fileDescriptorResponse?.fileDescriptorProto.map((file) => Buffer.from(file).toString('hex')) ?? [];
+  return { ...answer, fileDescriptorResponse: [first, ...imports.sort()] };
+}
+
+test('the file of descriptors describes the .proto files; if not: npm run descriptors', () => {
+  expect(committed.equals(descriptorSet())).toBe(true);
+});
+
+test('requests get the same answers as from the official implementation', () => {
+  expect(Object.keys(symbols).length).toBeGreaterThan(200);
+  const questions = [
+    { listServices: '*' },
+    ...Object.keys(symbols).map((fileContainingSymbol) => ({ fileContainingSymbol })),
+    ...Object.keys(officialFiles).map((fileByFilename) => ({ fileByFilename })),
+    { fileContainingSymbol: 'weir.v1.Nothing' },
+    { fileByFilename: 'nothing.proto' },
+    { fileContainingExtension: { containingType: 'weir.v1.HoldRequest', extensionNumber: 7 } },
+    { allExtensionNumbersOfType: 'weir.v1.HoldRequest' },
+    { host: 'a host', fileByFilename: 'grpc_health_v1.proto' },
+  ];
+  for (const question of questions) expect(sorted(ask(question))).toEqual(sorted(officially(question)));
+});
+
+test("an enum value is found by its full name, which does not include the enum's name", () => {
+  const ofEnum = ask({ fileContainingSymbol: 'envoy.service.ratelimit.v3.RateLimitResponse.Code' });
+  expect(ofEnum.messageResponse).toBe('fileDescriptorResponse');
+  expect(ask({ fileContainingSymbol: 'envoy.service.ratelimit.v3.RateLimitResponse.OVER_LIMIT' })).toEqual({
+    ...ofEnum,
+    originalRequest: expect.anything(),
+  });
+});
+
+test('a request without a message is UNIMPLEMENTED', () => {
+  expect(ask({})).toMatchObject({ messageResponse: 'errorResponse', errorResponse: { errorCode: 12 } });
+});
+
+test('the description of a file is encoded once', () => {
+  const question = { kind: 'file of symbol', name: 'weir.v1.Rules', number: 0 } as const;
+  expect(answers.to(question)).toBe(answers.to({ ...question, name: 'weir.v1.Holds' }));
+});

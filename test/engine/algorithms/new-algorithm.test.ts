@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { algorithmNames } from '../../../src/engine/algorithms/index.ts';
+
+const run = promisify(execFile);
+const project = resolve(__dirname, '../../..');
+const patch = join(__dirname, 'gcra.patch');
+
+/** A copy of the source tree, with links to the project's packages and programs. */
+const copy = mkdtempSync(join(tmpdir(), 'new-algorithm-'));
+afterAll(() => rmSync(copy, { recursive: true }));
+
+const inCopy = (file: string, ...args: readonly string[]) =>
+  run(file, args, { cwd: copy, env: { ...process.env, NO_COLOR: '1' }, maxBuffer: 64 * 1024 * 1024 });
+
+/** The paths of the files in a folder of a tree, relative to the tree. */
+const filesOf = (root: string, folder: string): readonly string[] =>
+  readdirSync(join(root, folder), { recursive: true })
+    .map((name) => join(folder, String(name)))
+    .filter((path) => statSync(join(root, path)).isFile());
+
+const readIn = (root: string, path: string): string | undefined =>
+  statSync(join(root, path), { throwIfNoEntry: false }) ? readFileSync(join(root, path), 'utf8') : undefined;
+
+test('a new algorithm needs one row and one pair of files to pass the compiler, the twins test and the conformance suite', async () => {
+  for (const name of [
+    'src',
+    'test',
+    'proto',
+    'config',
+    'bench',
+    'chaos',
+    'client',
+    'attack',
+    'deploy',
+    'docs',
+    'examples',
+    'site',
+    'tour',
+    'package.json',
+    'jest.config.js',
+  ])
+    cpSync(join(project, name), join(copy, name), { recursive: true });
+  cpSync(join(project, 'tsconfig.json'), join(copy, 'tsconfig.json'));
+  symlinkSync(join(project, 'node_modules'), join(copy, 'node_modules'));
+  symlinkSync(join(project, '.cache'), join(copy, '.cache'));
+  await inCopy('git', 'apply', patch);
+
+  const changed = filesOf(copy, 'src').filter((path) => readIn(copy, path) !== readIn(project, path));
+  expect(changed.toSorted()).toEqual([
+    'src/engine/algorithms/gcra.lua',
+    'src/engine/algorithms/gcra.ts',
+    'src/engine/algorithms/index.ts',
+  ]);
+  const table = readIn(copy, 'src/engine/algorithms/index.ts')?.split('\n') ?? [];
+  const before = new Set(readIn(project, 'src/engine/algorithms/index.ts')?.split('\n'));
+  expect(table.filter((line) => !before.has(line))).toEqual(["import { gcra } from './gcra.ts';", '  gcra,']);
+
+  await inCopy('npx', 'tsc', '-p', 'test');
+  const suites = 'test/engine/(algorithms/twins|backends/(memory|redis|memcached)/backend)\\.test';
+  const { stderr } = await inCopy(
+    'npx',
+    'jest',
+    '-w',
+    '1',
+    '--selectProjects',
+    'h2',
+    '--testPathPatterns',
+    suites,
+    '-t',
+    'gcra',
+  );
+  const [, passed = 0] = /Tests: .*?(\d+) passed/.exec(stderr) ?? [];
+  expect(Number(passed)).toBeGreaterThan(5); // the twins test, and each store
+}); // for the compiler and a cold start of jest on a busy machine
+
+test('only the table names algorithms, not the dispatcher in Redis, the ledger, or the code that decides', () => {
+  const files = [
+    ...filesOf(project, 'src/engine/ledger'),
+    'src/engine/decide/decide.ts',
+    'src/engine/backends/redis/dispatcher.lua',
+  ];
+  const named = files.filter((path) => algorithmNames.some((name) => readIn(project, path)?.includes(name)));
+  expect(named).toEqual([]);
+});

@@ -1,0 +1,99 @@
+import { heldLimit, type Limit } from '../../../src/engine/algorithms/index.ts';
+import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
+import { type Backend, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import { fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
+import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
+
+const ACQUIRES = 400;
+
+withRedis();
+
+describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
+  /** Runs hits on limits as one request. */
+  const request = async (
+    store: Backend,
+    asked: readonly (readonly [key: CounterKey, limit: Limit, hits: number])[],
+    spend: Spend,
+  ) =>
+    codesOf(
+      await store.run(
+        asked.map(([key, limit, hits]) => operationOf({ key }, limit, hits, true)),
+        { spend, timeoutMs: STORE_TIMEOUT_MS },
+      ),
+    );
+
+  const held = async (store: Backend, key: CounterKey, limit: Limit): Promise<number | undefined> => {
+    const [reply] = await store.run([operationOf({ key }, limit, 0, true)], {
+      spend: 'each',
+      timeoutMs: STORE_TIMEOUT_MS,
+    });
+    return reply && 'holds' in reply ? reply.holds?.held : undefined;
+  };
+
+  test.each(spends.flatMap((spend) => [true, false].map((hasId) => ({ spend, hasId }))))(
+    `${ACQUIRES} parallel acquires get exactly the limit of 37 slots with spend: $spend, ids: $hasId`,
+    async ({ spend, hasId }) => {
+      const [stored, key, limit] = [open(), newKey(), inFlightOf(37)];
+      const acquire = (at: number) => {
+        const store = stored[at % stored.length] ?? stored[0];
+        return request(store, [[key, heldLimit(limit, hasId ? at + 1 : 0), 1]], spend);
+      };
+      const all = (await Promise.all(Array.from({ length: ACQUIRES }, (_, at) => acquire(at)))).flat();
+      expect(all.filter((code) => code === 'OK')).toHaveLength(37);
+      expect(await held(stored[0], key, limit)).toBe(hasId ? 37 : ACQUIRES);
+      for (let at = 0; at < ACQUIRES; at++)
+        await request(stored[0], [[key, heldLimit(limit, hasId ? at + 1 : 0), -1]], spend);
+      expect(await held(stored[0], key, limit)).toBe(0);
+    },
+  );
+
+  test.each(spends)('the release of a refused request does nothing with spend: %s', async (spend) => {
+    const [[store], key, limit] = [open(), newKey(), inFlightOf(2)];
+    for (const [holder, hits, code] of [
+      [1, 1, 'OK'],
+      [2, 1, 'OK'],
+      [3, 1, 'OVER_LIMIT'],
+      [3, -1, 'OK'],
+      [4, 1, 'OVER_LIMIT'],
+      [4, -1, 'OK'],
+      [1, -1, 'OK'],
+      [5, 1, 'OK'],
+      [6, 1, 'OVER_LIMIT'],
+    ] as const)
+      expect([holder, hits, await request(store, [[key, heldLimit(limit, holder), hits]], spend)]).toEqual([
+        holder,
+        hits,
+        [code],
+      ]);
+  });
+
+  test.each([
+    { spend: 'each', hasId: true, isHeld: true },
+    { spend: 'all_or_nothing', hasId: true, isHeld: false },
+    { spend: 'spare_others', hasId: true, isHeld: false },
+    { spend: 'each', hasId: false, isHeld: true },
+    { spend: 'all_or_nothing', hasId: false, isHeld: true },
+    { spend: 'spare_others', hasId: false, isHeld: true },
+  ] as const)(
+    'a slot is held although another limit refuses: $isHeld, with spend: $spend, ids: $hasId, and its release counts in any case',
+    async ({ spend, hasId, isHeld }) => {
+      const [[store], slots, window] = [open(), newKey(), newKey()];
+      const [limit, other] = [inFlightOf(2), fixedWindowOf(0)];
+      const own = heldLimit(limit, hasId ? 1 : 0);
+      const both = (hits: number) =>
+        request(
+          store,
+          [
+            [slots, own, hits],
+            [window, other, 1],
+          ],
+          spend,
+        );
+      expect(await both(1)).toEqual(['OK', 'OVER_LIMIT']);
+      expect(await held(store, slots, limit)).toBe(isHeld ? 1 : 0);
+      expect(await both(-1)).toEqual(['OK', 'OVER_LIMIT']);
+      expect(await held(store, slots, limit)).toBe(0);
+    },
+  );
+});

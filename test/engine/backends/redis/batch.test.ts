@@ -1,0 +1,150 @@
+import { operationOf, type RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
+import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
+import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
+import { calendarWindowOf, fixedWindowOf } from '../../../helpers/limits.ts';
+
+const counterKeys = createCounterKeys('');
+const hit = (counter: string, hits: number, requestsPerUnit: number): RequestOperation => {
+  const limit = fixedWindowOf(requestsPerUnit, 60_000);
+  return operationOf({ key: counterKeys(limit, counter, []) }, limit, hits, true);
+};
+
+const pack = (numbers: readonly number[]): Buffer => Buffer.from(Float64Array.from(numbers).buffer); // little-endian, like every machine that Node supports
+const unpack = (packed: Buffer): number[] =>
+  Array.from({ length: packed.length / 8 }, (_, at) => packed.readDoubleLE(at * 8));
+
+const request = (...operations: readonly RequestOperation[]) => ({ operations, spend: 'each' as const });
+
+describe('a batch', () => {
+  const [first, second] = [hit('a', 1, 10), hit('b', -2, 4_294_967_295)];
+  const hits = [first, second, { ...first, kind: 'peek' as const, hits: 0 }];
+
+  test('is packed in the format of dispatcher.lua, with a repeated key sent once', () => {
+    const { keys, packed } = encodeBatch([request(...hits)], 0);
+    expect(keys).toEqual([hits[0]?.key, hits[1]?.key]);
+    expect(unpack(packed)).toEqual([
+      2, // limits
+      ...[1, 3, 10, 60_000, 0], // fixed_window, 3 numbers
+      ...[1, 3, 4_294_967_295, 60_000, 0],
+      1, // run
+      ...[1, 1, 1, 0], // limit 1, 1 hit, one counter with a single spend, none with several
+      1, // key 1
+      ...[0, 1], // spend: each, 1 operation
+      ...[2, 2, -2, 1], // key 2, limit 2, 2 hits back, blocks
+      ...[0, 1],
+      ...[1, 1, 0, 1],
+    ]);
+  });
+
+  test.each([
+    { spend: 'all_or_nothing', packed: 1 },
+    { spend: 'spare_others', packed: 2 },
+  ] as const)('encodes $spend as $packed, and whether each hit blocks', ({ spend, packed: number }) => {
+    const mixed = hits.map((one, at) => ({ ...one, blocks: at !== 1 }));
+    const numbers = unpack(encodeBatch([{ operations: mixed, spend }], 0).packed);
+    expect(numbers.slice(-14, -12)).toEqual([number, 3]);
+    expect([numbers.at(-9), numbers.at(-5), numbers.at(-1)]).toEqual([1, 0, 1]);
+  });
+
+  test("sends a calendar's boundaries around the caller's clock", () => {
+    const limit = calendarWindowOf(10, 'DAY', 'Europe/Berlin');
+    const one = operationOf({ key: counterKeys(limit, 'a', []) }, limit, 1, true);
+    const { packed } = encodeBatch([request(one)], Date.UTC(2026, 2, 29, 12));
+    const days = [
+      Date.UTC(2026, 2, 27, 23),
+      Date.UTC(2026, 2, 28, 23),
+      Date.UTC(2026, 2, 29, 22),
+      Date.UTC(2026, 2, 30, 22),
+    ];
+    expect(unpack(packed)).toEqual([1, 1, 7, 10, 86_400_000, 2, ...days, 1, 1, 1, 1, 0, 1]);
+  });
+
+  const reply = pack([
+    600_001, // the clock
+    ...[3, 2, 600_000, 7], // accepted and charged, 2 numbers of state: the window's start, the count
+    ...[3, 2, 600_000, 0],
+    ...[2, 2, 660_000, 11],
+  ]);
+
+  test('is answered in the order of its operations, by the clock in the reply', () => {
+    const atOnce = { delayMs: 0, soft: false };
+    const [spent, givenBack, peeked] = hits as [RequestOperation, RequestOperation, RequestOperation];
+    const ofSpent = {
+      code: 'OK',
+      hitsBefore: 6,
+      limitRemaining: 3,
+      durationUntilResetMs: 59_999,
+      retryAfterMs: 0,
+      ...atOnce,
+    };
+    const ofGivenBack = expect.objectContaining({
+      code: 'OK',
+      limitRemaining: 4_294_967_295,
+      durationUntilResetMs: 59_999,
+    });
+    const ofPeeked = {
+      code: 'OVER_LIMIT',
+      hitsBefore: 11,
+      limitRemaining: 0,
+      durationUntilResetMs: 119_999,
+      retryAfterMs: 119_999,
+      ...atOnce,
+    };
+    expect(decodeBatch(reply, encodeBatch([request(...hits)], 0))).toEqual([[ofSpent, ofGivenBack, ofPeeked]]);
+    const reordered = encodeBatch([request(givenBack), { ...request(spent, peeked), receipts: true }], 0);
+    expect(decodeBatch(reply, reordered)).toEqual([
+      [ofGivenBack],
+      [
+        { ...ofSpent, chargedAtMs: 600_001 },
+        { ...ofPeeked, chargedAtMs: 600_001 },
+      ],
+    ]);
+  });
+
+  test.each([0, 8, reply.length - 8, reply.length - 1])('refuses a reply that ends after %d bytes', (length) => {
+    expect(() => decodeBatch(reply.subarray(0, length), encodeBatch([request(...hits)], 0))).toThrow(
+      expect.objectContaining({ name: 'RangeError' }), // from Node's own realm, which differs from that of jest's tests
+    );
+  });
+});
+
+describe('independent spends', () => {
+  const [one, other] = [hit('a', 2, 10), hit('b', 2, 10)];
+  /** The helper creates new limits, but a run needs the same one. */
+  const [first, second] = [one, { ...other, limit: one.limit }];
+  const runsOf = (...requests: readonly BatchRequest[]) =>
+    encodeBatch(requests, 0).runs.map(({ spends, repeated }) => spends.map((number, at) => repeated[at] ?? [number]));
+
+  test('form one run, with a count for a counter with several spends', () => {
+    const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);
+    expect(keys).toEqual([first.key, second.key]);
+    expect(unpack(packed)).toEqual([1, ...[1, 3, 10, 60_000, 0], 1, ...[1, 2, 1, 1], 2, ...[1, 3]]);
+    expect(runsOf(request(first), request(second, first), request(first))).toEqual([[[0, 2, 3], [1]]]);
+  });
+
+  test('form a run for each limit', () => {
+    expect(runsOf(request(one, other), request(other), request(one))).toEqual([[[0, 3]], [[1, 2]]]);
+  });
+
+  test('are not moved past other operations on their counter', () => {
+    const back: RequestOperation = { ...first, kind: 'give_back' };
+    const set = { operations: [first, second], spend: 'all_or_nothing' as const };
+    expect(runsOf(request(first), request(back), request(first), request(second))).toEqual([[[0], [3]]]);
+    expect(runsOf(request(first), set, request(second))).toEqual([[[0]]]);
+    expect(runsOf(request(back), request(first))).toEqual([]);
+  });
+
+  test('form no run with other hits or another limit of the same counter', () => {
+    const lowered = { ...first, limit: fixedWindowOf(9, 60_000) };
+    expect(runsOf(request(first), request({ ...first, hits: 3 }), request(first))).toEqual([[[0]]]);
+    expect(runsOf(request(first), request(lowered), request(first))).toEqual([[[0]]]);
+  });
+
+  test('join a run only once for calendar windows, since only the script knows the window', () => {
+    const calendar = calendarWindowOf(10, 'DAY', 'UTC');
+    const onCalendar = operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true);
+    const { runs, groups } = encodeBatch([request(onCalendar), request(onCalendar)], 0);
+    expect([runs.map(({ spends }) => spends), groups.map((group) => group.first)]).toEqual([[[0]], [1]]);
+  });
+});

@@ -1,0 +1,268 @@
+import { operationOf, type Reply } from '../../../../src/engine/backends/backend.ts';
+import { Breaker } from '../../../../src/engine/backends/breaker.ts';
+import type { CounterKey } from '../../../../src/engine/backends/key.ts';
+import { PUNCTUAL } from '../../../../src/engine/backends/lateness.ts';
+import type { BatchRequest } from '../../../../src/engine/backends/redis/batch.ts';
+import { Batcher } from '../../../../src/engine/backends/redis/batcher.ts';
+import { fixedWindowOf, reservationOf, slidingWindowLogOf } from '../../../helpers/limits.ts';
+
+const limit = fixedWindowOf(1_000, 60_000);
+const asked: BatchRequest = { operations: [operationOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
+const decided = { code: 'OK' } as unknown as Reply; // its contents do not matter here
+const late = (timeoutMs: number): Reply => ({ code: 'UNAVAILABLE', reason: `no reply within ${timeoutMs} ms` });
+
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] }); // turns of the event loop are real, time is not
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** Advances time, and waits for the work that becomes due. */
+async function advance(ms: number): Promise<void> {
+  jest.advanceTimersByTime(ms);
+  await turns();
+}
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** A node that answers each call on command. @param stoodShare  the part of the time in which this process does not run */
+function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
+  const calls: { readonly requests: readonly BatchRequest[]; readonly answer: () => void }[] = [];
+  const monotonicMs = () => performance.now();
+  const breaker = new Breaker(monotonicMs, () => 0.5);
+  const batcher = new Batcher({
+    send: (requests) =>
+      new Promise((resolve) => {
+        const answer = () => resolve(requests.map(({ operations }) => operations.map(() => decided)));
+        calls.push({ requests, answer });
+      }),
+    unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
+    maxInFlight: 2,
+    slowMs,
+    lateness: { ...PUNCTUAL, stoodMs: (nowMs) => nowMs * stoodShare },
+    breaker: () => breaker,
+    isAnswer: () => false,
+    monotonicMs,
+    inNextTurn: setImmediate,
+  });
+  const ask = (times: number, timeoutMs: number) =>
+    Array.from({ length: times }, () => Promise.resolve(batcher.run(asked, timeoutMs)).then(([answer]) => answer));
+  const sizes = () => calls.map(({ requests }) => requests.length);
+  return { calls, sizes, ask, breaker, batcher };
+}
+
+test('requests of one turn of the event loop share one call, and those that arrive while two calls are in flight share the next', async () => {
+  const { calls, sizes, ask } = started();
+  const first = ask(3, 1_000);
+  await turns();
+  const second = ask(2, 1_000);
+  await turns();
+  const third = [...ask(1, 1_000), ...ask(1, 1_000)];
+  await turns();
+  const rest = ask(2, 1_000);
+  await turns();
+  expect(sizes()).toEqual([3, 2]);
+  calls[0]?.answer();
+  await turns();
+  expect(sizes()).toEqual([3, 2, 4]);
+  for (const { answer } of calls) answer();
+  expect(await Promise.all([...first, ...second, ...third, ...rest])).toEqual(Array(9).fill(decided));
+});
+
+test('a request without a reply in time becomes unavailable, sent or not, and an unsent one is not sent later', async () => {
+  const { calls, sizes, ask } = started();
+  const sent = ask(1, 20);
+  await turns();
+  const other = ask(1, 1_000);
+  await turns();
+  const queued = ask(2, 15);
+  await advance(14);
+  expect(await Promise.race([...sent, ...queued, 'none yet'])).toBe('none yet');
+  await advance(1);
+  expect(await Promise.all(queued)).toEqual([late(15), late(15)]);
+  await advance(5);
+  expect(await Promise.all(sent)).toEqual([{ ...late(20), isUnknown: true }]);
+  for (const { answer } of calls) answer();
+  expect(await Promise.all(other)).toEqual([decided]);
+  await turns();
+  expect(sizes()).toEqual([1, 1]);
+});
+
+test('after two slow calls the circuit opens, waiting requests are refused, and one trial call tests the server', async () => {
+  const { calls, sizes, ask, breaker } = started({ slowMs: 15 });
+  const slow = [...ask(1, 1_000)];
+  await turns();
+  slow.push(...ask(1, 1_000));
+  await turns();
+  const queued = ask(3, 1_000);
+  await advance(15);
+  const refused = { code: 'UNAVAILABLE', reason: 'the circuit is open: no reply within 15 ms' };
+  expect(await Promise.all([...queued, ...ask(1, 1_000)])).toEqual(Array(4).fill(refused));
+  expect(breaker.state).toBe('open');
+  await advance(50);
+  const probe = ask(1, 1_000);
+  await turns();
+  expect(await Promise.all(ask(1, 1_000))).toEqual([refused]);
+  calls[2]?.answer();
+  expect(await Promise.all(probe)).toEqual([decided]);
+  await turns();
+  expect(breaker.state).toBe('closed');
+  for (const { answer } of calls) answer();
+  expect(await Promise.all(slow)).toEqual([decided, decided]);
+  expect(sizes()).toEqual([1, 1, 1]);
+});
+
+test('a request that would wait beyond its timeout is refused at once, and one with more time waits', async () => {
+  const { calls, sizes, ask } = started();
+  const known = ask(1, 60_000); // afterwards the expected time of a call is known: 20 ms, a fifth of the first one's
+  await turns();
+  await advance(100);
+  calls[0]?.answer();
+  await Promise.all(known);
+  const first = ask(2 * 256, 60_000);
+  await turns();
+  const next = ask(256, 60_000);
+  expect(await Promise.all(ask(3, 25))).toEqual(
+    Array(3).fill({
+      ...{ code: 'UNAVAILABLE', reason: 'too many requests wait: no reply within 25 ms', isOverload: true },
+    }),
+  );
+  const patient = ask(3, 60_000);
+  for (let call = 1; call < 5; call++) {
+    calls[call]?.answer();
+    await turns();
+  }
+  expect(await Promise.all([...first, ...next, ...patient])).toEqual(Array(3 * 256 + 3).fill(decided));
+  expect(sizes()).toEqual([1, 256, 256, 256, 3]);
+});
+
+test('all requests are accepted while the time of a call is unknown, or while none waits', async () => {
+  const { calls, ask } = started();
+  const unknown = ask(4 * 256, 60_000);
+  for (let call = 0; call < 4; call++) {
+    await turns();
+    calls[call]?.answer();
+  }
+  expect(await Promise.all(unknown)).toEqual(Array(4 * 256).fill(decided));
+});
+
+describe('a call whose time is over', () => {
+  test.each([
+    ['while this process keeps up: the store is to blame, and the circuit opens', 0, {}, 'open'],
+    [
+      'while this process does not run for most of that time: the store is not to blame',
+      2 / 3,
+      { reason: 'no reply within 30 ms: this process was 20 ms late', isOverload: true },
+      'closed',
+    ],
+    [
+      'while this process runs for most of that time: the store is to blame, and the circuit stays closed',
+      1 / 3,
+      {},
+      'closed',
+    ],
+  ])('%s', async (_, stoodShare, more, state) => {
+    const { ask, breaker } = started({ slowMs: 30, stoodShare });
+    const unavailable = { code: 'UNAVAILABLE', reason: 'no reply within 30 ms', isUnknown: true, ...more };
+    for (let call = 0; call < 2; call++) {
+      const asked = ask(1, 30);
+      await turns();
+      await advance(30);
+      expect(await Promise.all(asked)).toEqual([unavailable]);
+    }
+    expect(breaker.state).toBe(state);
+  });
+
+  test('counts only while this process runs, until the circuit opens', async () => {
+    const { ask, breaker } = started({ slowMs: 30, stoodShare: 2 / 3 });
+    for (let call = 0; call < 2; call++) {
+      void ask(1, 1_000);
+      await turns();
+    }
+    await advance(80); // of which it ran for 27
+    expect(breaker.state).toBe('closed');
+    for (let at = 0; at < 5; at++) await advance(4);
+    expect(breaker.state).toBe('open');
+  });
+
+  test('leaves a half-open circuit half open, so that the next call decides', () => {
+    let nowMs = 0;
+    const breaker = new Breaker(
+      () => nowMs,
+      () => 0.5,
+    );
+    for (let failure = 0; failure < 2; failure++) breaker.failed('away');
+    nowMs = 1_000;
+    expect(breaker.state).toBe('half_open');
+    breaker.began();
+    expect(breaker.refusal).toContain('the circuit is open');
+    breaker.inconclusive();
+    expect(breaker.refusal).toBeUndefined();
+  });
+});
+
+/** A request with this many spends on logs of a thousand hits. */
+const onLogs = (count: number): BatchRequest => ({
+  operations: Array.from({ length: count }, (_, at) =>
+    operationOf({ key: `log ${at}` as CounterKey }, slidingWindowLogOf(1_000), 1, true),
+  ),
+  spend: 'each',
+});
+
+test('after a long call, requests share a call only up to a number of long states', async () => {
+  const { calls, sizes, batcher } = started({ slowMs: 100 });
+  const long = Promise.resolve(batcher.run(onLogs(1), 60_000));
+  await turns();
+  await advance(90);
+  calls[0]?.answer();
+  await long;
+  const answers = Array.from({ length: 4 }, () => Promise.resolve(batcher.run(onLogs(6), 60_000)));
+  await turns();
+  expect(sizes()).toEqual([1, 4]); // the same counters again cost little
+  const others = Array.from({ length: 4 }, (_, at) => {
+    const limit = reservationOf(fixedWindowOf(5));
+    const key = `other ${at}` as CounterKey; // any text will do
+    const operations = [1, 2, 3, 4].map((part) => operationOf({ key: `${key} ${part}` as CounterKey }, limit, 1, true));
+    return Promise.resolve(batcher.run({ operations, spend: 'each' }, 60_000));
+  });
+  for (let call = 0; call < 6; call++) {
+    await turns();
+    calls[call]?.answer();
+  }
+  await Promise.all([...answers, ...others]);
+  expect(sizes()).toEqual([1, 4, 1, 1, 1, 1]);
+});
+
+test('neither a costly call nor the one behind it opens the circuit, however long they take', async () => {
+  const { calls, ask, batcher, breaker } = started({ slowMs: 15 });
+  for (let round = 0; round < 2; round++) {
+    const costly = Promise.resolve(batcher.run(onLogs(40), 60_000)); // the work of several ordinary calls
+    await turns();
+    const behind = ask(1, 60_000);
+    await turns();
+    await advance(1_000);
+    expect(breaker.state).toBe('closed');
+    for (const { answer } of calls) answer();
+    await Promise.all([costly, ...behind]);
+  }
+  for (let call = 0; call < 2; call++) {
+    void ask(1, 60_000);
+    await turns();
+  }
+  await advance(15);
+  expect(breaker.state).toBe('open');
+});
+
+test('a closed batcher leaves no timer, so that its process can end', async () => {
+  const { calls, ask, batcher } = started();
+  const answers = ask(2, 60_000);
+  await turns();
+  calls[0]?.answer();
+  expect(await Promise.all(answers)).toEqual([decided, decided]);
+  expect(jest.getTimerCount()).toBe(1); // for the deadline
+  batcher.close();
+  expect(jest.getTimerCount()).toBe(0);
+});

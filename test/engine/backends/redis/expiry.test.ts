@@ -1,0 +1,101 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Redis as Connection } from 'ioredis';
+import type { Limit } from '../../../../src/engine/algorithms/index.ts';
+import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
+import { type Backend, operationOf } from '../../../../src/engine/backends/backend.ts';
+import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
+import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import { openReady } from '../../../helpers/connection.ts';
+import { anyLimit, limitsOfEach } from '../../../helpers/limits.ts';
+import fc from '../../../helpers/property.ts';
+import { type Redis, startRedis } from '../../../helpers/redis.ts';
+
+const WINDOW_MS = 300;
+const POLL_MS = 20;
+const GONE_WITHIN_MS = 100_000;
+const TIMEOUT_MS = 10_000;
+const NO_EXPIRY = -1; // a reply of PTTL
+
+let server: Redis;
+let connection: Connection;
+let store: Backend;
+beforeAll(async () => {
+  server = await startRedis();
+  connection = await openReady(server);
+  store = new RedisBackend(connection, Date.now);
+});
+beforeEach(() => connection.flushall());
+afterAll(async () => {
+  await store.close();
+  await server.stop();
+});
+
+const counterKeys = createCounterKeys('');
+
+async function hit(limit: Limit, counter: string, hits: number, spend: Spend = 'each') {
+  const key = counterKeys(limit, counter, []);
+  const [decision] = await store.run([operationOf({ key }, limit, hits, true)], { spend, timeoutMs: TIMEOUT_MS });
+  return decision;
+}
+
+/** The number of keys that the server has expired. */
+const expired = async (): Promise<number> =>
+  Number(/^expired_keys:(\d+)/m.exec(await connection.info('stats'))?.[1] ?? Number.NaN);
+
+async function ttlsMs(): Promise<number[]> {
+  return Promise.all((await connection.keys('*')).map((key) => connection.pttl(key)));
+}
+
+test.each(limitsOfEach(5, WINDOW_MS).map((limit, at) => ({ algorithm: limit.algorithm, at, limit })))(
+  'no key of $algorithm ($at) is left after its last window',
+  async ({ limit }) => {
+    const before = await expired();
+    for (let round = 0; round < 10; round++) {
+      for (const [counter, hits] of [
+        ['one', 1],
+        ['three', 3],
+        ['seven', 7],
+        ['back', round % 2 ? 2 : -1],
+      ] as const)
+        expect(await hit(limit, counter, hits)).not.toMatchObject({ code: 'UNAVAILABLE' });
+      await delay(WINDOW_MS / 10);
+    }
+    const endMs = Date.now() + GONE_WITHIN_MS;
+    while ((await connection.dbsize()) > 0 && Date.now() < endMs) await delay(POLL_MS);
+    expect(await connection.keys('*')).toEqual([]);
+    expect(await expired()).toBeGreaterThan(before);
+  },
+);
+
+test('every counter always has an expiry time, regardless of spent hits', async () => {
+  const anyHits = fc.oneof(fc.integer({ min: -3, max: 10 }), fc.integer({ min: 0, max: 1_000_000 }));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.record({ limit: anyLimit, hits: fc.array(anyHits, { minLength: 1, maxLength: 5 }) }), {
+        minLength: 1,
+        maxLength: 5,
+      }),
+      fc.constantFrom(...spends),
+      async (counters, spend) => {
+        for (const [at, { limit, hits }] of counters.entries()) {
+          for (const some of hits)
+            expect(await hit(limit, String(at), some, spend)).not.toMatchObject({ code: 'UNAVAILABLE' });
+        }
+        expect(await ttlsMs()).not.toContain(NO_EXPIRY);
+        await connection.flushall();
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+test.each(limitsOfEach(5).map((limit, at) => ({ algorithm: limit.algorithm, at, limit })))(
+  'nothing is stored for $algorithm ($at) after a peek or a refund',
+  async ({ limit }) => {
+    await hit(limit, 'looked', 0);
+    await hit(limit, 'never spent', -3);
+    await hit(limit, 'given back', 3);
+    await hit(limit, 'given back', -5);
+    expect(await connection.keys('*')).toEqual([]);
+  },
+);

@@ -1,0 +1,506 @@
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect as connectTo, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import slotOf from 'cluster-key-slot';
+import { Redis as Client, type Cluster } from 'ioredis';
+import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
+import { type Backend, operationOf, type RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import { Breakers } from '../../../../src/engine/backends/breaker.ts';
+import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
+import { parseAddress, type RedisAddress } from '../../../../src/engine/backends/redis/address.ts';
+import { RedisBackend, type RedisBackendOptions } from '../../../../src/engine/backends/redis/backend.ts';
+import { connect, type RedisConnectOptions } from '../../../../src/engine/backends/redis/connect.ts';
+import type { ClientTls } from '../../../../src/engine/backends/tls.ts';
+import { createAuthority, writeCertificate } from '../../../helpers/certificates.ts';
+import { addressOf, openReady, ordinary } from '../../../helpers/connection.ts';
+import { fixedWindowOf } from '../../../helpers/limits.ts';
+import { freePort } from '../../../helpers/process.ts';
+import fc from '../../../helpers/property.ts';
+import { type Redis, startRedis } from '../../../helpers/redis.ts';
+import {
+  beginMove,
+  clientOf,
+  startCluster,
+  startWatched,
+  type TestCluster,
+} from '../../../helpers/redis-topologies.ts';
+import { redis6Server, redisServer, valkeyServer } from '../../../helpers/tools.ts';
+import { eventually, until } from '../../../helpers/until.ts';
+import { backendConformance } from '../conformance.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** Opens a store as the service does, ready or not. */
+function open(
+  address: RedisAddress,
+  options: Partial<RedisConnectOptions> = {},
+  how: RedisBackendOptions = {},
+): Backend {
+  const connection = connect({ ...ordinary, ...options, address });
+  connection.on('error', () => {});
+  const store = new RedisBackend(connection, Date.now, how);
+  closing.push(() => store.close());
+  return store;
+}
+
+let counters = 0;
+const newKey = (text = ''): CounterKey => `${text}counter-${counters++}` as CounterKey; // any key will do
+const hitOn = (key: CounterKey, hits = 1): RequestOperation => {
+  return operationOf({ key }, fixedWindowOf(20, unitMs.DAY), hits, true);
+};
+const apply = (store: Backend, ...hits: RequestOperation[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
+/** The longest failover on a busy machine: sentinels wait when their own clock shows that they were late. */
+const FAILOVER_MS = 60_000;
+
+const isReady = (store: Backend) => eventually(() => store.health().ready);
+
+describe('over TLS', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redis-tls-'));
+  const authority = createAuthority();
+  const ca = writeCertificate(folder, 'ca', authority).cert;
+  const otherCa = writeCertificate(folder, 'other', createAuthority()).cert;
+  const server = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
+  const named = writeCertificate(folder, 'named', authority.issue('redis.example.com'));
+  const client = writeCertificate(folder, 'client', authority.issue('weir'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  async function startTls({ cert, key }: { readonly cert: string; readonly key: string }, clients: 'yes' | 'no') {
+    const port = await freePort();
+    const files = ['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', ca];
+    const redis = await startRedis({ args: ['--tls-port', String(port), ...files, '--tls-auth-clients', clients] });
+    closing.push(() => redis.stop());
+    return addressOf({ port });
+  }
+  const tls = (changes: Partial<ClientTls> = {}): Partial<RedisConnectOptions> => ({
+    tls: { caFile: ca, certFile: '', keyFile: '', skipHostnameVerification: false, ...changes },
+  });
+
+  test("counts if the authority issued the server's certificate", async () => {
+    const store = open(await startTls(server, 'no'), tls());
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test('sends its client certificate if one is required', async () => {
+    const address = await startTls(server, 'yes');
+    const store = open(address, tls({ certFile: client.cert, keyFile: client.key }));
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    const without = open(address, tls());
+    await eventually(() => !isNew(without));
+    expect(await apply(without, hitOn(newKey()))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+  });
+
+  test('speaks TLS with the user and the password of the URLs of a Cluster', async () => {
+    const port = await freePort();
+    const files = ['--tls-cert-file', server.cert, '--tls-key-file', server.key, '--tls-ca-cert-file', ca];
+    const args = ['--tls-port', String(port), ...files, '--tls-auth-clients', 'no', '--cluster-enabled', 'yes'];
+    const own = [
+      '--tls-cluster',
+      'yes',
+      '--cluster-announce-ip',
+      '127.0.0.1',
+      '--cluster-port',
+      String(await freePort()),
+    ];
+    const redis = await startRedis({
+      args: [...args, ...own],
+    });
+    closing.push(() => redis.stop());
+    const operator = clientOf(redis);
+    await operator.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+    await operator.acl('SETUSER', 'weir', 'on', '>s3cret', 'allcommands', 'allkeys');
+    await operator.acl('SETUSER', 'default', 'off');
+    operator.disconnect();
+    const nothing = { socket: undefined, auth: undefined };
+    const address = parseAddress(`rediss://weir:s3cret@127.0.0.1:${port}`, 'CLUSTER', nothing);
+    if (!address || 'refusal' in address) throw new Error('expected an address');
+    const store = open(address, tls());
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test.each<[string, string, (file: string) => void]>([
+    ['a server', 'half written', (file) => writeFileSync(file, 'not written yet')],
+    ['a server', 'missing', (file) => rmSync(file)],
+    ['a Cluster', 'missing', (file) => rmSync(file)],
+  ])(
+    'reads its files for each connection to %s: a rotation of certificate and authority, with %s meanwhile, needs no restart',
+    async (kind, _, spoil) => {
+      const own = mkdtempSync(join(folder, 'rotated-'));
+      const [port, busPort] = [await freePort(), await freePort()];
+      const isCluster = kind === 'a Cluster';
+      const [oldOne, newOne] = [authority, createAuthority()];
+      const files = { caFile: join(own, 'ca.crt'), certFile: join(own, 'weir.crt'), keyFile: join(own, 'weir.key') };
+      const rotate = (to: typeof authority) => {
+        if (existsSync(files.certFile)) spoil(files.certFile); // a rotation is not atomic
+        return () => {
+          writeFileSync(files.caFile, to.cert);
+          const { cert, key } = to.issue('weir');
+          writeFileSync(files.certFile, cert);
+          writeFileSync(files.keyFile, key);
+        };
+      };
+      const startOf = async (name: string, to: typeof authority) => {
+        const { cert, key } = writeCertificate(own, name, to.issue('localhost', '127.0.0.1'));
+        const of = [
+          '--tls-cert-file',
+          cert,
+          '--tls-key-file',
+          key,
+          '--tls-ca-cert-file',
+          writeCertificate(own, `${name}-ca`, to).cert,
+        ];
+        const asNode = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--tls-cluster', 'yes'];
+        const args = ['--tls-port', String(port), ...of, '--tls-auth-clients', 'yes', ...(isCluster ? asNode : [])];
+        const redis = await startRedis({ args });
+        const operator = clientOf(redis);
+        if (isCluster) await operator.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+        operator.disconnect();
+        return redis;
+      };
+      rotate(oldOne)();
+      const before = await startOf('before', oldOne);
+      const node = { host: '127.0.0.1', port };
+      const store = open(isCluster ? { kind: 'cluster', nodes: [node] } : addressOf(node), tls({ ...files }));
+      await isReady(store);
+      const finish = rotate(newOne);
+      await before.stop();
+      const after = await startOf('after', newOne);
+      closing.push(() => after.stop());
+      await eventually(() => !store.health().ready);
+      finish();
+      await isReady(store);
+      expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    },
+  );
+
+  test('reports that the server’s or its own certificate has expired, and counts again when it is renewed', async () => {
+    const own = mkdtempSync(join(folder, 'expired-'));
+    const late = writeCertificate(own, 'server', authority.issueExpired('localhost', '127.0.0.1'));
+    const store = open(await startTls(late, 'no'), tls());
+    const reason = (of: Backend) => {
+      const health = of.health();
+      return health.ready ? 'ready' : health.reason;
+    };
+    await eventually(
+      () => /expired/.test(reason(store)),
+      () => reason(store),
+    );
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: expect.stringContaining('expired') },
+    ]);
+
+    const mine = writeCertificate(own, 'weir', authority.issueExpired('weir'));
+    const shown = { certFile: mine.cert, keyFile: mine.key };
+    const refused = open(await startTls(server, 'yes'), tls(shown));
+    await eventually(
+      () => /expired/.test(reason(refused)),
+      () => reason(refused),
+    );
+    writeCertificate(own, 'weir', authority.issue('weir'));
+    await isReady(refused);
+    expect(await apply(refused, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test("does not count if the server's certificate has another authority or another name", async () => {
+    const [right, wrong] = await Promise.all([startTls(server, 'no'), startTls(named, 'no')]);
+    const strangers = [open(right, tls({ caFile: otherCa })), open(wrong, tls())];
+    for (const store of strangers) {
+      await eventually(() => !isNew(store));
+      expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    }
+    const lenient = open(wrong, tls({ skipHostnameVerification: true }));
+    await isReady(lenient);
+    expect(await apply(lenient, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+});
+
+/** Whether its first connection has neither succeeded nor failed yet. */
+function isNew(store: Backend): boolean {
+  const state = store.health();
+  return !state.ready && state.reason === 'not connected yet';
+}
+
+test('a store counts over a unix socket', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redis-socket-'));
+  closing.push(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'redis.sock');
+  const redis = await startRedis({ args: ['--unixsocket', path] });
+  closing.push(() => redis.stop());
+  const store = open({ kind: 'unix', path, database: 0 });
+  await isReady(store);
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+});
+
+describe('with a password', () => {
+  test('counts for clients with the right password, and reports the reason to others', async () => {
+    const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
+    closing.push(() => redis.stop());
+    const store = open({ ...addressOf(redis), password: 's3cret' });
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    const stranger = open(addressOf(redis));
+    await eventually(() => !isNew(stranger) || stranger.health().ready);
+    expect(await apply(stranger, hitOn(newKey()))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: expect.stringContaining('NOAUTH') },
+    ]);
+  });
+});
+
+describe('behind a sentinel', () => {
+  test('counts on the master, and on the next one after a failover', async () => {
+    const watched = await startWatched('s3cret');
+    closing.push(() => watched.stop());
+    const sentinels = [{ host: '127.0.0.1', port: watched.sentinelPort }];
+    const store = open(
+      { kind: 'sentinel', master: watched.name, sentinels },
+      { sentinelCredentials: { password: 's3cret' } },
+    );
+    await isReady(store);
+    const key = newKey();
+    expect(await apply(store, hitOn(key, 5))).toMatchObject([{ code: 'OK', limitRemaining: 15 }]);
+    await watched.master.stop();
+    await eventually(() => !store.health().ready);
+    expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    await until('the sentinel has promoted the replica', () => store.health().ready, FAILOVER_MS);
+    expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'OK', hitsBefore: 5 }]); // it had been replicated
+  });
+
+  test('stays connected to the new master when the failover is announced later', async () => {
+    // cannot follow the new master, so that the failover lasts until its timeout
+    const stubborn = ['--replica-priority', '0', '--rename-command', 'SLAVEOF', 'HIDDEN_SLAVEOF'];
+    const watched = await startWatched('', [stubborn], { failoverMs: 20_000 });
+    closing.push(() => watched.stop());
+    const operator = clientOf({ port: watched.sentinelPort });
+    const listener = clientOf({ port: watched.sentinelPort });
+    for (const client of [operator, listener]) closing.push(() => client.disconnect());
+    await listener.subscribe('+switch-master');
+    const announced = once(listener, 'message');
+    const sentinels = [{ host: '127.0.0.1', port: watched.sentinelPort }];
+    const connection = connect({ ...ordinary, address: { kind: 'sentinel', master: watched.name, sentinels } });
+    connection.on('error', () => {});
+    const store = new RedisBackend(connection, Date.now);
+    closing.push(() => store.close());
+    await isReady(store);
+    await watched.master.stop();
+    await eventually(() => !store.health().ready);
+    let isAnnounced = false;
+    void announced.then(() => {
+      isAnnounced = true;
+    });
+    await until('the connection has found the new master', () => store.health().ready, FAILOVER_MS);
+    expect(isAnnounced).toBe(false);
+    let closed = 0;
+    connection.on('close', () => closed++);
+    await announced;
+    for (let times = 0; times < 2; times++) await operator.ping(); // the announcement has arrived everywhere
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    expect(closed).toBe(0);
+  });
+
+  test('recovers when a failover is announced while it queries the sentinel for the master', async () => {
+    const watched = await startWatched();
+    closing.push(() => watched.stop());
+    const sentinels = [{ host: '127.0.0.1', port: watched.sentinelPort }];
+    const connection = connect({ ...ordinary, address: { kind: 'sentinel', master: watched.name, sentinels } });
+    const store = new RedisBackend(connection, Date.now);
+    closing.push(() => store.close());
+    await isReady(store);
+    const { connector } = connection as unknown as { connector: { disconnect(): void } }; // an announcement disconnects it
+    connection.on('error', () => {});
+    const ended = new Promise((resolve) => connection.once('end', resolve));
+    connection.once('connecting', () => connector.disconnect());
+    connection.disconnect(true);
+    await ended;
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+});
+
+test.each<[string, (operator: Client) => Promise<unknown>]>([
+  ['renamed', async () => {}],
+  ['forbidden', (operator) => operator.acl('SETUSER', 'default', '-info')],
+])('a server whose INFO is %s is used, and nothing but the log is written to stderr', async (how, forbid) => {
+  const server = await startRedis({ args: how === 'renamed' ? ['--rename-command', 'INFO', 'HIDDEN'] : [] });
+  closing.push(() => server.stop());
+  const operator = new Client(server.port, '127.0.0.1', { replyMapping: 'legacy', enableReadyCheck: false });
+  await forbid(operator);
+  operator.disconnect();
+  const writes = (['warn', 'error'] as const).map((level) => jest.spyOn(console, level).mockImplementation(() => {}));
+  for (const write of writes) closing.push(() => write.mockRestore());
+  const store = open(addressOf(server));
+  await isReady(store);
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  for (const write of writes) expect(write).not.toHaveBeenCalled();
+});
+
+describe('a Cluster', () => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    cluster = await startCluster();
+  });
+  afterAll(() => cluster.stop());
+  const address = (): RedisAddress => ({
+    kind: 'cluster',
+    nodes: cluster.nodes.slice(0, 1).map(({ port }) => ({ host: '127.0.0.1', port })),
+  });
+
+  backendConformance(
+    'a Cluster',
+    async (clock) => {
+      const connection = connect({ ...ordinary, address: address() }) as Cluster; // an address of a Cluster opens a Cluster
+      const store = new RedisBackend(connection, clock, { atomic: 'counter', replay: true, slowMs: 60_000 });
+      await isReady(store);
+      for (const { options } of connection.nodes()) Object.assign(options, { socketTimeout: undefined });
+      return store;
+    },
+    { atomic: 'counter' },
+  );
+
+  test('counts the limits of a request in one step if their keys have the domain as hash tag', async () => {
+    const store = open(address(), {}, { atomic: 'request' });
+    await isReady(store);
+    const keys = createCounterKeys('weir:', { hashTag: 'domain' });
+    const hits = ['a', 'b', 'c', 'd'].map((value, at): RequestOperation => {
+      const limit = fixedWindowOf(at === 3 ? 0 : 9, unitMs.DAY);
+      return operationOf({ key: keys(limit, 'shop', [{ key: 'k', value }]) }, limit, 1, true);
+    });
+    const answers = await store.run(hits, { spend: 'all_or_nothing', timeoutMs: 5_000 });
+    expect(answers).toMatchObject([...Array(3).fill({ code: 'OK', limitRemaining: 9 }), { code: 'OVER_LIMIT' }]);
+  });
+
+  test('counts each hit once while slots move from node to node', async () => {
+    const store = open(address(), {}, { atomic: 'counter' });
+    await isReady(store);
+    const key = newKey('{moving}');
+    const answers = [await apply(store, hitOn(key)), await apply(store, hitOn(key))];
+    const move = await begin(key);
+    answers.push(await apply(store, hitOn(key))); // the key has not moved
+    await move.take(key);
+    answers.push(await apply(store, hitOn(key))); // ASK
+    await move.finish();
+    answers.push(await apply(store, hitOn(key))); // MOVED
+    const counted = answers.flat().map((answer) => ('reason' in answer ? answer.reason : answer.hitsBefore));
+    expect(counted).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test('counts each of several concurrent requests separately if some of their counters have moved', async () => {
+    const breakers = new Breakers(() => performance.now());
+    const store = open(address(), {}, { atomic: 'counter', breakers });
+    await isReady(store);
+    const [gone, here, fresh] = ['gone', 'here', 'new'].map((name) => newKey(`{half-moved}${name}`));
+    if (!gone || !here || !fresh) throw new Error('expected three keys');
+    for (const key of [gone, here]) await apply(store, hitOn(key));
+    const move = await begin(gone);
+    await move.take(gone);
+    const answers = await Promise.all([gone, here, fresh].map((key) => apply(store, hitOn(key))));
+    expect(answers).toMatchObject([[{ hitsBefore: 1 }], [{ hitsBefore: 1 }], [{ hitsBefore: 0 }]]);
+    for (let times = 0; times < 3; times++) {
+      const reason = 'redis: the slot is moving to another node';
+      expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ reason }, { reason }]); // no node has both
+    }
+    expect([...breakers.states().values()]).not.toContain('open');
+    await move.take(here);
+    await move.finish();
+    expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 2 }, { hitsBefore: 2 }]);
+  });
+
+  test('gets the calls for all slots of a turn in one write per node, while one of the slots moves', async () => {
+    const connection = connect({ ...ordinary, address: address() }) as Cluster; // an address of a Cluster opens a Cluster
+    const store = new RedisBackend(connection, Date.now, { atomic: 'counter' });
+    closing.push(() => store.close());
+    await isReady(store);
+    const [stays, moves] = [newKey('{stays-behind}'), newKey('{moves-on}')];
+    const keys = [...Array.from({ length: 60 }, () => newKey()), stays, moves];
+    const hitAll = async () => (await Promise.all(keys.map((key) => apply(store, hitOn(key))))).flat();
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 0 })));
+    const move = await begin(moves);
+    const streams = connection.nodes('master').flatMap(({ stream }) => stream as Socket);
+    const writes = streams.map((stream) => (['_write', '_writev'] as const).map((how) => jest.spyOn(stream, how)));
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 1 })));
+    expect(writes.map((ways) => ways.flatMap(({ mock }) => mock.calls).length)).toEqual([1, 1, 1]);
+    for (const key of await move.keys()) await move.take(key); // other tests' keys may be in the slot, too
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 2 }))); // ASK
+    await move.finish();
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 3 }))); // MOVED
+  });
+
+  /** Begins to move the slot of a key that no other test has moved. */
+  const begin = (key: CounterKey) => {
+    const slot = slotOf(key);
+    return beginMove(cluster, slot, Math.floor((slot * cluster.nodes.length) / 16_384));
+  };
+});
+
+describe.each([
+  ['Valkey', valkeyServer],
+  ['Redis 6.2', redis6Server],
+])('%s', (name, program) => {
+  let server: Redis;
+  beforeAll(async () => {
+    server = await startRedis({ program: await program() });
+  });
+  afterAll(() => server.stop());
+  backendConformance(name, async (clock) => new RedisBackend(await openReady(server), clock, { replay: true }));
+});
+
+test.each([
+  ['Redis 6.2', redis6Server],
+  ['Redis 7', redisServer],
+])('%s: the store leaves a master that becomes a replica of its successor', async (_, program) => {
+  const [first, second] = await Promise.all([1, 2].map(async () => startRedis({ program: await program() })));
+  if (!first || !second) throw new Error('expected two servers');
+  closing.push(
+    () => first.stop(),
+    () => second.stop(),
+  );
+  let target = first.port;
+  const address = createServer((socket) => {
+    const onward = connectTo(target, '127.0.0.1').on('error', () => socket.destroy());
+    socket.on('error', () => {}).on('close', () => onward.destroy());
+    socket.pipe(onward).pipe(socket);
+  });
+  const port = await freePort();
+  address.listen(port, '127.0.0.1');
+  closing.push(() => address.close());
+  const store = open(addressOf({ port }));
+  await isReady(store);
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  target = second.port;
+  const operator = clientOf(first);
+  await operator.replicaof('127.0.0.1', second.port);
+  operator.disconnect();
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([
+    {
+      code: 'UNAVAILABLE',
+      reason: expect.stringMatching(/^redis: READONLY You can't write against a read only replica\.?$/),
+    },
+  ]);
+  await eventually(async () => (await apply(store, hitOn(newKey())))[0]?.code === 'OK');
+});
+
+describe('the hash tag of a domain', () => {
+  const limit = fixedWindowOf(1);
+  test('puts all its keys into one slot, and keeps them apart', () => {
+    const texts = fc.string({ unit: fc.constantFrom('a', '{', '}', '|', ':', 'é', '') });
+    fc.assert(
+      fc.property(
+        fc.oneof(texts, fc.string({ minLength: 120, maxLength: 140 })),
+        texts,
+        texts,
+        (domain, one, other) => {
+          const keys = createCounterKeys('', { hashTag: 'domain' });
+          const [first, second] = [one, other].map((value) => keys(limit, domain, [{ key: 'k', value }]));
+          expect(slotOf(first ?? '')).toBe(slotOf(second ?? ''));
+          expect(first === second).toBe(one === other);
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,278 @@
+import '../../../helpers/realm.ts';
+import { randomUUID } from 'node:crypto';
+import type { Redis as Connection } from 'ioredis';
+import type { Limit } from '../../../../src/engine/algorithms/index.ts';
+import type { Decision, Spend } from '../../../../src/engine/algorithms/limit.ts';
+import { type Counter, type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
+import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import { encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
+import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
+import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
+import { script } from '../../../../src/engine/backends/redis/script.ts';
+import { sharedCounters } from '../../../../src/engine/backends/shared-counters.ts';
+import { type Debit, debitOf } from '../../../../src/engine/ledger/debit.ts';
+import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
+import { fakeClock } from '../../../helpers/clock.ts';
+import { openReady } from '../../../helpers/connection.ts';
+import { ledgerOf } from '../../../helpers/ledger.ts';
+import { anyLimitOf, fixedWindowOf, limitsOfEach, type PolicedLimit, tokenBucketOf } from '../../../helpers/limits.ts';
+import {
+  type PreviousInstance,
+  type PreviousOptions,
+  previousKeyOf,
+  previousLimit,
+  previousOnRedis,
+  previousScript,
+  previousSharedCounter,
+} from '../../../helpers/previous-build.ts';
+import fc from '../../../helpers/property.ts';
+import { type Redis, startRedis } from '../../../helpers/redis.ts';
+import { eventually } from '../../../helpers/until.ts';
+
+const START_MS = 1_700_000_000_000;
+const HOUR_MS = 3_600_000;
+const PATIENT_MS = 10_000;
+
+let server: Redis;
+let connection: Connection;
+let closing: (() => Promise<void>)[];
+beforeAll(async () => {
+  server = await startRedis();
+  connection = await openReady(server);
+});
+beforeEach(async () => {
+  closing = [];
+  await connection.flushall();
+});
+afterEach(async () => {
+  for (const close of closing) await close();
+});
+afterAll(async () => {
+  connection.disconnect();
+  await server.stop();
+});
+
+/** A process of either build that counts in the same Redis. */
+interface Instance {
+  debit(request: readonly Debit[], timeoutMs: number): Promise<PreviousReplies>;
+}
+type PreviousReplies = Awaited<ReturnType<PreviousInstance['debit']>>;
+
+async function previous(options: PreviousOptions): Promise<Instance> {
+  const instance = previousOnRedis(await openReady(server), options);
+  closing.push(() => instance.close());
+  return instance;
+}
+
+async function present({ clock, replay = false, leases = false, local = false }: PreviousOptions): Promise<Instance> {
+  const monotonicMs = (): number => performance.now();
+  const timers: NodeJS.Timeout[] = [];
+  const ledger: Ledger = ledgerOf(
+    new RedisBackend(await openReady(server), clock, { replay, foreign: referenceCounters }),
+    {
+      ...{ clock, monotonicMs, instance: randomUUID() },
+      leases: leases ? { maxLeases: 100, idleMs: 50 } : undefined,
+      local: local ? { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 } : undefined,
+      every(intervalMs, run) {
+        const timer = setInterval(run, Math.min(intervalMs, 50));
+        timers.push(timer);
+        return () => clearInterval(timer);
+      },
+    },
+  );
+  closing.push(() => ledger.close());
+  return { debit: async (request, timeoutMs) => ledger.debit(request, { spend: 'each', timeoutMs }) };
+}
+
+const entry = { key: 'user', value: 'alice' };
+const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit, 'demo', [entry]) });
+const hit = (limit: PolicedLimit, hits = 1, counter = counterOf(limit)): Debit =>
+  debitOf(counter, { limit, policy: limit }, hits, true);
+
+/** Each instance sends the debit `times` times, all at once. */
+async function ask(instances: readonly Instance[], debit: Debit, times: number): Promise<readonly Decision[]> {
+  const asked = instances.flatMap((one) => Array.from({ length: times }, () => one.debit([debit], PATIENT_MS)));
+  return (await Promise.all(asked)).flat().map((reply) => {
+    if (reply.code === 'UNAVAILABLE') throw new Error(reply.reason);
+    return reply;
+  });
+}
+
+/** The number of admitted hits. */
+const admitted = async (...args: Parameters<typeof ask>): Promise<number> =>
+  (await ask(...args)).filter(({ code }) => code === 'OK').length;
+
+/** Whether both builds use the same key; otherwise each admits the limit once. */
+const isShared = (limit: Limit): boolean => counterOf(limit).key === previousKeyOf(limit, 'demo', entry);
+
+test.each(limitsOfEach(20, HOUR_MS))(
+  'instances of this and the previous build together admit the limit of $counter, or twice that if its key has changed',
+  async (limit) => {
+    const options = { clock: fakeClock(START_MS), replay: true };
+    const [old, now] = await both(options);
+    const [otherOld, otherNow] = await both(options);
+    const before = { key: previousKeyOf(limit, 'demo', entry) as CounterKey }; // the key under which this build would find it
+    const passed = await Promise.all([
+      admitted([old, otherOld], hit(previousLimit(limit), 1, before), 15),
+      admitted([now, otherNow], hit(limit), 15),
+    ]);
+    expect(passed.reduce((sum, count) => sum + count)).toBe(isShared(limit) ? 20 : 40);
+  },
+);
+
+const both = (options: PreviousOptions): Promise<readonly [Instance, Instance]> =>
+  Promise.all([previous(options), present(options)]);
+
+test('both builds use the same keys as envoyproxy/ratelimit', async () => {
+  const clock = fakeClock(START_MS);
+  const limit = fixedWindowOf(20, HOUR_MS);
+  const options = { prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 };
+  const counter = sharedCounters(options)(limit, 'demo', [entry]);
+  expect(counter).toEqual(previousSharedCounter(limit, 'demo', entry, clock));
+  expect(await admitted(await both({ clock, replay: true }), hit(limit, 1, counter), 15)).toBe(20);
+});
+
+/** One request on one counter, by one build. */
+interface Call {
+  readonly byMs: number;
+  readonly hits: number;
+  readonly build: 'previous' | 'present';
+}
+
+const anyCalls: fc.Arbitrary<readonly Call[]> = fc.array(
+  fc.record({
+    byMs: fc.oneof(fc.constant(0), fc.integer({ min: -5, max: 2_000 }), fc.integer({ min: 0, max: HOUR_MS })),
+    hits: fc.integer({ min: -5, max: 20 }),
+    build: fc.constantFrom('previous', 'present'),
+  }),
+  { minLength: 1, maxLength: 15 },
+);
+
+const scripts = {
+  previous: previousScript,
+  present: {
+    text: script.text,
+    encode: (operations: readonly Debit[], spend: Spend, nowMs: number) => encodeBatch([{ operations, spend }], nowMs),
+    decode: (reply: Buffer, operations: readonly Debit[], spend: Spend, nowMs: number) =>
+      decodeBatch(reply, encodeBatch([{ operations, spend }], nowMs))[0] ?? [],
+  },
+};
+
+/** One call, and the counter's contents afterwards. Nothing expires, since the schedule's clock is not the server's. */
+async function run(build: Call['build'], key: CounterKey, limit: Limit, hits: number, nowMs: number) {
+  const { text, encode, decode } = scripts[build];
+  const request = [hit(limit, hits, { key })];
+  const { packed } = encode(request, 'each', nowMs);
+  const calls = connection.multi().callBuffer('EVAL', text, 1, key, packed, nowMs).persist(key).getBuffer(key);
+  const [[error, reply] = [], , [, state] = []] = (await calls.exec()) ?? [];
+  if (error) throw error;
+  const [decision] = decode(reply as Buffer, request, 'each', nowMs); // the script replies with bytes
+  return { code: decision?.code, state };
+}
+
+const namesWithSharedCounters = limitsOfEach(1)
+  .filter(isShared)
+  .map(({ algorithm }) => algorithm);
+
+test.each([...new Set(namesWithSharedCounters)])(
+  'a counter of %s changed by both builds, in any order, has the same state and decisions as if changed by this one only',
+  async (name) => {
+    await fc.assert(
+      fc.asyncProperty(anyLimitOf[name], anyCalls, async (limit, calls) => {
+        const [mixed, alone] = [randomUUID(), randomUUID()] as unknown as [CounterKey, CounterKey]; // any text will do
+        const pairs: Promise<unknown>[][] = [];
+        let nowMs = START_MS;
+        for (const { byMs, hits, build } of calls) {
+          nowMs += byMs;
+          pairs.push([run(build, mixed, limit, hits, nowMs), run('present', alone, limit, hits, nowMs)]);
+        }
+        for (const pair of pairs) {
+          const [one, other] = await Promise.all(pair);
+          expect(one).toEqual(other);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  },
+);
+
+const LEASED = 20_000;
+test('leases of both builds together admit no more than the limit, and strand no hits', async () => {
+  const clock = fakeClock(START_MS);
+  const limit: PolicedLimit = { ...fixedWindowOf(LEASED, HOUR_MS), consistency: 'leased' };
+  const options = { clock, replay: true, leases: true };
+  const instances = [...(await both(options)), ...(await both(options))];
+  let passed = 0;
+  const leases = instances.map(() => 0);
+  await eventually(async () => {
+    clock.advance(20);
+    for (const [at, instance] of instances.entries()) {
+      const decisions = await ask([instance], hit(limit), 10);
+      passed += decisions.filter(({ code }) => code === 'OK').length;
+      leases[at] = (leases[at] ?? 0) + decisions.filter(({ fromLease }) => fromLease).length;
+    }
+    return leases.every((count) => count > 0);
+  });
+  for (const close of closing.splice(0)) await close();
+  expect(passed).toBeLessThan(LEASED);
+  const [previousOne, presentOne] = await both({ clock, replay: true });
+  passed += await admitted([previousOne, presentOne], hit(limit), LEASED / 2);
+  passed += await admitted([previousOne, presentOne], hit(limit), LEASED / 2);
+  expect(passed).toBe(LEASED);
+});
+
+const charged = [
+  { limit: tokenBucketOf(10, 10_000, { burst: 10 }), name: 'a bucket that was settled to below empty' },
+  { limit: fixedWindowOf(10, HOUR_MS), name: 'a window that was settled to above its limit' },
+];
+test.each(charged.filter(({ limit }) => isShared(limit)))(
+  'the previous build refuses $name for as long as this build does',
+  async ({ limit }) => {
+    const clock = fakeClock(START_MS);
+    const [old, now] = await both({ clock, replay: true });
+    const backend = new RedisBackend(await openReady(server), clock, { replay: true });
+    closing.push(() => backend.close());
+    await backend.run([{ ...hit(limit, 10), kind: 'charge' }], { spend: 'each', timeoutMs: PATIENT_MS });
+    await backend.run([{ ...hit(limit, 10), kind: 'charge' }], { spend: 'each', timeoutMs: PATIENT_MS });
+    for (let second = 0; second < 12; second++) {
+      const [[one], [other]] = (await Promise.all(
+        [old, now].map((instance) => instance.debit([hit(limit)], PATIENT_MS)),
+      )) as [PreviousReplies, PreviousReplies];
+      if (second < 10) expect([one?.code, other?.code]).toEqual(['OVER_LIMIT', 'OVER_LIMIT']);
+      clock.advance(1_000);
+    }
+  },
+);
+
+const SHARE = 4;
+const OUTAGES = 4;
+test('outages admit at most the limit, a share for each process of this build, and one for each process of the previous build and outage', async () => {
+  const limit: PolicedLimit = { ...fixedWindowOf(40, 24 * 365 * HOUR_MS), onStoreFailure: 'local', localShare: SHARE };
+  const options = { clock: Date.now, local: true };
+  const old = await Promise.all([previous(options), previous(options)]);
+  const now = await Promise.all([present(options), present(options)]);
+  const counts = { old: { local: 0, counted: 0 }, now: { local: 0, counted: 0 } };
+  const askAway = async (build: 'old' | 'now', instances: readonly Instance[], timeoutMs: number) => {
+    const asked = instances.flatMap((one) => Array.from({ length: 15 }, () => one.debit([hit(limit)], timeoutMs)));
+    for (const reply of (await Promise.all(asked)).flat()) {
+      if (reply.code !== 'OK') continue;
+      counts[build][reply.degraded ? 'local' : 'counted']++;
+    }
+  };
+  const isBack = async (instance: Instance) => {
+    const [reply] = await instance.debit([hit(limit, 0)], PATIENT_MS);
+    return reply !== undefined && reply.code !== 'UNAVAILABLE' && reply.degraded === undefined;
+  };
+  for (let outage = 0; outage < OUTAGES; outage++) {
+    server.pause();
+    await Promise.all([askAway('old', old, 50), askAway('now', now, 50)]);
+    server.resume();
+    for (const instance of [...old, ...now]) await eventually(() => isBack(instance));
+  }
+  await Promise.all([askAway('old', old, PATIENT_MS), askAway('now', now, PATIENT_MS)]);
+  const share = Math.floor(40 / SHARE);
+  expect(counts.now.local).toBeGreaterThan(0);
+  expect(counts.now.local).toBeLessThanOrEqual(now.length * share);
+  expect(counts.old.local).toBeLessThanOrEqual(old.length * share * OUTAGES);
+  expect(counts.old.counted + counts.now.counted).toBeLessThanOrEqual(40);
+});

@@ -1,0 +1,137 @@
+import type { Eventual } from '../../../src/base/later.ts';
+import type { Operation, Replies, RunOptions } from '../../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { backendThat, type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
+import { fixedWindowOf, inFlightOf, type PolicedLimit as Limit } from '../../helpers/limits.ts';
+
+const each = { spend: 'each', timeoutMs: 1_000 } as const;
+/** The replies to a request that an overloaded process could not send, or sent and had no time to read. */
+const overloads = {
+  unsent: { code: 'UNAVAILABLE', reason: 'too many requests wait', isOverload: true },
+  unread: { code: 'UNAVAILABLE', reason: 'no reply', isOverload: true, isUnknown: true },
+} as const;
+
+const clock = fakeClock();
+let overload: keyof typeof overloads | undefined;
+let instances: number;
+let asked: number;
+let timers: ManualTimers;
+let store: ReturnType<typeof createMemoryBackend>;
+let ledger: Ledger;
+beforeEach(() => {
+  clock.set(1_700_000_040_000); // the start of a minute
+  overload = undefined;
+  instances = 1;
+  asked = 0;
+  timers = manualTimers();
+  store = createMemoryBackend(clock, { maxCounters: 1_000 });
+  const run = (operations: readonly Operation[], how: RunOptions): Eventual<Replies> => {
+    asked++;
+    if (overload === undefined || operations.every(({ kind }) => kind === 'peek')) return store.run(operations, how);
+    if (overload === 'unread') void store.run(operations, how);
+    return operations.map(() => overloads[overload ?? 'unsent']);
+  };
+  ledger = settlingLedger(
+    backendThat(run, { settle: (settlement, timeoutMs) => store.settle(settlement, timeoutMs) }),
+    clock,
+    { every: timers.every, local: { maxCounters: 100, maxBytes: 1_000_000, instances: () => instances } },
+  );
+});
+afterEach(() => ledger.close());
+
+const hit = (limit: Limit, key = 'k', hits = 1): Debit =>
+  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true); // any key will do
+const spend = async (...debits: Debit[]) => ledger.debit(debits, each);
+const codes = async (times: number, limit: Limit): Promise<string> => {
+  let found = '';
+  for (let time = 0; time < times; time++)
+    for (const { code } of await spend(hit(limit))) found += code === 'OK' ? '+' : code === 'OVER_LIMIT' ? '-' : '?';
+  return found;
+};
+async function stored(limit: Limit): Promise<number> {
+  const [reply] = await store.run([hit(limit, 'k', 0)], each);
+  return reply && 'hitsBefore' in reply ? reply.hitsBefore : Number.NaN;
+}
+
+test('an overloaded process counts by itself, and settles in the store what it never sent', async () => {
+  const limit = fixedWindowOf(4);
+  overload = 'unsent';
+  expect(await codes(6, limit)).toBe('++++--');
+  overload = undefined;
+  await timers.runOnce();
+  expect(await stored(limit)).toBe(4);
+});
+
+test('hits that were sent are never settled, since the store may have counted them', async () => {
+  const limit = fixedWindowOf(4);
+  overload = 'unread';
+  expect(await codes(3, limit)).toBe('+++');
+  overload = undefined;
+  await timers.runOnce();
+  expect(await stored(limit)).toBe(3);
+});
+
+test('a refusal by the store is repeated by the overloaded process, for as long as it would last', async () => {
+  const limit = fixedWindowOf(2);
+  expect(await codes(3, limit)).toBe('++-');
+  overload = 'unsent';
+  expect(await codes(2, limit)).toBe('--');
+  expect(await spend(hit(limit))).toMatchObject([{ degraded: 'local', limitRemaining: 0 }]);
+  clock.advance(60_000);
+  expect(await codes(3, limit)).toBe('++-');
+});
+
+test('each process has its part of the limit, and at least one hit', async () => {
+  overload = 'unsent';
+  instances = 3;
+  expect(await codes(5, fixedWindowOf(7))).toBe('++---');
+  instances = 50;
+  expect(await codes(3, { ...fixedWindowOf(8), counter: 'other' })).toBe('---'); // the key has taken its part
+  clock.advance(60_000);
+  expect(await codes(3, fixedWindowOf(8))).toBe('+--');
+});
+
+test('a local_share of the rule goes before the number of processes', async () => {
+  overload = 'unsent';
+  instances = 50;
+  expect(await codes(5, { ...fixedWindowOf(6), localShare: 2 })).toBe('+++--');
+});
+
+test.each([undefined, 'allow', 'deny'] as const)(
+  'on_overload: error treats it as a failure of the store: on_store_failure %p',
+  async (onStoreFailure) => {
+    overload = 'unsent';
+    const limit: Limit = { ...fixedWindowOf(4), onOverload: 'error', ...(onStoreFailure && { onStoreFailure }) };
+    expect(await codes(1, limit)).toBe({ allow: '+', deny: '-', error: '?' }[onStoreFailure ?? 'error']);
+  },
+);
+
+test('slots in flight are never counted by one process alone', async () => {
+  overload = 'unsent';
+  expect(await codes(1, inFlightOf(4))).toBe('?');
+});
+
+test('a request without time left is not sent, and counted here', async () => {
+  const limit = fixedWindowOf(2);
+  const late = { spend: 'each', timeoutMs: -3 } as const;
+  for (const code of ['OK', 'OK', 'OVER_LIMIT'])
+    expect(await ledger.debit([hit(limit)], late)).toMatchObject([{ code, degraded: 'local' }]);
+  expect(asked).toBe(0);
+});
+
+test('a known refusal of one limit spares the others of a request that spends as a set', async () => {
+  const [full, free] = [fixedWindowOf(1), fixedWindowOf(3)];
+  await spend(hit(full, 'full'), hit(full, 'full'));
+  await spend(hit(full, 'full'));
+  overload = 'unsent';
+  const set = { spend: 'all_or_nothing', timeoutMs: 1_000 } as const;
+  for (let time = 0; time < 5; time++)
+    expect(await ledger.debit([hit(full, 'full'), hit(free, 'free')], set)).toMatchObject([
+      { code: 'OVER_LIMIT' },
+      { code: 'OK', limitRemaining: 3 },
+    ]);
+});

@@ -1,0 +1,90 @@
+import type { StoreTraits } from '../../../src/engine/rules/compile/fit.ts';
+import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
+import { loadText } from '../../helpers/rules.ts';
+
+function problems(text: string, traits: Partial<StoreTraits>): readonly string[] {
+  const able = { atomic: 'request', without: [], leases: true, spend: 'each' } as const;
+  const store: StoreTraits = { name: 'memcached', ...able, ...traits };
+  const loaded = loadText(text, { store });
+  return loaded.ok ? [] : loaded.problems.map(formatProblem);
+}
+
+const limit = (more: string) => `{unit: day, requests_per_unit: 1, ${more}}`;
+const log = limit('algorithm: sliding_window_log');
+const plain = limit('name: x');
+
+test.each([
+  [
+    'in memory there is nothing to lease from',
+    'consistency: leased',
+    { leases: false },
+    'consistency: consistency: leased saves calls to Redis, and the counters are in memcached',
+  ],
+  [
+    'a request that spends as a set cannot lease',
+    'consistency: leased',
+    { spend: 'all_or_nothing' },
+    'consistency: consistency: leased counts each limit separately, and cannot be used with spend: all_or_nothing',
+  ],
+  [
+    'a request that spends as a set may leave a report out',
+    'charge: always',
+    { spend: 'spare_others' },
+    'charge: charge: always counts refused hits, which spend: spare_others may leave out',
+  ],
+] as const)('%s', (_, more, traits, message) => {
+  const text = `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;
+  expect(problems(text, {})).toEqual([]);
+  expect(problems(text, traits)).toEqual([`rules.yaml:2: descriptors[0].rate_limit.${message}`]);
+});
+
+test('an algorithm that the store does not support is reported wherever it is used', () => {
+  const text = `domain: d
+descriptors:
+  - key: a
+    rate_limit: ${log}
+  - key: b
+    descriptors:
+      - key: c
+        rate_limits: [${plain}, ${log}]
+`;
+  const message = 'sliding_window_log cannot be counted in memcached; use another algorithm, or Redis';
+  expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
+    `rules.yaml:4: descriptors[0].rate_limit.algorithm: ${message}`,
+    `rules.yaml:8: descriptors[1].descriptors[0].rate_limits[1].algorithm: ${message}`,
+  ]);
+  expect(problems(text, {})).toEqual([]);
+});
+
+test('an algorithm that the store does not support is reported in each entry of a schedule', () => {
+  const text = `domain: d
+descriptors:
+  - key: a
+    rate_limits:
+      - unit: day
+        requests_per_unit: 1
+        schedule:
+          - { active: { days: sat }, requests_per_unit: 2 }
+          - { active: { days: sun }, algorithm: sliding_window_log }
+          - active: { hours: 22:00-06:00 }
+            algorithm: sliding_window_log
+`;
+  const message = 'sliding_window_log cannot be counted in memcached; use another algorithm, or Redis';
+  expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
+    `rules.yaml:9: descriptors[0].rate_limits[0].schedule[1].algorithm: ${message}`,
+    `rules.yaml:11: descriptors[0].rate_limits[0].schedule[2].algorithm: ${message}`,
+  ]);
+  expect(problems(text, {})).toEqual([]);
+});
+
+test.each(['all_or_nothing', 'spare_others'])(
+  'spend: %s requires a store that decides a request in one step',
+  (spend) => {
+    const text = `domain: d\nspend: ${spend}\ndescriptors: [{key: a, rate_limit: ${plain}}]\n`;
+    expect(problems(text, { atomic: 'counter' })).toEqual([
+      `rules.yaml:2: spend: spend: ${spend} requires all limits of a request to be counted in one step, which memcached cannot do`,
+    ]);
+    expect(problems(text, {})).toEqual([]);
+    expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);
+  },
+);

@@ -1,0 +1,60 @@
+import { compileWildcard, hasWildcard } from '../../../../src/engine/rules/match/wildcard.ts';
+import fc from '../../../helpers/property.ts';
+
+/**
+ * Few letters, so that patterns and texts often match; includes `.` and a line feed, which are special in regular
+ * expressions.
+ */
+const letter = fc.constantFrom('a', 'b', '.', '\n', 'é');
+const pattern = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLength: 8 });
+const candidate = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLength: 12 });
+
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+const asRegExp = (text: string): RegExp => new RegExp(`^${text.split('*').map(escaped).join('[^]*')}$`);
+
+test('a wildcard matches the same texts as an equivalent regular expression', () => {
+  fc.assert(
+    fc.property(pattern, candidate, (text, wanted) => {
+      expect(compileWildcard(text).matches(wanted)).toBe(asRegExp(text).test(wanted));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+test('a wildcard matches itself with any text in place of each `*`', () => {
+  fc.assert(
+    fc.property(pattern, fc.array(candidate, { minLength: 8, maxLength: 8 }), (text, fillings) => {
+      let next = 0;
+      const filled = text.replaceAll('*', () => fillings[next++] ?? '');
+      expect(compileWildcard(text).matches(filled)).toBe(true);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test.each([
+  ['foo*', ['foo', 'foo1', 'foo*'], ['fo', 'xfoo', 'Foo']],
+  ['bar*b', ['barb', 'bar123b'], ['bar', 'bara', 'xbarb']],
+  ['*', ['', 'x', '\n'], []],
+  ['**', ['', 'x'], []],
+  ['*x*', ['x', 'axb', 'xx'], ['', 'y']],
+  ['a*a', ['aa', 'aba'], ['a', 'ab']],
+  ['a*b*b', ['abb', 'axbyb'], ['ab', 'abx']],
+  ['foo*bar*baz', ['foobarbaz', 'foo1bar2baz'], ['foobaz', 'foobarba', 'barfoobaz']],
+  ['foo', ['foo'], ['fo', 'foo1', '']],
+  ['', [''], ['x']],
+])('%j matches %j, not %j', (text, matching, others) => {
+  const wildcard = compileWildcard(text);
+  expect(matching.filter((one) => !wildcard.matches(one))).toEqual([]);
+  expect(others.filter((one) => wildcard.matches(one))).toEqual([]);
+});
+
+test('matching many stars with a long text takes negligible time', () => {
+  expect(compileWildcard('a*'.repeat(1_000)).matches('a'.repeat(16_384))).toBe(true);
+  expect(compileWildcard(`${'a*'.repeat(1_000)}b`).matches('a'.repeat(16_384))).toBe(false);
+  expect(compileWildcard(`${'*a'.repeat(1_000)}*b*c`).matches(`${'a'.repeat(16_000)}c`)).toBe(false);
+});
+
+test('hasWildcard finds a `*` anywhere', () => {
+  expect(['*', 'a*', 'a*b', '', 'ab', '?'].filter(hasWildcard)).toEqual(['*', 'a*', 'a*b']);
+});

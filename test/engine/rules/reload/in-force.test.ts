@@ -1,0 +1,111 @@
+import { setFlagsFromString } from 'node:v8';
+import type { PackedRules } from '../../../../src/engine/rules/compile/packed.ts';
+import { match } from '../../../../src/engine/rules/match/match.ts';
+import type { Branch, Domain, Rule, RuleTree } from '../../../../src/engine/rules/match/tree.ts';
+import { RulesInForce } from '../../../../src/engine/rules/reload/in-force.ts';
+import { heapBytes, restingHeapBytes } from '../../../helpers/heap.ts';
+
+/** Two domains; the first is the same in every version. */
+const packedRules = (version: number, pieces = 10): PackedRules =>
+  ['same', 'other'].map((name) => ({
+    ...{ name, spend: undefined },
+    hash: name,
+    pieces: Array.from({ length: pieces }, (_, piece) =>
+      JSON.stringify([
+        ['rules.yaml'],
+        Array.from({ length: 32 }, (_, at) => {
+          const limit = { unit: 'day', requests_per_unit: name === 'same' ? 1 : version };
+          return [0, { key: `k${piece}`, value: `v${at}`, rate_limit: limit }, 0, at];
+        }),
+      ]),
+    ),
+  }));
+
+test('a hundred reloads leave no more memory in use than the first ones', async () => {
+  const inForce = new RulesInForce();
+  let version = 1;
+  const reload = async (times: number) => {
+    for (let time = 0; time < times; time++) {
+      const { rules } = await inForce.replace(packedRules(version++));
+      expect([...rules]).toHaveLength(rules.length); // creates them
+    }
+  };
+  await reload(10);
+  const beforeBytes = heapBytes();
+  await reload(100);
+  expect(heapBytes() - beforeBytes).toBeLessThan(200_000); // a hundred versions would take millions
+  expect(inForce.tree?.rules).toHaveLength(2 * 10 * 32);
+});
+
+/** The rules of a tree, and the memory that listing them takes. */
+async function listed(tree: RuleTree): Promise<{ readonly rules: readonly Rule[]; readonly bytes: number }> {
+  const before = await restingHeapBytes(); // garbage of the previous test can only be collected in a later turn
+  const rules = [...tree.rules];
+  return { rules, bytes: heapBytes() - before };
+}
+
+test('a rule uses memory when it is first needed, and remains the same object afterwards', async () => {
+  const inForce = new RulesInForce();
+  const tree = inForce.replaceAtOnce(packedRules(1, 100));
+  const { rules, bytes } = await listed(tree);
+  expect(bytes).toBeGreaterThan(rules.length * 500);
+  const met = match(tree, 'other', { entries: [{ key: 'k3', value: 'v7' }], requestLimit: undefined });
+  expect('rule' in met && met.rule).toBe(rules.find(({ path }) => path === 'other.k3_v7'));
+  expect([...tree.rules].every((rule, at) => rule === rules[at])).toBe(true);
+});
+
+test('the objects used for matching keep their V8 hidden classes across keys and reloads', () => {
+  setFlagsFromString('--allow-natives-syntax');
+  const haveSameMap = new Function('one', 'other', 'return %HaveSameMap(one, other)') as (...two: object[]) => boolean;
+  const inForce = new RulesInForce();
+  const differing = new Set<string>();
+  let before: Readonly<Record<string, object>> | undefined;
+  for (let version = 1; version < 20; version++) {
+    const { domains } = inForce.replaceAtOnce(packedRules(version));
+    const domain = domains.get('other') as Domain; // just loaded
+    for (const key of ['k0', 'k9']) {
+      const branch = domain.root.byKey.get(key) as Branch; // likewise
+      const parts = { domain, root: domain.root, branch };
+      for (const [name, part] of Object.entries(parts))
+        if (before?.[name] && !haveSameMap(before[name], part)) differing.add(name);
+      before = parts;
+    }
+  }
+  expect([...differing]).toEqual([]);
+});
+
+test('rules of sites, which are looked up by their counters, are created with the tree', async () => {
+  const tree = new RulesInForce({ sites: 2, site: 0, group: 'a' }).replaceAtOnce(packedRules(1, 100));
+  const { rules, bytes } = await listed(tree);
+  expect(bytes).toBeLessThan(rules.length * 100);
+});
+
+test("a rule that charges its parent's reservations can be needed before the parent", () => {
+  const limit = { unit: 'minute', requests_per_unit: 100, reserve: { ttl: '60s' } };
+  const nodes = [
+    [0, { key: 'call', not_counted: 'hold' }, 0, 1],
+    [1, { key: 'user', rate_limit: limit }, 0, 2],
+    [2, { key: 'used', not_counted: 'commit' }, 0, 3],
+  ];
+  const pieces = [JSON.stringify([['rules.yaml'], nodes])];
+  const tree = new RulesInForce().replaceAtOnce([{ name: 'd', hash: 'd', spend: undefined, pieces }]);
+  const root = tree.domains.get('d')?.root.byKey;
+  const user = root?.get('call')?.anyValue?.children?.byKey.get('user')?.anyValue;
+  const used = user?.children?.byKey.get('used')?.anyValue;
+  expect(used?.rule?.limits).toMatchObject([{ limit: { commits: true } }]);
+  expect(used?.rule?.limits[0]?.label).toBe(user?.rule?.limits[0]?.label);
+  expect(tree.rules).toHaveLength(1);
+});
+
+test('a domain that has not changed is not compiled again, and listeners are notified of each change', async () => {
+  const inForce = new RulesInForce();
+  let changes = 0;
+  inForce.onChange(() => {
+    changes++;
+  });
+  const first = await inForce.replace(packedRules(1));
+  const second = await inForce.replace(packedRules(2));
+  expect(second.domains.get('same')).toBe(first.domains.get('same'));
+  expect(second.domains.get('other')).not.toBe(first.domains.get('other'));
+  expect([changes, inForce.packed]).toEqual([2, packedRules(2)]);
+});

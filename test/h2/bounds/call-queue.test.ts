@@ -1,0 +1,212 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  type CallQueue,
+  createCallQueue,
+  EXPIRY_UNITS,
+  type PendingCall,
+  QUESTION_UNITS,
+  SLICE_UNITS,
+} from '../../../src/h2/bounds/call-queue.ts';
+import { LateCalls } from '../../../src/h2/bounds/late-calls.ts';
+import { eventually } from '../../helpers/until.ts';
+
+let nowMs: number;
+let log: string[];
+let queue: CallQueue;
+let late: LateCalls;
+beforeEach(() => {
+  nowMs = 0;
+  log = [];
+  connection = {};
+  late = new LateCalls();
+  queue = createCallQueue(late, () => nowMs);
+});
+afterEach(() => queue.close());
+
+let connection: object;
+
+/** A call that takes so much work, and logs what becomes of it. */
+const call = (name: string, units = 1, changes: Partial<PendingCall> = {}): PendingCall => ({
+  connection,
+  expiresAtMs: nowMs + 10,
+  dueAtMs: changes.expiresAtMs ?? nowMs + 10,
+  run() {
+    log.push(name);
+    return units;
+  },
+  expire() {
+    log.push(`${name} expired`);
+    return EXPIRY_UNITS;
+  },
+  ...changes,
+});
+
+test('lets a call run at once while the slice of this turn has room', async () => {
+  expect(queue.mayRun(1)).toBe(true);
+  queue.spend(SLICE_UNITS - 1);
+  expect(queue.mayRun(1)).toBe(true);
+  queue.spend(1);
+  expect(queue.mayRun(1)).toBe(false);
+  await nextTurn();
+  expect(queue.mayRun(1)).toBe(true);
+});
+
+test('runs as many calls per turn as fit its slice, in order of arrival', async () => {
+  queue.spend(SLICE_UNITS);
+  for (const name of ['a', 'b', 'c', 'd', 'e']) queue.add(call(name, (SLICE_UNITS * 3) / 4), 1);
+  expect(queue.length).toBe(5);
+  expect(queue.mayRun(1)).toBe(false);
+  await nextTurn();
+  expect(log).toEqual(['a', 'b']);
+  await nextTurn();
+  expect(log).toEqual(['a', 'b', 'c', 'd']);
+  await nextTurn();
+  expect(log).toEqual(['a', 'b', 'c', 'd', 'e']);
+  expect(queue.length).toBe(0);
+});
+
+test('counts the work that a call spends while it runs', async () => {
+  queue.spend(SLICE_UNITS);
+  const spending = call('spending');
+  const run = () => {
+    queue.spend(2 * SLICE_UNITS);
+    return spending.run(nowMs);
+  };
+  queue.add({ ...spending, run }, 1);
+  queue.add(call('next'), 1);
+  await nextTurn();
+  expect(log).toEqual(['spending']);
+  await nextTurn();
+  expect(log).toEqual(['spending', 'next']);
+});
+
+test('lets a new call wait for those before it', async () => {
+  queue.spend(SLICE_UNITS);
+  for (const name of ['a', 'b']) queue.add(call(name, 2 * SLICE_UNITS), 1);
+  await nextTurn();
+  expect(log).toEqual(['a']);
+  expect(queue.mayRun(1)).toBe(false);
+});
+
+test('lets a call expire that has waited for too long, and runs one that is in time', async () => {
+  queue.spend(SLICE_UNITS);
+  queue.add(call('early'), 1);
+  nowMs = 5;
+  queue.add(call('late'), 1);
+  nowMs = 10;
+  await nextTurn();
+  expect(log).toEqual(['early expired', 'late']);
+});
+
+test('never lets a call without a deadline expire', async () => {
+  queue.spend(SLICE_UNITS);
+  queue.add(call('patient', 1, { expiresAtMs: Number.POSITIVE_INFINITY }), 1);
+  nowMs = 1e9;
+  await nextTurn();
+  expect(log).toEqual(['patient']);
+});
+
+test('a turn decides as much more as was queued since the turn before, up to nine times as much in all', async () => {
+  const queued = (units: number): void => {
+    for (let at = 0; at < units / 4; at++) queue.add(call('decided', 4), 4);
+  };
+  queue.spend(SLICE_UNITS);
+  queued(100 * SLICE_UNITS);
+  await nextTurn();
+  expect(log).toHaveLength((9 * SLICE_UNITS) / 4);
+  log.length = 0;
+  queued(SLICE_UNITS);
+  await nextTurn();
+  expect(log).toHaveLength((2 * SLICE_UNITS) / 4);
+});
+
+describe('connections', () => {
+  test('take turns, however many calls one of them has', async () => {
+    queue.spend(SLICE_UNITS);
+    for (const at of [1, 2, 3]) queue.add(call(`many ${at}`), 1);
+    queue.add(call('other', 1, { connection: {} }), 1);
+    queue.add(call('third', 1, { connection: {} }), 1);
+    await nextTurn();
+    expect(log).toEqual(['many 1', 'other', 'third', 'many 2', 'many 3']);
+  });
+
+  test('are served call by call by what expires first, in order of arrival among equals', async () => {
+    queue.spend(SLICE_UNITS);
+    const deadlines = [5, 3, 9, 3, 7, 1, 5, 9, 1, 2, 8, 3];
+    for (const [at, expiresAtMs] of deadlines.entries())
+      queue.add(call(`${expiresAtMs} ${String(at).padStart(2, '0')}`, 1, { expiresAtMs }), 1);
+    await nextTurn();
+    expect(log).toEqual([...log].sort());
+    expect(log).toHaveLength(deadlines.length);
+  });
+
+  test('with deadlines of 1 ms do not go before others', async () => {
+    queue.spend(SLICE_UNITS);
+    const other = {};
+    queue.add(call('honest'), 1);
+    for (const at of [1, 2, 3]) queue.add(call(`hasty ${at}`, 1, { connection: other, expiresAtMs: 1 }), 1);
+    await nextTurn();
+    expect(log).toEqual(['honest', 'hasty 1', 'hasty 2', 'hasty 3']);
+  });
+});
+
+test('is behind while more calls wait than fit a turn', () => {
+  queue.spend(SLICE_UNITS);
+  for (let at = 1; at < SLICE_UNITS; at++) queue.add(call(`${at}`), 1);
+  expect(queue.isBehind).toBe(false);
+  queue.add(call('one more'), 1);
+  expect(queue.isBehind).toBe(true);
+});
+
+test('counts late calls in its turns until none is left', async () => {
+  const counted: number[] = [];
+  for (let at = 0; at < 100; at++) late.add(Buffer.from(`message ${at}`), (times) => void counted.push(times));
+  queue.add(call('any'), 1);
+  await eventually(() => late.size === 0);
+  expect(counted).toEqual(Array(100).fill(1));
+});
+
+describe('costly calls', () => {
+  const COSTLY = 1_025;
+
+  test('run one per turn, after all others', async () => {
+    for (const name of ['costly 1', 'costly 2']) queue.add(call(name, COSTLY), COSTLY);
+    queue.add(call('cheap 1'), 1);
+    await nextTurn();
+    expect(log).toEqual(['cheap 1', 'costly 1']);
+    queue.add(call('cheap 2'), 1);
+    await nextTurn();
+    expect(log).toEqual(['cheap 1', 'costly 1', 'cheap 2', 'costly 2']);
+  });
+
+  test('are those of a method whose calls all may be', async () => {
+    for (const name of ['find 1', 'find 2']) queue.add(call(name, COSTLY), QUESTION_UNITS);
+    queue.add(call('cheap'), 1);
+    expect(queue.mayRun(QUESTION_UNITS)).toBe(false);
+    await nextTurn();
+    expect(log).toEqual(['cheap', 'find 1']);
+    await nextTurn();
+    expect(log).toEqual(['cheap', 'find 1', 'find 2']);
+  });
+
+  test('do not keep others from running at once', () => {
+    queue.add(call('costly', COSTLY), COSTLY);
+    expect(queue.mayRun(1)).toBe(true);
+    expect(queue.mayRun(COSTLY)).toBe(false);
+  });
+
+  test('expire together once they have waited for too long', async () => {
+    for (const name of ['a', 'b', 'c']) queue.add(call(name, COSTLY), COSTLY);
+    nowMs = 11;
+    await nextTurn();
+    expect(log).toEqual(['a expired', 'b expired', 'c expired']);
+  });
+});
+
+test('keeps its order and loses nothing over many turns', async () => {
+  const calls = 10_000;
+  queue.spend(SLICE_UNITS);
+  for (let at = 0; at < calls; at++) queue.add(call(String(at)), 1);
+  await eventually(() => queue.length === 0);
+  expect(log).toEqual(Array.from({ length: calls }, (_, at) => String(at)));
+});

@@ -1,0 +1,65 @@
+import type { EventEmitter } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { quotaLimits, quotaMethods } from '../../../src/edge/grpc/quotas-service.ts';
+import { HostedCall, type HostedLimits } from '../../../src/h2/grpc/hosted-call.ts';
+import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { sideTurns } from '../../../src/h2/http2/side-turns.ts';
+import { type PeerState, Stream, type StreamWriter } from '../../../src/h2/http2/stream.ts';
+import { framed } from '../../helpers/h2-client.ts';
+
+const definition = quotaMethods.StreamRateLimitQuotas as never; // its messages are octets
+const message = framed(Buffer.from('hello'));
+
+/** A call on a connection that has had its share in each turn. */
+function open(limits: HostedLimits) {
+  const seen = { messages: 0, hasFailed: false };
+  let unitsSpent = 0;
+  const connection: StreamWriter & PeerState = {
+    ...{ sideStreams: 0, source: {}, readAtMs: 0, unreadBytes: () => 0, charge: () => {}, answer: () => {} },
+    ...{ sendData: () => {}, sendEnd: () => {}, resetStream: () => {} },
+    spendSide(units) {
+      unitsSpent += units;
+      return true;
+    },
+    sendHead(_stream, _block, isEnd) {
+      seen.hasFailed = isEnd;
+    },
+  };
+  const handler = (call: EventEmitter): void => void call.on('data', () => seen.messages++);
+  const head = { path: '', timeoutMs: Infinity, encoding: 'gzip', needsDetail: false, header: () => undefined };
+  const call = new HostedCall({ limits, definition, handler }, new Stream(connection, 1, 0), head);
+  const send = (bytes: Buffer): void => call.data(bytes, 0, bytes.length);
+  return { seen, send, unitsSpent: () => unitsSpent };
+}
+
+const many = Buffer.concat(Array.from({ length: 100 }, () => message));
+
+test('a call ends if it has many messages in one turn beyond the share of its connection', () => {
+  const { seen, send } = open(sideLimits);
+  send(many);
+  expect(seen).toMatchObject({ messages: 16, hasFailed: true });
+});
+
+test('a call that has such a message in each of many turns goes on', async () => {
+  const { seen, send } = open(sideLimits);
+  for (let count = 0; count < 50; count++) {
+    send(message);
+    sideTurns.wake();
+    await nextTurn();
+  }
+  expect(seen).toMatchObject({ messages: 50, hasFailed: false });
+});
+
+test('a call whose messages are handled in slices goes on: its handler bounds them', () => {
+  const { seen, send } = open(quotaLimits);
+  send(many);
+  expect(seen).toMatchObject({ messages: 100, hasFailed: false });
+});
+
+test('messages are spent by their size', () => {
+  const { send, unitsSpent } = open(quotaLimits);
+  send(framed(Buffer.alloc(0)));
+  const before = unitsSpent();
+  send(framed(Buffer.alloc(64_000)));
+  expect(unitsSpent() - before).toBe(250 + 1_000);
+});

@@ -1,0 +1,72 @@
+import { RuleSketches } from '../../../src/lab/advise/rule-sketches.ts';
+import { REPLAY_SEED, TrafficObserver } from '../../../src/lab/advise/traffic-observer.ts';
+import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
+import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+
+const AT_MS = 1_700_000_040_000; // the start of a minute
+const rules = rulesFrom(`domain: demo
+descriptors:
+  - key: user
+    shadow_mode: true
+    rate_limits:
+      - { unit: second, requests_per_unit: 2 }
+      - { unit: minute, requests_per_unit: 3 }
+  - key: file
+    value: "public/*"
+    share_threshold: true
+    rate_limit: { unit: minute, requests_per_unit: 3 }
+  - key: path
+    rate_limit: { unit: minute, requests_per_unit: 3 }
+`);
+
+const requestOf = (key: string, value: string, hits = 1): RecordedRequest => ({
+  timeMs: AT_MS,
+  request: { domain: 'demo', descriptors: [{ entries: [{ key, value }], requestLimit: undefined, hits }] },
+});
+
+const memory = { maxCounters: 1_000, maxBytes: 2 ** 20 };
+
+test('each limit of a rule is summarized by its own window, and refusals in shadow mode count', () => {
+  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, REPLAY_SEED);
+  sketches.follow(rules);
+  const observer = new TrafficObserver(sketches);
+  const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
+  const requests = [
+    ...['ann', 'ann', 'ann', 'ann'].map((user) => requestOf('user', user)),
+    requestOf('user', 'ann', 0),
+    requestOf('user', 'ann', -1),
+    requestOf('file', 'public/a'),
+    requestOf('file', 'public/b'),
+    requestOf('other', 'x'),
+  ];
+  for (const request of requests) observer.observe(request, engine.answer(request));
+  const all = [...sketches.advice({ maxKeysHit: 0.01, shownKey: (key) => key })];
+  expect(
+    all.map(({ limit, confidence, refusedNow, busiest }) => ({
+      ...{ rule: limit.rule, windowMs: limit.windowMs, keys: confidence.keys, refused: refusedNow.hits },
+      busiest: busiest.max,
+    })),
+  ).toEqual([
+    { rule: 'demo.user', windowMs: 1_000, keys: 1, refused: 1, busiest: 4 },
+    { rule: 'demo.user', windowMs: 60_000, keys: 1, refused: 1, busiest: 4 },
+    { rule: 'demo.file_public/*', windowMs: 60_000, keys: 1, refused: 0, busiest: 2 },
+  ]);
+  expect(sketches.skipped()).toEqual(['demo.path: no request met it']);
+});
+
+test('a limit whose window changes starts again, and the others continue', () => {
+  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, REPLAY_SEED);
+  sketches.follow(rules);
+  const arrival = { key: 'k', hits: 1, timeMs: AT_MS, refusedBy: undefined, client: undefined, level: 0 };
+  for (const rule of ['demo.user', 'demo.path']) sketches.add({ ...arrival, rule });
+  const changed = rulesFrom(`domain: demo
+descriptors:
+  - { key: user, rate_limits: [{ unit: second, requests_per_unit: 9 }, { unit: hour, requests_per_unit: 3 }] }
+`);
+  sketches.follow(changed);
+  const all = [...sketches.advice({ maxKeysHit: 0.01, shownKey: (key) => key })];
+  expect(all.map(({ limit }) => [limit.rule, limit.windowMs, limit.requestsPerUnit])).toEqual([
+    ['demo.user', 1_000, 9],
+  ]);
+});

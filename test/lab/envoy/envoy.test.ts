@@ -1,0 +1,185 @@
+import '../../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import fc from 'fast-check';
+import { load } from 'js-yaml';
+import { match } from '../../../src/engine/rules/match/match.ts';
+import { envoyConfiguration } from '../../../src/lab/envoy/configuration.ts';
+import { gatewayPolicy } from '../../../src/lab/envoy/gateway-policy.ts';
+import { canMatch, expectedShapes } from '../../../src/lab/envoy/shapes.ts';
+import { startEnvoy } from '../../helpers/envoy.ts';
+import { anyRequest, anyRules } from '../../helpers/explained.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+import { envoy as envoyBinary } from '../../helpers/tools.ts';
+import { MAIN, startWeir } from '../../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
+const CONFIG = join(PROJECT, 'config/rules.yaml');
+
+interface Run {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+}
+
+/** Runs a command of `weir`; any exit code will do. */
+const weirCommand = (...args: readonly string[]): Promise<Run> =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, NO_COLOR: '1' } }).then(
+    ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
+    ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
+  );
+
+test("a descriptor that matches a rule has one of the rule's shapes", () => {
+  fc.assert(
+    fc.property(anyRules, anyRequest, (rules, { domain, descriptors }) => {
+      for (const { entries } of descriptors) {
+        const shape = entries.map(({ key, value }, at) => ({ key, value: at % 2 === 0 ? value : undefined }));
+        if ('rule' in match(rules, domain, { entries, requestLimit: undefined }))
+          expect(canMatch(rules, domain, shape)).toBe(true);
+        const exact = entries.map(({ key, value }) => ({ key, value }));
+        expect(canMatch(rules, domain, exact)).toBe(
+          'rule' in match(rules, domain, { entries, requestLimit: undefined }),
+        );
+      }
+      for (const shape of expectedShapes(rules, 'd').shapes) expect(canMatch(rules, 'd', shape)).toBe(true);
+    }),
+    { seed: 6, numRuns: 1_000 },
+  );
+});
+
+test("a descriptor that commits a request's usage is not sent when the request begins", () => {
+  const rules = rulesFrom(readFileSync(join(PROJECT, 'config/examples/llm-tokens.yaml'), 'utf8'));
+  const { shapes, commits } = expectedShapes(rules, 'llm');
+  expect(shapes.map((shape) => shape.map(({ key }) => key))).toEqual([['tenant', 'request_id']]);
+  expect(commits.map((shape) => shape.map(({ key }) => key))).toEqual([['tenant', 'request_id', 'used']]);
+  for (const kind of ['envoy', 'istio'] as const) {
+    const options = { kind, host: 'weir', port: 8081, timeoutMs: 20 };
+    expect(envoyConfiguration(rules, 'llm', options)).toContain('# Send tenant, request_id, used when the stream ends');
+  }
+});
+
+test('a policy for Envoy Gateway has a rule for each limit, and comments for limits that it cannot express', () => {
+  const rules = rulesFrom(`
+domain: shop
+descriptors:
+  - { key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - { key: path, value: '/api/v1.0/*', rate_limit: { unit: second, requests_per_unit: 50 } }
+  - key: user
+    descriptors:
+      - { key: remote_address, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 9 } }
+      - { key: remote_address, value: 10.0.0.7, rate_limit: { unlimited: true } }
+  - { key: remote_address, value: 2001:db8::1, rate_limit: { unit: hour, requests_per_unit: 1, algorithm: token_bucket } }
+  - { key: masked_remote_address, value: 10.0.0.0/8, rate_limit: { unit: week, requests_per_unit: 7 } }
+  - { key: tenant, rate_limit: { unit: second, unit_multiplier: 30, requests_per_unit: 3 } }
+  - { key: generic_key, value: slow, rate_limit: { unit: minute, requests_per_unit: 1 } }
+`);
+  const printed = gatewayPolicy(rules, 'shop');
+  const { spec } = load(printed) as { spec: { rateLimit: { global: { rules: unknown } } } };
+  expect(spec.rateLimit.global.rules).toEqual([
+    {
+      clientSelectors: [{ headers: [{ type: 'Exact', name: ':path', value: '/login' }] }],
+      limit: { requests: 5, unit: 'Minute' },
+    },
+    {
+      clientSelectors: [{ headers: [{ type: 'RegularExpression', name: ':path', value: '/api/v1\\.0/.*' }] }],
+      limit: { requests: 50, unit: 'Second' },
+    },
+    {
+      clientSelectors: [
+        {
+          headers: [{ type: 'Distinct', name: 'x-user' }],
+          sourceCIDR: { type: 'Distinct', value: '0.0.0.0/0' },
+        },
+      ],
+      limit: { requests: 9, unit: 'Day' },
+      shadowMode: true,
+    },
+    {
+      clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '2001:db8::1/128' } }],
+      limit: { requests: 1, unit: 'Hour' },
+    },
+    {
+      clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '10.0.0.0/8' } }],
+      limit: { requests: 7, unit: 'Week' },
+    },
+  ]);
+  expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
+    expect.stringMatching(/^# shop\.user\.remote_address_10\.0\.0\.7 is left out: .*needs a limit/),
+    expect.stringMatching(/^# shop\.remote_address_2001:db8::1 becomes a fixed window/),
+    expect.stringMatching(/^# shop\.tenant is left out: its window/),
+    expect.stringMatching(/^# shop\.generic_key_slow is left out: .*no selector/),
+  ]);
+});
+
+test('the descriptors that a proxy must send, and keys that it cannot send, are found from rules', () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: generic_key
+    value: login
+    descriptors:
+      - key: remote_address
+        rate_limit: { unit: minute, requests_per_unit: 2 }
+  - { key: 'x*', rate_limit: { unit: minute, requests_per_unit: 2 } }
+`);
+  expect(expectedShapes(rules, 'demo')).toEqual({
+    shapes: [
+      [
+        { key: 'generic_key', value: 'login' },
+        { key: 'remote_address', value: undefined },
+      ],
+    ],
+    slots: [],
+    unknown: ['demo.x*'],
+    commits: [],
+  });
+});
+
+test.each([
+  'config/rules.yaml',
+  ...readdirSync(join(PROJECT, 'config/examples'))
+    .filter((name) => name.endsWith('.yaml'))
+    .map((name) => `config/examples/${name}`),
+])('Envoy accepts the configuration printed for %s', async (path) => {
+  const { stdout, code, stderr } = await weirCommand('envoy', join(PROJECT, path));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const folder = mkdtempSync(join(tmpdir(), 'envoy-'));
+  try {
+    const file = join(folder, 'envoy.yaml');
+    writeFileSync(file, stdout);
+    const validated = await promisify(execFile)(await envoyBinary(), ['--mode', 'validate', '-c', file]);
+    expect(validated.stdout + validated.stderr).toContain('OK');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('the doctor finds the problems of a running Envoy, and none with envoy.yaml', async () => {
+  const weir = await startWeir({ USE_STATSD: 'false' });
+  const right = await startEnvoy(weir.grpcPort);
+  const wrong = await startEnvoy(weir.grpcPort, (config) =>
+    config
+      .replaceAll('descriptor_key: user }', 'descriptor_key: usr }')
+      .replace('domain: demo\n', 'domain: dmo\n')
+      .replaceAll('timeout: 0.25s', 'timeout: 0.01s'),
+  );
+  try {
+    const doctor = (port: number) => weirCommand('doctor', '--envoy', `http://127.0.0.1:${port}`, '--rules', CONFIG);
+    const healthy = await doctor(right.portOf('9901'));
+    expect(healthy.stdout).toContain('right  domain demo: path,remote_address can match a rule');
+    expect(healthy.stdout).not.toContain('wrong');
+    expect(healthy.code).toBe(0);
+    const ill = await doctor(wrong.portOf('9901'));
+    expect(ill.stdout).toContain('wrong  domain dmo has no rules: every request passes; the nearest is demo');
+    expect(ill.stdout).toContain('wrong  domain demo: usr matches no rule; the nearest key is user');
+    expect(ill.stdout).toContain('right  domain demo: Envoy waits 10 ms, longer than the longest max_delay (0 ms)');
+    expect(ill.stdout).toContain('failure_mode_deny is true: while Weir is unreachable, requests are refused with 500');
+    expect(ill.code).toBe(1);
+  } finally {
+    await Promise.all([right.stop(), wrong.stop(), weir.stop()]);
+  }
+});

@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto';
+import { parseMapping } from '../../../src/lab/replay/mapping/mapping.ts';
+import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
+import { Random, Zipf } from '../../../src/lab/simulate/random.ts';
+import { scenarioNames } from '../../../src/lab/simulate/scenario-names.ts';
+import { scenarios } from '../../../src/lab/simulate/scenarios.ts';
+import { SIMULATED_MAPPING, START_MS, simulated } from '../../../src/lab/simulate/simulate.ts';
+
+async function requestsOf(name: (typeof scenarioNames)[number], seed: number): Promise<readonly RecordedRequest[]> {
+  const parsed = parseMapping('own', SIMULATED_MAPPING);
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+  const all: RecordedRequest[] = [];
+  for await (const batch of simulated(name, seed, parsed.mapping)) all.push(...batch);
+  return all;
+}
+
+const digest = (requests: readonly RecordedRequest[]): string =>
+  createHash('sha256').update(JSON.stringify(requests)).digest('hex');
+
+test.each(scenarioNames)(
+  '%s gives the same requests in order for the same seed, and others for another',
+  async (name) => {
+    const [one, same, other] = await Promise.all([requestsOf(name, 1), requestsOf(name, 1), requestsOf(name, 2)]);
+    expect(digest(one)).toBe(digest(same));
+    expect(one.length).toBeGreaterThan(10_000);
+    expect(digest(other)).not.toBe(digest(one));
+    expect(one.every(({ timeMs }, at) => timeMs >= (one[at - 1]?.timeMs ?? START_MS))).toBe(true);
+    expect(one.every(({ label }) => label !== undefined)).toBe(true);
+    expect(one[0]?.request.descriptors.length).toBeGreaterThanOrEqual(3);
+  },
+);
+
+test('legitimate and abusive requests are labelled according to the models', () => {
+  const refused = (name: (typeof scenarioNames)[number]): number =>
+    [...scenarios[name].requests(new Random(1))].filter(({ label }) => label === 'refuse').length;
+  expect(scenarioNames.filter((name) => refused(name) === 0)).toEqual(['nat', 'cron', 'diurnal']);
+  expect(refused('scraper')).toBe((30 * 60 * 1_000) / 125);
+  expect(refused('retry-storm')).toBe(200 * 12 * 5);
+});
+
+test('arrivals of a steady process have its rate, and a Zipf distribution favours the first items', () => {
+  const random = new Random(7);
+  const count = [...random.steady(0, 1_000_000, 10)].length;
+  expect(count).toBeGreaterThan(9_600); // 10,000 ± 4 standard deviations
+  expect(count).toBeLessThan(10_400);
+  const zipf = new Zipf(100);
+  const drawn = Array.from({ length: 10_000 }, () => zipf.draw(random));
+  const of = (one: number): number => drawn.filter((at) => at === one).length;
+  expect(of(0)).toBeGreaterThan(1.6 * of(1));
+  expect(of(0)).toBeLessThan(2.4 * of(1));
+  expect(Math.max(...drawn)).toBeLessThanOrEqual(99);
+});

@@ -1,0 +1,222 @@
+import { SLICE_ITEMS } from '../../../src/base/slices.ts';
+import type { Limit } from '../../../src/engine/algorithms/index.ts';
+import { type Backend, operationOf } from '../../../src/engine/backends/backend.ts';
+import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
+import { counterOf } from '../../../src/engine/decide/counter-key.ts';
+import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { match } from '../../../src/engine/rules/match/match.ts';
+import { listRules } from '../../../src/engine/rules/match/rule-list.ts';
+import type { Level, Node, RuleTree } from '../../../src/engine/rules/match/tree.ts';
+import { createWildcardIndex } from '../../../src/engine/rules/match/wildcard-index.ts';
+import { COUNTERS_A_TURN, listCounters, PAGE_COUNTERS } from '../../../src/operate/admin/counter-listing.ts';
+import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
+import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
+import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../../src/operate/admin/unmatched.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
+import { mostStepsInATurn } from '../../helpers/turns.ts';
+
+/** `LISTED_COUNTERS=1000000` for the long form. */
+const COUNTERS = Number(process.env.LISTED_COUNTERS ?? 5_000);
+const RULES = 10_000;
+
+const rules = rulesFrom(
+  `domain: demo\ndescriptors:\n${Array.from(
+    { length: RULES },
+    (_, at) =>
+      `  - {key: tenant, value: t${at}, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 5}}]}\n`,
+  ).join('')}`,
+);
+
+let server: Redis;
+let redis: Backend;
+beforeAll(async () => {
+  server = await startRedis();
+  redis = new RedisBackend(await openReady(server), Date.now, {});
+});
+afterEach(() => jest.restoreAllMocks());
+afterAll(async () => {
+  await redis.close();
+  await server.stop();
+});
+
+const entriesOf = (counter: number) => [
+  { key: 'tenant', value: `t${counter % RULES}` },
+  { key: 'user', value: `u${counter}` },
+];
+
+const decider = { clock: Date.now, counters: ownCounters(createCounterKeys('')) };
+
+/** Counts one hit for each descriptor, with many hits per call. */
+async function fill(backend: Backend, tree: RuleTree): Promise<void> {
+  const keys = createCounterKeys('');
+  const IN_A_CALL = 1_000;
+  for (let from = 0; from < COUNTERS; from += IN_A_CALL) {
+    const operations = Array.from({ length: Math.min(IN_A_CALL, COUNTERS - from) }, (_, at) => {
+      const found = match(tree, 'demo', { entries: entriesOf(from + at), requestLimit: undefined });
+      const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit; // each descriptor has one
+      return operationOf({ key: keys(limit, 'demo', entriesOf(from + at)) }, limit, 1, true);
+    });
+    await backend.run(operations, { spend: 'each', timeoutMs: 20_000 });
+  }
+}
+
+interface Listed {
+  readonly looked: number;
+  readonly counters: readonly { readonly entries: readonly { readonly value: string }[]; readonly used: number }[];
+  readonly next?: string;
+}
+
+/** A level of 2,500 rules; creating one of them counts as a step. */
+function levelOf(step: () => void): Level {
+  const rule = ruleOf({ place: { file: __filename, line: 1 } });
+  const nodes = Array.from({ length: 2_500 }, (_, at): readonly [string, Node] => [
+    `v${at}`,
+    {
+      ...{ composite: `k_v${at}`, naming: 'rule', hasRule: true, children: undefined, sharedValue: undefined },
+      get rule() {
+        step();
+        return rule;
+      },
+    },
+  ]);
+  const branch = { byValue: new Map(nodes), wildcards: createWildcardIndex([], 'value'), anyValue: undefined };
+  return { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
+}
+
+test('the files of a domain are found without creating rules of other domains, at most 1,000 per turn', async () => {
+  jest.spyOn(performance, 'now').mockReturnValue(0); // otherwise a slice ends sooner on a slow machine
+  let others = 0;
+  const most = await mostStepsInATurn(async (step) => {
+    const roots = { shop: levelOf(step), other: levelOf(() => others++) };
+    const domains = new Map(
+      Object.entries(roots).map(([name, root]) => [name, { name, spend: undefined, root, ruleCount: 2_500 }]),
+    );
+    const tree = { domains, rules: listRules(domains) };
+    const [, text] = ruleTextOperations({ candidate: { check: jest.fn() }, rules: () => tree, hasRuleFiles: true });
+    const answer = await text?.answer({ query: { domain: 'shop' } } as never);
+    expect(answer).toMatchObject({ files: [{ name: __filename }] });
+  });
+  expect([most, others]).toEqual([SLICE_ITEMS, 0]);
+});
+
+/** A ledger for which each read of a counter counts as a step. */
+const counted = (ledger: Ledger, step: () => void): Pick<Ledger, 'list' | 'fork'> & Ledger =>
+  Object.assign(Object.create(ledger), {
+    list: ledger.list.bind(ledger),
+    fork(debits: Parameters<Ledger['fork']>[0], timeoutMs: number) {
+      for (const _ of debits) step();
+      return ledger.fork(debits, timeoutMs);
+    },
+  });
+
+test.each(['memory', 'Redis'])(
+  `a listing of %s has every one of ${COUNTERS} counters of ${RULES} rules, and works on a few in a turn`,
+  async (name) => {
+    const backend = name === 'memory' ? createMemoryBackend(Date.now, { maxCounters: COUNTERS + 1 }) : redis;
+    await fill(backend, rules);
+    const ledger = ledgerOf(backend, { clock: Date.now });
+    const seen = new Set<string>();
+    let pages = 0;
+    const most = await mostStepsInATurn(async (step) => {
+      const options = {
+        ledger: counted(ledger, step),
+        rules: () => rules,
+        hash: undefined,
+        decider,
+      };
+      for (let after: string | undefined = ''; after !== undefined; pages++) {
+        const page = (await listCounters(options, after === '' ? {} : { after })) as Listed;
+        expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return slightly more than requested
+        for (const { entries, used } of page.counters) {
+          expect(used).toBe(1);
+          seen.add(entries[1]?.value ?? '');
+        }
+        after = page.next;
+      }
+    });
+    expect(seen.size).toBe(COUNTERS);
+    expect(most).toBeLessThanOrEqual(COUNTERS_A_TURN);
+    expect(pages).toBeGreaterThanOrEqual(COUNTERS / (2 * PAGE_COUNTERS));
+    if (name === 'memory') expect(pages).toBe(Math.ceil(COUNTERS / PAGE_COUNTERS));
+  },
+  3_600_000,
+);
+
+test.each<[prefix: string, hashTag: 'none' | 'domain']>([
+  ['', 'none'],
+  ['weir:', 'none'],
+  ['weir:', 'domain'],
+])('counters with the prefix %j and hash tag %s are recognized, those of a candidate are not', (prefix, hashTag) => {
+  const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
+  const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit;
+  const ruleOf = (of: string): string | undefined => {
+    const counters = ownCounters(createCounterKeys(prefix, { hashTag }));
+    const key = createCounterKeys(of, { hashTag })(limit, 'demo', entriesOf(7));
+    return counterOf(rules, key, { clock: Date.now, counters })?.rule.path;
+  };
+  expect(ruleOf(prefix)).toBe('demo.tenant_t7.user');
+  expect(ruleOf(`${prefix}candidate|`)).toBeUndefined();
+  expect(ruleOf(`${prefix}other`)).toBeUndefined();
+});
+
+test('the rule of a counter is found with a few lookups in a map, regardless of the number of rules', () => {
+  const keys = createCounterKeys('');
+  const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
+  const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit;
+  let searches = 0;
+  const byDomain = Object.assign(new Map(rules.domains), {
+    get(domain: string) {
+      searches++;
+      return rules.domains.get(domain);
+    },
+  });
+  const key = keys(limit, 'demo', entriesOf(7));
+  expect(counterOf({ ...rules, domains: byDomain }, key, decider)?.rule.path).toBe('demo.tenant_t7.user');
+  expect(searches).toBeLessThanOrEqual(4);
+});
+
+test('a few unmatched descriptors are compared with the rules per turn', async () => {
+  const unmatched = new Unmatched();
+  const verdict = { kind: 'no_rule', reason: 'no_such_key' } as const;
+  const answer = { overallCode: 'OK', verdicts: [verdict], shadowed: false, delayMs: 0 } as const;
+  for (let at = 0; at < 50; at++)
+    unmatched.answered('demo', [{ entries: [{ key: 'tenants', value: `${at}` }] }], answer);
+  const { list } = unmatched.report();
+  const most = await mostStepsInATurn((step) => {
+    const entries = list.entries.map((one) => ({
+      ...one,
+      get key() {
+        step();
+        return one.key;
+      },
+    }));
+    return describeUnmatched(rules, { ...list, entries });
+  });
+  expect(most).toBe(DESCRIBED_A_TURN);
+});
+
+test('one table of top keys is listed per turn', async () => {
+  const top = new TopKeys(2 ** 24);
+  for (let at = 0; at < 100; at++) {
+    const verdict = { kind: 'limited', rule: ruleOf({ path: `demo.k${at}` }), hits: 1, decision: { code: 'OK' } };
+    top.answered([{ entries: [{ key: 'k', value: 'v' }] }], {
+      ...{ overallCode: 'OK', shadowed: false, delayMs: 0 },
+      verdicts: [verdict as never], // the only properties that are read
+    });
+  }
+  let turns = 0;
+  let isDone = false;
+  const count = (): void => {
+    turns++;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  expect(await top.listsInTurns('hits')).toHaveLength(100);
+  isDone = true;
+  expect(turns).toBeGreaterThanOrEqual(100);
+});

@@ -1,0 +1,38 @@
+import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
+import { TopKeys, type TopKind, topKinds } from '../../../src/operate/admin/top-keys.ts';
+import { deciderOf } from '../../helpers/decider.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+
+/** The hits of each kind after three hits on a rule of one per minute. */
+async function totalsOf(rule: string, changes: Partial<Decider> = {}): Promise<Partial<Record<TopKind, number>>> {
+  const rules = rulesFrom(`domain: demo\ndescriptors:\n  - key: user\n    ${rule}`);
+  const [decider, top] = [deciderOf(rules, changes), new TopKeys(100_000)];
+  const descriptors = [{ entries: [{ key: 'user', value: 'a' }], hits: 1, requestLimit: undefined }];
+  for (let request = 0; request < 3; request++)
+    top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+  const totals = topKinds.map((kind) => [kind, top.lists(kind)[0]?.list.total] as const);
+  return Object.fromEntries(totals.filter(([, total]) => total !== undefined));
+}
+
+const one = 'unit: minute, requests_per_unit: 1';
+
+test('refused hits are refusals', async () => {
+  expect(await totalsOf(`rate_limit: { ${one} }`)).toEqual({ hits: 3, refusals: 2 });
+});
+
+test.each([
+  ['of the rule', `rate_limit: { ${one} }\n    shadow_mode: true`, {}],
+  [
+    'of a limit beside one with room',
+    `rate_limits: [{ ${one}, shadow_mode: true }, { unit: hour, requests_per_unit: 9 }]`,
+    {},
+  ],
+  ['of the service', `rate_limit: { ${one} }`, { shadowMode: true }],
+])('hits that the shadow mode %s lets pass are of their own kind, and no refusals', async (_, rule, changes) => {
+  expect(await totalsOf(rule, changes)).toEqual({ hits: 3, shadowed: 2 });
+});
+
+test('hits that one limit refuses are refusals, whatever another one in shadow mode would do', async () => {
+  const limits = `[{ ${one}, shadow_mode: true }, { unit: hour, requests_per_unit: 1 }]`;
+  expect(await totalsOf(`rate_limits: ${limits}`)).toEqual({ hits: 3, refusals: 2 });
+});

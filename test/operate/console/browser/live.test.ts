@@ -1,0 +1,243 @@
+import '../../../helpers/realm.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request as forward } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { startBrowser, type TestBrowser, watch } from '../../../helpers/browser.ts';
+import { send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
+import { freePort } from '../../../helpers/process.ts';
+import { type Redis, startRedis } from '../../../helpers/redis.ts';
+import { startWeir } from '../../../helpers/weir.ts';
+
+let folder: string;
+let rules: string;
+let browser: TestBrowser;
+beforeAll(async () => {
+  browser = await startBrowser();
+});
+afterAll(() => browser.close());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'console-'));
+  rules = join(folder, 'rules.yaml');
+  writeFileSync(rules, rulesOf(['user']));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+  expect(browser.problems.splice(0)).toEqual([]);
+});
+
+const rulesOf = (keys: readonly string[]): string =>
+  `domain: demo\ndescriptors:\n${keys.map((key) => `  - {key: ${key}, rate_limit: {unit: year, requests_per_unit: 5}}\n`).join('')}`;
+
+const isLive = (page: Page): Promise<void> => page.getByText('Live', { exact: true }).waitFor();
+
+test('a reload of rules and the problems of invalid ones are shown while the page is open', async () => {
+  const weir = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
+  try {
+    const page = await browser.open();
+    await page.goto(viewAt(weir, 'rules'));
+    await page.getByRole('link', { name: 'demo.user' }).waitFor();
+    writeFileSync(rules, rulesOf(['user', 'tenant']));
+    await page.getByRole('link', { name: 'demo.tenant' }).waitFor();
+    writeFileSync(
+      rules,
+      'domain: demo\ndescriptors:\n  - {key: user, rate_limit: {unit: fortnight, requests_per_unit: 5}}\n',
+    );
+    await page.getByText('The newest rules are invalid').waitFor();
+    await page.getByText(/invalid rate limit unit 'fortnight'/).waitFor();
+    await page.getByRole('link', { name: 'demo.tenant' }).waitFor(); // still in force
+    writeFileSync(rules, rulesOf(['user']));
+    await page.getByText('The newest rules are invalid').waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'demo.tenant' }).waitFor({ state: 'detached' });
+  } finally {
+    await weir.stop();
+  }
+});
+
+test('requests without a decision are shown in words while there are any', async () => {
+  writeFileSync(
+    rules,
+    'domain: demo\ndescriptors:\n  - {key: user, rate_limit: {algorithm: leaky_bucket, unit: hour, requests_per_unit: 1, max_delay: 1h}}\n',
+  );
+  const env = { MAX_IN_FLIGHT_CALLS: '1', DRAIN_TIMEOUT: '0', USE_STATSD: 'false' };
+  const weir = await startWeir(env, { args: ['--rules', rules] });
+  const calling = setInterval(() => void send(weir, 'demo', [['user', 'alice']]).catch(() => {}), 50); // one is held
+  try {
+    const page = await browser.open();
+    await page.goto(viewAt(weir));
+    await page.getByText('of requests got no decision').waitFor();
+    await page.getByRole('region', { name: 'Now' }).locator('dd.warn').waitFor();
+    clearInterval(calling);
+    await page.getByText('of requests got no decision').waitFor({ state: 'detached' });
+  } finally {
+    clearInterval(calling);
+    await weir.stop();
+  }
+});
+
+describe('with counters in Redis', () => {
+  let redis: Redis;
+  beforeEach(async () => {
+    redis = await startRedis();
+  });
+  afterEach(() => redis.stop());
+
+  test('an outage of Redis and its end are shown in words', async () => {
+    const weir = await startWeir({ REDIS_URL: redis.url, USE_STATSD: 'false' }, { args: ['--rules', rules] });
+    try {
+      const page = await browser.open();
+      await page.goto(viewAt(weir));
+      await page.getByText('Up', { exact: true }).waitFor();
+      await redis.stop();
+      await page.getByText('The store cannot be reached').waitFor();
+      await page.getByText('Down', { exact: true }).waitFor();
+      await isLive(page); // the service itself answers
+      await redis.restart();
+      await page.getByText('The store cannot be reached').waitFor({ state: 'detached' });
+      await page.getByText('Up', { exact: true }).waitFor();
+    } finally {
+      await weir.stop();
+    }
+  });
+
+  test('instances on the same Redis are listed', async () => {
+    const env = { REDIS_URL: redis.url, USE_STATSD: 'false' };
+    const first = await startWeir(env, { args: ['--rules', rules] });
+    const second = await startWeir(env, { args: ['--rules', rules] });
+    try {
+      const page = await browser.open();
+      await page.goto(viewAt(second, 'health'));
+      await page.getByText('(this one)').waitFor();
+      await page.getByRole('row').nth(2).waitFor();
+      await first.stop();
+      await page.getByRole('row').nth(2).waitFor({ state: 'detached' });
+    } finally {
+      await first.stop();
+      await second.stop();
+    }
+  });
+
+  test('a killed worker is replaced while the page is open, and the restart is counted', async () => {
+    const env = { REDIS_URL: redis.url, WORKERS: '2', USE_STATSD: 'false', ADMIN_TOKEN: TOKEN };
+    const weir = await startWeir(env, { args: ['--rules', rules] });
+    try {
+      const page = await browser.open();
+      await signIn(page, weir);
+      await page.goto(viewAt(weir, 'health'));
+      await page.getByText('2 of 2').waitFor();
+      const name =
+        (await page
+          .getByText(/worker \d+ \(process \d+\)/)
+          .first()
+          .textContent()) ?? '';
+      process.kill(Number(/process (\d+)/.exec(name)?.[1]), 'SIGKILL');
+      await page.getByText(name, { exact: true }).waitFor({ state: 'detached' });
+      await page
+        .locator('div', { has: page.getByText('Worker restarts', { exact: true }) })
+        .getByText('1', { exact: true })
+        .waitFor();
+      await page.getByText('2 of 2').waitFor();
+      for (let hit = 0; hit < 7; hit++) await send(weir, 'demo', [['user', 'trent']]);
+      await page.goto(viewAt(weir));
+      await page.getByRole('row', { name: 'user=trent' }).waitFor(); // counted by both workers
+    } finally {
+      await weir.stop();
+    }
+  });
+});
+
+test('a lost service is shown as disconnected, and the page continues when it is back', async () => {
+  const ports = { DEBUG_PORT: String(await freePort()), USE_STATSD: 'false' };
+  const first = await startWeir(ports, { args: ['--rules', rules] });
+  const page = await browser.open();
+  await page.goto(viewAt(first));
+  await isLive(page);
+  await first.stop();
+  await page.getByText('Disconnected', { exact: true }).waitFor();
+  await page.getByText(/The data shown is .* old/).waitFor();
+  const second = await startWeir(ports, { args: ['--rules', rules] });
+  try {
+    await isLive(page);
+    await page.getByText('Disconnected', { exact: true }).waitFor({ state: 'detached' });
+  } finally {
+    await second.stop();
+  }
+});
+
+test('twenty pages of one browser are all updated, over one stream', async () => {
+  const weir = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
+  try {
+    const first = await browser.open();
+    const pages = [first];
+    while (pages.length < 20) {
+      const page = await first.context().newPage();
+      watch(page, browser.problems);
+      pages.push(page);
+    }
+    for (const page of pages) await page.goto(viewAt(weir), { waitUntil: 'commit' });
+    for (const page of pages) await isLive(page);
+    for (let hit = 0; hit < 7; hit++) await send(weir, 'demo', [['user', 'walter']]);
+    for (const page of pages) await page.getByRole('row', { name: 'user=walter' }).waitFor();
+    await first.context().close();
+  } finally {
+    await weir.stop();
+  }
+});
+
+test('a thousand rules are listed, searched and shown at once', async () => {
+  writeFileSync(rules, rulesOf(Array.from({ length: 1_000 }, (_, at) => `key${at}`)));
+  const weir = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
+  try {
+    const page = await browser.open();
+    await page.goto(viewAt(weir, 'rules'));
+    await page.getByText('1,000 rules').waitFor();
+    await send(weir, 'demo', [['key900', 'x']], 6);
+    await page.getByLabel('Refused most').check();
+    await page.getByRole('row', { name: 'demo.key900' }).first().waitFor();
+    await page.getByLabel('Search').fill('key77');
+    await page.getByText('11 of 1,000 rules').waitFor();
+    await page.getByRole('link', { name: 'demo.key770' }).click();
+    await page.getByRole('heading', { name: 'demo.key770' }).waitFor();
+  } finally {
+    await weir.stop();
+  }
+});
+
+test('the console works behind a proxy that puts a prefix before its paths', async () => {
+  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' }, { args: ['--rules', rules] });
+  const outside: string[] = [];
+  const proxy = createServer((incoming, response) => {
+    const { url = '', method, headers } = incoming;
+    if (!url.startsWith('/tools/weir/')) {
+      outside.push(url);
+      return void response.writeHead(404).end();
+    }
+    const path = url.slice('/tools/weir'.length);
+    const onward = forward({ host: '127.0.0.1', port: weir.debugPort, path, method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    onward.on('error', () => response.destroy());
+    incoming.pipe(onward);
+  });
+  const port = await freePort();
+  await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
+  try {
+    for (let hit = 0; hit < 7; hit++) await send(weir, 'demo', [['user', 'victor']]);
+    const page = await browser.open();
+    await page.goto(`http://localhost:${port}/tools/weir/console/#/sign-in`);
+    await page.getByLabel('Token').fill(TOKEN);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('link', { name: 'Explain user=victor' }).click();
+    await page.getByText('7 + 1 = 8 > 5').waitFor();
+    await page.goto(`http://localhost:${port}/tools/weir/console#/health`);
+    await isLive(page);
+    expect(outside.filter((path) => path !== '/favicon.ico')).toEqual([]);
+    await page.context().close();
+  } finally {
+    proxy.closeAllConnections();
+    proxy.close();
+    await weir.stop();
+  }
+});

@@ -1,0 +1,93 @@
+import '../../helpers/realm.ts';
+import { decide } from '../../../src/engine/decide/decide.ts';
+import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
+import type { ServiceGauges } from '../../../src/operate/observe/service-gauges.ts';
+import { createStatistics } from '../../../src/operate/observe/stats.ts';
+import { deciderOf } from '../../helpers/decider.ts';
+import { parseExposition, textOf } from '../../helpers/exposition.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+
+const rules = rulesFrom(`
+domain: shop
+descriptors:
+  - key: user
+    rate_limits:
+      - { name: day, unit: day, requests_per_unit: 10 }
+      - { name: trial, window: 90s, requests_per_unit: 2, shadow_mode: true }
+  - { key: path, rate_limit: { unit: second, requests_per_unit: 5, algorithm: token_bucket } }
+  - { key: each, detailed_metric: true, rate_limit: { unit: second, requests_per_unit: 5 } }
+`);
+
+const quiet: ServiceGauges = {
+  rules: () => rules,
+  lastLoad: () => undefined,
+  load: () => ({ inFlight: 0, held: 0, connections: 0, watches: 0, latenessMs: 0, callerBytes: 0, callerMaxBytes: 0 }),
+  store: () => undefined,
+  memory: () => undefined,
+  restarts: () => 0,
+  version: '1.2.3',
+};
+const circuits = { openCircuits: () => new Map(), leased: () => 0 };
+
+/** The samples of a page with this prefix, after `times` requests of user=alice. */
+async function samples(
+  prefix: string,
+  times = 0,
+  gauges: Partial<ServiceGauges> = {},
+): Promise<Record<string, number>> {
+  const statistics = createStatistics(0.8);
+  const metrics = createMetrics(statistics, () => true, circuits, { ...quiet, ...gauges });
+  const decider = deciderOf(rules);
+  for (let sent = 0; sent < times; sent++) {
+    const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], requestLimit: undefined, hits: 1 }];
+    statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, 1_000));
+  }
+  const all = [...parseExposition(await textOf((await metrics.render()).body)).values()].flatMap((metric) => [
+    ...metric.samples,
+  ]);
+  return Object.fromEntries(all.filter(([series]) => series.startsWith(prefix)));
+}
+
+test('each limit is a gauge with its rule, its window in seconds, and whether it is in shadow mode', async () => {
+  const of = (rule: string, algorithm: string, name: string, window: string, shadow = 'false') =>
+    `weir_rule_limit{domain="shop",rule="${rule}",algorithm="${algorithm}",name="${name}",window="${window}",shadow="${shadow}"}`;
+  expect(await samples('weir_rule_limit')).toEqual({
+    [of('user', 'fixed_window', 'day', '86400')]: 10,
+    [of('user', 'fixed_window', 'trial', '90', 'true')]: 2,
+    [of('path', 'token_bucket', '', '1')]: 5,
+    [of('each', 'fixed_window', '', '1')]: 5,
+  });
+});
+
+test('rules without hits are reported once with 0, except those whose names depend on the request', async () => {
+  const user = 'weir_hits_total{domain="shop",rule="user",algorithm="fixed_window"}';
+  const path = 'weir_hits_total{domain="shop",rule="path",algorithm="token_bucket"}';
+  expect(await samples('weir_hits_total')).toEqual({ [user]: 0, [path]: 0 });
+  expect(await samples('weir_hits_total', 3)).toEqual({ [user]: 3, [path]: 0 });
+  expect(await samples('weir_domain_answers_total')).toEqual({
+    'weir_domain_answers_total{domain="shop",code="OK"}': 0,
+    'weir_domain_answers_total{domain="shop",code="OVER_LIMIT"}': 0,
+  });
+});
+
+test('the highest share of a limit is that of its fullest counter, including hits beyond the limit', async () => {
+  const share = 'weir_rule_highest_share{domain="shop",rule="user",algorithm="fixed_window"}';
+  expect(await samples('weir_rule_highest_share', 7)).toEqual({ [share]: 0.7 });
+  expect(await samples('weir_rule_highest_share', 12)).toEqual({ [share]: 1.1 }); // it was at 11 before the last one
+});
+
+test('a limit in shadow mode beside the shown one counts the hits that it would have refused', async () => {
+  const labels = '{domain="shop",rule="user",algorithm="fixed_window"}';
+  expect(await samples('weir_hits_shadowed_total{domain="shop",rule="user"', 5)).toEqual({
+    [`weir_hits_shadowed_total${labels}`]: 3,
+  });
+});
+
+test('a store that is down is 0, regardless of its other states', async () => {
+  const store = { isUp: false, latencyMs: 2, lastSuccessAtMs: 1_500 };
+  expect(await samples('weir_store_', 0, { store: () => store })).toMatchObject({
+    weir_store_up: 0,
+    weir_store_latency_seconds: 0.002,
+    weir_store_last_success_timestamp_seconds: 1.5,
+  });
+});
