@@ -9,7 +9,7 @@ import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually, until } from '../../helpers/until.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
-// The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/rlqs/bound
+// The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/edge/rlqs/bound
 const SECONDS = Number(process.env.QUOTA_SECONDS ?? 40);
 const RATE = 40;
 const BURST = 16;

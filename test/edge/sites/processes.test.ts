@@ -11,7 +11,7 @@ import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { type SiteProxy, startSiteProxy } from '../../helpers/site-proxy.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
-// The long form, with a partition of a minute: SITE_PARTITION_SECONDS=60 npx jest test/sites/processes
+// The long form, with a partition of a minute: SITE_PARTITION_SECONDS=60 npx jest test/edge/sites/processes
 const PARTITION_MS = Number(process.env.SITE_PARTITION_SECONDS ?? 6) * 1_000;
 const WINDOW_MS = 4_000;
 const LIMIT = 200;

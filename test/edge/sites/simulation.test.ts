@@ -2,7 +2,7 @@ import { MAX_SKEW_MS } from '../../../src/engine/algorithms/site-share-state.ts'
 import { Random } from '../../../src/lab/simulate/random.ts';
 import { type SitesOptions, SitesSimulation } from './simulation.ts';
 
-/** The long form: `SITE_SEEDS=10000 npx jest test/sites/simulation`. */
+/** The long form: `SITE_SEEDS=10000 npx jest test/edge/sites/simulation`. */
 const SEEDS = Number(process.env.SITE_SEEDS ?? 200);
 
 const randomOf = (seed: number): (() => number) => {
