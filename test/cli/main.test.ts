@@ -507,7 +507,7 @@ test('the help of weir lists every command on one line, grouped by purpose', asy
 
 /** The names of the program's commands in its source, without subcommands. */
 function commandsInSource(): ReadonlySet<string> {
-  const src = join(__dirname, '../../src');
+  const src = join(__dirname, '../../src/cli');
   const files = ['main.ts', ...readdirSync(join(src, 'commands')).map((name) => join('commands', name))];
   const added = files.flatMap((name) => [
     ...readFileSync(join(src, name), 'utf8').matchAll(/(?:program\s*\.command\(|\bcommand\(\s*program,\s*)'(\w+)'/g),

@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../../base/clock.ts';
 import { Breakers } from '../../engine/backends/breaker.ts';
+import { countInstances } from '../../engine/backends/instances.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
 import { type Lateness, watchLateness } from '../../engine/backends/lateness.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import { type StoreWatch, watchStore } from '../../engine/backends/store-watch.ts';
-import { countInstances } from '../../engine/ledger/instances.ts';
+import { holderOf } from '../../engine/ledger/holder.ts';
 import { LEASE_IDLE_MS } from '../../engine/ledger/lease.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -46,7 +47,8 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
     const isRemote = store.kind !== 'memory';
     const keys = createCounterKeys(options.keys.prefix, options.keys);
     const instance = randomUUID();
-    const instances = isRemote ? add(countInstances({ backend: backends.main, keys, instance, every })) : undefined;
+    const holder = holderOf(instance);
+    const instances = isRemote ? add(countInstances({ backend: backends.main, keys, holder, every })) : undefined;
     const ledger = add(
       new Ledger(backends, {
         ...{ clock, monotonicMs, every, instance, denyCacheBytes },

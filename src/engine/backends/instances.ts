@@ -1,7 +1,6 @@
 import type { InFlightLimit } from '../algorithms/in-flight.ts';
-import type { Backend } from '../backends/backend.ts';
-import type { CounterKeys } from '../backends/key.ts';
-import { holderOf } from './holder.ts';
+import type { Backend } from './backend.ts';
+import type { CounterKeys } from './key.ts';
 
 /** How long a process that has ended is counted, and how often the others confirm that they run. */
 const TTL_MS = 15_000;
@@ -18,7 +17,7 @@ export interface InstancesOptions {
   /** Keys like those of counters, since the Redis user may be restricted to them. */
   readonly keys: CounterKeys;
   /** Identifies this process. */
-  readonly instance: string;
+  readonly holder: number;
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
@@ -29,10 +28,10 @@ export interface Instances {
   close(): void;
 }
 
-export function countInstances({ backend, keys, instance, every }: InstancesOptions): Instances {
+export function countInstances({ backend, keys, holder, every }: InstancesOptions): Instances {
   const limit: InFlightLimit = {
     ...{ algorithm: 'in_flight', counter: COUNTER, requestsPerUnit: MAX_COUNTED, soft: 0, windowMs: TTL_MS },
-    holder: holderOf(instance),
+    holder,
   };
   const operation = { kind: 'spend', key: keys(limit, '', []), limit, hits: 1, blocks: false } as const;
   let count = 1;

@@ -1,17 +1,17 @@
+import { countInstances } from '../../../src/engine/backends/instances.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { countInstances } from '../../../src/engine/ledger/instances.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { backendThat, manualTimers } from '../../helpers/ledger.ts';
 
 test('counts the processes that use a store, without those that have not renewed for 15 seconds', async () => {
   const clock = fakeClock();
   const backend = createMemoryBackend(clock, { maxCounters: 10 });
-  const start = (instance: string) => {
+  const start = (holder: number) => {
     const timers = manualTimers();
-    return { timers, ...countInstances({ backend, keys: createCounterKeys(''), instance, every: timers.every }) };
+    return { timers, ...countInstances({ backend, keys: createCounterKeys(''), holder, every: timers.every }) };
   };
-  const [one, two, three] = [start('one'), start('two'), start('three')];
+  const [one, two, three] = [start(1), start(2), start(3)];
   await one.timers.runOnce();
   expect(one.count()).toBe(3);
   for (let at = 0; at < 4; at++) {
@@ -25,7 +25,7 @@ test('counts the processes that use a store, without those that have not renewed
 test('keeps the last number while the store does not answer, at first 1', async () => {
   const timers = manualTimers();
   const backend = backendThat(() => [{ code: 'UNAVAILABLE', reason: 'away' }]);
-  const { count } = countInstances({ backend, keys: createCounterKeys(''), instance: 'one', every: timers.every });
+  const { count } = countInstances({ backend, keys: createCounterKeys(''), holder: 1, every: timers.every });
   await timers.runOnce();
   expect(count()).toBe(1);
 });
