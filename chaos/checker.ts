@@ -100,10 +100,10 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
     losses,
     'all instances',
   );
-  if (rule.onStoreFailure !== 'local') return violations;
+  if (hasIds(rule.algorithm)) return violations;
   for (let instance = 0; instance < plan.instances; instance++) {
     const share = shareOf(rule, plan.workers?.[instance] ?? 1);
-    const own = passed.filter((call) => call.degraded === 'local' && call.instance === instance);
+    const own = passed.filter((call) => countedAlone(call) && call.instance === instance);
     const starts = countOverlaps(faults.filter(({ on, effects }) => on === instance && effects.includes('local_lost')));
     const admitted = own.map((call) => certainly(call, []));
     violations.push(...overruns(share, admitted, starts, `instance ${instance} by itself`));
@@ -132,8 +132,8 @@ function overFailingOpen(rule: ChaosRule, calls: readonly CallRecord[], log: Run
 }
 
 /**
- * Finds intervals in which a caller lets more pass than the limit, and for `local` the shares of all instances, if it
- * lets pass what a running instance does not decide in time.
+ * Finds intervals in which a caller lets more pass than the limit, and the shares of instances that count by themselves,
+ * if it lets pass what a running instance does not decide in time.
  */
 export function findFailingOpenOverruns(
   rule: ChaosRule,
@@ -146,17 +146,20 @@ export function findFailingOpenOverruns(
     faults.filter(({ effects }) => effects.includes('data_lost') || effects.includes('local_lost')),
   );
   return findOverruns(
-    rule.onStoreFailure === 'local' ? withShares(rule, plan) : rule,
+    rule.onStoreFailure === 'local' || calls.some(countedAlone) ? withShares(rule, plan) : rule,
     passed.map((call) => certainly(call, frozen)),
     losses,
   );
 }
 
+/** Whether an instance decided without the store. */
+const countedAlone = ({ degraded }: CallRecord): boolean => degraded === 'local';
+
 /** Whether a caller that fails open lets a request pass. */
 const isOpened = ({ outcome, sentMs, answeredMs }: CallRecord, withinMs: number): boolean =>
   outcome !== 'OVER_LIMIT' || answeredMs - sentMs > withinMs;
 
-/** The limit of the store and of all instances without it. */
+/** The limit of the store and of all instances by themselves. */
 function withShares(rule: ChaosRule, { instances, workers }: RunLog['plan']): ChaosRule {
   const shares = Array.from({ length: instances }, (_, at) => shareOf(rule, workers?.[at] ?? 1));
   const limit = shares.reduce((sum, share) => sum + share.limit, rule.limit);
@@ -260,12 +263,16 @@ function shareOf(rule: ChaosRule, workers: number): ChaosRule {
   return { ...rule, limit: ofAll(part(limit)), ...bursts };
 }
 
-/** If counters cannot be reached, the rule's policy must answer; without a policy, the status is UNAVAILABLE. */
+/**
+ * If counters cannot be reached, the rule's policy must answer, or a process that is late by itself; without a policy,
+ * the status is UNAVAILABLE.
+ */
 function againstPolicy(rule: ChaosRule, calls: readonly CallRecord[], { faults }: RunLog): Violation[] {
   const { key, onStoreFailure: policy } = rule;
   const wrong = calls.filter((call) => {
     const { outcome, degraded } = call;
-    if (degraded !== undefined && (degraded !== policy || outcome === forbidden[policy])) return true;
+    const isOverload = countedAlone(call) && !hasIds(rule.algorithm); // on_overload
+    if (degraded !== undefined && !isOverload && (degraded !== policy || outcome === forbidden[policy])) return true;
     if (!isUndecided(call)) return false;
     return !(outcome === 'UNAVAILABLE' && policy === 'error') && !wasInstanceAway(call, faults);
   });

@@ -171,6 +171,14 @@ describe('a limit', () => {
     expect(exposureOf(log)).toContain('| k | error | 3 | 3 |');
   });
 
+  test('may be exceeded by the share of an instance that was late, whatever its policy is', () => {
+    const store = fault('frozen', 50, 500);
+    const late = call(300, { degraded: 'local' });
+    expect(found(fixed, [...passed(100, 200), late], [store])).toEqual([]);
+    const beyond = [310, 320, 330].map((atMs) => call(atMs, { degraded: 'local' }));
+    expect(found(fixed, [late, ...beyond], [store])).toContain('within its limit');
+  });
+
   test('that no run reaches must not have counted more hits than were admitted, not decided, or refused by a policy', () => {
     const policy = call(300, { degraded: 'deny', outcome: 'OVER_LIMIT' });
     const undecided = call(400, { outcome: 'UNAVAILABLE' });
