@@ -6,6 +6,8 @@ import type { CounterKeys } from './key.ts';
 const TTL_MS = 15_000;
 const INTERVAL_MS = 5_000;
 const TIMEOUT_MS = 1_000;
+/** When a process tries again that could not confirm. */
+const RETRY_MS = 500;
 
 /** No counter of a rule has this name: theirs begin with their algorithm. */
 const COUNTER = 'weir_instances';
@@ -35,10 +37,22 @@ export function countInstances({ backend, keys, holder, every }: InstancesOption
   };
   const operation = { kind: 'spend', key: keys(limit, '', []), limit, hits: 1, blocks: false } as const;
   let count = 1;
+  let isClosed = false;
+  let retry: NodeJS.Timeout | undefined;
   const renew = async (): Promise<void> => {
     const [reply] = await backend.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS });
+    clearTimeout(retry);
     if (reply && reply.code !== 'UNAVAILABLE') count = Math.max(reply.holds?.held ?? 1, 1);
+    else if (!isClosed) retry = setTimeout(renew, RETRY_MS).unref();
   };
   void renew();
-  return { count: () => count, close: every(INTERVAL_MS, () => void renew()) };
+  const stop = every(INTERVAL_MS, () => void renew());
+  return {
+    count: () => count,
+    close() {
+      isClosed = true;
+      clearTimeout(retry);
+      stop();
+    },
+  };
 }

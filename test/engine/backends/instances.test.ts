@@ -22,10 +22,25 @@ test('counts the processes that use a store, without those that have not renewed
   expect([one.count(), two.count(), three.count()]).toEqual([2, 2, 3]);
 });
 
-test('keeps the last number while the store does not answer, at first 1', async () => {
-  const timers = manualTimers();
-  const backend = backendThat(() => [{ code: 'UNAVAILABLE', reason: 'away' }]);
-  const { count } = countInstances({ backend, keys: createCounterKeys(''), holder: 1, every: timers.every });
-  await timers.runOnce();
-  expect(count()).toBe(1);
+test('keeps the last number while the store does not answer, at first 1, and tries again soon', async () => {
+  jest.useFakeTimers();
+  try {
+    const clock = fakeClock();
+    const store = createMemoryBackend(clock, { maxCounters: 10 });
+    let isAway = true;
+    const backend = backendThat((operations, how) =>
+      isAway ? operations.map(() => ({ code: 'UNAVAILABLE', reason: 'away' })) : store.run(operations, how),
+    );
+    const every = () => () => {};
+    countInstances({ backend: store, keys: createCounterKeys(''), holder: 1, every }).close();
+    const late = countInstances({ backend, keys: createCounterKeys(''), holder: 2, every });
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(late.count()).toBe(1);
+    isAway = false;
+    await jest.advanceTimersByTimeAsync(500);
+    expect([late.count(), jest.getTimerCount()]).toEqual([2, 0]);
+    late.close();
+  } finally {
+    jest.useRealTimers();
+  }
 });
