@@ -113,6 +113,8 @@ export type Replies = readonly Reply[];
 export interface RunOptions {
   readonly spend: Spend;
   readonly timeoutMs: number;
+  /** The most that `timeoutMs` is extended to by time in which this process does not run; absent: it is not. */
+  readonly longestMs?: number;
   /** Replies carry the backend's time of the charge. */
   readonly receipts?: boolean;
 }

@@ -11,7 +11,7 @@ import type { Entries } from '../ledger/entry.ts';
 import type { Estimates } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { StoreBudget } from '../ledger/store-budget.ts';
+import { longestBudgetMs, type StoreBudget } from '../ledger/store-budget.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
@@ -175,7 +175,9 @@ export function decide(
   const timeoutMs = decider.storeBudget(callerTimeoutMs);
   const repeated = debits && repeatedCounters(debits, decider.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
-  const entries = all ? decider.ledger.debit(all, { spend, timeoutMs }) : [];
+  const entries = all
+    ? decider.ledger.debit(all, { spend, timeoutMs, longestMs: longestBudgetMs(callerTimeoutMs) })
+    : [];
   return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
 }
 

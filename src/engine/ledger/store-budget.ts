@@ -1,5 +1,8 @@
 /** The part of a caller's deadline that is kept for everything but the store. */
 const KEPT_SHARE = 1 / 4;
+/** The time that a reply may take if this process does not run meanwhile. */
+export const longestBudgetMs = (callerTimeoutMs: number): number => callerTimeoutMs * (1 - KEPT_SHARE);
+
 /** The most time for the store. */
 const LONGEST_MS = 1_000;
 /** The time for the store if the caller has set no deadline. */

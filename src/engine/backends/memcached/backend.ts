@@ -146,7 +146,7 @@ export class MemcachedBackend implements Backend {
     const failure: Unavailable = {
       code: 'UNAVAILABLE',
       reason,
-      ...(stoodMs * 2 >= endedMs - startedMs && stoodMs > 0 && { isOverload: true }),
+      ...(endedMs - startedMs >= timeoutMs && stoodMs * 2 >= timeoutMs && { isOverload: true }),
       ...(isSent(outcome.reason) && { isUnknown: true }),
     };
     return operations.map(() => failure);

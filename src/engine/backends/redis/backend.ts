@@ -109,16 +109,16 @@ export class RedisBackend implements Backend {
     });
   }
 
-  run(operations: readonly Operation[], { spend, timeoutMs, receipts }: RunOptions): Eventual<Replies> {
+  run(operations: readonly Operation[], { spend, timeoutMs, longestMs, receipts }: RunOptions): Eventual<Replies> {
     if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
     if (!(this.#redis instanceof Cluster)) {
       this.#onlyBatcher ??= this.#batcherOf(ONE_NODE);
-      return this.#onlyBatcher.run({ operations, spend, receipts }, timeoutMs);
+      return this.#onlyBatcher.run({ operations, spend, receipts }, timeoutMs, longestMs);
     }
     return scatter(
       operations,
       ({ key }) => this.#slotKeys.slotOf(key), // a call may only use keys of one slot
-      (slot, own) => this.#batcherOf(slot).run({ operations: own, spend, receipts }, timeoutMs),
+      (slot, own) => this.#batcherOf(slot).run({ operations: own, spend, receipts }, timeoutMs, longestMs),
     );
   }
 

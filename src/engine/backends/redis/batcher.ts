@@ -31,24 +31,31 @@ function extraWorkOf([only, other]: readonly BatchRequest[]): number {
   return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
+/** The times of a wait: see `RunOptions`. */
+type Times = Pick<Waiting, 'timeoutMs' | 'longestMs' | 'beganAtMs' | 'stoodMs'>;
+
 /** A request that is queued or sent, and its replies. */
 class Waiting extends Later<Replies> implements BatchRequest {
   readonly operations: readonly Operation[];
   readonly spend: Spend;
   readonly receipts: boolean | undefined;
   readonly timeoutMs: number;
-  readonly untilMs: number;
+  readonly longestMs: number;
+  readonly beganAtMs: number;
   /** How long this process had not run when the wait began. */
   readonly stoodMs: number;
+  untilMs: number;
 
-  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, untilMs: number, stoodMs: number) {
+  constructor({ operations, spend, receipts }: BatchRequest, times: Times) {
     super();
     this.operations = operations;
     this.spend = spend;
     this.receipts = receipts;
-    this.timeoutMs = timeoutMs;
-    this.untilMs = untilMs;
-    this.stoodMs = stoodMs;
+    this.timeoutMs = times.timeoutMs;
+    this.longestMs = times.longestMs;
+    this.beganAtMs = times.beganAtMs;
+    this.stoodMs = times.stoodMs;
+    this.untilMs = times.beganAtMs + times.timeoutMs;
   }
 }
 
@@ -109,19 +116,18 @@ export class Batcher {
   }
 
   /** Never rejects: operations that cannot be answered in time are unavailable. */
-  run(request: BatchRequest, timeoutMs: number): Eventual<Replies> {
+  run(request: BatchRequest, timeoutMs: number, longestMs = timeoutMs): Eventual<Replies> {
     const { operations } = request;
     const { breaker, lateness, unavailable } = this.#options;
     const refusal = breaker().refusal;
     if (refusal !== undefined) return operations.map(() => unavailable(refusal));
     const tooMany = this.#tooManyBefore(timeoutMs);
     if (tooMany !== undefined) return operations.map(() => ({ ...unavailable(tooMany), isOverload: true }));
-    const nowMs = this.#nowMs();
-    const untilMs = nowMs + timeoutMs;
-    const waiting = new Waiting(request, timeoutMs, untilMs, lateness.stoodMs(nowMs));
+    const beganAtMs = this.#nowMs();
+    const waiting = new Waiting(request, { timeoutMs, longestMs, beganAtMs, stoodMs: lateness.stoodMs(beganAtMs) });
     this.#queue.push(waiting);
     this.#queuedHits += operations.length;
-    this.#watch(untilMs);
+    this.#watch(waiting.untilMs);
     this.#schedule();
     return waiting;
   }
@@ -270,11 +276,17 @@ export class Batcher {
     const { unavailable, lateness } = this.#options;
     const nowMs = this.#nowMs();
     const reason = `no reply within ${request.timeoutMs} ms`;
-    const waitedMs = nowMs - request.untilMs + request.timeoutMs;
+    const waitedMs = nowMs - request.beganAtMs;
     const stoodMs = lateness.stoodMs(nowMs) - request.stoodMs;
     if (stoodMs < waitedMs * LATE_SHARE) return this.#giveUp(request, reason, isSent);
     const late = unavailable(`${reason}: this process was ${Math.round(stoodMs)} ms late`);
     this.#fail(request, { ...late, isOverload: true }, isSent);
+  }
+
+  /** The end of a wait, later by the time in which this process has not run. */
+  #endOf({ beganAtMs, timeoutMs, longestMs, stoodMs }: Waiting, nowMs: number): number {
+    const extendedMs = timeoutMs + this.#options.lateness.stoodMs(nowMs) - stoodMs;
+    return beganAtMs + Math.max(timeoutMs, Math.min(extendedMs, longestMs));
   }
 
   /** Ensures that a timer checks at this time. */
@@ -291,6 +303,7 @@ export class Batcher {
     let expired: Waiting[] = [];
     const isInTime = (request: Waiting): boolean => {
       if (request.isSettled) return false;
+      if (request.untilMs <= nowMs) request.untilMs = this.#endOf(request, nowMs);
       if (request.untilMs <= nowMs) {
         expired.push(request);
         return false;

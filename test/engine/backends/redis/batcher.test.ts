@@ -176,6 +176,17 @@ describe('a call whose time is over', () => {
     expect(breaker.state).toBe(state);
   });
 
+  test('is extended by the time in which this process does not run, up to a longest', async () => {
+    const { batcher } = started({ stoodShare: 1 / 2 });
+    const [short, long] = [20, 35].map((longestMs) => Promise.resolve(batcher.run(asked, 20, longestMs)));
+    await turns();
+    await advance(20);
+    expect(await Promise.race([long, 'none yet'])).toBe('none yet');
+    expect(await short).toMatchObject([{ code: 'UNAVAILABLE', isOverload: true }]);
+    for (let at = 0; at < 8; at++) await advance(2); // of 35 ms it ran for 18
+    expect(await long).toMatchObject([{ code: 'UNAVAILABLE', isOverload: true }]);
+  });
+
   test('counts only while this process runs, until the circuit opens', async () => {
     const { ask, breaker } = started({ slowMs: 30, stoodShare: 2 / 3 });
     for (let call = 0; call < 2; call++) {
