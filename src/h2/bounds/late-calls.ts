@@ -1,8 +1,9 @@
 /** The most different messages that are kept, and their octets together: calls beyond them are not counted. */
 const MAX_MESSAGES = 1_024;
 const MAX_OCTETS = 1024 * 1024;
-/** The most different messages that are counted in a turn. */
-const MESSAGES_PER_TURN = 32;
+/** The octets that are compared in a turn, and those that are counted: calls in time go first. */
+const COMPARED_PER_TURN = 64 * 1024;
+const COUNTED_PER_TURN = 1_024;
 
 interface Late {
   times: number;
@@ -11,11 +12,15 @@ interface Late {
 
 /**
  * Counts the hits of calls that were not decided in time: their proxies have let them pass. Equal messages are counted
- * together, so that a flood of one client costs little.
+ * together, so that a flood of one client costs little. In each turn of the event loop this does a bounded amount of
+ * work.
  */
 export class LateCalls {
   readonly #late = new Map<string, Late>();
   #octets = 0;
+  /** What is left of this turn's work, in octets. Below 0: the last message was longer. */
+  #toCompare = COMPARED_PER_TURN;
+  #toCount = 0;
 
   /** The number of different messages. */
   get size(): number {
@@ -24,6 +29,8 @@ export class LateCalls {
 
   /** @param count  counts as many equal messages */
   add(message: Buffer, count: (times: number) => void): void {
+    if (this.#toCompare <= 0) return;
+    this.#toCompare -= message.length;
     const text = message.toString('latin1');
     const known = this.#late.get(text);
     if (known) {
@@ -35,11 +42,13 @@ export class LateCalls {
     this.#late.set(text, { times: 1, count });
   }
 
-  /** Counts some of them, the oldest first. */
+  /** Counts some of them, the oldest first. To be called once in a turn. */
   count(): void {
-    let left = MESSAGES_PER_TURN;
+    this.#toCompare = COMPARED_PER_TURN;
+    this.#toCount = Math.min(this.#toCount + COUNTED_PER_TURN, COUNTED_PER_TURN);
     for (const [text, { times, count }] of this.#late) {
-      if (left-- === 0) return;
+      if (this.#toCount <= 0) return;
+      this.#toCount -= text.length;
       this.#late.delete(text);
       this.#octets -= text.length;
       count(times);

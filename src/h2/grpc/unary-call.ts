@@ -43,8 +43,8 @@ export interface UnaryMethod<Q> {
 
 /** The least message octets per unit of work: a short descriptor. */
 export const OCTETS_PER_UNIT = 32;
-/** A call that has waited for this part of its time is not decided: the answer would be late. */
-const DECIDED_SHARE = 3 / 4;
+/** A call that has waited for this part of its time is not decided: until its answer is sent, it would be late. */
+const DECIDED_SHARE = 1 / 2;
 /** Calls that have more time than this run in order of arrival. */
 export const LONGEST_WAIT_MS = 1_000;
 /** Memory of a copied message, besides its octets. */

@@ -17,18 +17,36 @@ test('equal messages are counted together, and different ones each by itself', (
 
 test('only a bounded number of messages is kept, and of octets; those beyond are not counted', () => {
   const late = new LateCalls();
-  for (let at = 0; at < 5_000; at++) late.add(bytesOf(`message ${at}`), () => {});
+  const addInTurns = (messages: number, lengthOf: (at: number) => string): void => {
+    for (let at = 0; at < messages; at++) {
+      late.add(bytesOf(lengthOf(at)), () => {});
+      if (at % 10 === 9) late.add(Buffer.alloc(0), () => {});
+    }
+  };
+  addInTurns(5_000, (at) => `message ${at}`);
   expect(late.size).toBe(1_024);
-  const large = new LateCalls();
-  for (let at = 0; at < 5; at++) large.add(bytesOf(`${at}`.repeat(400_000)), () => {});
-  expect(large.size).toBe(2);
+});
+
+test('in a turn, 64 KiB of messages are compared, and a kilobyte is counted, or one longer message', () => {
+  const late = new LateCalls();
+  const counted: string[] = [];
+  const add = (text: string) => late.add(bytesOf(text), () => void counted.push(text.slice(0, 2)));
+  for (let at = 10; at < 99; at++) add(`${at}`.repeat(1_000)); // 2,000 octets each
+  expect(late.size).toBe(33);
+  const perTurn = Array.from({ length: 4 }, () => {
+    late.count();
+    return counted.length;
+  });
+  expect(perTurn).toEqual([1, 1, 2, 2]);
+  add('again');
+  expect(late.size).toBe(32);
 });
 
 test('room is free again once messages have been counted', () => {
   const late = new LateCalls();
   let counted = 0;
   for (let round = 0; round < 3; round++) {
-    for (let at = 0; at < 2; at++) late.add(bytesOf(`${round}${at}`.repeat(250_000)), () => counted++);
+    for (let at = 0; at < 2; at++) late.add(bytesOf(`${round}${at}`.repeat(10_000)), () => counted++);
     while (late.size > 0) late.count();
   }
   expect(counted).toBe(6);
