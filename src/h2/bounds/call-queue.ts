@@ -42,6 +42,8 @@ export interface CallQueue {
    * @param estimate  upper bound for the call's work, in units
    */
   mayRun(estimate: number): boolean;
+  /** Whether a call would run before it expires, if it were queued now. */
+  canWait(call: Pick<PendingCall, 'connection' | 'expiresAtMs'>): boolean;
   /** Records the work of a call that ran at once, or further work of any call while it runs. */
   spend(units: number): void;
   /** @param estimate  upper bound for the call's work: costly calls run after cheap ones */
@@ -60,6 +62,8 @@ const MAX_FURTHER_UNITS = 2_048;
 const COSTLY_UNITS = 1_024;
 /** The estimate of a call that decides nothing and may be costly however small it is. */
 export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
+/** Weight of the last turn in the moving average of the time per queued call. */
+const NEWEST_TURN_WEIGHT = 0.2;
 /** The cost of ending a call without a decision. */
 export const EXPIRY_UNITS = 1 / 4;
 
@@ -78,12 +82,17 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   const questions = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
   let unitsAdded = 0;
+  let turnAtMs = 0;
+  let taken = 0;
+  /** The time from one turn to the next, reading included, per call that the first one took. */
+  let msPerCall = 0;
   let turn: NodeJS.Immediate | undefined;
   let isClosed = false;
 
   const length = (): number => cheap.length + costly.length + questions.length;
   const hasExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
+    taken++;
     const atMs = nowMs();
     const units = atMs >= call.expiresAtMs ? call.expire() : call.run(atMs); // which may call `spend`
     unitsLeft -= units;
@@ -92,11 +101,16 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     turn = undefined;
     unitsLeft = SLICE_UNITS + Math.min(unitsAdded, MAX_FURTHER_UNITS);
     unitsAdded = 0;
+    const atMs = nowMs();
+    if (taken > 0) msPerCall += ((atMs - turnAtMs) / taken - msPerCall) * NEWEST_TURN_WEIGHT;
+    taken = 0;
+    turnAtMs = atMs;
     if (length() + late.size === 0) return;
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
     const last = costly.length > 0 ? costly : questions;
     for (let call = last.take(); call; call = last.takeIf(hasExpired)) handle(call);
     late.count();
+    if (cheap.length === 0) taken = 0; // the time to the next turn says nothing
     awaitTurn();
   };
   const awaitTurn = (): void => {
@@ -113,6 +127,9 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     mayRun(estimate) {
       if (unitsLeft <= 0 || cheap.length > 0) return false;
       return estimate <= COSTLY_UNITS || (costly.length === 0 && (estimate < QUESTION_UNITS || questions.length === 0));
+    },
+    canWait({ connection, expiresAtMs }) {
+      return cheap.callsBefore(connection) * msPerCall <= expiresAtMs - nowMs();
     },
     spend(units) {
       unitsLeft -= units;
@@ -140,9 +157,14 @@ class FairQueue {
   add(call: PendingCall): void {
     const { connection } = call;
     connection.waiting ??= new WaitingCalls();
-    if (connection.waiting.isEmpty) this.#turns.add(connection.waiting);
+    if (connection.waiting.length === 0) this.#turns.add(connection.waiting);
     connection.waiting.add(call);
     this.length++;
+  }
+
+  /** The most calls that run before another one of this connection. */
+  callsBefore({ waiting }: CallSource): number {
+    return Math.min(this.length, ((waiting?.length ?? 0) + 1) * this.#turns.length);
   }
 
   take(): PendingCall | undefined {
@@ -150,7 +172,7 @@ class FairQueue {
     const call = calls?.take();
     if (!calls || !call) return undefined;
     this.length--;
-    if (!calls.isEmpty) this.#turns.add(calls);
+    if (calls.length > 0) this.#turns.add(calls);
     return call;
   }
 }
@@ -160,8 +182,8 @@ class WaitingCalls {
   #calls: PendingCall[] = [];
   #first = 0;
 
-  get isEmpty(): boolean {
-    return this.#first === this.#calls.length;
+  get length(): number {
+    return this.#calls.length - this.#first;
   }
 
   /** Most calls are the last. */

@@ -7,8 +7,11 @@ const COUNTED_PER_TURN = 1_024;
 
 interface Late {
   times: number;
-  readonly count: (times: number) => void;
+  readonly count: CountLateCalls;
 }
+
+/** Counts as many equal messages. */
+type CountLateCalls = (message: Buffer, times: number) => void;
 
 /**
  * Counts the hits of calls that were not decided in time: their proxies have let them pass. Equal messages are counted
@@ -27,8 +30,8 @@ export class LateCalls {
     return this.#late.size;
   }
 
-  /** @param count  counts as many equal messages */
-  add(message: Buffer, count: (times: number) => void): void {
+  /** @param message  only used during the call */
+  add(message: Buffer, count: CountLateCalls): void {
     if (this.#toCompare <= 0) return;
     this.#toCompare -= message.length;
     const text = message.toString('latin1');
@@ -51,7 +54,7 @@ export class LateCalls {
       this.#toCount -= text.length;
       this.#late.delete(text);
       this.#octets -= text.length;
-      count(times);
+      count(Buffer.from(text, 'latin1'), times);
     }
   }
 }

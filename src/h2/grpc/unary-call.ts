@@ -148,6 +148,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     const octets = bytes[from] === 0 ? to - from : unpackedBound(this.#head.encoding, bytes, from + PREFIX_BYTES, to);
     const estimate = octets / OCTETS_PER_UNIT;
     if (queue.mayRun(estimate)) return queue.spend(this.#handle(bytes, from, to, estimate));
+    if (!queue.canWait(this)) return this.#expire(bytes.subarray(from, to));
     const copy = ownCopy(bytes, from, to);
     this.#stream.charge(copy.length + COPY_BYTES);
     this.#pending = { message: copy, estimate };
@@ -164,13 +165,17 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   expire(): number {
-    const { lateCalls, missed } = this.#method.overload;
     const message = this.#pending?.message;
     this.#pending = undefined;
-    missed(this.#isGone ? 'cancelled' : 'late');
-    if (message) lateCalls.add(message, (times) => this.#countLate(message, times));
-    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // to a caller that is gone nothing is sent
+    this.#expire(message);
     return EXPIRY_UNITS;
+  }
+
+  #expire(message: Buffer | undefined): void {
+    const { lateCalls, missed } = this.#method.overload;
+    missed(this.#isGone ? 'cancelled' : 'late');
+    if (message) lateCalls.add(message, (bytes, times) => this.#countLate(bytes, times));
+    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // to a caller that is gone nothing is sent
   }
 
   #countLate(bytes: Buffer, times: number): void {

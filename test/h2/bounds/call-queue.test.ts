@@ -150,6 +150,23 @@ describe('connections', () => {
   });
 });
 
+test('does not let a call wait that would expire in the queue, by the time that calls have taken', async () => {
+  const run = (): number => {
+    nowMs += 4;
+    return SLICE_UNITS;
+  };
+  const slow = { expiresAtMs: Number.POSITIVE_INFINITY, run };
+  queue.spend(SLICE_UNITS);
+  for (let at = 0; at < 50; at++) queue.add(call(`${at}`, 1, slow), 1);
+  queue.add(call('other', 1, { ...slow, connection: {} }), 1);
+  for (let turn = 0; turn < 30; turn++) await nextTurn(); // the average is about 4 ms
+  const left = queue.length;
+  expect(left).toBeGreaterThan(5);
+  expect(queue.canWait({ connection, expiresAtMs: nowMs + 3 * left })).toBe(false);
+  expect(queue.canWait({ connection: {}, expiresAtMs: nowMs + 3 * left })).toBe(true); // it takes its turn
+  expect(queue.canWait({ connection, expiresAtMs: nowMs + 5 * left })).toBe(true);
+});
+
 test('is behind while more calls wait than fit a turn', () => {
   queue.spend(SLICE_UNITS);
   for (let at = 1; at < SLICE_UNITS; at++) queue.add(call(`${at}`), 1);
@@ -160,7 +177,7 @@ test('is behind while more calls wait than fit a turn', () => {
 
 test('counts late calls in its turns until none is left', async () => {
   const counted: number[] = [];
-  for (let at = 0; at < 100; at++) late.add(Buffer.from(`message ${at}`), (times) => void counted.push(times));
+  for (let at = 0; at < 100; at++) late.add(Buffer.from(`message ${at}`), (_, times) => void counted.push(times));
   queue.add(call('any'), 1);
   await eventually(() => late.size === 0);
   expect(counted).toEqual(Array(100).fill(1));

@@ -5,7 +5,7 @@ const bytesOf = (text: string) => Buffer.from(text);
 test('equal messages are counted together, and different ones each by itself', () => {
   const late = new LateCalls();
   const counted: string[] = [];
-  const add = (text: string) => late.add(bytesOf(text), (times) => void counted.push(`${text} ${times}`));
+  const add = (text: string) => late.add(bytesOf(text), (_, times) => void counted.push(`${text} ${times}`));
   for (const text of ['a', 'b', 'a', 'a']) add(text);
   late.count();
   expect(counted).toEqual(['a 3', 'b 1']);
@@ -17,13 +17,7 @@ test('equal messages are counted together, and different ones each by itself', (
 
 test('only a bounded number of messages is kept, and of octets; those beyond are not counted', () => {
   const late = new LateCalls();
-  const addInTurns = (messages: number, lengthOf: (at: number) => string): void => {
-    for (let at = 0; at < messages; at++) {
-      late.add(bytesOf(lengthOf(at)), () => {});
-      if (at % 10 === 9) late.add(Buffer.alloc(0), () => {});
-    }
-  };
-  addInTurns(5_000, (at) => `message ${at}`);
+  for (let at = 0; at < 5_000; at++) late.add(bytesOf(`message ${at}`), () => {});
   expect(late.size).toBe(1_024);
 });
 
@@ -37,9 +31,9 @@ test('in a turn, 64 KiB of messages are compared, and a kilobyte is counted, or 
     late.count();
     return counted.length;
   });
-  expect(perTurn).toEqual([1, 1, 2, 2]);
+  expect(perTurn).toEqual([1, 2, 2, 3]);
   add('again');
-  expect(late.size).toBe(32);
+  expect(late.size).toBe(31);
 });
 
 test('room is free again once messages have been counted', () => {

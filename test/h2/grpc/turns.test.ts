@@ -43,6 +43,7 @@ function heldQueue() {
     },
     isBehind: false,
     mayRun: () => state.isOpen,
+    canWait: () => true,
     spend: (units) => void spent.push(units),
     add: (call) => void waiting.push(call),
     close: () => {},

@@ -295,7 +295,14 @@ describe('a call that waits for its turn', () => {
   let caller: RawClient;
   beforeEach(async () => {
     [waiting, missed, counted] = [[], [], []];
-    const queue = { length: 0, isBehind: false, mayRun: () => false, spend: () => {}, close: () => {} };
+    const queue = {
+      length: 0,
+      isBehind: false,
+      mayRun: () => false,
+      canWait: () => true,
+      spend: () => {},
+      close: () => {},
+    };
     overload = overloadOf({
       queue: { ...queue, add: (one) => void waiting.push(one) },
       missed: (by) => void missed.push(by),
