@@ -2,8 +2,8 @@
 const MAX_MESSAGES = 1_024;
 const MAX_OCTETS = 1024 * 1024;
 /** The octets that are compared in a turn, and those that are counted: calls in time go first. */
-const COMPARED_PER_TURN = 64 * 1024;
-const COUNTED_PER_TURN = 1_024;
+const COMPARED_PER_TURN = 8 * 1024;
+const COUNTED_PER_TURN = 128;
 
 interface Late {
   times: number;
