@@ -31,31 +31,31 @@ function extraWorkOf([only, other]: readonly BatchRequest[]): number {
   return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
-/** The times of a wait: see `RunOptions`. */
-type Times = Pick<Waiting, 'timeoutMs' | 'longestMs' | 'beganAtMs' | 'stoodMs'>;
-
 /** A request that is queued or sent, and its replies. */
 class Waiting extends Later<Replies> implements BatchRequest {
   readonly operations: readonly Operation[];
   readonly spend: Spend;
   readonly receipts: boolean | undefined;
   readonly timeoutMs: number;
-  readonly longestMs: number;
-  readonly beganAtMs: number;
+  /** The time that it may wait now: `timeoutMs`, extended by time in which this process did not run. */
+  allowedMs: number;
+  beganAtMs = 0;
   /** How long this process had not run when the wait began. */
-  readonly stoodMs: number;
-  untilMs: number;
+  stoodMs = 0;
+  readonly longestMs: number;
 
-  constructor({ operations, spend, receipts }: BatchRequest, times: Times) {
+  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, longestMs: number) {
     super();
     this.operations = operations;
     this.spend = spend;
     this.receipts = receipts;
-    this.timeoutMs = times.timeoutMs;
-    this.longestMs = times.longestMs;
-    this.beganAtMs = times.beganAtMs;
-    this.stoodMs = times.stoodMs;
-    this.untilMs = times.beganAtMs + times.timeoutMs;
+    this.timeoutMs = timeoutMs;
+    this.allowedMs = timeoutMs;
+    this.longestMs = longestMs;
+  }
+
+  get untilMs(): number {
+    return this.beganAtMs + this.allowedMs;
   }
 }
 
@@ -123,8 +123,9 @@ export class Batcher {
     if (refusal !== undefined) return operations.map(() => unavailable(refusal));
     const tooMany = this.#tooManyBefore(timeoutMs);
     if (tooMany !== undefined) return operations.map(() => ({ ...unavailable(tooMany), isOverload: true }));
-    const beganAtMs = this.#nowMs();
-    const waiting = new Waiting(request, { timeoutMs, longestMs, beganAtMs, stoodMs: lateness.stoodMs(beganAtMs) });
+    const waiting = new Waiting(request, timeoutMs, longestMs);
+    waiting.beganAtMs = this.#nowMs();
+    waiting.stoodMs = lateness.stoodMs(waiting.beganAtMs);
     this.#queue.push(waiting);
     this.#queuedHits += operations.length;
     this.#watch(waiting.untilMs);
@@ -283,10 +284,10 @@ export class Batcher {
     this.#fail(request, { ...late, isOverload: true }, isSent);
   }
 
-  /** The end of a wait, later by the time in which this process has not run. */
-  #endOf({ beganAtMs, timeoutMs, longestMs, stoodMs }: Waiting, nowMs: number): number {
-    const extendedMs = timeoutMs + this.#options.lateness.stoodMs(nowMs) - stoodMs;
-    return beganAtMs + Math.max(timeoutMs, Math.min(extendedMs, longestMs));
+  /** The time that a request may wait, with that in which this process has not run. */
+  #allowed({ timeoutMs, longestMs, stoodMs }: Waiting, nowMs: number): number {
+    const extendedMs = Math.ceil(timeoutMs + this.#options.lateness.stoodMs(nowMs) - stoodMs);
+    return Math.max(timeoutMs, Math.min(extendedMs, longestMs));
   }
 
   /** Ensures that a timer checks at this time. */
@@ -303,7 +304,7 @@ export class Batcher {
     let expired: Waiting[] = [];
     const isInTime = (request: Waiting): boolean => {
       if (request.isSettled) return false;
-      if (request.untilMs <= nowMs) request.untilMs = this.#endOf(request, nowMs);
+      if (request.untilMs <= nowMs) request.allowedMs = this.#allowed(request, nowMs);
       if (request.untilMs <= nowMs) {
         expired.push(request);
         return false;
