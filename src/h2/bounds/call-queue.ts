@@ -56,7 +56,11 @@ export interface CallQueue {
  * slices the process reads from its sockets and sends answers.
  */
 export const SLICE_UNITS = 256;
-/** The most further work in a turn, for calls that were queued since the one before: the queue would only grow. */
+/**
+ * Further work in a turn for each call that expired since the one before, and the most of it. To read and end a call takes
+ * as long as several units: else a process that can decide few calls would spend most of its time on the others.
+ */
+const UNITS_PER_EXPIRY = 12;
 const MAX_FURTHER_UNITS = 2_048;
 /** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
@@ -81,7 +85,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   /** After all others, so that they do not delay decisions that are costly. */
   const questions = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
-  let unitsAdded = 0;
+  let expired = 0;
   let turnAtMs = 0;
   let taken = 0;
   /** The time from one turn to the next, reading included, per call that the first one took. */
@@ -90,17 +94,19 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   let isClosed = false;
 
   const length = (): number => cheap.length + costly.length + questions.length;
-  const hasExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
+  const isExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
     taken++;
     const atMs = nowMs();
-    const units = atMs >= call.expiresAtMs ? call.expire() : call.run(atMs); // which may call `spend`
+    const hasExpired = atMs >= call.expiresAtMs;
+    if (hasExpired) expired++;
+    const units = hasExpired ? call.expire() : call.run(atMs); // which may call `spend`
     unitsLeft -= units;
   };
   const beginTurn = (): void => {
     turn = undefined;
-    unitsLeft = SLICE_UNITS + Math.min(unitsAdded, MAX_FURTHER_UNITS);
-    unitsAdded = 0;
+    unitsLeft = SLICE_UNITS + Math.min(expired * UNITS_PER_EXPIRY, MAX_FURTHER_UNITS);
+    expired = 0;
     const atMs = nowMs();
     if (taken > 0) msPerCall += ((atMs - turnAtMs) / taken - msPerCall) * NEWEST_TURN_WEIGHT;
     taken = 0;
@@ -108,7 +114,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     if (length() + late.size === 0) return;
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
     const last = costly.length > 0 ? costly : questions;
-    for (let call = last.take(); call; call = last.takeIf(hasExpired)) handle(call);
+    for (let call = last.take(); call; call = last.takeIf(isExpired)) handle(call);
     late.count();
     if (cheap.length === 0) taken = 0; // the time to the next turn says nothing
     awaitTurn();
@@ -129,17 +135,16 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
       return estimate <= COSTLY_UNITS || (costly.length === 0 && (estimate < QUESTION_UNITS || questions.length === 0));
     },
     canWait({ connection, expiresAtMs }) {
-      return cheap.callsBefore(connection) * msPerCall <= expiresAtMs - nowMs();
+      const isInTime = cheap.callsBefore(connection) * msPerCall <= expiresAtMs - nowMs();
+      if (!isInTime) expired++;
+      return isInTime;
     },
     spend(units) {
       unitsLeft -= units;
       awaitTurn();
     },
     add(call, estimate) {
-      if (estimate <= COSTLY_UNITS) {
-        cheap.add(call);
-        unitsAdded += estimate;
-      } else (estimate < QUESTION_UNITS ? costly : questions).add(call);
+      (estimate <= COSTLY_UNITS ? cheap : estimate < QUESTION_UNITS ? costly : questions).add(call);
       awaitTurn();
     },
     close() {

@@ -106,18 +106,23 @@ test('never lets a call without a deadline expire', async () => {
   expect(log).toEqual(['patient']);
 });
 
-test('a turn decides as much more as was queued since the turn before, up to nine times as much in all', async () => {
-  const queued = (units: number): void => {
-    for (let at = 0; at < units / 4; at++) queue.add(call('decided', 4), 4);
+test('a turn decides more for each call that expired before it, up to nine times as much in all', async () => {
+  const DECIDED = SLICE_UNITS / 4;
+  const waiting = (count: number): void => {
+    for (let at = 0; at < count; at++) queue.add(call('decided', 4), 1);
   };
   queue.spend(SLICE_UNITS);
-  queued(100 * SLICE_UNITS);
+  waiting(10);
+  nowMs = 10;
+  waiting(30 * DECIDED);
   await nextTurn();
-  expect(log).toHaveLength((9 * SLICE_UNITS) / 4);
   log.length = 0;
-  queued(SLICE_UNITS);
   await nextTurn();
-  expect(log).toHaveLength((2 * SLICE_UNITS) / 4);
+  expect(log).toHaveLength(DECIDED + 10 * 3);
+  for (let count = 0; count < 100_000; count++) queue.canWait({ connection, expiresAtMs: -1 });
+  log.length = 0;
+  await nextTurn();
+  expect(log).toHaveLength(9 * DECIDED);
 });
 
 describe('connections', () => {
