@@ -57,8 +57,8 @@ export interface CallQueue {
  */
 export const SLICE_UNITS = 256;
 /**
- * Further work in a turn for each call that expired since the one before, and the most of it. To read and end a call takes
- * as long as several units: else a process that can decide few calls would spend most of its time on the others.
+ * Further work in a turn for each call that expired since the one before, and the most of it. To read and end a call
+ * takes as long as several units: else a process that can decide few calls would spend most of its time on the others.
  */
 const UNITS_PER_EXPIRY = 12;
 const MAX_FURTHER_UNITS = 2_048;
@@ -86,17 +86,14 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   const questions = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
   let expired = 0;
-  let turnAtMs = 0;
-  let taken = 0;
-  /** The time from one turn to the next, reading included, per call that the first one took. */
-  let msPerCall = 0;
+  const pace = new Pace();
   let turn: NodeJS.Immediate | undefined;
   let isClosed = false;
 
   const length = (): number => cheap.length + costly.length + questions.length;
   const isExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
-    taken++;
+    pace.taken++;
     const atMs = nowMs();
     const hasExpired = atMs >= call.expiresAtMs;
     if (hasExpired) expired++;
@@ -107,16 +104,13 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     turn = undefined;
     unitsLeft = SLICE_UNITS + Math.min(expired * UNITS_PER_EXPIRY, MAX_FURTHER_UNITS);
     expired = 0;
-    const atMs = nowMs();
-    if (taken > 0) msPerCall += ((atMs - turnAtMs) / taken - msPerCall) * NEWEST_TURN_WEIGHT;
-    taken = 0;
-    turnAtMs = atMs;
+    pace.begin(nowMs());
     if (length() + late.size === 0) return;
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
     const last = costly.length > 0 ? costly : questions;
     for (let call = last.take(); call; call = last.takeIf(isExpired)) handle(call);
     late.count();
-    if (cheap.length === 0) taken = 0; // the time to the next turn says nothing
+    if (cheap.length === 0) pace.taken = 0; // the time to the next turn says nothing
     awaitTurn();
   };
   const awaitTurn = (): void => {
@@ -135,7 +129,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
       return estimate <= COSTLY_UNITS || (costly.length === 0 && (estimate < QUESTION_UNITS || questions.length === 0));
     },
     canWait({ connection, expiresAtMs }) {
-      const isInTime = cheap.callsBefore(connection) * msPerCall <= expiresAtMs - nowMs();
+      const isInTime = cheap.callsBefore(connection) * pace.msPerCall <= expiresAtMs - nowMs();
       if (!isInTime) expired++;
       return isInTime;
     },
@@ -152,6 +146,22 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
       clearImmediate(turn);
     },
   };
+}
+
+/** How fast queued calls are taken. */
+class Pace {
+  /** A moving average of the time from one turn to the next, reading included, per call that the first one took. */
+  msPerCall = 0;
+  /** The calls that this turn has taken. */
+  taken = 0;
+  #turnAtMs = 0;
+
+  /** A turn begins. */
+  begin(atMs: number): void {
+    if (this.taken > 0) this.msPerCall += ((atMs - this.#turnAtMs) / this.taken - this.msPerCall) * NEWEST_TURN_WEIGHT;
+    this.taken = 0;
+    this.#turnAtMs = atMs;
+  }
 }
 
 /** Calls of several connections, which take turns. */
