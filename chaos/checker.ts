@@ -114,7 +114,7 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
 /** Whether a call has failed, so that its caller decides. */
 export const isUndecided = ({ outcome }: CallRecord): boolean => outcome !== 'OK' && outcome !== 'OVER_LIMIT';
 
-/** Whether no answer to a call can be expected: a frozen instance answers late, but it answers. */
+/** Whether no answer to a call can be expected. A frozen instance answers, though late. */
 const wasInstanceAway = (call: CallRecord, faults: readonly FaultRecord[]): boolean => {
   const excuses = isUndecided(call) ? faults.filter(({ kind }) => kind !== FREEZE) : faults;
   return wasInstanceHurt(call, excuses, RECONNECT_MS);

@@ -4,6 +4,7 @@ import { requestFromJson, responseToJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import { codeNumbers } from '../../engine/wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
+import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
 import type { Overload } from '../overload/overload.ts';
 import { costOf } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -18,9 +19,6 @@ const MAX_BODY_BYTES = 1024 * 1024;
 
 /** A reason may quote the request, so it is cut to this length. */
 const MAX_REASON_LENGTH = 500;
-
-/** The least octets of a body per unit of work: a short descriptor. */
-const OCTETS_PER_UNIT = 32;
 
 type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
 

@@ -1,11 +1,7 @@
 /** The part of a caller's deadline that is kept for everything but the store. */
 const KEPT_SHARE = 1 / 4;
-/** More than any store takes, and an integer that V8 stores in place. */
-const UNBOUNDED_MS = 2 ** 30;
-
-/** The time that a reply may take if this process does not run meanwhile, in whole milliseconds. */
-export const longestBudgetMs = (callerTimeoutMs: number): number =>
-  Math.min(Math.floor(callerTimeoutMs * (1 - KEPT_SHARE)), UNBOUNDED_MS);
+/** The time that a reply may take if this process does not run meanwhile. */
+export const longestBudgetMs = (callerTimeoutMs: number): number => callerTimeoutMs * (1 - KEPT_SHARE);
 
 /** The most time for the store. */
 const LONGEST_MS = 1_000;

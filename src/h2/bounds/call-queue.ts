@@ -42,7 +42,7 @@ export interface CallQueue {
    * @param estimate  upper bound for the call's work, in units
    */
   mayRun(estimate: number): boolean;
-  /** Whether a call would run before it expires, if it were queued now. */
+  /** Whether a call would run before it expires, if it were queued now; else it counts as expired. */
   canWait(call: Pick<PendingCall, 'connection' | 'expiresAtMs'>): boolean;
   /** Records the work of a call that ran at once, or further work of any call while it runs. */
   spend(units: number): void;
