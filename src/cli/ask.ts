@@ -16,7 +16,7 @@ import {
 import { type GrpcServerIdentity, serverIdentity } from '../h2/identity/grpc-tls.ts';
 
 /** A request to a running service. */
-export interface Question {
+interface Question {
   readonly domain: string;
   /** `key=value[,key=value…]`, one per descriptor. */
   readonly descriptors: readonly string[];
@@ -30,7 +30,7 @@ export interface Question {
 }
 
 /** Certificate files; without `ca`, the system's certificates are used. */
-export interface AskTls {
+interface AskTls {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;

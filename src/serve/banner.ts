@@ -5,7 +5,7 @@ import type { Level, RuleTree } from '../engine/rules/match/tree.ts';
 /** The most rules that are listed individually; the rest are counted. */
 const LISTED_RULES = 10;
 
-export interface Running {
+interface Running {
   readonly version: string;
   readonly rulesFrom: string;
   /** Details of how the rules are read, unless they are obvious. */

@@ -13,7 +13,7 @@ import type { Settings } from '../settings/settings.ts';
 import type { Recording } from './open/record.ts';
 import type { ProcessContext } from './parts/process-context.ts';
 
-export interface ObserverSources {
+interface ObserverSources {
   readonly serviceObserver: ServiceObserver;
   readonly agent: AdminAgent;
   readonly decider: Pick<Decider, 'rules' | 'counters'>;

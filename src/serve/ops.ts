@@ -21,14 +21,14 @@ import { openParts, type Part } from './parts/start-up.ts';
 import type { Responders } from './workers/responders.ts';
 
 /** The debug port, and the sink of statistics. */
-export interface Ops extends Part {
+interface Ops extends Part {
   /** The address of the debug port. */
   readonly debug: string;
   /** Records a gRPC call. */
   readonly onCallFinished: OnCallFinished;
 }
 
-export interface OpsSources {
+interface OpsSources {
   readonly core: Core<SourcedRules>;
   readonly responders: Responders;
   readonly statistics: Statistics;

@@ -28,7 +28,7 @@ import { openServers, type Servers } from './servers.ts';
 import { countOpen, type Responders } from './workers/responders.ts';
 
 /** Decides requests in this process. */
-export interface Responder extends Part {
+interface Responder extends Part {
   /** Serves operators. */
   readonly agent: AdminAgent;
   load(): Load;

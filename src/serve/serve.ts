@@ -17,7 +17,7 @@ import { openLocalResponder } from './responder.ts';
 import { openWorkers } from './workers/pool.ts';
 
 /** A running service. */
-export interface Service {
+interface Service {
   /** Printed at the start. */
   readonly banner: string;
   /** Resolves with the reason if the service can never work. */

@@ -15,7 +15,7 @@ export interface Servers extends Part {
 }
 
 /** The handlers of calls. */
-export interface Handlers extends Omit<GrpcHandlers, 'rules'> {
+interface Handlers extends Omit<GrpcHandlers, 'rules'> {
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
 }

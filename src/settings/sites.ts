@@ -2,7 +2,7 @@ import { Mismatch, type Parse, port, text } from './kinds.ts';
 import { type Rows, setting } from './row.ts';
 
 /** Another site, and the address of its instances. */
-export interface SitePeer {
+interface SitePeer {
   readonly site: string;
   /** `host:port` */
   readonly address: string;

@@ -33,7 +33,7 @@ export function atomicOfRedis(
 }
 
 /** Why the configured spend cannot be applied; `isFatal`: the service does not start. */
-export interface SpendProblem {
+interface SpendProblem {
   readonly isFatal: boolean;
   readonly message: string;
 }

@@ -89,7 +89,7 @@ export interface Move {
   keys(): Promise<readonly string[]>;
   /** Moves one key. */
   take(key: string): Promise<void>;
-  /** Assigns the slot to its new master, on both masters. */
+  /** Moves the remaining keys, those of other tests included, and assigns the slot to its new master on both masters. */
   finish(): Promise<void>;
 }
 
@@ -101,15 +101,18 @@ export async function beginMove({ nodes, clients }: TestCluster, slot: number, f
   const [fromId, toId] = await Promise.all([from, to].map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
   await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId ?? '');
   await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId ?? '');
+  const keys = async () => {
+    const found = await from.call('CLUSTER', 'GETKEYSINSLOT', slot, MAX_KEYS_OF_SLOT);
+    return Array.isArray(found) ? found.map(String) : [];
+  };
+  const take = async (key: string) => {
+    await from.call('MIGRATE', '127.0.0.1', nodes[toAt]?.port ?? 0, key, 0, MIGRATE_TIMEOUT_MS);
+  };
   return {
-    async keys() {
-      const keys = await from.call('CLUSTER', 'GETKEYSINSLOT', slot, MAX_KEYS_OF_SLOT);
-      return Array.isArray(keys) ? keys.map(String) : [];
-    },
-    async take(key) {
-      await from.call('MIGRATE', '127.0.0.1', nodes[toAt]?.port ?? 0, key, 0, MIGRATE_TIMEOUT_MS);
-    },
+    keys,
+    take,
     async finish() {
+      for (const key of await keys()) await take(key);
       for (const node of [to, from]) await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId ?? '');
     },
   };

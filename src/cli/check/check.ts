@@ -13,7 +13,7 @@ import { spendProblemOf, traitsOf } from '../../settings/store-traits.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 
 /** The store of the counters, overriding the environment. */
-export type BackendName = 'memory' | 'redis' | 'memcached';
+type BackendName = 'memory' | 'redis' | 'memcached';
 
 export interface CheckOptions {
   /** Merge files of the same domain instead of refusing them; MERGE_DOMAIN_CONFIG has the same effect. */
@@ -40,7 +40,7 @@ export interface Checked {
   readonly counts: RuleTotals | undefined;
 }
 
-export interface RuleTotals {
+interface RuleTotals {
   readonly domains: number;
   readonly rules: number;
   /** Rules with a property from an overlay; absent: there is no overlay. */
@@ -50,7 +50,7 @@ export interface RuleTotals {
 /** The name of the settings in messages. */
 const ENVIRONMENT = 'environment';
 /** The name of the content of the file `-` in messages. */
-export const STDIN = 'stdin';
+const STDIN = 'stdin';
 
 /**
  * Checks rule files and the environment like the service at start-up, without opening anything else.

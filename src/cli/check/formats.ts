@@ -5,9 +5,9 @@ import { formatLine, type Problem } from '../../engine/rules/read/problem.ts';
 import type { Checked } from './check.ts';
 
 /** Formats the whole standard output of `weir check`. */
-export type Format = (checked: Checked, context: FormatContext) => string;
+type Format = (checked: Checked, context: FormatContext) => string;
 
-export interface FormatContext {
+interface FormatContext {
   /** The version of this program. */
   readonly version: string;
   /** The text of a line of a file; undefined if it cannot be read. */

@@ -15,7 +15,7 @@ import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 
-export interface RuleTestResults {
+interface RuleTestResults {
   /** One line for each test, and one for each file without tests. */
   readonly lines: readonly string[];
   readonly failed: number;

@@ -17,7 +17,7 @@ export class CommandFailed extends Error {
 const TIMEOUT_MS = 10_000;
 
 /** A body that is not JSON. */
-export interface SentText {
+interface SentText {
   readonly type: 'application/yaml';
   readonly text: string;
 }

@@ -47,7 +47,7 @@ export async function runReplay(
 }
 
 /** Traffic to answer, and its names in the report. */
-export interface OpenedTraffic {
+interface OpenedTraffic {
   readonly traffic: RecordedTraffic;
   readonly names: readonly string[];
   readonly totalBytes: number | undefined;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 
-export interface SentRequest {
+interface SentRequest {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
@@ -11,7 +11,7 @@ export interface SentRequest {
   readonly timeoutMs: number;
 }
 
-export interface Received {
+interface Received {
   readonly status: number;
   readonly statusText: string;
   readonly text: string;

@@ -10,7 +10,7 @@ import { collectCheaply } from '../process/garbage-collection.ts';
 import { fail, onSignal, version } from '../process/process.ts';
 
 /** The parts of the starting program that the service uses. */
-export interface ServiceSurroundings {
+interface ServiceSurroundings {
   readonly clock: Clock;
   /** Called once the service handles signals itself. */
   readonly onOpen: () => void;

@@ -3,7 +3,7 @@ import { forTerminal } from './for-terminal.ts';
 import { type Paint, paintFor } from './paint.ts';
 
 /** The output of a command. */
-export interface CommandOutput {
+interface CommandOutput {
   readonly print: (text: string) => void;
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;

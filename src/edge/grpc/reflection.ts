@@ -13,7 +13,7 @@ const DESCRIPTORS = new URL('proto/descriptors.binpb', packageRoot);
 const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';
 
 /** Options of the reflection service. */
-export interface ReflectionOptions {
+interface ReflectionOptions {
   /** One path per version. */
   readonly paths: readonly string[];
   readonly startTimer: StartTimer;

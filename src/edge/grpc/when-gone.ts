@@ -1,5 +1,5 @@
 /** A call of grpc-js, or of a `HostedCall`. */
-export interface LeavingCall {
+interface LeavingCall {
   readonly cancelled: boolean;
   once(event: 'cancelled', listener: () => void): unknown;
 }

@@ -26,7 +26,7 @@ export interface ConnectionBounds {
 }
 
 /** A connection's access to its server. */
-export interface ConnectionContext {
+interface ConnectionContext {
   /** Undefined: input is not paced. */
   readonly turns: InputTurns | undefined;
   /** Called for each accepted request when its response is closed. */

@@ -7,7 +7,7 @@ import type { Admission } from '../../h2/grpc/unary-call.ts';
 import type { CountLate } from '../rls/count-late.ts';
 import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 
-export interface OverloadOptions {
+interface OverloadOptions {
   /** Maximum number of calls in flight, held calls included; more are refused. */
   readonly maxInFlight: number;
   /** Memory that may be held for callers; undefined: a share of V8's heap limit. */

@@ -8,7 +8,7 @@ export type BucketPlan =
   | { readonly kind: 'allow' | 'deny'; readonly rule?: string }
   | { readonly kind: 'shared'; readonly rule: string; readonly key: string; readonly pool: Pool };
 
-export interface Assigned {
+interface Assigned {
   readonly kind: BucketAction['kind'];
   readonly number: number;
   readonly atMs: number;

@@ -39,7 +39,7 @@ export type BucketAction =
     };
 
 /** Limits of a bucket id. A longer text, or more pairs: the usage is not decoded. */
-export const bucketLimits = { maxPairs: 16, maxTextLength: 1_024 } as const;
+const bucketLimits = { maxPairs: 16, maxTextLength: 1_024 } as const;
 
 const LENGTH = (field: number): number => (field << 3) | WireType.LENGTH;
 const VARINT = (field: number): number => (field << 3) | WireType.VARINT;

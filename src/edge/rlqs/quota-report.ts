@@ -38,7 +38,7 @@ export interface QuotaReport {
 }
 
 /** The part of a stream that reports use. */
-export interface ReportedStream {
+interface ReportedStream {
   readonly proxy: string | undefined;
   readonly domain: string;
   buckets(): Iterable<ProxyBucket>;

@@ -23,7 +23,7 @@ const SILENCE_MS = 15_000;
 
 export const shareTerms = (ttlMs: number): ShareTerms => ({ ttlMs, transitMs: TRANSIT_MS, silenceMs: SILENCE_MS });
 
-export interface QuotaServiceOptions {
+interface QuotaServiceOptions {
   readonly rules: () => RuleTree | undefined;
   readonly keyOf: PoolKeys;
   readonly unknown: 'allow' | 'deny';

@@ -40,7 +40,7 @@ export interface ProxyNames {
 }
 
 /** The transport of one proxy's stream. */
-export interface QuotaCall extends ProxyNames {
+interface QuotaCall extends ProxyNames {
   readonly write: (actions: readonly BucketAction[]) => void;
   /** Charges memory to the connection; negative: releases it. */
   readonly charge: (bytes: number) => void;

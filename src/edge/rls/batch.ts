@@ -6,7 +6,7 @@ import type { Caller, CallOutcome, GrpcStatus, RlsService } from './service.ts';
 export type BatchOutcome = { readonly response: WireBatchResponse } | { readonly error: GrpcStatus };
 
 /** Decides several requests of one caller independently. Never throws. */
-export type DecideBatch = (batch: WireBatchRequest, caller: Caller, reply: (outcome: BatchOutcome) => void) => void;
+type DecideBatch = (batch: WireBatchRequest, caller: Caller, reply: (outcome: BatchOutcome) => void) => void;
 
 /**
  * `weir.v1.Batch`, independent of the transport. All requests are decided in one turn of the event loop, so that the

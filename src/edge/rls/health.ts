@@ -10,7 +10,7 @@ export interface Readiness {
 }
 
 /** A status of `grpc.health.v1.HealthCheckResponse`. */
-export type ServingStatus = 'SERVING' | 'NOT_SERVING';
+type ServingStatus = 'SERVING' | 'NOT_SERVING';
 export type WatchedStatus = ServingStatus | 'SERVICE_UNKNOWN';
 
 /** How often readiness is polled: the longest delay of a Watch. */

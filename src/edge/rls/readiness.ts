@@ -6,7 +6,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Readiness } from './health.ts';
 
 /** The conditions for accepting requests. */
-export interface ReadinessTerms {
+interface ReadinessTerms {
   readonly requiresRules: boolean;
   /** The rules must have a domain. */
   readonly requiresDomain: boolean;
@@ -14,7 +14,7 @@ export interface ReadinessTerms {
   readonly requiresStore: boolean;
 }
 
-export interface ReadinessSources {
+interface ReadinessSources {
   readonly rules: () => RuleTree | undefined;
   readonly store: {
     readonly ledger: { health(): BackendHealth };

@@ -75,7 +75,7 @@ export interface Extras {
 }
 
 /** Calls that are currently held. */
-export interface Holds {
+interface Holds {
   count: number;
 }
 

@@ -22,7 +22,7 @@ export interface Peer {
   borrow(request: BorrowRequest): Promise<BorrowResponse>;
 }
 
-export interface BorrowerOptions {
+interface BorrowerOptions {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;

@@ -8,7 +8,7 @@ import { type BorrowRequest, type BorrowResponse, counterOf, type SiteLoan } fro
 import type { OwnLimits } from './own-limits.ts';
 
 /** A counter whose hits other sites request. */
-export interface LentCounter {
+interface LentCounter {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
   /** When each site requested hits last, by its place, and when any site did; on the monotonic clock. */
@@ -16,7 +16,7 @@ export interface LentCounter {
   readonly askedAtMs: number;
 }
 
-export interface LenderOptions {
+interface LenderOptions {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;

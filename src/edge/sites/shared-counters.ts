@@ -35,14 +35,14 @@ export interface SharedReport {
 }
 
 /** The sources of counters: those that this process requests hits for, and those that other sites request. */
-export interface SharedSources {
+interface SharedSources {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;
   readonly counters: () => Iterable<SharedSource>;
 }
 
-export interface SharedSource {
+interface SharedSource {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
   readonly uses?: readonly (KnownUse | undefined)[];

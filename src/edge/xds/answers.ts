@@ -8,7 +8,7 @@ import { checkOverlaid, type OverlaidCheck, type Overlay } from '../../engine/ru
 import { type BackOff, waitMs } from './back-off.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 
-export interface AnswersOptions {
+interface AnswersOptions {
   /** For limits that sites share; absent: this is the only site. */
   readonly split?: StoreTraits['split'];
   readonly overlay: Overlay | undefined;

@@ -16,7 +16,7 @@ export interface AnswerChecker {
   close(): void;
 }
 
-export interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
+interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   /** Called with the result of every load. */

@@ -44,7 +44,7 @@ export interface ControlPlaneTls {
   readonly serverName: string | undefined;
 }
 
-export interface Subscriber {
+interface Subscriber {
   /** Handles an answer: accepts it, or returns the reason for a refusal. Answers are passed one at a time. */
   onResponse(response: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined>;
   /** The stream was established. */

@@ -13,7 +13,7 @@ import {
 } from './limit.ts';
 
 /** The numbers of a bucket, either a token bucket or a leaky bucket. */
-export interface Bucket extends AnyLimit {
+interface Bucket extends AnyLimit {
   readonly burst: number;
   readonly maxDelayMs: number;
 }
@@ -68,7 +68,7 @@ export function divideBucket<L extends AnyLimit & { readonly burst: number }>(li
 }
 
 /** The time from `nowMs` until the given hit-ms have come back, in a bucket whose state is from `sinceMs`. */
-export type BucketWait<L extends Bucket> = (limit: L, hitMs: number, sinceMs: number, nowMs: number) => number;
+type BucketWait<L extends Bucket> = (limit: L, hitMs: number, sinceMs: number, nowMs: number) => number;
 
 /** Describes a bucket whose state is the amount spent (hit-ms) and the time of that amount (ms since the epoch). */
 export const describeBucket =

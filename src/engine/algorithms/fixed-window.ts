@@ -25,7 +25,7 @@ import {
 } from './window.ts';
 
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or on a date. */
-export type Alignment = 'epoch' | 'first_hit' | Calendar;
+type Alignment = 'epoch' | 'first_hit' | Calendar;
 
 /** As written in rules. */
 export const alignments = ['epoch', 'first_hit', 'calendar'] as const;

@@ -20,7 +20,7 @@ export interface InFlightLimit extends AnyLimit {
 }
 
 /** The holder of slots that are taken and released without an id. */
-export const ANONYMOUS = 0;
+const ANONYMOUS = 0;
 
 /** The most slots of a limit whose requests have ids: each step reads and writes all holds. */
 export const MAX_HELD_SLOTS = 1_000;

@@ -392,7 +392,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
 }
 
 /** The details of a refusal. */
-export interface Refusal {
+interface Refusal {
   readonly decision: Decision;
   /** The number of hits that were refused together. */
   readonly hits: number;

@@ -10,7 +10,7 @@ const SIZE = 4;
 export const MAX_RESERVATION_NUMBERS = MAX_RESERVATIONS * SIZE;
 
 /** The reservations that count now. */
-export interface OnHold {
+interface OnHold {
   readonly hits: number;
   readonly count: number;
   /** When the first of them to expire was made, and when the last expires; 0: there is none. */

@@ -44,7 +44,7 @@ export interface ReservationLimit extends AnyLimit {
 }
 
 /** The algorithms that can count beside reservations: the row of a limit, and its place in the table, from 1. */
-export interface OtherAlgorithms {
+interface OtherAlgorithms {
   rowOf(limit: AnyLimit): Algorithm;
   placeOf(limit: AnyLimit): number;
 }

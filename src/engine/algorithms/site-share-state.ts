@@ -1,7 +1,7 @@
 import type { AnyLimit, State } from './limit.ts';
 
 /** The numbers of a limit that determine a site's share. */
-export interface ShareNumbers extends AnyLimit {
+interface ShareNumbers extends AnyLimit {
   readonly of: 'fixed_window' | 'token_bucket';
   readonly burst: number;
   readonly sites: number;
@@ -42,7 +42,7 @@ export interface SiteShare {
 }
 
 /** A site's row in the table, which can be modified. */
-export interface ShareRow {
+interface ShareRow {
   given: number;
   confirmed: number;
   taken: number;

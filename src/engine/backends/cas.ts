@@ -14,7 +14,7 @@ export interface SwapStore {
 }
 
 /** The result of a step. */
-export interface Stepped<T> {
+interface Stepped<T> {
   readonly result: T;
   /** Absent: the value is unchanged. */
   readonly next?: { readonly value: Buffer; readonly exptime: number };

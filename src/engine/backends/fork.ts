@@ -14,7 +14,7 @@ export interface Snapshot {
 }
 
 /** How the copied backend runs operations. */
-export interface ForkOptions {
+interface ForkOptions {
   readonly original: Pick<Backend, 'atomic' | 'shardOf'>;
   /** The part of the backend that runs an operation, if one step cannot run all. */
   readonly partOf: (operation: Pick<Operation, 'key'>) => number;

@@ -14,7 +14,7 @@ const COUNTER = 'weir_instances';
 /** The most processes that are counted. */
 const MAX_COUNTED = 1_000;
 
-export interface InstancesOptions {
+interface InstancesOptions {
   readonly backend: Pick<Backend, 'run'>;
   /** Keys like those of counters, since the Redis user may be restricted to them. */
   readonly keys: CounterKeys;
@@ -24,7 +24,7 @@ export interface InstancesOptions {
 }
 
 /** Counts the processes that use a store: each holds a slot of one limit on requests in flight, and renews it. */
-export interface Instances {
+interface Instances {
   /** As of the last answer of the store; at least 1. */
   count(): number;
   close(): void;

@@ -4,7 +4,7 @@ import { algorithmFor } from '../algorithms/index.ts';
 import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
 import type { CounterEntry, CounterKey, CounterKeys, Counters, SharedWindow } from './key.ts';
 
-export interface SharedCountersOptions {
+interface SharedCountersOptions {
   /** Precedes every key. */
   readonly prefix: string;
   /** Keys of counters that envoyproxy/ratelimit could not have. */

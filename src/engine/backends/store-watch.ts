@@ -20,7 +20,7 @@ export interface StoreWatch {
   close(): void;
 }
 
-export interface StoreWatchOptions {
+interface StoreWatchOptions {
   readonly backends: readonly Backend[];
   /** Keys like those of counters, since the Redis user may be restricted to them. */
   readonly keys: CounterKeys;

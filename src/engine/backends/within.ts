@@ -1,5 +1,5 @@
 /** The result of a call with a time limit. */
-export type Timed<T> = { readonly value: T } | { readonly reason: string };
+type Timed<T> = { readonly value: T } | { readonly reason: string };
 
 /**
  * Waits for a reply, at most `timeoutMs`. When the timer fires, it waits for one more `setImmediate`: on a busy core

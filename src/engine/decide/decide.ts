@@ -60,7 +60,7 @@ export interface AppliedLimit extends RuleLimit {
 }
 
 /** A limit in shadow mode that would have refused. */
-export interface ShadowRefusal extends OtherDecision {
+interface ShadowRefusal extends OtherDecision {
   readonly label: LimitLabel;
 }
 

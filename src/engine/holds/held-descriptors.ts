@@ -3,7 +3,7 @@ import { holderOf } from '../ledger/holder.ts';
 import type { Match } from '../rules/match/match.ts';
 
 /** A descriptor whose id may hold something. */
-export interface HeldDescriptor {
+interface HeldDescriptor {
   readonly found: Extract<Match, { kind: 'limited' }>;
   readonly hits: number;
   /** See `holderOf`. */

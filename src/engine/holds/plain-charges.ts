@@ -7,7 +7,7 @@ import type { CommitAnswer } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';
 
 /** A commit, and its charges to limits without `reserve`. */
-export interface CommitWithCharges {
+interface CommitWithCharges {
   /** The name of the commit: the same if it is repeated. */
   readonly name: string;
   /** @throws StoreUnavailable  it may be counted anyway, or later */

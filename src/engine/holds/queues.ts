@@ -6,7 +6,7 @@ const POLL_MS = 50;
 const MAX_WAITING = 10_000;
 
 /** A caller's request for slots. `take` may be called again after it has succeeded. */
-export interface SlotTurn<A> {
+interface SlotTurn<A> {
   /** The counters of the slots: callers with the same counters wait for one another. */
   readonly keys: readonly string[];
   readonly maxDelayMs: number;

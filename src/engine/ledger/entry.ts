@@ -14,7 +14,7 @@ export type Entries = readonly (LedgerEntry | Unavailable)[];
  * The source of a debit's answer: the counter, a block that was debited before, a remembered refusal, or the limit's
  * policy.
  */
-export type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
+type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
 export function sourceOf({ fromCache, fromLease, degraded }: Decision): Source {
   if (degraded) return degraded;

@@ -16,7 +16,7 @@ export interface CommitCounts {
   readonly dropped: number;
 }
 
-export interface PendingCommitsOptions {
+interface PendingCommitsOptions {
   readonly monotonicMs: Monotonic;
   /** Runs commits on the backends; never rejects. */
   readonly run: (commits: readonly Debit[], how: RunOptions) => Eventual<Replies>;

@@ -22,7 +22,7 @@ export interface DenyCacheCounts {
   readonly overwritten: number;
 }
 
-export interface RefusalsOptions {
+interface RefusalsOptions {
   readonly monotonicMs: Monotonic;
   /** Approximate memory for the entries. */
   readonly maxBytes: number;
@@ -46,7 +46,7 @@ interface Remembered {
 const ENTRY_BYTES = 200;
 
 /** How long a refusal is valid while other instances may give hits back unnoticed. */
-export const UNCONFIRMED_MS = 1_000;
+const UNCONFIRMED_MS = 1_000;
 
 /** Longer than any backend call: a reply that is older than a change of its counter is not remembered. */
 const CHANGE_KEPT_MS = 60_000;

@@ -1,5 +1,5 @@
 /** The division of units among demands. */
-export interface FairLevel {
+interface FairLevel {
   /** Larger demands get this; Infinity: every demand is met. */
   readonly level: number;
   /** The remaining units, and the sum of the demands, if every demand is met. */

@@ -10,7 +10,7 @@ export interface PoolReport {
 }
 
 /** The store could not accept the report. */
-export interface SharesUnavailable {
+interface SharesUnavailable {
   readonly reason: string;
 }
 

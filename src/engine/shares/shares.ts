@@ -58,7 +58,7 @@ export interface Share {
 }
 
 /** One holder in the state of a pool. Times in milliseconds since the epoch. */
-export interface ShareHolder {
+interface ShareHolder {
   readonly id: string;
   /** In tokens per fill; -1: unknown. */
   readonly demand: number;
@@ -77,7 +77,7 @@ export interface ShareHolder {
 /** The holders of a pool. */
 export type ShareState = readonly ShareHolder[];
 
-export interface ShareStep {
+interface ShareStep {
   readonly state: ShareState;
   /** Undefined: nothing to send. */
   readonly share: Share | undefined;

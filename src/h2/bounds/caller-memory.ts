@@ -206,7 +206,7 @@ export class CallerMemory {
 }
 
 /** A limit on the number of a port's connections. */
-export type PortLimit = ConnectionLimit<Account>;
+type PortLimit = ConnectionLimit<Account>;
 
 class Account implements MemoryAccount {
   baseBytes: number;

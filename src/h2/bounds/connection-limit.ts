@@ -14,7 +14,7 @@ const KEPT = 1;
 const RANKS = 66;
 
 /** A connection, as far as its place is concerned. */
-export interface PlacedConnection {
+interface PlacedConnection {
   /** The address of its client. */
   readonly peer: string;
 }

@@ -1,5 +1,5 @@
 /** A FIFO queue whose operations take constant time. */
-export interface Fifo<T> {
+interface Fifo<T> {
   readonly length: number;
   add(item: T): void;
   take(): T | undefined;

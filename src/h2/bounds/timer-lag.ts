@@ -6,7 +6,7 @@ const CHECK_MS = 1_000;
 const CHECKS = 15;
 
 /** By how much the timers of a process are late. */
-export interface TimerLag {
+interface TimerLag {
   /** A call has arrived. */
   wake(): void;
   /** The largest lag of the last 15 seconds; 0 without calls. */

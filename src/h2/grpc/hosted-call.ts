@@ -32,7 +32,7 @@ export interface HostedLimits {
 }
 
 /** What methods that decide share with `UnaryMethod`. */
-export interface HostedTurns {
+interface HostedTurns {
   readonly overload: Pick<Admission, 'queue' | 'refusal'>;
   /** Memory and work of a decoded message. @param octets  its size */
   readonly costOf: (message: unknown, octets: number) => Cost;
@@ -50,7 +50,7 @@ export interface HostedControls {
 }
 
 /** A method in grpc-js's terms, with its handler. Client-streaming methods are not supported. */
-export interface HostedMethod {
+interface HostedMethod {
   readonly limits: HostedLimits;
   readonly definition: MethodDefinition<unknown, unknown>;
   readonly handler: UntypedHandleCall;

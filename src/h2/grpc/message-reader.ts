@@ -10,7 +10,7 @@ export const PREFIX_BYTES = 5;
 const MIN_HELD_BYTES = 1_024;
 
 /** Receives a message; `bytes` is only valid during the call. */
-export type OnMessage = (bytes: Buffer, from: number, to: number) => void;
+type OnMessage = (bytes: Buffer, from: number, to: number) => void;
 
 /**
  * Reassembles the messages of a call. A message that arrives in one piece, as most do, is passed on without copying.

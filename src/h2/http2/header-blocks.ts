@@ -3,7 +3,7 @@ import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, Flag } from './frames.ts';
 
 /** A header block that spans HEADERS and CONTINUATION frames: its buffer is returned with `giveBack`. */
-export interface HeaderBlock {
+interface HeaderBlock {
   readonly streamId: number;
   /** Flags of its HEADERS frame. */
   readonly flags: number;

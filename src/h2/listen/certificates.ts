@@ -18,7 +18,7 @@ export interface CertificateFiles {
 }
 
 /** The contents of the files, under the names of Node's TLS options. */
-export interface CertificateTexts {
+interface CertificateTexts {
   readonly cert: string;
   readonly key: string;
   readonly ca: string | undefined;
@@ -34,7 +34,7 @@ export interface Certificates {
 }
 
 /** A certificate file cannot be used; the message names the file and the reason. */
-export class InvalidCertificates extends Error {
+class InvalidCertificates extends Error {
   override readonly name = 'InvalidCertificates';
 }
 

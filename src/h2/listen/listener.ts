@@ -27,7 +27,7 @@ export interface ListenedConnection extends AccountHolder {
   readonly isInUse?: boolean;
 }
 
-export interface ListenerOptions {
+interface ListenerOptions {
   /** The most open connections; a further one replaces an idle one, or is closed at once. */
   readonly maxCount?: number | undefined;
   /** Charged with the memory of each connection; one without room is closed at once. */

@@ -4,7 +4,7 @@ import type { Listener } from './listener.ts';
 const CHECK_INTERVAL_MS = 50;
 
 /** The parts of a server that `shutDown` needs. */
-export interface Closing {
+interface Closing {
   readonly listener: Listener;
   /** Asks clients to reconnect elsewhere. */
   readonly sendGoaway: () => void;

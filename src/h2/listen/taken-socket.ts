@@ -8,7 +8,7 @@ interface Internals {
 }
 
 /** The `onread` option of a socket. */
-export interface OnRead {
+interface OnRead {
   /** Every read overwrites this buffer. */
   readonly buffer: Buffer;
   /** Called as a method of the socket. @returns false: reading pauses until the socket is resumed */

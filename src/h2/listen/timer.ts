@@ -1,5 +1,5 @@
 /** A one-shot timer. */
-export interface Timer {
+interface Timer {
   /** Restarts the full time. */
   restart(): void;
   stop(): void;

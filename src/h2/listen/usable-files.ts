@@ -4,9 +4,9 @@
  */
 
 /** Paths of files that are used together, by purpose. */
-export type FilePaths = Readonly<Record<string, unknown>>;
+type FilePaths = Readonly<Record<string, unknown>>;
 /** Their contents, by purpose. */
-export type FileTexts = Readonly<Record<string, unknown>>;
+type FileTexts = Readonly<Record<string, unknown>>;
 /** The contents of several such sets. */
 export type UsableFiles = ReadonlyMap<string, FileTexts>;
 

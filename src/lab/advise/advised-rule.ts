@@ -67,14 +67,14 @@ export interface Proposal {
   readonly reasons: readonly string[];
 }
 
-export const warningKinds = ['never_fires', 'fires_often', 'one_key', 'boundary', 'many_clients'] as const;
+const warningKinds = ['never_fires', 'fires_often', 'one_key', 'boundary', 'many_clients'] as const;
 
 export interface AdviceWarning {
   readonly kind: (typeof warningKinds)[number];
   readonly text: string;
 }
 
-export const grades = ['low', 'medium', 'high'] as const;
+const grades = ['low', 'medium', 'high'] as const;
 
 /** The confidence in the advice. */
 export interface Confidence {

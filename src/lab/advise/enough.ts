@@ -33,7 +33,7 @@ export function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed 
 }
 
 /** The number of keys needed to say, with 95 % confidence, that at most this share of keys is hit. */
-export const keysFor = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
+const keysFor = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
 
 export function confidenceOf(observed: ObservedRule, maxKeysHit: number): Confidence {
   const { requests, keys, oneIn, firstMs, lastMs, days, followed, untracked } = observed;

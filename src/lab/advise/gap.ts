@@ -1,10 +1,10 @@
 import { quantileRank, type WeightedValues } from './weighted-values.ts';
 
 /** The largest share of all keys that may stand apart: a larger group is normal traffic. */
-export const MOST_APART = 1 / 3;
+const MOST_APART = 1 / 3;
 
 /** The least ratio of their demand to that of nearly all other keys. */
-export const LEAST_RATIO = 3;
+const LEAST_RATIO = 3;
 
 /**
  * The least difference of the square roots that is not explained by chance. The root of a Poisson count has a standard

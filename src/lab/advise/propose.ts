@@ -9,7 +9,7 @@ import type { FollowedKey } from './rule-sketch.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
 
 /** A key that sends up to this multiple of its observed traffic still passes. */
-export const MARGIN = 1.5;
+const MARGIN = 1.5;
 
 /** The number of windows over which the hits that algorithms admit are compared. */
 const COMPARED_WINDOWS = 10;
@@ -27,7 +27,7 @@ interface Candidate {
 }
 
 /** A proposal, and the groups of keys that it is based on. */
-export interface ProposedLimit {
+interface ProposedLimit {
   readonly proposal: Proposal;
   readonly groups: KeyGroups;
 }

@@ -21,7 +21,7 @@ export interface Arrival {
   readonly level: number;
 }
 
-export interface SketchOptions {
+interface SketchOptions {
   readonly windowMs: number;
   /** The most keys in the sample. */
   readonly maxKeys: number;

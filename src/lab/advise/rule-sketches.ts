@@ -19,7 +19,7 @@ export interface SketchBounds {
 const LEAST_KEYS = 4 * MAX_HEAVY_KEYS;
 
 /** An arrival at a rule. */
-export interface RuleArrival extends Omit<Arrival, 'isRefused'> {
+interface RuleArrival extends Omit<Arrival, 'isRefused'> {
   readonly rule: string;
   /** The window of the limit that refused it; undefined: no limit did. */
   readonly refusedBy: number | undefined;

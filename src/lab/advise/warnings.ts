@@ -5,9 +5,9 @@ import { clientsBehind, type KeyGroups, weightOf } from './groups.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
 
 /** A limit that refuses a larger share of its keys hits normal traffic. */
-export const FIRES_OFTEN = 0.05;
+const FIRES_OFTEN = 0.05;
 /** A key with a larger share of the hits dominates the limit. */
-export const ONE_KEY = 0.2;
+const ONE_KEY = 0.2;
 /** With fewer keys, each of them has a large share anyway. */
 const FEW_KEYS = 10;
 

@@ -1,5 +1,5 @@
 /** The value of a key, and the number of keys that it stands for. */
-export interface WeightedValue {
+interface WeightedValue {
   readonly value: number;
   readonly weight: number;
 }

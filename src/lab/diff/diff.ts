@@ -21,20 +21,20 @@ export interface DomainChange {
   readonly kind: 'added' | 'removed' | 'ids';
 }
 
-export interface AddedRule {
+interface AddedRule {
   readonly rule: Rule;
   /** The rule that its descriptors matched before; undefined: none. */
   readonly before: Rule | undefined;
   readonly counters: readonly CounterFate[];
 }
 
-export interface RemovedRule {
+interface RemovedRule {
   readonly rule: Rule;
   /** The rule that its descriptors match now; undefined: none. */
   readonly after: Rule | undefined;
 }
 
-export interface ChangedRule {
+interface ChangedRule {
   readonly before: Rule;
   readonly after: Rule;
   readonly counters: readonly CounterFate[];

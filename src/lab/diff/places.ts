@@ -5,7 +5,7 @@ import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { Siblings } from './siblings.ts';
 
 /** A rule, and what determines the names of its counters. */
-export interface RulePlace {
+interface RulePlace {
   readonly rule: Rule;
   /**
    * For each level: the text that replaces values that share one counter; undefined: each value has its own counter.

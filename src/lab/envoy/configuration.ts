@@ -5,7 +5,7 @@ import type { Kind } from './kinds.ts';
 import { type DescriptorShape, type ExpectedShapes, expectedShapes, type ShapeEntry, shortestTtlMs } from './shapes.ts';
 import { type GrpcTarget, grpcCluster, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
 
-export interface ConfigurationOptions extends GrpcTarget {
+interface ConfigurationOptions extends GrpcTarget {
   readonly kind: Kind;
   readonly timeoutMs: number;
 }

@@ -5,7 +5,7 @@ import { type Finding, right, wrong } from './finding.ts';
 import { listOf, objectOf, type UncheckedObject } from './json-of.ts';
 import { canMatch, type DescriptorShape, expectedShapes, shortestTtlMs } from './shapes.ts';
 
-export interface Patient {
+interface Patient {
   /** `/config_dump` of Envoy's admin interface. */
   readonly configDump: unknown;
   /** `/clusters?format=json`. */
@@ -13,7 +13,7 @@ export interface Patient {
   readonly probe: HostProbe;
 }
 
-export interface Expectations {
+interface Expectations {
   readonly rules: RuleTree;
 }
 

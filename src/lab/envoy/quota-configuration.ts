@@ -6,7 +6,7 @@ import { headerOf } from './headers.ts';
 import { isConstant } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
 
-export interface QuotaConfigurationOptions extends GrpcTarget {
+interface QuotaConfigurationOptions extends GrpcTarget {
   /** The name of the proxy; undefined: a comment shows where to put it. */
   readonly proxy?: string | undefined;
 }

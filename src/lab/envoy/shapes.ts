@@ -51,7 +51,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
 }
 
 /** Whether requests of a rule acquire slots. */
-export const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
+const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
   limits.some(({ limit }) => limit.algorithm === 'in_flight');
 
 /** The shortest ttl of a slot in a domain; undefined: the domain has no slots. */

@@ -47,7 +47,7 @@ export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: st
   ].join(`\n${indent}`);
 
 /** The parts in which configurations of a whole Envoy differ: whole lines, except for the filter and the route. */
-export interface EnvoyParts {
+interface EnvoyParts {
   /** Lines of the connection manager, indented by 16. */
   readonly manager?: string | undefined;
   /** The filters before the router, indented by 20 except for the first line. */
@@ -58,7 +58,7 @@ export interface EnvoyParts {
 }
 
 /** The parts in which listeners differ; `manager`, `filter` and `virtualHost` as in `EnvoyParts`. */
-export interface ListenerParts extends Partial<Pick<EnvoyParts, 'manager' | 'filter' | 'virtualHost'>> {
+interface ListenerParts extends Partial<Pick<EnvoyParts, 'manager' | 'filter' | 'virtualHost'>> {
   readonly name: string;
   /** An address of this host. */
   readonly host: string;

@@ -12,7 +12,7 @@ import { requestsOf, type TrafficCounts } from './traffic.ts';
 /** A request is logged when it ends: the longest assumed time since it began. */
 export const DEFAULT_REORDER_MS = 60_000;
 
-export interface AccessLogsOptions {
+interface AccessLogsOptions {
   readonly mapping: Mapping;
   readonly format: LogFormatName | undefined;
   readonly reorderMs: number;

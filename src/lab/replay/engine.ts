@@ -14,7 +14,7 @@ import { hashBlind } from './hash-blind.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
 /** The settings of the service, besides the rules, that affect decisions. */
-export interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
+interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
   /** Limits at which counters are evicted, as in a service with counters in memory. */
   readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
 }
@@ -111,7 +111,7 @@ export class ReplayEngine {
 }
 
 /** The answer to a descriptor, from any source of decisions. */
-export function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
+function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
   switch (verdict.kind) {
     case 'limited': {
       const { rule, code, limit, decision } = verdict;

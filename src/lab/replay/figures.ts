@@ -2,7 +2,7 @@ import { HurtKeys, type KeyAtTime, type KeyBudget, type KeyRefusals, mostRefused
 import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
 
 /** Requests by outcome. */
-export interface Counts {
+interface Counts {
   requests: number;
   admitted: number;
   refused: number;

@@ -2,7 +2,7 @@ import type { RecordedSettings } from '../record/format.ts';
 import type { HashedValues } from './hashed-values.ts';
 
 /** The settings of this process that affect decisions. */
-export interface DecidingSettings {
+interface DecidingSettings {
   readonly decisions: { readonly spend: string; readonly shadowMode: boolean; readonly quotaMode: boolean };
 }
 

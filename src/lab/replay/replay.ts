@@ -5,7 +5,7 @@ import type { RecordedRequest, RecordedTraffic, ReplayObserver } from './request
 import type { TrafficCounts } from './traffic.ts';
 
 /** The rules that answer requests, and the receivers of the answers. */
-export interface Replay {
+interface Replay {
   readonly rules: ReplayEngine;
   readonly against: ReplayEngine | undefined;
   readonly observers: readonly ReplayObserver[];

@@ -2,7 +2,7 @@ import { type Random, Zipf } from './random.ts';
 import type { ScenarioName } from './scenario-names.ts';
 
 /** A request of a model, with the fields of a proxy's log. */
-export interface SimulatedRequest {
+interface SimulatedRequest {
   /** Milliseconds since the start of the scenario. */
   readonly atMs: number;
   /** Undefined: no credentials were sent. */
@@ -13,7 +13,7 @@ export interface SimulatedRequest {
   readonly label: 'allow' | 'refuse';
 }
 
-export interface Scenario {
+interface Scenario {
   /** One sentence, for the help and the documentation. */
   readonly summary: string;
   /** A description of the model with all parameters, for the documentation. */

@@ -73,7 +73,7 @@ export interface NamedReply<R extends AgentReply = AgentReply> {
   readonly reply: R;
 }
 
-export interface AgentOptions extends ExplainOptions {
+interface AgentOptions extends ExplainOptions {
   readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
   /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;

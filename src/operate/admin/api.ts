@@ -7,7 +7,7 @@ import { ApiProblem, problemPage } from './problem.ts';
 import { type ObjectSchema, parseJson, type Schema, type Valid, valid } from './schema.ts';
 
 /** The input of an operation. */
-export interface Call<B = unknown, Q = unknown> {
+interface Call<B = unknown, Q = unknown> {
   readonly client: Client;
   readonly body: B;
   readonly query: Q;

@@ -4,7 +4,7 @@ import type { State } from '../../engine/algorithms/limit.ts';
 import { siteStanding, siteTerms } from './site-standing.ts';
 
 /** A counter before hits are spent on it. */
-export interface Standing {
+interface Standing {
   readonly state: State | undefined;
   readonly nowMs: number;
   /** At least 0. */

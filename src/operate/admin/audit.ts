@@ -22,7 +22,7 @@ export interface AuditLine {
   readonly failed?: string;
 }
 
-export type Change = Omit<AuditLine, 'at' | 'failed'>;
+type Change = Omit<AuditLine, 'at' | 'failed'>;
 
 /** The number of lines kept for the API. */
 const MAX_KEPT = 1_000;

@@ -15,7 +15,7 @@ export const PAGE_COUNTERS = 1_000;
 /** The number of counters examined in one turn of the event loop, and read from the store in one call. */
 export const COUNTERS_A_TURN = 100;
 
-export interface ListQuery {
+interface ListQuery {
   readonly domain?: string;
   readonly rule?: string;
   readonly after?: string;

@@ -22,7 +22,7 @@ export interface FoundCounter {
 }
 
 /** The counters of a descriptor, for operators to see and change. */
-export interface DescriptorCounters {
+interface DescriptorCounters {
   /** Under an exemption, the counters of the rule, which applies again when it ends. */
   readonly counters: readonly FoundCounter[];
   readonly override?: StandingOverride;

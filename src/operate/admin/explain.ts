@@ -125,7 +125,7 @@ export interface CounterState {
   readonly open?: number;
 }
 
-export interface ExplainedDecision {
+interface ExplainedDecision {
   readonly code: Answer['overallCode'];
   /** What a refused request spends. */
   readonly spend: Decider['spend'];

@@ -9,7 +9,7 @@ import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 
-export interface LiveAdviceOptions {
+interface LiveAdviceOptions {
   readonly maxBytes: number;
   /** Of the samples of keys; secret from callers. */
   readonly seed: number;
@@ -22,7 +22,7 @@ export interface LiveAdviceOptions {
 }
 
 /** An operator's query for advice. */
-export interface AdviceQuery {
+interface AdviceQuery {
   readonly domain?: string;
   readonly rule?: string;
   /** Above 0, below 1. */

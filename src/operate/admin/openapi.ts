@@ -2,7 +2,7 @@ import { type ApiOperation, operationsByPath } from './api.ts';
 import type { Schema } from './schema.ts';
 
 /** Response bodies, and request bodies that operations parse themselves, by method and path. */
-export interface OperationSchemas {
+interface OperationSchemas {
   readonly answerSchemas: Readonly<Record<string, object>>;
   readonly bodySchemas: Readonly<Record<string, object>>;
 }

@@ -11,7 +11,7 @@ const MAX_OVERRIDES = 10_000;
 /** The interval at which the records are read: other instances may have changed them. */
 export const FOLLOW_INTERVAL_MS = 500;
 
-export interface OverrideRecordsOptions {
+interface OverrideRecordsOptions {
   readonly records: Records;
   /** The overrides that this process follows. */
   readonly overrides: Overrides;

@@ -7,7 +7,7 @@ import { noQuery, reason } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 
-export interface RecordOptions {
+interface RecordOptions {
   readonly audit: Audit;
   readonly clock: Clock;
   /** Asks every process that answers requests. */

@@ -17,7 +17,7 @@ export interface RefusalPage {
   readonly next: string;
 }
 
-export interface RefusalQuery {
+interface RefusalQuery {
   /** `next` of the previous page; undefined: the page has the newest. */
   readonly since: string | undefined;
   readonly count: number;

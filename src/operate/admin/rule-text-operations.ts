@@ -10,7 +10,7 @@ import { domain, noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 
-export interface RuleTextOptions {
+interface RuleTextOptions {
   readonly candidate: Pick<CandidateBook, 'check'>;
   readonly rules: () => RuleTree | undefined;
   /** Rules come from files, not from a control plane. */

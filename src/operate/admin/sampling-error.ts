@@ -10,7 +10,7 @@ const L = Math.log(2 / (1 - CONFIDENCE));
 export const confidenceOf = (countedOneIn: number): number => (countedOneIn === 1 ? 1 : CONFIDENCE);
 
 /** The list of one or several processes, and the sampling ratio: see `Sample`. */
-export interface SampledList {
+interface SampledList {
   readonly list: TopList;
   readonly countedOneIn: number;
 }

@@ -51,7 +51,7 @@ export const object = <P extends Readonly<Record<string, Schema>>, R extends key
 ) => ({ type: 'object', properties, required, additionalProperties: false }) as const;
 
 /** The flaws of a value, at most `MAX_FLAWS`. */
-export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
+function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
   switch (schema.type) {
     case 'string': {
       if (typeof value !== 'string') return [flaw(at, `must be a string, got ${kindOf(value)}`)];

@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { AdminToken } from './tokens.ts';
 
 /** A signed-in browser. */
-export interface Session {
+interface Session {
   readonly token: AdminToken;
   /** Sent back in `x-weir-csrf` with every change: a page of another site cannot read it. */
   readonly csrf: string;

@@ -57,7 +57,7 @@ export interface ShareList {
 }
 
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
-export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
+interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
   readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
   readonly decider: Parameters<typeof counterOf>[2];
 }

@@ -13,7 +13,7 @@ import { object } from './schema.ts';
 import { listShares } from './site-limits.ts';
 
 /** The sites that share limits. */
-export interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
+interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
   readonly decider: Pick<Decider, 'clock' | 'counters'>;
   /** Undefined: this is the only site. */
   readonly sites:

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 /** read: may see callers' values. operate: may also make changes. */
-export const roles = ['read', 'operate'] as const;
+const roles = ['read', 'operate'] as const;
 export type Role = (typeof roles)[number];
 
 export interface AdminToken {

@@ -132,7 +132,7 @@ const tables = (budget: ByteBudget): Tables => ({
 });
 
 /** A key of a table, for operators. */
-export interface DescribedKey {
+interface DescribedKey {
   /** Absent: the rule of the list. */
   readonly rule?: string;
   readonly entries: readonly Entry[];

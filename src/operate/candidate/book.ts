@@ -42,7 +42,7 @@ export interface CandidateFacts {
   readonly problems: readonly Problem[];
 }
 
-export interface CandidateBookOptions {
+interface CandidateBookOptions {
   /** Checks candidates off the event loop; closed with the book. */
   readonly checker: FileChecker;
   /** Checks texts that are not to be tried: candidates do not wait for them. Closed with the book. */

@@ -17,9 +17,9 @@ export interface TriedRequest {
 /** The most rules with separate figures. */
 const MAX_RULES = 5_000;
 /** All other rules together. */
-export const OTHER_RULES = '(other rules)';
+const OTHER_RULES = '(other rules)';
 /** Limits sent with requests: their paths contain callers' values. */
-export const REQUEST_LIMITS = '(limits in requests)';
+const REQUEST_LIMITS = '(limits in requests)';
 /** The most memory of all key tables in one process: some thousands of keys, which are listed in one turn. */
 const MAX_KEY_BYTES = 1024 * 1024;
 

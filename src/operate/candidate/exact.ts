@@ -8,7 +8,7 @@ import { countedBy, hashOf } from '../../lab/record/sampling.ts';
 import type { CounterId, Coverage } from './coverage.ts';
 
 /** The two verdicts on a descriptor, and what they are based on. */
-export interface ComparedVerdicts {
+interface ComparedVerdicts {
   readonly domain: string;
   readonly entries: readonly Entry[];
   readonly live: Verdict;
@@ -52,7 +52,7 @@ export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean
   return !haveSameLimits(live, candidate) && !hasFirstHit(live) && !hasFirstHit(candidate);
 }
 
-export const counterId = (domain: string, counted: readonly Entry[]): CounterId => {
+const counterId = (domain: string, counted: readonly Entry[]): CounterId => {
   const [hash, other] = [hashOf(domain, counted), hashOf(`${domain}.`, counted)];
   return { hash, id: hash * OTHER_BITS + (other % OTHER_BITS) };
 };

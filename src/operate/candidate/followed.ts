@@ -19,7 +19,7 @@ export interface FollowedCandidate {
   close(): Promise<void>;
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly candidate: CandidateFeed;
   /** The rules in force. */
   readonly book: Pick<RuleBook, 'packed' | 'onChange'>;

@@ -58,7 +58,7 @@ export interface TrialReport {
 
 export const noTally: Tally = { requests: 0, liveRefused: 0, candidateRefused: 0, newlyRefused: 0, newlyPassed: 0 };
 
-export const sumOfTallies = (one: Tally, other: Tally): Tally => ({
+const sumOfTallies = (one: Tally, other: Tally): Tally => ({
   requests: one.requests + other.requests,
   liveRefused: one.liveRefused + other.liveRefused,
   candidateRefused: one.candidateRefused + other.candidateRefused,

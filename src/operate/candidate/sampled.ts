@@ -5,7 +5,7 @@ import type { WireRequest } from '../../engine/wire/wire.ts';
 import { sampledOf } from '../../lab/record/sampling.ts';
 
 /** The descriptors of a request that are tried, by index. */
-export interface TriedPlaces {
+interface TriedPlaces {
   /** Descriptors with sampled counters, which are included in the figures. */
   readonly sampled: readonly number[];
   /** The sampled descriptors are decided without the others. */

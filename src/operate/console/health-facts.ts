@@ -50,7 +50,7 @@ export interface ResponderFacts {
 }
 
 /** The sources of the facts. */
-export interface HealthSources {
+interface HealthSources {
   readonly store: {
     readonly description: string;
     readonly watch: Pick<StoreWatch, 'state'> | undefined;

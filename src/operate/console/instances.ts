@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Records } from '../../engine/backends/records.ts';
 
 /** An instance's report on itself. */
-export interface InstanceFacts {
+interface InstanceFacts {
   readonly name: string;
   readonly version: string;
   readonly workers: number;
@@ -29,7 +29,7 @@ const FORGOTTEN_MS = 600_000;
 /** How long shutdown waits for a store that does not answer. */
 const MAX_CLOSE_MS = 500;
 
-export interface HeartbeatOptions {
+interface HeartbeatOptions {
   /** Names this process; differs after each start. */
   readonly id: string;
   readonly records: Records;

@@ -9,7 +9,7 @@ import { AllRuleSeries, type RuleRates, type SeriesView } from './rule-series.ts
 import { type ServiceRates, ServiceSeries } from './service-series.ts';
 
 /** The sources of a snapshot: nothing is counted for the console alone. */
-export interface LiveSources {
+interface LiveSources {
   readonly statistics: Statistics;
   readonly durations: () => DurationTotals;
   /** The lateness of timers in this process. */

@@ -14,7 +14,7 @@ import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Logger } from './log.ts';
 
 /** The answers that are logged: those that refuse, all, or a random fraction. */
-export type LoggedDecisions = 'off' | 'refused' | 'all' | number;
+type LoggedDecisions = 'off' | 'refused' | 'all' | number;
 
 /** Logs an answer after it has been sent. */
 export type LogDecision = (request: WireRequest, answer: Answer) => void;
@@ -36,7 +36,7 @@ export interface DecisionLogOptions {
   readonly random: () => number;
 }
 
-export type DecisionSink = (decision: object) => void;
+type DecisionSink = (decision: object) => void;
 
 /** Returns undefined if nothing is to be logged, so that callers need not call it. */
 export function createDecisionLog(options: DecisionLogOptions): LogDecision | undefined {

@@ -12,7 +12,7 @@ interface Samples {
 }
 
 /** Records the duration of a call. */
-export type ObserveDuration = (method: string, grpcStatus: number, elapsedMs: number) => void;
+type ObserveDuration = (method: string, grpcStatus: number, elapsedMs: number) => void;
 
 /** A histogram of durations. */
 export interface Durations {

@@ -4,7 +4,7 @@ import { printableJson, printableLines } from '../../base/printable.ts';
 
 export type { Logger };
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: string;
   readonly format: 'text' | 'json';
   readonly worker?: number;

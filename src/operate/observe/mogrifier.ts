@@ -16,7 +16,7 @@ export interface StatsdTarget {
 }
 
 /** Mogrifiers, or the problems of the variables that define them. */
-export type ParsedMogrifiers =
+type ParsedMogrifiers =
   | { readonly ok: true; readonly mogrifiers: readonly Mogrifier[] }
   | { readonly ok: false; readonly problems: readonly string[] };
 

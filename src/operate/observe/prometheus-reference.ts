@@ -14,7 +14,7 @@ export interface ReferenceMetricsOptions {
 }
 
 /** The statistics with envoyproxy/ratelimit's Prometheus names and labels. */
-export interface ReferenceMetrics {
+interface ReferenceMetrics {
   render(): Promise<Exposition>;
   /** Records the duration of a gRPC call. */
   onCallFinished(method: string, elapsedMs: number): void;

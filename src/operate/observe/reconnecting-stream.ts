@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
 
-export interface ReconnectingStreamOptions {
+interface ReconnectingStreamOptions {
   readonly host: string;
   readonly port: number;
   onUp(): void;

@@ -51,7 +51,7 @@ export interface RuleCounts extends HitCounts {
 }
 
 /** The outcomes of a rule's reservations. */
-export interface ReservationSums {
+interface ReservationSums {
   /** In hits. */
   reserved: number;
   committed: number;
@@ -79,7 +79,7 @@ export interface HoldCounts {
   peaks: HoldPeaks;
 }
 
-export interface HoldPeaks {
+interface HoldPeaks {
   readonly held: number;
   readonly oldestMs: number;
 }

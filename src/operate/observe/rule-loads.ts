@@ -12,7 +12,7 @@ import type { Statistics } from './stats.ts';
 const MAX_LOGGED_PROBLEMS = 200;
 
 /** The result of a load, and the data to report it. */
-export interface RuleLoad {
+interface RuleLoad {
   readonly loaded: LoadedRules;
   /** For messages: the source of the rules. */
   readonly from: string;

@@ -5,7 +5,7 @@ const REPEAT_MS = 60_000;
 /** Maximum number of remembered keys: Redis has a few dozen reasons to refuse. */
 const MAX_KEYS = 100;
 
-export type SeldomLog = (key: string, log: () => void) => void;
+type SeldomLog = (key: string, log: () => void) => void;
 
 /** The message without its variable parts: numbers and quoted texts. */
 const kindOf = (message: string): string => message.replace(/(["'`]).*?\1|\d+/gs, '#');

@@ -29,7 +29,7 @@ export interface Load {
 }
 
 /** The state of the store. Times in milliseconds. */
-export interface StoreFacts {
+interface StoreFacts {
   readonly isUp: boolean;
   readonly latencyMs: number | undefined;
   readonly lastSuccessAtMs: number | undefined;

@@ -33,7 +33,7 @@ export type FailedBy = 'store' | 'service';
  * overload  this process could not ask the store in time, and no policy decided
  * other     it was invalid, there were no rules, or there is a bug
  */
-export type UndecidedBy = 'store' | 'overload' | 'other' | MissedBy;
+type UndecidedBy = 'store' | 'overload' | 'other' | MissedBy;
 
 /** The counts of one process, as sent to another. */
 export interface Counted

@@ -23,7 +23,7 @@ export interface StatsdOptions {
 }
 
 /** Sends statistics to StatsD or DogStatsD. */
-export interface StatsdSink {
+interface StatsdSink {
   /** Records the duration of a gRPC call. */
   onCallFinished(method: string, elapsedMs: number): void;
   /** Sends what is left and stops, within about a second. */

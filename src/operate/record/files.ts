@@ -5,7 +5,7 @@ import { finished } from 'node:stream/promises';
 import { constants, createGzip, type Gzip } from 'node:zlib';
 import type { Clock } from '../../base/clock.ts';
 
-export interface RecordingFilesOptions {
+interface RecordingFilesOptions {
   readonly directory: string;
   /** The beginning of the names of this process's files. */
   readonly name: string;

@@ -28,14 +28,14 @@ import type { OpenStore } from './ledger.ts';
 import type { SourcedRules } from './rules.ts';
 
 /** Routes of the debug port that show callers' values or make changes. */
-export interface AdminPages extends Part {
+interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   readonly overrides: OverrideList;
   /** Whether a request has a valid token. */
   isChecked(request: IncomingMessage): boolean;
 }
 
-export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
+interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
   readonly core: {
     readonly store: Pick<OpenStore, 'records' | 'memory'>;
     readonly rules: SourcedRules;

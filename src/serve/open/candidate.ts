@@ -15,7 +15,7 @@ import type { TrialSources } from './trial.ts';
 /** The most problems of a candidate that are logged. */
 const MAX_CANDIDATE_PROBLEMS = 20;
 
-export interface CandidateLoading {
+interface CandidateLoading {
   readonly store: StoreTraits;
   /** The overlay of the rules in force and of the candidate. */
   readonly overlay: Overlay | undefined;
@@ -57,7 +57,7 @@ export const withTimes = (decider: Decider, isTried: () => boolean): Decider => 
   },
 });
 
-export interface CandidateSources extends TrialSources {
+interface CandidateSources extends TrialSources {
   /** The rules in force, and the candidate. */
   readonly rules: { readonly book: RuleBook; readonly candidate: CandidateFeed };
   /** Notified of the answers. */

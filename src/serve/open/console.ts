@@ -17,14 +17,14 @@ import type { OpenStore } from './ledger.ts';
 import type { OpenRules } from './rules.ts';
 
 /** The console's part of the debug port. */
-export interface ConsolePages extends Part {
+interface ConsolePages extends Part {
   readonly operations: ReturnType<typeof consoleOperations>;
   readonly routes: Awaited<ReturnType<typeof assetRoutes>>;
   /** Requests of the last minute, as far as the statistics of workers have been collected. */
   requestsOfMinute(): number;
 }
 
-export interface ConsoleSources {
+interface ConsoleSources {
   readonly store: OpenStore;
   readonly rules: OpenRules;
   /** Undefined: values are shown unchanged. */

@@ -6,7 +6,7 @@ import { every } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
 
 /** The hashes of callers' values. */
-export interface OpenHash extends Part {
+interface OpenHash extends Part {
   /** Undefined: values are shown unchanged. */
   readonly hash: Hash | undefined;
   /** Takes the key of all instances; if the store cannot be reached, that is repeated until it can. */

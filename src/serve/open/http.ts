@@ -3,7 +3,7 @@ import { type HttpServer, type Route, startHttpServer } from '../../edge/http/se
 import type { Logger } from '../../operate/observe/log.ts';
 import { start } from '../parts/start-up.ts';
 
-export type HostAndPort = { readonly host: string; readonly port: number };
+type HostAndPort = { readonly host: string; readonly port: number };
 
 export const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
 

@@ -18,14 +18,14 @@ import { openCandidateBook } from './candidate.ts';
 const POLL_INTERVAL_MS = 1_000;
 
 /** When the rules in force were loaded, their hash, and whether newer ones are invalid. */
-export interface RulesLoaded {
+interface RulesLoaded {
   readonly atMs: number;
   readonly hash: string;
   readonly isNewest: boolean;
 }
 
 /** The effects of the last reload, and its time. */
-export interface LastReload {
+interface LastReload {
   readonly atMs: number;
   readonly reload: Reload;
 }

@@ -9,14 +9,14 @@ import type { Settings } from '../../settings/settings.ts';
 import { openHttp } from './http.ts';
 
 /** A destination of statistics besides the debug port. */
-export interface Sink {
+interface Sink {
   /** Records the duration of a gRPC call. */
   onCallFinished(method: string, elapsedMs: number): void;
   close(): Promise<void>;
 }
 
 /** The statistics of all processes. */
-export interface MetricsSource {
+interface MetricsSource {
   readonly statistics: Statistics;
   /** Gauges by their StatsD names. */
   readonly gauges: () => ReadonlyMap<string, number>;

@@ -28,7 +28,7 @@ const MAX_DELAY_MS = 10_000;
 const END_GRACE_MS = 10_000;
 
 /** The rules that the primary process sends to workers. */
-export interface WorkerRules {
+interface WorkerRules {
   readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
   readonly candidate: Pick<CandidateFeed, 'packed' | 'onChange'>;
 }

@@ -17,7 +17,7 @@ export interface WorkerGauges {
 }
 
 /** Collects a worker's counts for the primary process. */
-export interface Reporter extends ServiceObserver {
+interface Reporter extends ServiceObserver {
   readonly onCallFinished: OnCallFinished;
   /** The counts since the last report. */
   take(gauges: WorkerGauges | undefined, load?: Load): Report;

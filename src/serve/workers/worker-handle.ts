@@ -37,7 +37,7 @@ const REPORT_TIMEOUT_MS = 1_000;
 const REPLY_TIMEOUT_MS = 3_000;
 
 /** The rules that workers receive: those in force, and the candidate. */
-export interface SentRules {
+interface SentRules {
   rules(): PackedRules | undefined;
   candidate(): PackedRules | undefined;
 }

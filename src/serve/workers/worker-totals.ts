@@ -10,7 +10,7 @@ import { NO_LOAD } from './reporter.ts';
 import { countOpen } from './responders.ts';
 
 /** The sums over all workers. */
-export interface WorkerTotals {
+interface WorkerTotals {
   add(worker: number, report: Report, onCallFinished: OnCallFinished): void;
   /** The worker has ended: its counts are kept; its cache, leases and what it held are gone. */
   ended(worker: number): void;

@@ -13,7 +13,7 @@ export interface MemcachedServers {
   close(): void;
 }
 
-export interface ServersOptions {
+interface ServersOptions {
   /**
    * `host:port` each, or the DNS record that names them and its refresh interval; 0: it is only resolved until it is
    * found.

@@ -1,7 +1,7 @@
 import type { CounterKey } from '../key.ts';
 
 /** Finds a counter's slot by its key. */
-export interface KeyIndex {
+interface KeyIndex {
   slotOf(key: CounterKey): number | undefined;
   add(key: CounterKey, slot: number): void;
   delete(key: CounterKey): void;

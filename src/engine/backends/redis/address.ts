@@ -1,5 +1,5 @@
 /** A host and its port. */
-export interface Endpoint {
+interface Endpoint {
   readonly host: string;
   readonly port: number;
 }
@@ -25,7 +25,7 @@ export type RedisAddress =
   | ({ readonly kind: 'cluster'; readonly nodes: readonly Endpoint[]; readonly tls?: boolean } & Credentials);
 
 /** Why an address is not supported. */
-export interface RefusedAddress {
+interface RefusedAddress {
   readonly refusal: string;
 }
 

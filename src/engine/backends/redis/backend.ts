@@ -56,7 +56,7 @@ export interface RedisBackendOptions {
 }
 
 /** How long the number of an instance's last settlement is kept: one that is resent later is counted again. */
-export const SETTLED_TTL_MS = 24 * 3_600_000;
+const SETTLED_TTL_MS = 24 * 3_600_000;
 
 /**
  * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all requests of

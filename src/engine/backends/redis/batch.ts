@@ -43,7 +43,7 @@ export interface Batch {
 }
 
 /** One independent operation, or all operations of a request that spends them as a set. */
-export interface Group {
+interface Group {
   readonly request: BatchRequest;
   readonly operations: readonly Operation[];
   /** The number of the first operation. */
@@ -51,7 +51,7 @@ export interface Group {
 }
 
 /** The key of the time when a counter was reset, on the counter's node. */
-export type ResetKeyOf = (key: CounterKey) => string;
+type ResetKeyOf = (key: CounterKey) => string;
 
 const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
   Limit['algorithm'],

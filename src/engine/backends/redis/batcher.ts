@@ -59,7 +59,7 @@ class Waiting extends Later<Replies> implements BatchRequest {
   }
 }
 
-export interface BatcherOptions {
+interface BatcherOptions {
   /** Counts a batch in one call. */
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
   /** The reply to a hit that could not be counted. */

@@ -8,7 +8,7 @@ import { type MessageSubscriber, openSubscriber } from './subscriber.ts';
 /** The interval at which an instance publishes to itself, to verify that changes arrive. */
 const BEAT_MS = 250;
 /** An instance that does not receive its own beat for this long assumes that it misses changes. */
-export const BEAT_LOST_MS = 1_000;
+const BEAT_LOST_MS = 1_000;
 /** A subscription that receives no beat for this long is renewed: its connection may be dead. */
 const RENEW_MS = 2_000;
 /** Keys in a message. */

@@ -3,7 +3,7 @@ import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKeys } from '../key.ts';
 import type { RedisConnection } from './connect.ts';
 
-export interface ProbeOptions {
+interface ProbeOptions {
   readonly backend: Backend;
   readonly redis: RedisConnection;
   /** Keys like those of counters: a user may be restricted to them. */
@@ -15,7 +15,7 @@ export interface ProbeOptions {
 }
 
 /** Tests whether Redis can count. */
-export interface Probe {
+interface Probe {
   /** The backend, which is ready only while Redis can count. */
   readonly backend: Backend;
   /** A call was refused: tests whether all are. */

@@ -13,7 +13,7 @@ export interface Script {
  * A step on counters in another format: a Lua file with functions of its name, and of its name with `_refund` and
  * `_load`.
  */
-export interface ForeignStep {
+interface ForeignStep {
   readonly name: string;
   readonly url: URL;
 }

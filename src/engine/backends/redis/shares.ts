@@ -12,7 +12,7 @@ import { reasonOf } from './reason.ts';
 const text = readFileSync(sharesScript, 'utf8');
 const sha1 = createHash('sha1').update(text).digest('hex');
 
-export interface RedisSharesOptions {
+interface RedisSharesOptions {
   readonly terms: ShareTerms;
   readonly timeoutMs: number;
   /** Only for tests: replaces the clock of Redis. */

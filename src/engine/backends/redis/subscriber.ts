@@ -11,7 +11,7 @@ export interface MessageSubscriber {
   close(): void;
 }
 
-export interface MessageEvents {
+interface MessageEvents {
   onReady(): void;
   onClose(): void;
   onMessage(channel: string, text: string): void;

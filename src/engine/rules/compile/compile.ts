@@ -66,7 +66,7 @@ export function domainOf(
   };
 }
 
-export interface DomainParts extends MayBeOverlaid {
+interface DomainParts extends MayBeOverlaid {
   readonly nodes: Block<'node'>[];
   spend: Domain['spend'];
   overlaid?: readonly Overlaid[] | undefined;

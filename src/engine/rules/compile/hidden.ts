@@ -2,7 +2,7 @@ import { compileWildcard, hasWildcard, type Wildcard } from '../match/wildcard.t
 import type { Block } from '../read/read.ts';
 
 /** A node that no entry reaches, and the sibling that matches all its entries. */
-export interface Hidden {
+interface Hidden {
   readonly node: Block<'node'>;
   readonly by: Block<'node'>;
 }

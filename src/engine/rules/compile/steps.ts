@@ -27,7 +27,7 @@ export const NODES_A_COLLECTION = 64;
 const PAUSE_MS = 1;
 
 /** The work between slices. */
-export interface BetweenSlices {
+interface BetweenSlices {
   /** Lets requests through; default: pauses for a millisecond. */
   readonly pause?: (() => Promise<unknown>) | undefined;
   /** Default: collects the young generation. */

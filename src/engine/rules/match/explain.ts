@@ -6,7 +6,7 @@ import { type StopReason, search, stopOf } from './stop.ts';
 import type { Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor matches its rule, or none. */
-export interface Explanation {
+interface Explanation {
   /** Absent: no rule matches, or the limit came with the request. */
   readonly rule?: Rule;
   /** Why no rule matches. */
@@ -16,7 +16,7 @@ export interface Explanation {
 }
 
 /** Bounds that several explanations share. */
-export interface ExplainBounds {
+interface ExplainBounds {
   /** Absent: the texts that are compared are bounded for this descriptor alone. */
   readonly nearest?: NearestTexts;
   /** Absent: the patterns that are tried for the descriptor are not bounded. */

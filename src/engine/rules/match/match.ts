@@ -112,7 +112,7 @@ interface Search {
 }
 
 /** Observes the search for one descriptor. */
-export interface MatchObserver {
+interface MatchObserver {
   /** A level was searched for an entry; undefined: the tree has no such level. */
   onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
 }

@@ -39,13 +39,13 @@ export interface Stop {
 const MAX_NEAREST = 3;
 
 /** A search, and the levels that it reached. */
-export interface Search {
+interface Search {
   readonly found: Match;
   readonly levels: readonly SearchedLevel[];
 }
 
 /** A level that was searched for an entry. */
-export interface SearchedLevel {
+interface SearchedLevel {
   readonly entry: Entry;
   /** Undefined: the tree has no such level. */
   readonly level: Level | undefined;

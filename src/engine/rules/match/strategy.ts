@@ -3,7 +3,7 @@ import type { Pool } from '../../shares/shares.ts';
 import type { Rule, RuleLimit } from './tree.ts';
 
 /** The strategy of a proxy for the requests of a bucket. */
-export type BucketStrategy =
+type BucketStrategy =
   | { readonly kind: 'allow' }
   | { readonly kind: 'deny' }
   /** A token bucket, a share of which is assigned to each proxy. */

@@ -12,7 +12,7 @@ export const passedOverReasons = {
   earlier_wildcard_won: 'an earlier pattern in the file matches',
   more_specific_won: 'an exact value or a pattern is preferred',
 } as const;
-export type PassedOverReason = keyof typeof passedOverReasons;
+type PassedOverReason = keyof typeof passedOverReasons;
 
 /** A node that the search considered on a level. */
 export interface Candidate {

@@ -116,7 +116,7 @@ export interface RuleLimit {
   readonly endsAtMs?: number;
 }
 
-export interface LimitTimes {
+interface LimitTimes {
   /** The index of the node's limit that this is, or that it replaces. */
   readonly of: number;
   readonly active: ActiveTimes;

@@ -4,7 +4,7 @@ import { editsBetween } from '../../../base/nearest.ts';
 const MAX_STEPS = 10_000_000;
 
 /** Something with a key, and perhaps a value. */
-export interface Keyed {
+interface Keyed {
   readonly key: string;
   /** Empty: none. */
   readonly value: string;

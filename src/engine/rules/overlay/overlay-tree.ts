@@ -4,7 +4,7 @@ import type { Block } from '../read/read.ts';
 /** The content of overlay files by domain, as trees with the keys and values of the rules. */
 export type OverlayDomains = ReadonlyMap<string, OverlayDomain>;
 
-export interface OverlayDomain {
+interface OverlayDomain {
   /** The first place that names the domain. */
   readonly place: Place;
   /** The block that sets the domain's `spend`. */

@@ -60,7 +60,7 @@ export function readText(file: string, text: string, problems: Problems): Block<
 }
 
 /** Reads the root of a rule file. All errors go to `problems`; the block has the valid values. */
-export function readFile(file: string, root: YamlNode | undefined, problems: Problems): Block<'file'> | undefined {
+function readFile(file: string, root: YamlNode | undefined, problems: Problems): Block<'file'> | undefined {
   const reader = new Reader(file, problems);
   const place = { file, line: root?.line ?? 1, column: root?.column, path: '' };
   if (!root || isNull(root)) return reader.block('file', emptyMap(1), place);

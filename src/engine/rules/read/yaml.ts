@@ -18,7 +18,7 @@ export interface YamlEntry {
   readonly key: YamlNode;
   readonly value: YamlNode;
 }
-export interface YamlList {
+interface YamlList {
   readonly kind: 'list';
   readonly line: number;
   readonly column?: number | undefined;
@@ -34,7 +34,7 @@ export interface YamlScalar {
   readonly type: ScalarType;
 }
 
-export interface YamlFile {
+interface YamlFile {
   /** The first document; undefined: the file has none. */
   readonly root: YamlNode | undefined;
   /** The lines at which further documents begin, which are not read. */

@@ -36,7 +36,7 @@ export interface FileChecker {
   close(): void;
 }
 
-export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   /** How often the files are polled for changes. */

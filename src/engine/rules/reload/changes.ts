@@ -3,7 +3,7 @@ import { shown } from '../read/problem.ts';
 import type { RuleSummaries } from './rule-summary.ts';
 
 /** Rules by their paths. */
-export interface RuleChanges {
+interface RuleChanges {
   readonly added: readonly string[];
   readonly removed: readonly string[];
   readonly changed: readonly string[];

@@ -2,7 +2,7 @@ import { checkpoint } from '../read/checkpoint.ts';
 import type { RuleSummaries, RuleSummary } from './rule-summary.ts';
 
 /** Changed rules, by path: whether the counters of all their limits are kept. */
-export interface CounterChanges {
+interface CounterChanges {
   readonly kept: readonly string[];
   readonly anew: readonly string[];
 }

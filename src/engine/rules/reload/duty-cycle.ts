@@ -9,7 +9,7 @@ export const MAX_SLEEP_MS = 10;
 /** The longest total sleep of a check or a comparison, which bounds the delay for the largest files. */
 export const MAX_TOTAL_SLEEP_MS = 10_000;
 
-export interface DutyCycleParts {
+interface DutyCycleParts {
   /** Monotonic. */
   readonly nowMs: () => number;
   /** Blocks this process. */

@@ -5,7 +5,7 @@ import { listFiles, type RuleSource } from './files.ts';
 import type { CheckedRules, RuleFileState } from './load.ts';
 
 /** The overlay files at one time, or why they cannot be read. */
-export type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly problems: readonly Problem[] };
+type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly problems: readonly Problem[] };
 
 /** The result of checking rules with an overlay that may have changed. */
 export interface OverlaidCheck {

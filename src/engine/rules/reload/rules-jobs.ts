@@ -6,7 +6,7 @@ import { findReload, type Reload } from './reload.ts';
 import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
 
 /** A domain without its pieces, which are sent separately, a few in a message. */
-export interface PackedHead extends Omit<PackedDomain, 'pieces'> {
+interface PackedHead extends Omit<PackedDomain, 'pieces'> {
   readonly pieceCount: number;
 }
 

@@ -13,7 +13,7 @@ import {
 } from './rules-jobs.ts';
 
 /** A process that checks rules, given by the job, and compares two versions of them. */
-export interface RulesProcess<J> {
+interface RulesProcess<J> {
   /**
    * Rejects if the process fails twice, or takes too long.
    *

@@ -5,7 +5,7 @@ import type { WallClock } from './zone-time.ts';
 const DAY_MS = 86_400_000;
 
 /** The length of calendar windows: a number of days, or of months. */
-export interface CalendarLength {
+interface CalendarLength {
   readonly days: number;
   readonly months: number;
 }

@@ -7,7 +7,7 @@ const MINUTE_MS = 60_000;
 const MAX_DAYS = 1_024;
 
 /** The offset of a clock from UTC, and when it changes. Times are milliseconds since the epoch. */
-export interface ClockOffsets {
+interface ClockOffsets {
   offsetMs(ms: number): number;
   /** The first clock change after one moment, up to another; undefined: none. */
   nextMove(afterMs: number, toMs: number): number | undefined;

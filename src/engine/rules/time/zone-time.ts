@@ -53,7 +53,7 @@ function createWallClock(timeZone: string): WallClock {
 const pattern = new RegExp(DATE_TIME);
 
 /** A written date and time. */
-export interface WrittenTime {
+interface WrittenTime {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
   /** The local time then or, if the clock skips the written time, the written time. */

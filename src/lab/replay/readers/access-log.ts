@@ -5,7 +5,7 @@ import type { LogFormatName } from './format-names.ts';
 import { openLineParser, recognizeFormat } from './formats.ts';
 import type { LineParser, ParsedLine } from './line-parser.ts';
 
-export interface AccessLogOptions {
+interface AccessLogOptions {
   readonly mapping: Pick<Mapping, 'request'>;
   /** Undefined: the format of the first line that matches one. */
   readonly format: LogFormatName | undefined;

@@ -67,7 +67,7 @@ export function addressReader({ remoteAddress }: FieldNames): ReadField {
 export const clusterReader = (): ReadField => firstOf(CLUSTER_NAMES);
 
 /** Removes the port of `10.0.0.7:4242` and `[::1]:4242`; leaves `::1` unchanged. */
-export function withoutPort(address: string): string {
+function withoutPort(address: string): string {
   if (address.startsWith('[')) return address.slice(1, address.indexOf(']'));
   const colon = address.indexOf(':');
   return colon >= 0 && colon === address.lastIndexOf(':') ? address.slice(0, colon) : address;
