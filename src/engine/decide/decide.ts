@@ -196,15 +196,17 @@ export function debitsOf(request: RateLimitRequest, decider: Decider): readonly 
   return debits ?? [];
 }
 
-const matchedOf = (
+function matchedOf(
   request: RateLimitRequest,
   rules: RuleTree,
   decider: Decider,
   work: RequestWork,
-): readonly MatchedDescriptor[] =>
-  matchesOf(request, rules, decider, work).map(
-    (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
-  );
+): readonly MatchedDescriptor[] {
+  const matched: MatchedDescriptor[] = [];
+  for (const found of matchesOf(request, rules, decider, work))
+    matched.push({ found: valid(found), hits: request.descriptors[matched.length]?.hits ?? 0 });
+  return matched;
+}
 
 /** @throws TooCostly  the store would work on the debits for too long */
 function chargeSteps(debits: readonly Debit[], work: RequestWork): void {

@@ -340,10 +340,14 @@ export class Ledger {
   }
 
   #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, calledAtMs: number): Entries {
-    if (this.#remembered) this.#remember(request, replies, how, calledAtMs);
-    const hasFailed = this.#debts !== undefined && replies.some(isUnavailable);
-    if (hasFailed) this.pendingCommits?.keep(request, replies);
-    const decided = hasFailed ? this.#byPolicy(request, replies, how) : replies;
+    let decided: Replies = replies;
+    if (!areAllOk(replies)) {
+      if (this.#remembered) this.#remember(request, replies, how, calledAtMs);
+      if (this.#debts !== undefined && replies.some(isUnavailable)) {
+        this.pendingCommits?.keep(request, replies);
+        decided = this.#byPolicy(request, replies, how);
+      }
+    }
     if (!how.receipts) return decided;
     return decided.map((reply, at) => (isUnknown(replies[at]) ? reply : withReceipt(reply, request[at])));
   }
@@ -433,6 +437,11 @@ const isDefined = (decision: Decision | undefined): decision is Decision => deci
 const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply.fromCache === true;
 
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
+
+function areAllOk(replies: Replies): boolean {
+  for (const { code } of replies) if (code !== 'OK') return false;
+  return true;
+}
 
 /** Whether the backend may have counted an operation without an answer. */
 const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(reply) && reply.isUnknown === true;

@@ -173,15 +173,14 @@ export class Batcher {
     let chars = 0;
     let count = 0;
     // most states are shorter than the longest, which the work is computed for
-    const maxWork = this.#peakMs > LONG_CALL_MS ? MAX_CALL_WORK : Number.POSITIVE_INFINITY;
-    const work = new StoreWork();
+    const work = this.#peakMs > LONG_CALL_MS ? new StoreWork() : undefined;
     for (const request of this.#queue) {
       hits += request.operations.length;
       for (const operation of request.operations) {
         chars += operation.key.length;
-        work.add(operation);
+        work?.add(operation);
       }
-      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || work.sum > maxWork)) break;
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS || (work && work.sum > MAX_CALL_WORK))) break;
       count++;
     }
     const taken = this.#queue.splice(0, count);
