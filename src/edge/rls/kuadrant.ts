@@ -2,7 +2,7 @@ import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import type { KuadrantLimits } from '../../engine/holds/kuadrant.ts';
 import { encodeAnswer } from '../../engine/wire/codec.ts';
 import { codeNumbers, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
-import { decodeBounded, type HoldOutcome, outcomeOf } from './hold-call.ts';
+import { decodeBounded, type HoldOutcome, outcomeOf } from './holds.ts';
 import type {
   KuadrantCommitRequest,
   KuadrantCommitResponse,

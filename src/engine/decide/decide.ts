@@ -6,8 +6,7 @@ import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/lim
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counter, Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
-import type { Entries } from '../ledger/entry.ts';
+import { type Debit, debitOf, type Entries } from '../ledger/debit.ts';
 import type { Estimates } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';

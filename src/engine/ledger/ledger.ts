@@ -17,9 +17,8 @@ import {
 } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
-import { type Debit, debitOf } from './debit.ts';
+import { type Debit, debitOf, type Entries, type LedgerEntry, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
-import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';

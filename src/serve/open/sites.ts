@@ -1,6 +1,5 @@
 import { monotonicMs } from '../../base/clock.ts';
-import { Borrower, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
-import { borrowingLedger, type DecidingLedger } from '../../edge/sites/borrowing-ledger.ts';
+import { Borrower, borrowingLedger, type DecidingLedger, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
 import { openSiteChannel, type SiteChannel, startSiteServer } from '../../edge/sites/channel.ts';
 import { Lender } from '../../edge/sites/lender.ts';
 import { LowCounters } from '../../edge/sites/low-counters.ts';

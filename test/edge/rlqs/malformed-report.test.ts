@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import type { BucketAction } from '../../../src/edge/rlqs/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
-import { SLICE_UNITS } from '../../../src/edge/rlqs/slice.ts';
+import { SLICE_UNITS } from '../../../src/edge/rlqs/quota-stream.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import { streamQuotas } from '../../helpers/quota-client.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

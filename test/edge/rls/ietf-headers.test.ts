@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Item, type List, parseList } from 'structured-headers';
-import { createResponseHeaders } from '../../../src/edge/rls/headers.ts';
-import { ietfHeaders } from '../../../src/edge/rls/ietf-headers.ts';
+import { createResponseHeaders, ietfHeaders } from '../../../src/edge/rls/headers.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Answer, AppliedLimit, Verdict } from '../../../src/engine/decide/decide.ts';

@@ -1,7 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { BackendHealth } from '../backend.ts';
 import type { SwapStore } from '../cas.ts';
-import { Connection, type ConnectionSettings } from './connection.ts';
-import type { MemcachedReply } from './replies.ts';
+import { Connection, type ConnectionSettings, type MemcachedReply } from './connection.ts';
 
 /** One memcached server. Keys must be made by `safeKey`. Calls reject while the server cannot be reached. */
 export interface MemcachedClient extends SwapStore {
@@ -54,4 +54,50 @@ export function createMemcachedClient(settings: ConnectionSettings): MemcachedCl
 
 function unexpected(command: string, reply: MemcachedReply): Error {
   return new Error(`'${typeof reply === 'string' ? reply : 'items'}' is not a reply to ${command}`);
+}
+
+/** The longest key that memcached accepts. */
+const MAX_KEY_BYTES = 250;
+
+/**
+ * A counter's key in a form that memcached accepts: without blanks and control characters, which end a key in its
+ * protocol, and not too long. Other keys are replaced by their digest, so that no text of a caller is ever interpreted
+ * as a command.
+ */
+export function safeKey(key: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are the ones to find
+  const isSafe = key !== '' && !/[\x00-\x20\x7f]/.test(key) && Buffer.byteLength(key) <= MAX_KEY_BYTES;
+  return isSafe ? key : `#${createHash('sha256').update(key).digest('base64url')}`;
+}
+
+/**
+ * The decimal count in a value; 0: there is no value.
+ *
+ * @throws Error  the counter is not a number
+ */
+export function countIn(value: Buffer | undefined): number {
+  const text = value?.toString('latin1').trim() ?? '0';
+  if (!/^\d+$/.test(text)) throw new Error('the counter is not a number');
+  return Number(text);
+}
+
+/** The longest time that memcached accepts as relative; longer ones are interpreted as dates. */
+const MAX_SPAN_S = 30 * 24 * 3600;
+/** The last date that memcached supports, in 2038. */
+const MAX_DATE_S = 2 ** 31 - 1;
+
+/**
+ * The most that memcached's clock may lag: it is read about once per second, in whole seconds, and advances by two when
+ * a reading just misses one. A counter with a second to live could otherwise be gone at once.
+ */
+const CLOCK_LAG_S = 2;
+
+/**
+ * When memcached may drop a counter: whole seconds, from now or since the epoch; negative: at once, since nothing is
+ * left to keep.
+ */
+export function exptimeOf(ttlMs: number, nowMs: number): number {
+  if (ttlMs <= 0) return -1;
+  const seconds = Math.ceil(ttlMs / 1000) + CLOCK_LAG_S;
+  return seconds <= MAX_SPAN_S ? seconds : Math.min(Math.ceil(nowMs / 1000) + seconds, MAX_DATE_S);
 }

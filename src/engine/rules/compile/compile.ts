@@ -1,6 +1,15 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { listedRules } from '../match/rule-list.ts';
-import type { Domain, IdEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from '../match/tree.ts';
+import {
+  type Domain,
+  type IdEntry,
+  type Level,
+  listedRules,
+  type Naming,
+  type Node,
+  type Rule,
+  type RuleLimit,
+  type RuleTree,
+} from '../match/tree.ts';
 import { hasWildcard } from '../match/wildcard.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';

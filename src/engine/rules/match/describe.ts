@@ -1,6 +1,6 @@
 import { algorithmFor, DEFAULT_ALGORITHM, namedAlgorithmOf } from '../../algorithms/index.ts';
-import { describeOverlaid, type MayBeOverlaid, overlaidOf } from '../read/overlaid.ts';
-import { formatLine } from '../read/problem.ts';
+import { describeAllOverlaid, describeOverlaid, type MayBeOverlaid, overlaidOf } from '../read/overlaid.ts';
+import { formatLine, shown } from '../read/problem.ts';
 import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
 
 /** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
@@ -164,4 +164,17 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
     ...(onChange ? [`on_change: ${onChange}`] : []),
     ...(times ? [`active: { ${times.active.text} }`] : []),
   ];
+}
+
+/** File and line of a rule, if it has them. */
+export const placeFields = (place: Rule['place']): { readonly file?: string; readonly line?: number } => ({
+  ...(place && { file: place.file }),
+  ...(place?.line !== undefined && { line: place.line }),
+});
+
+/** `demo.user (rules.yaml:3)`, or with an overlay `demo.user (rules.yaml:3, overlaid: burst (overlay.yaml:7))`. */
+export function describeRulePlace(rule: Pick<Rule, 'path' | 'place' | 'overlaid'>): string {
+  const { path, place } = rule;
+  const places = [...(place ? [formatLine(place)] : []), ...describeAllOverlaid(rule)];
+  return `${shown(path)}${places.length === 0 ? '' : ` (${places.join(', ')})`}`;
 }

@@ -5,8 +5,16 @@ import { type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
-import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
-import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
+import {
+  flagOf,
+  integerOf,
+  parseYaml,
+  type ScalarType,
+  type YamlEntry,
+  YamlError,
+  type YamlMap,
+  type YamlNode,
+} from './yaml.ts';
 
 /** A block of a rule file, checked against the format: its values, and their places. */
 export interface Block<S extends Shape> extends MayBeOverlaid {

@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashOf } from '../../../../src/engine/rules/compile/packed.ts';
-import { describeChanges, findChanges } from '../../../../src/engine/rules/reload/changes.ts';
 import { createFileChecker } from '../../../../src/engine/rules/reload/load.ts';
-import { findReload } from '../../../../src/engine/rules/reload/reload.ts';
+import { describeChanges, findChanges, findReload } from '../../../../src/engine/rules/reload/reload.ts';
 import { summarize } from '../../../../src/engine/rules/reload/rule-summary.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'changes-'));
