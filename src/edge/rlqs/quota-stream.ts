@@ -2,7 +2,7 @@ import { RequestWork } from '../../base/request-work.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../../engine/shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../../engine/shares/shares.ts';
-import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket, type Use } from './buckets.ts';
+import { type BucketPlan, bucketId, ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 import type { Turns } from './turns.ts';
@@ -145,7 +145,7 @@ export class QuotaStream {
       slice.actions.push({ kind: unknown, pairs: usage.pairs, ttlMs: terms.ttlMs });
       return;
     }
-    const reported = { bucket, usage, use: noteUse(bucket, usage, arrivedMs), arrivedMs };
+    const reported = { bucket, usage, use: bucket.noteUse(usage, arrivedMs), arrivedMs };
     bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
     const isIdle = bucket.idleReports >= IDLE_REPORTS;
     const { plan } = bucket;
@@ -166,14 +166,10 @@ export class QuotaStream {
       return known;
     }
     if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
-    const bytes = bucketBytes(id);
-    const bucket: ProxyBucket = {
-      ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs, slice) },
-      ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1, unmeasured: NO_USE },
-    };
+    const bucket = new ProxyBucket(pairs, tree, this.#planFor(tree, pairs, slice), monotonicMs());
     this.#buckets.set(id, bucket);
     counts.buckets++;
-    this.#call.charge(bytes);
+    this.#call.charge(bucket.bytes);
     return bucket;
   }
 
@@ -266,15 +262,15 @@ interface Reported {
   readonly bucket: ProxyBucket;
   readonly usage: BucketUsage;
   /** The use in this report and in the previous ones that were too short for a rate. */
-  readonly use: Use;
+  readonly use: ReturnType<ProxyBucket['noteUse']>;
   readonly arrivedMs: number;
 }
 
 /** The work for reports in one turn of the event loop: about a millisecond. The usage that reaches it is the last. */
-export const SLICE_UNITS = 200;
+const SLICE_UNITS = 200;
 /** Octets of a usage, and holders read by a step of its pool, that count as one more unit. */
 const OCTETS_PER_UNIT = 320;
-export const HOLDERS_PER_UNIT = 8;
+const HOLDERS_PER_UNIT = 8;
 
 /** The part of a report that is handled in one turn of the event loop. */
 class Slice {

@@ -4,12 +4,10 @@ import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { remainingOf, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
-
-/** Computes the response headers of an answer. */
-export type ResponseHeaders = (answer: Answer) => readonly WireHeader[];
+import type { Extras } from './service.ts';
 
 /** The names of the headers to send. Without `limits` and `retryAfter`, only `soft` is ever sent. */
-export interface HeaderOptions {
+interface HeaderOptions {
   readonly limits: { readonly limit: string; readonly remaining: string; readonly reset: string } | undefined;
   /** The `limits` headers describe every descriptor that has a limit, instead of one. */
   readonly ofEveryDescriptor: boolean;
@@ -31,7 +29,7 @@ export interface HeaderOptions {
  * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`,
  * `X-RateLimit-Soft-Exceeded: demo.user`
  */
-export function createResponseHeaders(options: HeaderOptions): ResponseHeaders {
+export function createResponseHeaders(options: HeaderOptions): Extras['headers'] {
   return (answer) => {
     const headers = limitHeaders(answer, options);
     if (options.ietf) headers.push(...ietfHeaders(answer));

@@ -1,20 +1,25 @@
-import { NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
+import { MAX_COUNT, NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
 import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decide.ts';
+import type { KuadrantLimits } from '../../engine/holds/kuadrant.ts';
 import { CallerGone } from '../../engine/holds/queues.ts';
 import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/holds/reservations.ts';
 import type { SlotAnswer, Slots } from '../../engine/holds/slots.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { codeNumbers, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type {
   AcquireRequest,
   CommitResponse,
   HoldRequest,
   HoldResponse,
+  KuadrantCommitRequest,
+  KuadrantCommitResponse,
+  KuadrantReserveRequest,
+  KuadrantReserveResponse,
   ReserveResponse,
   WireDuration,
 } from './proto.ts';
-import { type GrpcStatus, toStatus } from './service.ts';
+import { type Extras, type GrpcStatus, toStatus } from './service.ts';
 
 /** The longest time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
@@ -78,7 +83,7 @@ const MAX_DESCRIPTORS = 64;
 export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
 
 /** The outcome of a call, even if it throws. */
-export async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
+async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
   try {
     return { response: await run() };
   } catch (cause) {
@@ -94,7 +99,7 @@ function decodeHold({ request }: HoldRequest): RateLimitRequest {
 }
 
 /** @throws InvalidRequest */
-export function decodeBounded(request: WireRequest): RateLimitRequest {
+function decodeBounded(request: WireRequest): RateLimitRequest {
   const { length } = request.descriptors;
   if (length > MAX_DESCRIPTORS) throw new InvalidRequest(`at most ${MAX_DESCRIPTORS} descriptors, got ${length}`);
   return decodeRequest(request);
@@ -105,3 +110,40 @@ const durationOf = (ms: number): WireDuration => ({
   seconds: Math.floor(ms / 1_000),
   nanos: (ms % 1_000) * 1e6,
 });
+
+/** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Never rejects. */
+export interface KuadrantService {
+  checkRateLimit(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
+  report(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
+  reserve(request: KuadrantReserveRequest): Promise<HoldOutcome<KuadrantReserveResponse>>;
+  commit(request: KuadrantCommitRequest): Promise<HoldOutcome<KuadrantCommitResponse>>;
+}
+
+export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras): KuadrantService => ({
+  checkRateLimit: (request) =>
+    outcomeOf(async () => {
+      const answer = await limits.check(decodeBounded(request));
+      return encodeAnswer(answer, headers(answer), metadata(request, answer));
+    }),
+  report: (request) =>
+    outcomeOf(async () => {
+      await limits.report(decodeBounded(request));
+      return { overall_code: codeNumbers.OK, statuses: [], response_headers_to_add: [] };
+    }),
+  reserve: (request) =>
+    outcomeOf(async () => {
+      const id = await limits.reserve(decodeBounded(requestOf(request, request.amount)));
+      return { code: id === undefined ? codeNumbers.OVER_LIMIT : codeNumbers.OK, reservation_id: id ?? '' };
+    }),
+  commit: (request) =>
+    outcomeOf(async () => {
+      const decoded = decodeBounded(requestOf(request, request.actual_amount));
+      return { reservation_released: await limits.commit(decoded, request.reservation_id) };
+    }),
+});
+
+/** A request in which every descriptor counts this number of hits. */
+function requestOf({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
+  const counted = { hits_addend: { value: Math.min(hits, MAX_COUNT) }, is_negative_hits: false };
+  return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };
+}

@@ -5,11 +5,12 @@ import type { SiteReport } from '../../engine/algorithms/limit.ts';
 import type { SiteShareLimit, SiteTransfer } from '../../engine/algorithms/site-share.ts';
 import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/algorithms/site-share-state.ts';
 import type { Operation, Reply } from '../../engine/backends/backend.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';
 import type { MeasuredError } from './measured-error.ts';
-import { askOf, type BorrowRequest, type BorrowResponse, type SiteAsk } from './messages.ts';
+import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
 import type { PeerCounts, PeerReport } from './site-counts.ts';
 
 /** Another site, and how to call it. */
@@ -264,3 +265,14 @@ export function borrowingLedger(
 }
 
 const isShared = ({ limit }: Pick<Operation, 'limit'>): boolean => limit.algorithm === 'site_share';
+
+/** The request of a site for hits of one of its counters. */
+function askOf(
+  key: CounterKey,
+  prefix: string,
+  { of, requestsPerUnit, windowMs, burst }: SiteShareLimit,
+  rest: Pick<SiteAsk, 'epoch_ms' | 'taken' | 'hits'>,
+): SiteAsk {
+  const limit = { algorithm: of, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst };
+  return { counter: key.slice(prefix.length), ...limit, ...rest };
+}

@@ -4,8 +4,7 @@ import { serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { listen, type TlsOptions } from '../../h2/listen/listener.ts';
 import { injectConnections } from '../grpc/injected-connections.ts';
 import { type Lender, OtherSites } from './lender.ts';
-import type { BorrowRequest, BorrowResponse } from './messages.ts';
-import { borrowMethod, sitesService } from './proto.ts';
+import { type BorrowRequest, type BorrowResponse, borrowMethod, sitesService } from './messages.ts';
 
 /** Calls one other site. */
 export interface SiteChannel {
@@ -67,7 +66,7 @@ export function openSiteChannel(
   };
 }
 
-export interface SiteServer {
+interface SiteServer {
   readonly port: number;
   close(): Promise<void>;
 }

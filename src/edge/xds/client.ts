@@ -33,7 +33,7 @@ export interface ControlPlane {
 }
 
 /** PEM files, read again for each connection. */
-export interface ControlPlaneTls {
+interface ControlPlaneTls {
   /** Undefined: Node's built-in CAs. */
   readonly caFile: string | undefined;
   /** Both or neither. */

@@ -204,7 +204,7 @@ type Reason = (typeof reasons)[number];
 
 const PERIOD_MS = 10;
 /** The most counters queried in a period: about a millisecond of work if they are in memory. */
-export const COUNTERS_A_PERIOD = 256;
+const COUNTERS_A_PERIOD = 256;
 
 /**
  * Bounds the number of counters queried in a period for waiting callers. Tries beyond the bound wait, in order; one

@@ -1,6 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import { algorithmFor, type Limit, nominalCapacity } from '../algorithms/index.ts';
+import { algorithmFor, isDivisible, type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision, LimitPolicy, State, StoreFailurePolicy } from '../algorithms/limit.ts';
 import {
   type Backend,
@@ -415,7 +415,7 @@ const peekOf = (debit: Debit): Debit =>
  */
 function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
   if (!isUnavailable(reply)) return undefined;
-  const counts = reply.isOverload && policy.onOverload !== 'error' && algorithmFor(limit).divide !== undefined;
+  const counts = reply.isOverload && policy.onOverload !== 'error' && isDivisible(limit);
   return counts ? 'local' : policy.onStoreFailure;
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createHoldsService, type HoldsService } from '../../../src/edge/rls/holds.ts';
 import { holdsService } from '../../../src/edge/rls/proto.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { CallerGone, COUNTERS_A_PERIOD } from '../../../src/engine/holds/queues.ts';
+import { CallerGone } from '../../../src/engine/holds/queues.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import { createSlots, type SlotsDecider } from '../../../src/engine/holds/slots.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -159,6 +159,8 @@ describe('over gRPC', () => {
 describe('callers that wait for many counters', () => {
   const CALLERS = 100;
   const COUNTERS = 32;
+  /** The most counters that waiting callers query in a period. */
+  const COUNTERS_A_PERIOD = 256;
   /** The most queries in a turn in which a period ends, plus one try. */
   const MOST = 2 * COUNTERS_A_PERIOD + COUNTERS;
   const queuesOf = (caller: number) => Array.from({ length: COUNTERS }, (_, at) => `${caller}-${at}`);

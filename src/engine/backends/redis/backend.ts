@@ -31,7 +31,7 @@ import { answered, reasonOf } from './reason.ts';
 import { ScriptCommand, script } from './script.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 
-export interface RedisBackendOptions {
+interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
   readonly atomic?: Backend['atomic'];
   /** Redis decides on the given clock as well, instead of its own. */

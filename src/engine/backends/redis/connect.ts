@@ -9,7 +9,7 @@ import { isReadOnly } from './reason.ts';
 export type RedisConnection = Redis | Cluster;
 
 /** The options of a connection. */
-export interface RedisConnectOptions {
+interface RedisConnectOptions {
   readonly address: RedisAddress;
   /** Undefined: plain text, unless the address requires TLS. */
   readonly tls: ClientTls | undefined;
@@ -252,7 +252,7 @@ function sentinelOptions(
 }
 
 /** A connection that leaves a command unanswered for this long, or a check longer, is closed and reopened. */
-export const SILENCE_MS = 1_000;
+const SILENCE_MS = 1_000;
 const CHECKS = 4;
 const CHECK_MS = SILENCE_MS / CHECKS;
 /** The number of silent checks after a reply: the next command may be sent just before the next check. */

@@ -3,6 +3,7 @@ import { nearest } from '../../../base/nearest.ts';
 import {
   type AlgorithmName,
   algorithmFor,
+  isDivisible,
   DEFAULT_ALGORITHM,
   type Limit,
   nominalCapacity,
@@ -92,7 +93,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const split = counted && readSites(block, counted, modes.split, problems);
   const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
   for (const key of ['on_overload', 'local_share'] as const)
-    if (limit && values[key] !== undefined && !algorithmFor(limit).divide)
+    if (limit && values[key] !== undefined && !isDivisible(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;

@@ -10,7 +10,7 @@ import { type Block, readText } from '../read/read.ts';
 import { YamlError } from '../read/yaml.ts';
 
 /** A rule file to be read, and its name in messages. */
-export interface RuleFile {
+interface RuleFile {
   readonly path: string;
   readonly name: string;
   /** Its content, if it has been read already. */
