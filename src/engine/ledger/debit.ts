@@ -34,7 +34,7 @@ export function debitOf(
  * The ledger's answer to one debit: the decision and, if receipts were requested and the hits were charged, the
  * receipt.
  */
-export type LedgerEntry = Decision & { readonly receipt?: Receipt };
+type LedgerEntry = Decision & { readonly receipt?: Receipt };
 
 export type Entries = readonly (LedgerEntry | Unavailable)[];
 

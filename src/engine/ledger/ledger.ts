@@ -17,7 +17,7 @@ import {
 } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
-import { type Debit, debitOf, type Entries, type LedgerEntry, Receipt } from './debit.ts';
+import { type Debit, debitOf, type Entries, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { PendingCommits } from './pending-commits.ts';
@@ -436,7 +436,7 @@ const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?
 /** Whether the backend may have counted an operation without an answer. */
 const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(reply) && reply.isUnknown === true;
 
-function withReceipt(reply: Reply, debit: Debit | undefined): LedgerEntry | Unavailable {
+function withReceipt(reply: Reply, debit: Debit | undefined): Entries[number] {
   const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
   if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';

@@ -8,13 +8,34 @@ import { buildLimit, type NodeModes } from './limits.ts';
 
 type LimitBlock = Block<'rate_limit'>;
 
+interface NodeLimits {
+  /** For listing: the node's own in order, then those of schedules. */
+  readonly limits: readonly RuleLimit[];
+  /** When each limit applies; undefined: all always apply. */
+  readonly schedule: RuleSchedule | undefined;
+}
+
+/** Reads the limits of a node with their times. Invalid ones are left out: `problems` has the reasons then. */
+export function buildLimits(
+  blocks: readonly LimitBlock[],
+  modesOf: (block: LimitBlock) => NodeModes,
+  problems: Problems,
+): NodeLimits {
+  const built = blocks.flatMap((block, at) => {
+    const limits = buildLimitOverTime(block, at, modesOf(block), problems);
+    return limits ? [limits] : [];
+  });
+  const overTime = withOwnCounters(built);
+  return { limits: allLimits(overTime), schedule: scheduleOf(overTime) };
+}
+
 /**
  * Reads one limit with its times: those of its schedule in order, then its own. Undefined if it says `unlimited`, or is
  * invalid: `problems` has the reason then.
  *
  * @param of  its index among the limits of the node
  */
-export function buildLimitOverTime(
+function buildLimitOverTime(
   block: LimitBlock,
   of: number,
   modes: NodeModes,
@@ -91,14 +112,12 @@ function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, 
   return false;
 }
 
-/** When each limit applies; undefined: all always apply. */
-export function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
+function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
   const isScheduled = limits.some((one) => one.length > 1 || one.some(({ active }) => active));
   return isScheduled ? new Schedule(limits) : undefined;
 }
 
-/** The limits of a rule for listing: the node's own in order, then those of schedules. */
-export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
+function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
   const own = limits.flatMap((one) => one.at(-1)?.limit ?? []);
   return [...own, ...limits.flatMap((one) => one.slice(0, -1).flatMap(({ limit }) => limit ?? []))];
 }
@@ -107,7 +126,7 @@ export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[
  * Gives limits of a node with the same algorithm and window separate counters. Limits of one schedule share theirs. The
  * node's own limits are numbered first, so that adding an entry to a schedule renames none of their counters.
  */
-export function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
+function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
   const seen = new Map<string, number>();
   const numbered = limits.map(() => new Map<string, number>());
   const number = (of: number, counter: string): void => {

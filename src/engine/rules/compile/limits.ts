@@ -3,8 +3,8 @@ import { nearest } from '../../../base/nearest.ts';
 import {
   type AlgorithmName,
   algorithmFor,
-  isDivisible,
   DEFAULT_ALGORITHM,
+  isDivisible,
   type Limit,
   nominalCapacity,
   rowOf,
@@ -27,7 +27,7 @@ import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
-import { durationMs, isTtl } from '../time/duration.ts';
+import { durationMs } from '../time/duration.ts';
 import { readSites } from './sites.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -355,3 +355,9 @@ const isUsual: Readonly<Record<'charge' | 'consistency' | 'max_delay', readonly 
   consistency: [undefined, 'strict'],
   max_delay: [undefined],
 };
+
+/** Bounds of the time that a slot may be held, or hits be reserved. */
+const MIN_TTL_MS = 100;
+const MAX_TTL_MS = unitMs.DAY;
+
+const isTtl = (ms: number | undefined): ms is number => ms !== undefined && ms >= MIN_TTL_MS && ms <= MAX_TTL_MS;

@@ -13,7 +13,7 @@ export interface YamlMap {
   readonly column?: number | undefined;
   readonly entries: readonly YamlEntry[];
 }
-export interface YamlEntry {
+interface YamlEntry {
   readonly key: YamlNode;
   readonly value: YamlNode;
 }

@@ -1,6 +1,5 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { buildChecked } from '../compile/checked-domain.ts';
-import type { PackedDomain, PackedRules } from '../compile/packed.ts';
+import { buildChecked, type PackedDomain, type PackedRules } from '../compile/packed.ts';
 import { finish, inSlices, type Steps } from '../compile/steps.ts';
 import { type Domain, listRules, type RuleTree } from '../match/tree.ts';
 

@@ -48,7 +48,7 @@ interface RuleChanges {
   readonly changed: readonly string[];
 }
 
-export function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
+function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
   const old = digestsOf(before);
   const added: string[] = [];
   const changed: string[] = [];
@@ -75,7 +75,7 @@ function digestsOf(summaries: RuleSummaries): Map<string, string> {
 const MAX_NAMED = 5;
 
 /** `added demo.a, demo.b and 3 more; changed demo.user`; undefined: no rule differs. */
-export function describeChanges(changes: RuleChanges): string | undefined {
+function describeChanges(changes: RuleChanges): string | undefined {
   const parts = (['added', 'changed', 'removed'] as const).flatMap((kind) => {
     const paths = changes[kind];
     return paths.length === 0 ? [] : [`${kind} ${namedPaths(paths)}`];
