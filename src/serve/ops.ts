@@ -1,7 +1,7 @@
 import { joined } from '../base/slices.ts';
 import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
 import { type DebugSources, debugRoutes } from '../edge/http/debug.ts';
-import { shareRendering } from '../edge/http/share-rendering.ts';
+import { shareRendering } from '../edge/http/metrics.ts';
 import { candidateMetrics } from '../operate/admin/candidate-metrics.ts';
 import { overrideMetrics, unmatchedMetrics } from '../operate/admin/metrics.ts';
 import { createMetrics } from '../operate/observe/prometheus.ts';

@@ -1,5 +1,5 @@
-import { CONFIG_TYPE_URL, configMessage, type WireConfig } from '../../src/edge/xds/proto.ts';
-import { checkResources } from '../../src/edge/xds/resources.ts';
+import { CONFIG_TYPE_URL } from '../../src/edge/xds/proto.ts';
+import { checkResources, configMessage, type WireConfig } from '../../src/edge/xds/resources.ts';
 import fc from '../helpers/property.ts';
 
 const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs uses defaults for absent fields

@@ -1,7 +1,6 @@
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { QuotaService, shareTerms } from '../../src/edge/rlqs/quota-service.ts';
-import { createHoldsService } from '../../src/edge/rls/holds.ts';
-import { createKuadrantService } from '../../src/edge/rls/kuadrant.ts';
+import { createHoldsService, createKuadrantService } from '../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { createKuadrantLimits } from '../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../src/engine/holds/reservations.ts';

@@ -1,10 +1,10 @@
 import type { Redis as Connection } from 'ioredis';
 import type { RedisAddress } from '../../src/engine/backends/redis/address.ts';
-import { connect, type RedisConnectOptions } from '../../src/engine/backends/redis/connect.ts';
+import { connect } from '../../src/engine/backends/redis/connect.ts';
 import type { Redis } from './redis.ts';
 
 /** Default options besides the address. */
-export const ordinary: Omit<RedisConnectOptions, 'address'> = {
+export const ordinary: Omit<Parameters<typeof connect>[0], 'address'> = {
   tls: undefined,
   sentinelCredentials: {},
   connectTimeoutMs: 2_000,

@@ -4,13 +4,11 @@ import { type Metadata, Server, ServerCredentials, type ServerDuplexStream } fro
 import type { JsonObject } from '../../src/base/json.ts';
 import {
   CONFIG_TYPE_URL,
-  configMessage,
   discoveryService,
-  type WireAny,
-  type WireConfig,
   type WireDiscoveryRequest,
   type WireDiscoveryResponse,
 } from '../../src/edge/xds/proto.ts';
+import { configMessage, type WireConfig } from '../../src/edge/xds/resources.ts';
 import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import type { Authority, Certificate } from './certificates.ts';
 import { freePort } from './process.ts';
@@ -168,7 +166,7 @@ function credentialsOf(tls: ControlPlaneOptions['tls']): ServerCredentials {
   return ServerCredentials.createSsl(authority, [pair], clientAuthority !== undefined);
 }
 
-function anyOf(resource: Resource): WireAny {
+function anyOf(resource: Resource): WireDiscoveryResponse['resources'][number] {
   if ('raw' in resource)
     return { type_url: resource.type_url ?? CONFIG_TYPE_URL, value: Buffer.from(resource.raw, 'base64') };
   const config = { ...resource, descriptors: resource.descriptors?.map(withStruct) };

@@ -1,6 +1,6 @@
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
-import type { StoreState } from '../../src/engine/backends/store-watch.ts';
+import type { StoreWatch } from '../../src/engine/backends/store-watch.ts';
 import { debitOf } from '../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { createLogger } from '../../src/operate/observe/log.ts';
@@ -15,7 +15,7 @@ export interface OpenCounters {
   /** Why the counters are not ready; empty: they are. */
   problem(): string;
   /** The result of the latest check; there is one each second. */
-  state(): StoreState;
+  state(): ReturnType<StoreWatch['state']>;
   /** The log lines, except the one about the first connection. */
   lines(): readonly string[];
   close(): Promise<void>;

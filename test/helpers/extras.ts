@@ -1,4 +1,4 @@
-import { createResponseHeaders, type HeaderOptions } from '../../src/edge/rls/headers.ts';
+import { createResponseHeaders } from '../../src/edge/rls/headers.ts';
 import { createDynamicMetadata } from '../../src/edge/rls/metadata.ts';
 import type { Extras } from '../../src/edge/rls/service.ts';
 
@@ -7,6 +7,8 @@ export const extrasOf = (changes: Partial<HeaderOptions> = {}, { ofRequest = fal
   headers: createResponseHeaders({ ...noHeaders, ...changes }),
   metadata: createDynamicMetadata({ ofRequest }),
 });
+
+type HeaderOptions = Parameters<typeof createResponseHeaders>[0];
 
 const noHeaders: HeaderOptions = {
   limits: undefined,

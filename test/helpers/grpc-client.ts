@@ -7,7 +7,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import type { WireBatchResponse } from '../../src/edge/rls/batch-messages.ts';
+import type { WireBatchResponse } from '../../src/edge/rls/batch.ts';
 import { decideBatch, shouldRateLimit } from '../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
 import { serverIdentity } from '../../src/h2/identity/grpc-tls.ts';

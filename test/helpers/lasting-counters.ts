@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RedisBackendOptions } from '../../src/engine/backends/redis/backend.ts';
+import type { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import type { ForeignCounters } from '../../src/engine/backends/redis/batch.ts';
 import { referenceCounters } from '../../src/engine/backends/redis/reference/counters.ts';
 import { script } from '../../src/engine/backends/redis/script.ts';
@@ -26,4 +26,4 @@ export const lastingCounters: ForeignCounters = {
 export const onStillClock = {
   ...{ replay: true, monotonicMs: () => 0, slowMs: 60_000 },
   foreign: lastingCounters,
-} as const satisfies RedisBackendOptions;
+} as const satisfies ConstructorParameters<typeof RedisBackend>[2];

@@ -1,4 +1,4 @@
-import { createOwnLimits, type OwnLimits } from '../../src/edge/sites/own-limits.ts';
+import { createOwnLimits } from '../../src/edge/sites/lender.ts';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
 import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/engine/algorithms/in-flight.ts';
 import type { Limit } from '../../src/engine/algorithms/index.ts';
@@ -172,7 +172,7 @@ export const siteShareOf = (
 };
 
 /** A site's own limits: rules with only these limits. */
-export const ownLimitsOf = (...limits: readonly SiteShareLimit[]): OwnLimits => {
+export const ownLimitsOf = (...limits: readonly SiteShareLimit[]): ReturnType<typeof createOwnLimits> => {
   const rules = [ruleOf({ limits: limits.map((limit) => ruleLimitOf(limit)) })];
   return createOwnLimits(() => ({ rules }));
 };

@@ -1,4 +1,4 @@
-import type { AnswerChecker } from '../../src/edge/xds/book.ts';
+import type { openDiscoveredRules } from '../../src/edge/xds/book.ts';
 import { checkResources } from '../../src/edge/xds/resources.ts';
 import type { Rule, RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../src/engine/rules/read/problem.ts';
@@ -32,6 +32,8 @@ export function ruleOf(changes: Partial<Rule> = {}): Rule {
 }
 
 /** Checks a control plane's answers in this process; the service uses a separate one, which cannot run TypeScript. */
+type AnswerChecker = NonNullable<Parameters<typeof openDiscoveredRules>[1]['checker']>;
+
 export const answerChecker = (options: LoadOptions): AnswerChecker => ({
   do: async (answer, overlay) => checkResources(answer, { ...options, overlay }),
   close: () => {},

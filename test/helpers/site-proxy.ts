@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
-import type { BorrowRequest, BorrowResponse } from '../../src/edge/sites/messages.ts';
-import { borrowMethod, sitesService } from '../../src/edge/sites/proto.ts';
+import { type BorrowRequest, type BorrowResponse, borrowMethod, sitesService } from '../../src/edge/sites/messages.ts';
 import { serverIdentity } from '../../src/h2/identity/grpc-tls.ts';
 import type { Authority } from './certificates.ts';
 

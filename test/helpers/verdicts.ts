@@ -1,4 +1,4 @@
-import type { HoldsReport, ReservationReport, StoreFailurePolicy } from '../../src/engine/algorithms/limit.ts';
+import type { Decision, ReservationReport, StoreFailurePolicy } from '../../src/engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/engine/decide/decide.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
@@ -20,7 +20,7 @@ interface VerdictFacts {
   readonly shadow?: boolean;
   readonly soft?: boolean;
   readonly degraded?: StoreFailurePolicy;
-  readonly holds?: HoldsReport;
+  readonly holds?: NonNullable<Decision['holds']>;
   readonly reservation?: ReservationReport;
 }
 

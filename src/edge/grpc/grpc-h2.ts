@@ -15,8 +15,14 @@ import type { ConnectionHandler } from '../../h2/http2/exchanges.ts';
 import { defaultLimits, type Http2Limits } from '../../h2/http2/limits.ts';
 import { listen } from '../../h2/listen/listener.ts';
 import { shutDown } from '../../h2/listen/shut-down.ts';
-import { type BatchOutcome, createBatch } from '../rls/batch.ts';
-import { costOfBatch, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../rls/batch-messages.ts';
+import {
+  type BatchOutcome,
+  costOfBatch,
+  createBatch,
+  readBatchRequest,
+  type WireBatchRequest,
+  writeBatchResponse,
+} from '../rls/batch.ts';
 import { costOf, costOfFind, costOfHosted } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';

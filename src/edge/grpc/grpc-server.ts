@@ -8,8 +8,7 @@ import type { StartTimer } from '../../h2/listen/timer.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
 import type { Health } from '../rls/health.ts';
-import type { HoldsService } from '../rls/holds.ts';
-import type { KuadrantService } from '../rls/kuadrant.ts';
+import type { HoldsService, KuadrantService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
 
 /** A gRPC server on one address. */

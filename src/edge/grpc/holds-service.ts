@@ -1,6 +1,5 @@
 import type { handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
-import type { HoldOutcome } from '../rls/hold-call.ts';
-import type { HoldsService } from '../rls/holds.ts';
+import type { HoldOutcome, HoldsService } from '../rls/holds.ts';
 import type { AcquireRequest, CommitResponse, HoldRequest, HoldResponse, ReserveResponse } from '../rls/proto.ts';
 import type { GrpcStatus } from '../rls/service.ts';
 import { whenGone } from './when-gone.ts';

@@ -1,6 +1,6 @@
 import type { handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
 import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
-import type { KuadrantService } from '../rls/kuadrant.ts';
+import type { KuadrantService } from '../rls/holds.ts';
 import type {
   KuadrantCommitRequest,
   KuadrantCommitResponse,

@@ -3,8 +3,12 @@ import type { handleBidiStreamingCall, Server } from '@grpc/grpc-js';
 import { packageRoot } from '../../base/package-root.ts';
 import { sideLimits } from '../../h2/grpc/side-limits.ts';
 import type { StartTimer } from '../../h2/listen/timer.ts';
-import { ReflectionAnswers } from '../rls/reflection.ts';
-import { type ReflectionRequest, type ReflectionResponse, reflectionService } from '../rls/reflection-messages.ts';
+import {
+  ReflectionAnswers,
+  type ReflectionRequest,
+  type ReflectionResponse,
+  reflectionService,
+} from '../rls/reflection.ts';
 import { whenGone } from './when-gone.ts';
 
 /** 12 kilobytes, written by `npm run descriptors`. */

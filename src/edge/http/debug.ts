@@ -5,10 +5,9 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatLine, formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { compressed } from './compressed.ts';
-import { metricsRoute, type RenderMetrics } from './metrics.ts';
+import { metricsRoute, type RenderMetrics, shareRendering } from './metrics.ts';
 import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
-import { shareRendering } from './share-rendering.ts';
 
 /** An operator's override of one descriptor. */
 export interface ListedOverride {

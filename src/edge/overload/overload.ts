@@ -4,8 +4,10 @@ import { LateCalls } from '../../h2/bounds/late-calls.ts';
 import { watchTimerLag } from '../../h2/bounds/timer-lag.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Admission } from '../../h2/grpc/unary-call.ts';
-import type { CountLate } from '../rls/count-late.ts';
+import type { createCountLate } from '../rls/count-late.ts';
 import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
+
+type CountLate = ReturnType<typeof createCountLate>;
 
 interface OverloadOptions {
   /** Maximum number of calls in flight, held calls included; more are refused. */

@@ -2,10 +2,9 @@ import { RequestWork } from '../../base/request-work.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../../engine/shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../../engine/shares/shares.ts';
-import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket } from './buckets.ts';
+import { type BucketPlan, bucketId, ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
-import { type Reported, Slice } from './slice.ts';
 import type { Turns } from './turns.ts';
 
 /** The dependencies that the streams of all proxies share. */
@@ -146,7 +145,7 @@ export class QuotaStream {
       slice.actions.push({ kind: unknown, pairs: usage.pairs, ttlMs: terms.ttlMs });
       return;
     }
-    const reported = { bucket, usage, use: noteUse(bucket, usage, arrivedMs), arrivedMs };
+    const reported = { bucket, usage, use: bucket.noteUse(usage, arrivedMs), arrivedMs };
     bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
     const isIdle = bucket.idleReports >= IDLE_REPORTS;
     const { plan } = bucket;
@@ -167,14 +166,10 @@ export class QuotaStream {
       return known;
     }
     if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
-    const bytes = bucketBytes(id);
-    const bucket: ProxyBucket = {
-      ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs, slice) },
-      ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1, unmeasured: NO_USE },
-    };
+    const bucket = new ProxyBucket(pairs, tree, this.#planFor(tree, pairs, slice), monotonicMs());
     this.#buckets.set(id, bucket);
     counts.buckets++;
-    this.#call.charge(bytes);
+    this.#call.charge(bucket.bytes);
     return bucket;
   }
 
@@ -259,5 +254,46 @@ export class QuotaStream {
     const { ttlMs } = terms;
     if (kind === 'deny') return { kind, pairs, ttlMs };
     return { kind, pairs, ttlMs, maxTokens: burst, tokensPerFill: units, fillMs: pool.fillMs };
+  }
+}
+
+/** A usage of a known bucket. */
+interface Reported {
+  readonly bucket: ProxyBucket;
+  readonly usage: BucketUsage;
+  /** The use in this report and in the previous ones that were too short for a rate. */
+  readonly use: ReturnType<ProxyBucket['noteUse']>;
+  readonly arrivedMs: number;
+}
+
+/** The work for reports in one turn of the event loop: about a millisecond. The usage that reaches it is the last. */
+const SLICE_UNITS = 200;
+/** Octets of a usage, and holders read by a step of its pool, that count as one more unit. */
+const OCTETS_PER_UNIT = 320;
+const HOLDERS_PER_UNIT = 8;
+
+/** The part of a report that is handled in one turn of the event loop. */
+class Slice {
+  /** The actions to send to the proxy. */
+  readonly actions: BucketAction[] = [];
+  /** Reports to pools. */
+  readonly shared: { readonly reported: Reported; readonly step: PoolReport }[] = [];
+  #units = 0;
+
+  get isFull(): boolean {
+    return this.#units >= SLICE_UNITS;
+  }
+
+  countUsage(octets: number): void {
+    this.#units += 1 + octets / OCTETS_PER_UNIT;
+  }
+
+  /** @param units  see `RequestWork` */
+  countWork(units: number): void {
+    this.#units += units;
+  }
+
+  countHolders(holders: number): void {
+    this.#units += holders / HOLDERS_PER_UNIT;
   }
 }

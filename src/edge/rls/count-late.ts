@@ -1,4 +1,4 @@
-import { algorithmFor, capacityOf } from '../../engine/algorithms/index.ts';
+import { capacityOf, isDivisible } from '../../engine/algorithms/index.ts';
 import { type Decider, debitsOf } from '../../engine/decide/decide.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
@@ -8,7 +8,7 @@ import type { WireRequest } from '../../engine/wire/wire.ts';
 const TIMEOUT_MS = 1_000;
 
 /** Counts the hits of equal requests that were not decided in time. Never throws. */
-export type CountLate = (request: WireRequest, times: number) => void;
+type CountLate = (request: WireRequest, times: number) => void;
 
 /**
  * Charges each limit with the hits of all requests together, at most its capacity. Slots and reservations are not taken
@@ -29,9 +29,9 @@ export const createCountLate =
 
 function chargesOf(debit: Debit, times: number): readonly Debit[] {
   const { kind, limit } = debit;
-  const isDivisible = algorithmFor(limit).divide !== undefined;
-  if (kind === 'peek' || (kind === 'spend' && !isDivisible)) return [];
-  if (!isDivisible) return [debit];
+  const divisible = isDivisible(limit);
+  if (kind === 'peek' || (kind === 'spend' && !divisible)) return [];
+  if (!divisible) return [debit];
   const hits = Math.min(debit.hits * times, capacityOf(limit));
   return [{ ...debit, hits, kind: kind === 'spend' ? 'charge' : kind }];
 }

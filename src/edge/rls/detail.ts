@@ -1,6 +1,6 @@
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
-import { sourceOf } from '../../engine/ledger/entry.ts';
+import { sourceOf } from '../../engine/ledger/debit.ts';
 import { remainingOf } from '../../engine/wire/codec.ts';
 import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
 

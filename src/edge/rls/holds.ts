@@ -1,25 +1,41 @@
-import { NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
-import { InvalidRequest } from '../../engine/decide/decide.ts';
-import type { Reservations } from '../../engine/holds/reservations.ts';
+import { MAX_COUNT, NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
+import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decide.ts';
+import type { KuadrantLimits } from '../../engine/holds/kuadrant.ts';
+import { CallerGone } from '../../engine/holds/queues.ts';
+import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/holds/reservations.ts';
 import type { SlotAnswer, Slots } from '../../engine/holds/slots.ts';
-import { decodeHold, durationOf, type HoldOutcome, outcomeOf } from './hold-call.ts';
-import type { AcquireRequest, HoldRequest, HoldResponse } from './proto.ts';
-import { createReservationsService, type ReservationsService } from './reservations.ts';
+import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { codeNumbers, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import type {
+  AcquireRequest,
+  CommitResponse,
+  HoldRequest,
+  HoldResponse,
+  KuadrantCommitRequest,
+  KuadrantCommitResponse,
+  KuadrantReserveRequest,
+  KuadrantReserveResponse,
+  ReserveResponse,
+  WireDuration,
+} from './proto.ts';
+import { type Extras, type GrpcStatus, toStatus } from './service.ts';
 
 /** The longest time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
 /** `weir.v1.Holds`, independent of the transport. Never rejects. */
-export interface HoldsService extends ReservationsService {
+export interface HoldsService {
   /** @param onGone  calls the listener once if the caller gives up; at once if it has already */
   acquire(request: AcquireRequest, onGone: (listener: () => void) => void): Promise<HoldOutcome<HoldResponse>>;
   renew(request: HoldRequest): Promise<HoldOutcome<HoldResponse>>;
   release(request: HoldRequest): Promise<HoldOutcome<object>>;
+  reserve(request: HoldRequest): Promise<HoldOutcome<ReserveResponse>>;
+  commit(request: HoldRequest): Promise<HoldOutcome<CommitResponse>>;
 }
 
 export function createHoldsService(slots: Slots, reservations: Reservations): HoldsService {
   return {
-    ...createReservationsService(reservations),
     acquire: (request, onGone) =>
       outcomeOf(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), onGone))),
     renew: (request) => outcomeOf(async () => encode(await slots.acquire(decodeHold(request), 0, () => {}))),
@@ -28,6 +44,8 @@ export function createHoldsService(slots: Slots, reservations: Reservations): Ho
         await slots.release(decodeHold(request));
         return {};
       }),
+    reserve: (request) => outcomeOf(async () => encodeReserve(await reservations.reserve(decodeHold(request)))),
+    commit: (request) => outcomeOf(async () => encodeCommit(await reservations.commit(decodeHold(request)))),
   };
 }
 
@@ -42,3 +60,90 @@ const encode = ({ held, ttlMs, retryAfterMs }: SlotAnswer): HoldResponse => ({
   ttl: durationOf(held ? ttlMs : 0),
   retry_after: held || retryAfterMs === NEVER_MS ? null : durationOf(retryAfterMs),
 });
+
+const encodeReserve = ({ reserved, hits, ttlMs, retryAfterMs }: ReserveAnswer): ReserveResponse => ({
+  reserved,
+  hits: reserved ? hits : 0,
+  ttl: durationOf(reserved ? ttlMs : 0),
+  retry_after: reserved || retryAfterMs === NEVER_MS ? null : durationOf(retryAfterMs),
+});
+
+/** The numbers of `CommitResponse.Outcome`. */
+const outcomes = { committed: 1, late: 2, unknown: 3, repeated: 4 } as const;
+
+const encodeCommit = ({ event, charged, overrun }: CommitAnswer): CommitResponse => ({
+  outcome: outcomes[event],
+  charged,
+  overrun,
+});
+
+const MAX_DESCRIPTORS = 64;
+
+/** The outcome of a call of `weir.v1.Holds`, or of Kuadrant's service. */
+export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
+
+/** The outcome of a call, even if it throws. */
+async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
+  try {
+    return { response: await run() };
+  } catch (cause) {
+    const isGone = cause instanceof CallerGone;
+    return { error: isGone ? { code: status.CANCELLED, details: cause.message } : toStatus(cause) };
+  }
+}
+
+/** @throws InvalidRequest */
+function decodeHold({ request }: HoldRequest): RateLimitRequest {
+  if (!request) throw new InvalidRequest('request must not be empty');
+  return decodeBounded(request);
+}
+
+/** @throws InvalidRequest */
+function decodeBounded(request: WireRequest): RateLimitRequest {
+  const { length } = request.descriptors;
+  if (length > MAX_DESCRIPTORS) throw new InvalidRequest(`at most ${MAX_DESCRIPTORS} descriptors, got ${length}`);
+  return decodeRequest(request);
+}
+
+/** @param ms  an integer */
+const durationOf = (ms: number): WireDuration => ({
+  seconds: Math.floor(ms / 1_000),
+  nanos: (ms % 1_000) * 1e6,
+});
+
+/** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Never rejects. */
+export interface KuadrantService {
+  checkRateLimit(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
+  report(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
+  reserve(request: KuadrantReserveRequest): Promise<HoldOutcome<KuadrantReserveResponse>>;
+  commit(request: KuadrantCommitRequest): Promise<HoldOutcome<KuadrantCommitResponse>>;
+}
+
+export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras): KuadrantService => ({
+  checkRateLimit: (request) =>
+    outcomeOf(async () => {
+      const answer = await limits.check(decodeBounded(request));
+      return encodeAnswer(answer, headers(answer), metadata(request, answer));
+    }),
+  report: (request) =>
+    outcomeOf(async () => {
+      await limits.report(decodeBounded(request));
+      return { overall_code: codeNumbers.OK, statuses: [], response_headers_to_add: [] };
+    }),
+  reserve: (request) =>
+    outcomeOf(async () => {
+      const id = await limits.reserve(decodeBounded(requestOf(request, request.amount)));
+      return { code: id === undefined ? codeNumbers.OVER_LIMIT : codeNumbers.OK, reservation_id: id ?? '' };
+    }),
+  commit: (request) =>
+    outcomeOf(async () => {
+      const decoded = decodeBounded(requestOf(request, request.actual_amount));
+      return { reservation_released: await limits.commit(decoded, request.reservation_id) };
+    }),
+});
+
+/** A request in which every descriptor counts this number of hits. */
+function requestOf({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
+  const counted = { hits_addend: { value: Math.min(hits, MAX_COUNT) }, is_negative_hits: false };
+  return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };
+}

@@ -6,11 +6,9 @@ import { mergeMetadata } from '../../engine/rules/read/metadata.ts';
 import { remainingOf } from '../../engine/wire/codec.ts';
 import { nameOf, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
 import { primaryVerdict } from './headers.ts';
+import type { Extras } from './service.ts';
 
-/** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
-export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
-
-export interface MetadataOptions {
+interface MetadataOptions {
   /** Send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit. */
   readonly ofRequest: boolean;
   /** Send the limit on which each answer is based. */
@@ -26,7 +24,7 @@ export interface MetadataOptions {
  *
  * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
  */
-export function createDynamicMetadata(options: MetadataOptions): DynamicMetadata {
+export function createDynamicMetadata(options: MetadataOptions): Extras['metadata'] {
   const plain = plainMetadata(options);
   if (!options.ofPassed) return plain;
   return (request, answer) => {
@@ -35,7 +33,7 @@ export function createDynamicMetadata(options: MetadataOptions): DynamicMetadata
   };
 }
 
-function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: MetadataOptions): DynamicMetadata {
+function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: MetadataOptions): Extras['metadata'] {
   return (request, answer) => {
     const remarkable = factsOf(answer);
     const facts = ofRule ? { ...ruleFacts(answer, quotaMode), ...remarkable } : remarkable;

@@ -1,7 +1,7 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { loadProtos } from '../../protobuf/load.ts';
-import type { WireBatchRequest, WireBatchResponse } from './batch-messages.ts';
+import type { WireBatchRequest, WireBatchResponse } from './batch.ts';
 
 const rlsFile = 'envoy/service/ratelimit/v3/rls.proto';
 const weirFiles = ['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'];

@@ -1,14 +1,13 @@
 import { monotonicMs } from '../../base/clock.ts';
+import type { JsonObject } from '../../base/json.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { type RequestWork, TooCostly } from '../../base/request-work.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../../engine/decide/decide.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
-import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { detailOf } from './detail.ts';
-import type { ResponseHeaders } from './headers.ts';
-import type { DynamicMetadata } from './metadata.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
 export type CallOutcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
@@ -70,8 +69,10 @@ export type MissedBy = 'late' | 'cancelled' | 'in_flight';
 
 /** Computes the headers and metadata of answers. */
 export interface Extras {
-  readonly headers: ResponseHeaders;
-  readonly metadata: DynamicMetadata;
+  /** Computes the response headers of an answer. */
+  readonly headers: (answer: Answer) => readonly WireHeader[];
+  /** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
+  readonly metadata: (request: WireRequest, answer: Answer) => JsonObject | undefined;
 }
 
 /** Calls that are currently held. */

@@ -1,15 +1,16 @@
 import type { Monotonic } from '../../base/clock.ts';
+import { intermittent } from '../../base/intermittent.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import type { SiteReport } from '../../engine/algorithms/limit.ts';
-import type { SiteTransfer } from '../../engine/algorithms/site-share.ts';
-import { SLOT_MS } from '../../engine/algorithms/site-share-state.ts';
-import type { Reply } from '../../engine/backends/backend.ts';
+import type { SiteShareLimit, SiteTransfer } from '../../engine/algorithms/site-share.ts';
+import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/algorithms/site-share-state.ts';
+import type { Operation, Reply } from '../../engine/backends/backend.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
-import type { LowCounter } from './low-counters.ts';
+import type { LowCounter, LowCounters } from './low-counters.ts';
 import type { MeasuredError } from './measured-error.ts';
-import { askOf, type BorrowRequest, type BorrowResponse, type SiteAsk } from './messages.ts';
-import { askOfEach, needOf } from './need.ts';
+import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
 import type { PeerCounts, PeerReport } from './site-counts.ts';
 
 /** Another site, and how to call it. */
@@ -164,7 +165,7 @@ export class Borrower {
 }
 
 /** The longest time between two exchanges: the slot over which demand is measured. */
-export const EXCHANGE_INTERVAL_MS = SLOT_MS;
+const EXCHANGE_INTERVAL_MS = SLOT_MS;
 
 /** Whether the peer has yet to learn that its tokens arrived: until then, its bucket cannot refill them. */
 function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolean {
@@ -196,4 +197,82 @@ export function reportOfPeer({ site, counts }: Peer, nowMs: number): PeerReport 
     silentMs: agoMs(answeredAtMs),
     askedMsAgo: agoMs(askedAtMs),
   };
+}
+
+/** The percentage of its demand that a site requests: above 100, for requests that arrive while it waits. */
+const HEADROOM_PERCENT = 104;
+/** The number of slots that a bucket requests tokens for. */
+const AHEAD_SLOTS = 2;
+
+/** The hits requested from each other site: a bucket has no room for all that they could lend together. */
+export const askOfEach = ({ of, sites }: SiteShareLimit, need: number): number =>
+  of === 'token_bucket' ? Math.ceil(need / Math.max(sites - 1, 1)) : need;
+
+/**
+ * The hits that a site lacks: in a window until it ends, in a bucket until the exchange after the next.
+ *
+ * @param demand  hits in a slot
+ */
+export function needOf(limit: SiteShareLimit, { leftMs, room }: SiteReport, demand: number): number {
+  if (limit.of === 'fixed_window') {
+    const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
+    return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
+  }
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * rateOf(limit)) / tokenMsOf(limit));
+  const fits = baseOf(limit) - room;
+  return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
+}
+
+/** The part of a ledger that decisions use. */
+export type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+
+/**
+ * The same ledger; hits for counters that run low are borrowed from other sites. While no counter is low, nothing runs.
+ */
+export function borrowingLedger(
+  ledger: DecidingLedger,
+  low: LowCounters,
+  borrower: Borrower,
+): { readonly ledger: DecidingLedger; close(): Promise<void> } {
+  let running: Promise<void> | undefined;
+  const exchanges = intermittent(EXCHANGE_INTERVAL_MS, () => {
+    const counters = low.all();
+    running ??= borrower.exchange(counters).finally(() => {
+      running = undefined;
+    });
+    return counters.length > 0;
+  });
+  const watched: DecidingLedger = {
+    debit(request, how) {
+      const entries = ledger.debit(request, how);
+      if (!request.some(isShared)) return entries;
+      return after(entries, (all) => {
+        for (const [at, debit] of request.entries()) if (low.note(debit, all[at])) exchanges.wake();
+        return all;
+      });
+    },
+    refund: (receipt) => ledger.refund(receipt),
+    atomic: ledger.atomic,
+  };
+  return {
+    ledger: watched,
+    async close() {
+      exchanges.close();
+      await running;
+      await borrower.ended();
+    },
+  };
+}
+
+const isShared = ({ limit }: Pick<Operation, 'limit'>): boolean => limit.algorithm === 'site_share';
+
+/** The request of a site for hits of one of its counters. */
+function askOf(
+  key: CounterKey,
+  prefix: string,
+  { of, requestsPerUnit, windowMs, burst }: SiteShareLimit,
+  rest: Pick<SiteAsk, 'epoch_ms' | 'taken' | 'hits'>,
+): SiteAsk {
+  const limit = { algorithm: of, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst };
+  return { counter: key.slice(prefix.length), ...limit, ...rest };
 }

@@ -1,12 +1,10 @@
 import { Client, credentials, experimental, type handleUnaryCall, Server, status } from '@grpc/grpc-js';
 import { CallerMemory } from '../../h2/bounds/caller-memory.ts';
 import { serverIdentity } from '../../h2/identity/grpc-tls.ts';
-import { listen } from '../../h2/listen/listener.ts';
+import { listen, type TlsOptions } from '../../h2/listen/listener.ts';
 import { injectConnections } from '../grpc/injected-connections.ts';
-import { certificateProvider, type SiteCertificates } from './certificate-provider.ts';
 import { type Lender, OtherSites } from './lender.ts';
-import type { BorrowRequest, BorrowResponse } from './messages.ts';
-import { borrowMethod, sitesService } from './proto.ts';
+import { type BorrowRequest, type BorrowResponse, borrowMethod, sitesService } from './messages.ts';
 
 /** Calls one other site. */
 export interface SiteChannel {
@@ -68,7 +66,7 @@ export function openSiteChannel(
   };
 }
 
-export interface SiteServer {
+interface SiteServer {
   readonly port: number;
   close(): Promise<void>;
 }
@@ -110,5 +108,39 @@ export async function startSiteServer(
       listener.destroyAll();
       await closed;
     },
+  };
+}
+
+/** The certificate of this site, for both directions, and the authority of all sites. */
+type SiteCertificates = TlsOptions['certificates'];
+
+/**
+ * Passes certificates, and each change of them, to `@grpc/grpc-js`: new connections use the ones in force.
+ *
+ * @see https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md#certificate-provider-plugin-framework
+ */
+function certificateProvider(certificates: SiteCertificates): experimental.CertificateProvider {
+  const listeners = new Map<unknown, () => void>();
+  const add = (listener: unknown, send: () => void): void => {
+    listeners.set(listener, certificates.onChange(send));
+    queueMicrotask(send); // grpc-js ignores an update that arrives before this call returns
+  };
+  const remove = (listener: unknown): void => {
+    listeners.get(listener)?.();
+    listeners.delete(listener);
+  };
+  return {
+    addCaCertificateListener: (listener) =>
+      add(listener, () => {
+        const { ca } = certificates.current();
+        listener(ca === undefined ? null : { caCertificate: Buffer.from(ca) });
+      }),
+    addIdentityCertificateListener: (listener) =>
+      add(listener, () => {
+        const { cert, key } = certificates.current();
+        listener({ certificate: Buffer.from(cert), privateKey: Buffer.from(key) });
+      }),
+    removeCaCertificateListener: remove,
+    removeIdentityCertificateListener: remove,
   };
 }

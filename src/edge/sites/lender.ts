@@ -1,11 +1,12 @@
 import type { Monotonic } from '../../base/clock.ts';
+import type { Limit } from '../../engine/algorithms/index.ts';
+import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { type Peer, transferOf } from './borrower.ts';
-import { type BorrowRequest, type BorrowResponse, counterOf, type SiteLoan } from './messages.ts';
-import type { OwnLimits } from './own-limits.ts';
+import type { BorrowRequest, BorrowResponse, SiteAsk, SiteLoan } from './messages.ts';
 
 /** A counter whose hits other sites request. */
 interface LentCounter {
@@ -62,7 +63,7 @@ export class Lender {
       throw new OtherSites(`this site shares limits with ${own.join(', ')}; ${site} with ${sites.join(', ')}`);
     peer.counts.asked++;
     peer.counts.askedAtMs = this.#options.monotonicMs();
-    const found = asks.slice(0, MAX_ASKS).map((ask) => ({ ask, counter: counterOf(ask, prefix, limits) }));
+    const found = asks.slice(0, MAX_ASKS).map((ask) => ({ ask, counter: findOwn(ask, prefix, limits) }));
     const debits = found.flatMap(({ ask, counter }): Debit[] => {
       if (!counter) return [];
       const among = this.#askersOf(counter, peer.place, ask.hits > 0);
@@ -96,3 +97,55 @@ export class Lender {
     return Math.max(askers.size, 1);
   }
 }
+
+/** The part of the rules that contains their limits. */
+interface LimitTable {
+  readonly rules: Iterable<{ readonly limits: readonly { readonly limit: Limit }[] }>;
+}
+
+/** Finds the limit of this site's own rules by the name of its counters, its rate and its burst. */
+type OwnLimits = (counter: string, requestsPerUnit: number, burst: number) => SiteShareLimit | undefined;
+
+/** @param rules  the rules in force */
+export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits {
+  let source: LimitTable | undefined;
+  let known = new Map<string, SiteShareLimit>();
+  return (counter, requestsPerUnit, burst) => {
+    const tree = rules();
+    if (tree !== source) {
+      source = tree;
+      known = new Map(tree ? sharedOf(tree).map((limit) => [nameOf(limit), limit]) : []);
+    }
+    return known.get(nameOf({ counter, requestsPerUnit, burst }));
+  };
+}
+
+const sharedOf = ({ rules }: LimitTable): readonly SiteShareLimit[] =>
+  [...rules].flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'site_share' ? [limit] : [])));
+
+const nameOf = ({ counter, requestsPerUnit, burst }: Pick<SiteShareLimit, 'counter' | 'requestsPerUnit' | 'burst'>) =>
+  `${counter}|${requestsPerUnit}|${burst}`;
+
+/** The keys of counters that sites share, without a prefix: a hash tag, and the name of their limit. */
+const SHARED_KEY = /^(?:\{[^{}]*\})?(site_share\|[^|]+\|[^|]+)\|/;
+/** The most characters of a key: a tag, the name of a limit, and the name of one of its counters. */
+const MAX_KEY_LENGTH = 1_024;
+
+/**
+ * Finds the same counter here, with the limit of this site's own rules; undefined if sites do not share it, or if the
+ * two sites have different rules.
+ */
+function findOwn(
+  { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst, ...rest }: SiteAsk,
+  prefix: string,
+  limits: OwnLimits,
+): { readonly key: CounterKey; readonly limit: SiteShareLimit } | undefined {
+  const name = counter.length <= MAX_KEY_LENGTH ? SHARED_KEY.exec(counter)?.[1] : undefined;
+  const limit = name === undefined ? undefined : limits(name, requestsPerUnit, burst);
+  if (limit?.of !== algorithm || limit.windowMs !== windowMs) return undefined;
+  if (![rest.epoch_ms, rest.taken, rest.hits].every(isCount)) return undefined;
+  return { key: `${prefix}${counter}` as CounterKey, limit }; // another site made it from the same rule
+}
+
+/** Messages may contain numbers up to 2^64. */
+const isCount = (number: number): boolean => Number.isSafeInteger(number) && number >= 0 && number <= MAX_COUNT;

@@ -1,7 +1,5 @@
-import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
-import type { CounterKey } from '../../engine/backends/key.ts';
-import type { OwnLimits } from './own-limits.ts';
+import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
+import { loadProtos } from '../../protobuf/load.ts';
 
 /** The messages of `proto/weir/v1/sites.proto`. */
 export interface BorrowRequest {
@@ -29,37 +27,10 @@ export interface SiteLoan {
   readonly used: number;
 }
 
-/** The request of a site for hits of one of its counters. */
-export function askOf(
-  key: CounterKey,
-  prefix: string,
-  { of, requestsPerUnit, windowMs, burst }: SiteShareLimit,
-  rest: Pick<SiteAsk, 'epoch_ms' | 'taken' | 'hits'>,
-): SiteAsk {
-  const limit = { algorithm: of, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst };
-  return { counter: key.slice(prefix.length), ...limit, ...rest };
-}
+const definitions = loadProtos(['weir/v1/sites.proto'], 'numbers');
 
-/** The keys of counters that sites share, without a prefix: a hash tag, and the name of their limit. */
-const SHARED_KEY = /^(?:\{[^{}]*\})?(site_share\|[^|]+\|[^|]+)\|/;
-/** The most characters of a key: a tag, the name of a limit, and the name of one of its counters. */
-const MAX_KEY_LENGTH = 1_024;
+export const sitesService = definitions['weir.v1.Sites'] as ServiceDefinition; // a service in the file
 
-/**
- * Finds the same counter here, with the limit of this site's own rules; undefined if sites do not share it, or if the
- * two sites have different rules.
- */
-export function counterOf(
-  { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst, ...rest }: SiteAsk,
-  prefix: string,
-  limits: OwnLimits,
-): { readonly key: CounterKey; readonly limit: SiteShareLimit } | undefined {
-  const name = counter.length <= MAX_KEY_LENGTH ? SHARED_KEY.exec(counter)?.[1] : undefined;
-  const limit = name === undefined ? undefined : limits(name, requestsPerUnit, burst);
-  if (limit?.of !== algorithm || limit.windowMs !== windowMs) return undefined;
-  if (![rest.epoch_ms, rest.taken, rest.hits].every(isCount)) return undefined;
-  return { key: `${prefix}${counter}` as CounterKey, limit }; // another site made it from the same rule
-}
-
-/** Messages may contain numbers up to 2^64. */
-const isCount = (number: number): boolean => Number.isSafeInteger(number) && number >= 0 && number <= MAX_COUNT;
+/** `Sites/Borrow`: its path, encoder and decoder. */
+// by the file's own types
+export const borrowMethod = sitesService.Borrow as MethodDefinition<BorrowRequest, BorrowResponse>;

@@ -1,4 +1,4 @@
-import type { MessageTypeDefinition, MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
+import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { loadProtos } from '../../protobuf/load.ts';
 import type { WireStruct } from '../../protobuf/struct.ts';
 
@@ -19,40 +19,12 @@ export interface WireDiscoveryResponse {
   readonly nonce: string;
 }
 /** google.protobuf.Any */
-export interface WireAny {
+interface WireAny {
   readonly type_url: string;
   readonly value: Uint8Array;
 }
 
-/** ratelimit.config.ratelimit.v3.RateLimitConfig */
-export interface WireConfig {
-  readonly name: string;
-  readonly domain: string;
-  readonly descriptors: readonly WireConfigDescriptor[];
-}
-/** ratelimit.config.ratelimit.v3.RateLimitDescriptor */
-export interface WireConfigDescriptor {
-  readonly key: string;
-  readonly value: string;
-  readonly rate_limit: WireConfigPolicy | null;
-  readonly descriptors: readonly WireConfigDescriptor[];
-  readonly shadow_mode: boolean;
-  readonly detailed_metric: boolean;
-  readonly quota_mode: boolean;
-  readonly metadata: WireStruct | null;
-}
-/** ratelimit.config.ratelimit.v3.RateLimitPolicy */
-export interface WireConfigPolicy {
-  /** A name of RateLimitUnit; an unknown value as a number. */
-  readonly unit: string | number;
-  readonly requests_per_unit: number;
-  readonly unlimited: boolean;
-  readonly name: string;
-  readonly replaces: readonly { readonly name: string }[];
-}
-
-const files = ['envoy/service/discovery/v3/ads.proto', 'ratelimit/config/ratelimit/v3/rls_conf.proto'];
-const definitions = loadProtos(files, 'names');
+const definitions = loadProtos(['envoy/service/discovery/v3/ads.proto'], 'names');
 
 export const discoveryService = definitions[
   'envoy.service.discovery.v3.AggregatedDiscoveryService'
@@ -64,11 +36,5 @@ export const streamAggregatedResources = discoveryService.StreamAggregatedResour
   WireDiscoveryResponse
 >; // by the file's own types
 
-/** The full name of the message that holds one domain's rules. */
-export const CONFIG_TYPE = 'ratelimit.config.ratelimit.v3.RateLimitConfig';
-
-// a message in the file
-export const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>;
-
-/** CONFIG_TYPE as a type URL of google.protobuf.Any. */
-export const CONFIG_TYPE_URL = `type.googleapis.com/${CONFIG_TYPE}`;
+/** The type URL, in google.protobuf.Any, of the message that holds one domain's rules. */
+export const CONFIG_TYPE_URL = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';

@@ -1,20 +1,46 @@
+import type { MessageTypeDefinition } from '@grpc/proto-loader';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import { checkpoint } from '../../engine/rules/read/checkpoint.ts';
 import type { Shape } from '../../engine/rules/read/format.ts';
 import { type Place, type Problem, Problems, pathOfKey } from '../../engine/rules/read/problem.ts';
 import type { Block } from '../../engine/rules/read/read.ts';
 import { type CheckedRules, checkBlocks, type LoadOptions } from '../../engine/rules/reload/load.ts';
-import { fromStruct } from '../../protobuf/struct.ts';
-import {
-  CONFIG_TYPE,
-  CONFIG_TYPE_URL,
-  configMessage,
-  type WireAny,
-  type WireConfig,
-  type WireConfigDescriptor,
-  type WireConfigPolicy,
-  type WireDiscoveryResponse,
-} from './proto.ts';
+import { loadProtos } from '../../protobuf/load.ts';
+import { fromStruct, type WireStruct } from '../../protobuf/struct.ts';
+import { CONFIG_TYPE_URL, type WireDiscoveryResponse } from './proto.ts';
+
+/** ratelimit.config.ratelimit.v3.RateLimitConfig */
+export interface WireConfig {
+  readonly name: string;
+  readonly domain: string;
+  readonly descriptors: readonly WireConfigDescriptor[];
+}
+/** ratelimit.config.ratelimit.v3.RateLimitDescriptor */
+interface WireConfigDescriptor {
+  readonly key: string;
+  readonly value: string;
+  readonly rate_limit: WireConfigPolicy | null;
+  readonly descriptors: readonly WireConfigDescriptor[];
+  readonly shadow_mode: boolean;
+  readonly detailed_metric: boolean;
+  readonly quota_mode: boolean;
+  readonly metadata: WireStruct | null;
+}
+/** ratelimit.config.ratelimit.v3.RateLimitPolicy */
+interface WireConfigPolicy {
+  /** A name of RateLimitUnit; an unknown value as a number. */
+  readonly unit: string | number;
+  readonly requests_per_unit: number;
+  readonly unlimited: boolean;
+  readonly name: string;
+  readonly replaces: readonly { readonly name: string }[];
+}
+
+const CONFIG_TYPE = CONFIG_TYPE_URL.slice(CONFIG_TYPE_URL.lastIndexOf('/') + 1);
+const definitions = loadProtos(['ratelimit/config/ratelimit/v3/rls_conf.proto'], 'names');
+
+// a message in the file
+export const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>;
 
 /**
  * Checks the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports
@@ -54,7 +80,7 @@ function byResource(
 
 /** @param fallbackName  for messages, if the resource has no name or cannot be decoded */
 function readResource(
-  { type_url: typeUrl, value }: WireAny,
+  { type_url: typeUrl, value }: WireDiscoveryResponse['resources'][number],
   fallbackName: string,
   problems: Problems,
 ): Block<'file'>[] {

@@ -68,6 +68,9 @@ function placeOfAny({ algorithm }: AnyLimit): number {
   return algorithmNames.indexOf(algorithm as AlgorithmName) + 1;
 }
 
+/** Whether parts of the limit can be counted in several places: see `Algorithm.divide`. */
+export const isDivisible = (limit: Limit): boolean => algorithmFor(limit).divide !== undefined;
+
 /** The algorithms that have a key of a rule. */
 export const algorithmsWith = (key: keyof AlgorithmValues): readonly AlgorithmName[] =>
   namedAlgorithms.filter((name) => rowOf(name).keys.includes(key));

@@ -176,7 +176,7 @@ export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
   charged === 'regardless' || (charged && accepted) ? hits : 0;
 
 /** The requests in flight on a counter. */
-export interface HoldsReport {
+interface HoldsReport {
   /** Slots that are taken now. */
   readonly held: number;
   /** The time since the first of them to expire was taken; 0: there is none. */

@@ -15,31 +15,13 @@ interface ShareNumbers extends AnyLimit {
 /** The time over which demand is measured. */
 export const SLOT_MS = 500;
 /** The time after which tokens lent from a bucket are void. */
-export const EPOCH_MS = 60_000;
+const EPOCH_MS = 60_000;
 /** The largest difference between the clocks of two sites; beyond it, nothing is taken. */
 export const MAX_SKEW_MS = 1_000;
 
 /** Numbers before the table, and numbers of each site in the table: given to it, confirmed by it, taken from it. */
 const HEAD = 7;
 const ROW = 3;
-
-/** The state of a site's counter. A step modifies its own copy. */
-export interface SiteShare {
-  /** When the epoch began. */
-  epochMs: number;
-  /** For a window: hits. For a bucket: token-ms that were spent and not refilled. */
-  used: number;
-  /** For a bucket: the time of the last refill. */
-  atMs: number;
-  /** The start of the slot in which `offered` hits were requested; `earlier` is the number in the slot before. */
-  slotMs: number;
-  offered: number;
-  earlier: number;
-  /** For a bucket: tokens of the previous epoch that may be in transit. */
-  heldOver: number;
-  /** Three numbers for each site, or none. */
-  table: number[];
-}
 
 /** A site's row in the table, which can be modified. */
 interface ShareRow {
@@ -81,92 +63,143 @@ export const advanceOf = (limit: ShareNumbers): number => partOf(errorOf(limit),
 /** One token in token-ms. A site has a longer window, so that its rate is an exact part of the limit's. */
 export const tokenMsOf = ({ windowMs, sites }: ShareNumbers): number => windowMs * sites;
 
-export const epochMsOf = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
+const epochMsOf = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
 
-/** Hits requested per slot recently, whether they passed or not. */
-export const demandOf = ({ offered, earlier }: SiteShare): number => Math.max(offered, earlier);
+/** The state of a site's counter. A step modifies its own copy. */
+export class SiteShare {
+  /** When the epoch began. */
+  epochMs: number;
+  /** For a window: hits. For a bucket: token-ms that were spent and not refilled. */
+  used = 0;
+  /** For a bucket: the time of the last refill. */
+  atMs: number;
+  /** The start of the slot in which `offered` hits were requested; `earlier` is the number in the slot before. */
+  slotMs: number;
+  offered = 0;
+  earlier = 0;
+  /** For a bucket: tokens of the previous epoch that may be in transit. */
+  heldOver = 0;
+  /** Three numbers for each site, or none. */
+  table: number[] = [];
+  readonly #limit: ShareNumbers;
 
-export const isMoved = ({ table }: SiteShare): boolean => table.some((number) => number > 0);
-
-/** Tokens lent in this epoch that are not known to be taken. */
-export function inTransit({ table }: SiteShare): number {
-  let sum = 0;
-  for (let at = 0; at < table.length; at += ROW) sum += Math.max((table[at] ?? 0) - (table[at + 1] ?? 0), 0);
-  return sum;
-}
-
-/** Hits that the site may still admit; negative if the limit was lowered. */
-export function roomOf(limit: ShareNumbers, { used, table }: SiteShare): number {
-  const base = baseOf(limit);
-  if (limit.of === 'token_bucket') return Math.floor((base * tokenMsOf(limit) - used) / tokenMsOf(limit));
-  let moved = 0;
-  for (let at = 0; at < table.length; at += ROW) moved += (table[at + 2] ?? 0) - (table[at] ?? 0);
-  return base + moved - used;
-}
-
-/** The site's row of the table; writes go to the table. */
-export function rowAt(limit: ShareNumbers, { table }: SiteShare, peer: number): ShareRow {
-  while (table.length < ROW * limit.sites) table.push(0);
-  const at = ROW * peer;
-  const cell = (place: number) => ({
-    get: (): number => table[at + place] ?? 0,
-    set: (number: number) => {
-      table[at + place] = number;
-    },
-  });
-  const row: ShareRow = { given: 0, confirmed: 0, taken: 0 };
-  return Object.defineProperties(row, { given: cell(0), confirmed: cell(1), taken: cell(2) });
-}
-
-/** The state as of a time: windows begin, buckets are refilled, demand is forgotten. */
-export function openShare(limit: ShareNumbers, state: State | undefined, nowMs: number): SiteShare {
-  const startMs = nowMs - (nowMs % epochMsOf(limit));
-  const slotMs = nowMs - (nowMs % SLOT_MS);
-  if (!state || state.length < HEAD)
-    return { epochMs: startMs, used: 0, atMs: nowMs, slotMs, offered: 0, earlier: 0, heldOver: 0, table: [] };
-  const [epochMs = 0, used = 0, atMs = 0, knownSlotMs = 0, offered = 0, earlier = 0, heldOver = 0] = state;
-  const share = { epochMs, used, atMs, slotMs: knownSlotMs, offered, earlier, heldOver, table: state.slice(HEAD) };
-  if (slotMs > knownSlotMs) {
-    share.earlier = slotMs === knownSlotMs + SLOT_MS ? offered : 0;
-    share.offered = 0;
-    share.slotMs = slotMs;
+  /** The state as of a time: windows begin, buckets are refilled, demand is forgotten. */
+  constructor(limit: ShareNumbers, state: State | undefined, nowMs: number) {
+    const startMs = nowMs - (nowMs % epochMsOf(limit));
+    this.#limit = limit;
+    this.epochMs = startMs;
+    this.atMs = nowMs;
+    this.slotMs = nowMs - (nowMs % SLOT_MS);
+    if (!state || state.length < HEAD) return;
+    const [epochMs = 0, used = 0, atMs = 0, slotMs = 0, offered = 0, earlier = 0, heldOver = 0] = state;
+    this.epochMs = epochMs;
+    this.used = used;
+    this.atMs = atMs;
+    this.heldOver = heldOver;
+    this.table = state.slice(HEAD);
+    if (this.slotMs > slotMs) this.earlier = this.slotMs === slotMs + SLOT_MS ? offered : 0;
+    else {
+      this.slotMs = slotMs;
+      this.offered = offered;
+      this.earlier = earlier;
+    }
+    if (limit.of === 'token_bucket') this.#refill(nowMs, startMs);
+    else if (startMs > epochMs) {
+      this.epochMs = startMs;
+      this.used = 0;
+      this.table = [];
+    }
   }
-  if (limit.of === 'token_bucket') refill(limit, share, nowMs, startMs);
-  else if (startMs > epochMs) {
-    share.epochMs = startMs;
-    share.used = 0;
-    share.table = [];
+
+  /** Hits requested per slot recently, whether they passed or not. */
+  get demand(): number {
+    return Math.max(this.offered, this.earlier);
   }
-  return share;
-}
 
-/**
- * Refills all but tokens in transit. Those of an earlier epoch remain until no site can take them, whatever its clock.
- */
-function refill(limit: ShareNumbers, share: SiteShare, nowMs: number, startMs: number): void {
-  refillTo(limit, share, Math.min(nowMs, share.epochMs + MAX_SKEW_MS), inTransit(share) + share.heldOver);
-  if (startMs > share.epochMs) {
-    const endMs = share.epochMs + EPOCH_MS;
-    refillTo(limit, share, Math.min(nowMs, endMs), inTransit(share));
-    share.heldOver = inTransit(share);
-    share.table = [];
-    refillTo(limit, share, Math.min(nowMs, endMs + MAX_SKEW_MS), share.heldOver);
-    if (startMs > endMs) share.heldOver = 0;
-    share.epochMs = startMs;
+  /** Tokens lent in this epoch that are not known to be taken. */
+  get inTransit(): number {
+    const { table } = this;
+    let sum = 0;
+    for (let at = 0; at < table.length; at += ROW) sum += Math.max((table[at] ?? 0) - (table[at + 1] ?? 0), 0);
+    return sum;
   }
-  if (nowMs >= share.epochMs + MAX_SKEW_MS) share.heldOver = 0;
-  refillTo(limit, share, nowMs, inTransit(share) + share.heldOver);
-}
 
-function refillTo(limit: ShareNumbers, share: SiteShare, untilMs: number, keptTokens: number): void {
-  if (untilMs <= share.atMs) return;
-  const left = share.used - (untilMs - share.atMs) * rateOf(limit);
-  share.used = Math.max(left, keptTokens * tokenMsOf(limit));
-  share.atMs = untilMs;
-}
+  /** Hits that the site may still admit; negative if the limit was lowered. */
+  get room(): number {
+    const { used, table } = this;
+    const limit = this.#limit;
+    const base = baseOf(limit);
+    if (limit.of === 'token_bucket') return Math.floor((base * tokenMsOf(limit) - used) / tokenMsOf(limit));
+    let moved = 0;
+    for (let at = 0; at < table.length; at += ROW) moved += (table[at + 2] ?? 0) - (table[at] ?? 0);
+    return base + moved - used;
+  }
 
-/** The state of the counter; an empty table is left out. */
-export function stateOf(share: SiteShare): State {
-  const { epochMs, used, atMs, slotMs, offered, earlier, heldOver, table } = share;
-  return [epochMs, used, atMs, slotMs, offered, earlier, heldOver, ...(isMoved(share) ? table : [])];
+  /** The site's row of the table; writes go to the table. */
+  rowOf(peer: number): ShareRow {
+    const { table } = this;
+    while (table.length < ROW * this.#limit.sites) table.push(0);
+    const at = ROW * peer;
+    const cell = (place: number) => ({
+      get: (): number => table[at + place] ?? 0,
+      set: (number: number) => {
+        table[at + place] = number;
+      },
+    });
+    const row: ShareRow = { given: 0, confirmed: 0, taken: 0 };
+    return Object.defineProperties(row, { given: cell(0), confirmed: cell(1), taken: cell(2) });
+  }
+
+  /** The end of the epoch. */
+  get endMs(): number {
+    return this.epochMs + epochMsOf(this.#limit);
+  }
+
+  /** The state of the counter; an empty table is left out. */
+  toState(): State {
+    const { epochMs, used, atMs, slotMs, offered, earlier, heldOver, table } = this;
+    return [epochMs, used, atMs, slotMs, offered, earlier, heldOver, ...(this.#isMoved ? table : [])];
+  }
+
+  /** The time until the state is that of an unused counter. */
+  ttlMs(nowMs: number): number {
+    const { epochMs, used, atMs, slotMs, offered, earlier, heldOver } = this;
+    const slots = offered > 0 ? 2 : earlier > 0 ? 1 : 0;
+    const demandMs = slots > 0 ? slotMs + slots * SLOT_MS - nowMs : 0;
+    const isMoved = this.#isMoved;
+    if (this.#limit.of === 'fixed_window') return Math.max(used > 0 || isMoved ? this.endMs - nowMs : 0, demandMs, 0);
+    const fullMs = Math.ceil(used / rateOf(this.#limit));
+    if (heldOver > 0 || isMoved) return Math.max(epochMs + EPOCH_MS + MAX_SKEW_MS + fullMs - nowMs, demandMs, 0);
+    return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);
+  }
+
+  get #isMoved(): boolean {
+    return this.table.some((number) => number > 0);
+  }
+
+  /**
+   * Refills all but tokens in transit. Those of an earlier epoch remain until no site can take them, whatever its
+   * clock.
+   */
+  #refill(nowMs: number, startMs: number): void {
+    this.#refillTo(Math.min(nowMs, this.epochMs + MAX_SKEW_MS), this.inTransit + this.heldOver);
+    if (startMs > this.epochMs) {
+      const endMs = this.epochMs + EPOCH_MS;
+      this.#refillTo(Math.min(nowMs, endMs), this.inTransit);
+      this.heldOver = this.inTransit;
+      this.table = [];
+      this.#refillTo(Math.min(nowMs, endMs + MAX_SKEW_MS), this.heldOver);
+      if (startMs > endMs) this.heldOver = 0;
+      this.epochMs = startMs;
+    }
+    if (nowMs >= this.epochMs + MAX_SKEW_MS) this.heldOver = 0;
+    this.#refillTo(nowMs, this.inTransit + this.heldOver);
+  }
+
+  #refillTo(untilMs: number, keptTokens: number): void {
+    if (untilMs <= this.atMs) return;
+    const left = this.used - (untilMs - this.atMs) * rateOf(this.#limit);
+    this.used = Math.max(left, keptTokens * tokenMsOf(this.#limit));
+    this.atMs = untilMs;
+  }
 }

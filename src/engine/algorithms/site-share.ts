@@ -11,24 +11,7 @@ import {
   takenBy,
   unitMs,
 } from './limit.ts';
-import {
-  advanceOf,
-  baseOf,
-  demandOf,
-  EPOCH_MS,
-  epochMsOf,
-  inTransit,
-  isMoved,
-  MAX_SKEW_MS,
-  openShare,
-  rateOf,
-  roomOf,
-  rowAt,
-  type SiteShare,
-  SLOT_MS,
-  stateOf,
-  tokenMsOf,
-} from './site-share-state.ts';
+import { advanceOf, baseOf, MAX_SKEW_MS, rateOf, SiteShare, SLOT_MS, tokenMsOf } from './site-share-state.ts';
 
 /** The algorithms whose limits sites can share. */
 export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
@@ -109,25 +92,25 @@ const AHEAD_SLOTS = 2;
  * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
  */
 function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const share = openShare(limit, state, nowMs);
+  const share = new SiteShare(limit, state, nowMs);
   const { transfer } = limit;
   if (transfer && transfer.kind !== 'read') {
     const isMade =
       transfer.kind === 'lend' ? lend(limit, share, nowMs, hits, transfer) : take(limit, share, nowMs, transfer);
-    const after = stepOf(limit, share, nowMs, isMade);
+    const after = stepOf(share, nowMs, isMade);
     return isMade ? after : { ...after, state: state ?? after.state }; // another epoch: no change
   }
   const required = hitsToFit(hits);
-  const accepted = required < 0 || required <= roomOf(limit, share) + advanceOf(limit);
+  const accepted = required < 0 || required <= share.room + advanceOf(limit);
   if (charge === 'regardless' || (charge && accepted)) use(limit, share, hits);
   if (charge && hits > 0) share.offered = Math.min(share.offered + hits, MAX_COUNT);
-  return stepOf(limit, share, nowMs, accepted);
+  return stepOf(share, nowMs, accepted);
 }
 
 /** Counts hits; for a bucket in token-milliseconds, and never below those in transit. */
 function use(limit: SiteShareLimit, share: SiteShare, hits: number): void {
   const unit = limit.of === 'token_bucket' ? tokenMsOf(limit) : 1;
-  const least = limit.of === 'token_bucket' ? (inTransit(share) + share.heldOver) * unit : 0;
+  const least = limit.of === 'token_bucket' ? (share.inTransit + share.heldOver) * unit : 0;
   share.used = Math.min(Math.max(share.used + hits * unit, least), MAX_COUNT);
 }
 
@@ -139,14 +122,14 @@ function lend(
   { peer, epochMs, taken, among }: Extract<SiteTransfer, { kind: 'lend' }>,
 ): boolean {
   if (epochMs !== share.epochMs) return false;
-  const row = rowAt(limit, share, peer);
+  const row = share.rowOf(peer);
   const give = (given: number): void => {
     row.given += given;
     if (limit.of === 'token_bucket') share.used += given * tokenMsOf(limit);
   };
-  give(Math.max(Math.min(taken - row.given, roomOf(limit, share)), 0)); // lent before this counter was lost
+  give(Math.max(Math.min(taken - row.given, share.room), 0)); // lent before this counter was lost
   row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
-  const spare = Math.floor((roomOf(limit, share) - reserveOf(limit, share, nowMs)) / among);
+  const spare = Math.floor((share.room - reserveOf(limit, share, nowMs)) / among);
   give(Math.max(Math.min(most, spare), 0));
   return true;
 }
@@ -154,7 +137,7 @@ function lend(
 /** The hits that the site is expected to use itself. */
 function reserveOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
   const floor = Math.ceil(baseOf(limit) / FLOOR_PART);
-  const demand = demandOf(share);
+  const demand = share.demand;
   if (limit.of === 'fixed_window')
     return Math.max(floor, Math.ceil((demand * (share.epochMs + limit.windowMs - nowMs)) / SLOT_MS));
   const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * rateOf(limit)) / tokenMsOf(limit));
@@ -169,26 +152,15 @@ function take(
 ): boolean {
   const isInTime = Math.abs(repliedMs - sentMs) <= MAX_SKEW_MS && Math.abs(repliedMs - nowMs) <= MAX_SKEW_MS;
   if (epochMs !== share.epochMs || !isInTime) return false;
-  const row = rowAt(limit, share, peer);
+  const row = share.rowOf(peer);
   const more = Math.max(given - row.taken, 0);
   row.taken += more;
   if (limit.of === 'token_bucket') use(limit, share, -more);
   return true;
 }
 
-function stepOf(limit: SiteShareLimit, share: SiteShare, nowMs: number, accepted: boolean): Step {
-  return { accepted, state: stateOf(share), ttlMs: ttlOf(limit, share, nowMs) };
-}
-
-function ttlOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
-  const { epochMs, used, atMs, slotMs, offered, earlier, heldOver } = share;
-  const slots = offered > 0 ? 2 : earlier > 0 ? 1 : 0;
-  const demandMs = slots > 0 ? slotMs + slots * SLOT_MS - nowMs : 0;
-  if (limit.of === 'fixed_window')
-    return Math.max(used > 0 || isMoved(share) ? epochMs + limit.windowMs - nowMs : 0, demandMs, 0);
-  const fullMs = Math.ceil(used / rateOf(limit));
-  if (heldOver > 0 || isMoved(share)) return Math.max(epochMs + EPOCH_MS + MAX_SKEW_MS + fullMs - nowMs, demandMs, 0);
-  return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);
+function stepOf(share: SiteShare, nowMs: number, accepted: boolean): Step {
+  return { accepted, state: share.toState(), ttlMs: share.ttlMs(nowMs) };
 }
 
 /** The hits that a site's unused counter admits without loans. */
@@ -226,7 +198,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     one.maxErrorPercent === other.maxErrorPercent,
   step,
   describe(limit, state, nowMs, outcome) {
-    const share = openShare(limit, state, nowMs);
+    const share = new SiteShare(limit, state, nowMs);
     const site = limit.transfer && { site: reportOf(limit, share, nowMs) };
     if (limit.of === 'token_bucket') {
       const numbers = { requestsPerUnit: rateOf(limit), windowMs: tokenMsOf(limit), burst: capacityOf(limit) };
@@ -238,7 +210,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: Math.max(share.used - takenBy(outcome), 0),
-      limitRemaining: Math.max(roomOf(limit, share) + advanceOf(limit), 0),
+      limitRemaining: Math.max(share.room + advanceOf(limit), 0),
       durationUntilResetMs: endMs - nowMs,
       retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? endMs - nowMs : NEVER_MS,
       delayMs: 0,
@@ -247,15 +219,15 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
-    const share = openShare(limit, state, nowMs);
+    const share = new SiteShare(limit, state, nowMs);
     if (limit.of === 'fixed_window') use(limit, share, chargedAtMs >= share.epochMs ? -hits : 0);
     else {
       const tokenMs = tokenMsOf(limit);
       const refilledMs = Math.max(share.atMs - chargedAtMs, 0);
       const back = Math.max(hits * tokenMs - refilledMs * rateOf(limit), 0);
-      share.used = Math.max(share.used - back, (inTransit(share) + share.heldOver) * tokenMs);
+      share.used = Math.max(share.used - back, (share.inTransit + share.heldOver) * tokenMs);
     }
-    return stepOf(limit, share, nowMs, true);
+    return stepOf(share, nowMs, true);
   },
   refusalHoldsMs: () => 0, // other sites may lend hits at any time
   canOwe: false,
@@ -283,10 +255,10 @@ export const siteShare: Algorithm<SiteShareLimit> = {
 
 const reportOf = (limit: SiteShareLimit, share: SiteShare, nowMs: number) => ({
   epochMs: share.epochMs,
-  leftMs: epochMsOf(limit) + share.epochMs - nowMs,
+  leftMs: share.endMs - nowMs,
   nowMs,
-  demand: demandOf(share),
-  room: roomOf(limit, share),
+  demand: share.demand,
+  room: share.room,
   used: limit.of === 'token_bucket' ? Math.ceil(share.used / tokenMsOf(limit)) : share.used,
   given: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer] ?? 0),
   taken: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer + 2] ?? 0),

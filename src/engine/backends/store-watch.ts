@@ -4,7 +4,7 @@ import type { Backend, RequestOperation } from './backend.ts';
 import type { CounterKeys } from './key.ts';
 
 /** The state of the store. */
-export interface StoreState {
+interface StoreState {
   readonly isUp: boolean;
   /** Why it is down; undefined: it is up. */
   readonly reason: string | undefined;

@@ -1,7 +1,6 @@
 import type { CounterKey } from '../backends/key.ts';
-import { atTime, type Entry, match } from '../rules/match/match.ts';
+import { atTime, type Entry, match, withIds } from '../rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
-import { withIds } from '../rules/match/with-ids.ts';
 import type { Decider } from './decide.ts';
 
 /** A counter, and the limit that it belongs to. */

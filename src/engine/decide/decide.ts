@@ -6,8 +6,7 @@ import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/lim
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counter, Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
-import type { Entries } from '../ledger/entry.ts';
+import { type Debit, debitOf, type Entries } from '../ledger/debit.ts';
 import type { Estimates } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -55,7 +54,7 @@ export type Verdict =
     };
 
 /** A limit, and its algorithm's decision. */
-export interface AppliedLimit extends RuleLimit {
+interface AppliedLimit extends RuleLimit {
   readonly decision: Decision;
 }
 
@@ -315,13 +314,17 @@ function combine(
   modes: Decider,
 ): Answer {
   let decisions = known;
+  let cut: Decision[] | undefined;
   let next = 0;
   let delayMs = 0;
   const verdicts = matched.map(({ found, hits }): Verdict => {
     if (found.kind !== 'limited') return found;
     const { rule, levels, limits } = found;
-    if (rule.schedule !== undefined || limits[0]?.endsAtMs !== undefined)
-      decisions = endInTime(decisions, limits, next, modes.clock());
+    if (rule.schedule !== undefined || limits[0]?.endsAtMs !== undefined) {
+      cut ??= known.slice();
+      endInTime(cut, limits, next, modes.clock());
+      decisions = cut;
+    }
     const first = next;
     let shown = first;
     for (const { policy } of limits) {
@@ -353,14 +356,10 @@ function combine(
 // the ledger returns one decision per debit
 const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
 
-/** @param first  the index of the first decision on these limits */
-function endInTime(
-  decisions: readonly Decision[],
-  limits: readonly RuleLimit[],
-  first: number,
-  nowMs: number,
-): readonly Decision[] {
-  return decisions.map((decision, at) => endingAt(decision, limits[at - first]?.endsAtMs, nowMs));
+/** Cuts the decisions on these limits. @param first  the index of the first of them */
+function endInTime(decisions: Decision[], limits: readonly RuleLimit[], first: number, nowMs: number): void {
+  for (const [at, { endsAtMs }] of limits.entries())
+    decisions[first + at] = endingAt(decisionAt(decisions, first + at), endsAtMs, nowMs);
 }
 
 /**

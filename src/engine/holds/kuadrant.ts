@@ -12,9 +12,8 @@ import {
   usedDebit,
 } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
-import { match } from '../rules/match/match.ts';
+import { match, withIds } from '../rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
-import { withIds } from '../rules/match/with-ids.ts';
 import { PlainCharges } from './plain-charges.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';

@@ -1,7 +1,6 @@
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
-import type { Debit } from '../ledger/debit.ts';
-import type { Entries } from '../ledger/entry.ts';
+import type { Debit, Entries } from '../ledger/debit.ts';
 import { keptBytes } from '../ledger/pending-commits.ts';
 import type { CommitAnswer } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';

@@ -2,8 +2,7 @@ import { heldLimit, type Limit } from '../algorithms/index.ts';
 import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
 import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
-import { heldDescriptors } from './held-descriptors.ts';
-import { available, type SlotsDecider } from './slots.ts';
+import { available, heldDescriptors, type SlotsDecider } from './slots.ts';
 
 /** The result of a reservation. */
 export interface ReserveAnswer {

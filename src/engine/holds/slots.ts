@@ -1,10 +1,11 @@
 import { heldLimit } from '../algorithms/index.ts';
 import type { Decision, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import { type Decider, InvalidRequest, type RateLimitRequest } from '../decide/decide.ts';
+import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
+import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { heldDescriptors } from './held-descriptors.ts';
+import type { Match } from '../rules/match/match.ts';
 import { SlotQueues } from './queues.ts';
 
 /** The result of a request for slots. */
@@ -95,5 +96,35 @@ export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readon
   return entries.map((entry) => {
     if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
     return entry;
+  });
+}
+
+/** A descriptor whose id may hold something. */
+interface HeldDescriptor {
+  readonly found: Extract<Match, { kind: 'limited' }>;
+  readonly hits: number;
+  /** See `holderOf`. */
+  readonly holder: number;
+}
+
+/**
+ * The descriptors of a request that have an id and match a limit.
+ *
+ * @throws InvalidRequest  an id is empty, or a descriptor has fewer hits than `minHits`
+ * @throws RulesNotLoaded
+ */
+export function heldDescriptors(
+  request: RateLimitRequest,
+  decider: Pick<Decider, 'rules' | 'overrides' | 'clock' | 'onWork'>,
+  minHits: number,
+): readonly HeldDescriptor[] {
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+  return matchesOf(request, rules, decider).flatMap((found, at) => {
+    if (found.kind !== 'limited' || found.id === undefined) return [];
+    const hits = request.descriptors[at]?.hits ?? 1;
+    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
+    if (hits < minHits) throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${minHits}, got ${hits}`);
+    return { found, hits, holder: holderOf(found.id) };
   });
 }

@@ -1,6 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import { algorithmFor, type Limit, nominalCapacity } from '../algorithms/index.ts';
+import { algorithmFor, isDivisible, type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision, LimitPolicy, State, StoreFailurePolicy } from '../algorithms/limit.ts';
 import {
   type Backend,
@@ -17,9 +17,8 @@ import {
 } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
-import { type Debit, debitOf } from './debit.ts';
+import { type Debit, debitOf, type Entries, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
-import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
@@ -420,7 +419,7 @@ const peekOf = (debit: Debit): Debit =>
  */
 function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
   if (!isUnavailable(reply)) return undefined;
-  const counts = reply.isOverload && policy.onOverload !== 'error' && algorithmFor(limit).divide !== undefined;
+  const counts = reply.isOverload && policy.onOverload !== 'error' && isDivisible(limit);
   return counts ? 'local' : policy.onStoreFailure;
 }
 
@@ -446,7 +445,7 @@ function areAllOk(replies: Replies): boolean {
 /** Whether the backend may have counted an operation without an answer. */
 const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(reply) && reply.isUnknown === true;
 
-function withReceipt(reply: Reply, debit: Debit | undefined): LedgerEntry | Unavailable {
+function withReceipt(reply: Reply, debit: Debit | undefined): Entries[number] {
   const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
   if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';

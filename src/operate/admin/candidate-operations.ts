@@ -1,7 +1,6 @@
 import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
 import { inSlices } from '../../engine/rules/compile/steps.ts';
-import { listRules } from '../../engine/rules/match/rule-list.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { diffSteps } from '../../lab/diff/diff.ts';

@@ -14,14 +14,12 @@ import {
   type RateLimitRequest,
 } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT, type StandingOverride } from '../../engine/decide/overrides.ts';
-import type { Debit } from '../../engine/ledger/debit.ts';
-import { type Entries, sourceOf } from '../../engine/ledger/entry.ts';
+import { type Debit, type Entries, sourceOf } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Entry, Match } from '../../engine/rules/match/match.ts';
-import { placeFields } from '../../engine/rules/match/rule-place.ts';
 import type { Stop } from '../../engine/rules/match/stop.ts';
 import { type MatchTrace, type TracedLevel, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';

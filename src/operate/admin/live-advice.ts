@@ -1,5 +1,5 @@
 import { inSlices } from '../../base/slices.ts';
-import { RULE_WORK } from '../../engine/rules/compile/checked-domain.ts';
+import { RULE_WORK } from '../../engine/rules/compile/packed.ts';
 import { type Steps, inSlices as stepsInSlices } from '../../engine/rules/compile/steps.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT, type RuleAdvice } from '../../lab/advise/advised-rule.ts';

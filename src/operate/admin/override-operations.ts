@@ -10,10 +10,9 @@ import {
   type StandingOverride,
 } from '../../engine/decide/overrides.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
-import { type Entry, match } from '../../engine/rules/match/match.ts';
+import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { search, stopOf } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { withIds } from '../../engine/rules/match/with-ids.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';

@@ -4,10 +4,9 @@ import { capacityOf } from '../../engine/algorithms/index.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
-import { sourceOf } from '../../engine/ledger/entry.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { sourceOf } from '../../engine/ledger/debit.ts';
+import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
-import { placeFields } from '../../engine/rules/match/rule-place.ts';
 import { passesInMs } from './explain.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */

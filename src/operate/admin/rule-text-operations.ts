@@ -1,7 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { type Asker, inSlices, SLICE_ITEMS } from '../../base/slices.ts';
-import { listedRules } from '../../engine/rules/match/rule-list.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { listedRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { CheckedRules } from '../../engine/rules/reload/load.ts';
 import { type CandidateBook, TooManyChecks } from '../candidate/book.ts';
 import { type ApiOperation, operation } from './api.ts';

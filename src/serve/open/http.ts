@@ -1,5 +1,4 @@
-import type { HttpBounds } from '../../edge/http/bounded-server.ts';
-import { type HttpServer, type Route, startHttpServer } from '../../edge/http/server.ts';
+import { type HttpBounds, type HttpServer, type Route, startHttpServer } from '../../edge/http/server.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { start } from '../parts/start-up.ts';
 

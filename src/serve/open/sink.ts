@@ -1,6 +1,5 @@
 import { compressed } from '../../edge/http/compressed.ts';
-import { metricsRoute } from '../../edge/http/metrics.ts';
-import { shareRendering } from '../../edge/http/share-rendering.ts';
+import { metricsRoute, shareRendering } from '../../edge/http/metrics.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { referenceCounters } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';

@@ -1,11 +1,9 @@
 import { monotonicMs } from '../../base/clock.ts';
-import { Borrower, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
-import { borrowingLedger, type DecidingLedger } from '../../edge/sites/borrowing-ledger.ts';
+import { Borrower, borrowingLedger, type DecidingLedger, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
 import { openSiteChannel, type SiteChannel, startSiteServer } from '../../edge/sites/channel.ts';
-import { Lender } from '../../edge/sites/lender.ts';
+import { Lender, createOwnLimits } from '../../edge/sites/lender.ts';
 import { LowCounters } from '../../edge/sites/low-counters.ts';
 import { MeasuredError } from '../../edge/sites/measured-error.ts';
-import { createOwnLimits } from '../../edge/sites/own-limits.ts';
 import { reportShared, type SharedReport } from '../../edge/sites/shared-counters.ts';
 import { noPeerCounts, type SitesReport } from '../../edge/sites/site-counts.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
-import { createKuadrantService } from '../../../src/edge/rls/kuadrant.ts';
+import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';

@@ -1,11 +1,9 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { operatorBounds } from '../../../src/edge/http/bounded-server.ts';
-import { CONNECTION_BYTES, HttpConnection } from '../../../src/edge/http/connection.ts';
+import { CONNECTION_BYTES, HttpConnection, type PacedSocket, pacedSocket } from '../../../src/edge/http/connection.ts';
 import { InputTurns } from '../../../src/edge/http/input-turns.ts';
-import { type PacedSocket, pacedSocket } from '../../../src/edge/http/paced-socket.ts';
-import { type HttpServer, plain, startHttpServer } from '../../../src/edge/http/server.ts';
+import { type HttpServer, operatorBounds, plain, startHttpServer } from '../../../src/edge/http/server.ts';
 import { gate } from '../../helpers/gate.ts';
 import { call, openRaw } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';

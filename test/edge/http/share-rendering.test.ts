@@ -1,4 +1,4 @@
-import { shareRendering } from '../../../src/edge/http/share-rendering.ts';
+import { shareRendering } from '../../../src/edge/http/metrics.ts';
 
 /** Renderings that end on command, numbered from 1. */
 function renderings() {

@@ -1,17 +1,13 @@
-import { NO_USE, noteUse, type ProxyBucket } from '../../../src/edge/rlqs/buckets.ts';
+import { ProxyBucket } from '../../../src/edge/rlqs/buckets.ts';
 
-const bucketOf = (): ProxyBucket => ({
-  ...{ id: '4:name1:a', pairs: [{ key: 'name', value: 'a' }], bytes: 0, knownSinceMs: 1_000, rules: undefined },
-  ...{ plan: { kind: 'allow' }, idleReports: 0, assigned: undefined, reportedAtMs: 0 },
-  ...{ demand: -1, used: -1, unmeasured: NO_USE },
-});
+const bucketOf = (): ProxyBucket => new ProxyBucket([{ key: 'name', value: 'a' }], undefined, { kind: 'allow' }, 1_000);
 
 /** Reports of a bucket: the arrival time and contents of each. */
 function reported(...reports: readonly (readonly [atMs: number, requests: number, allowed: number])[]) {
   const bucket = bucketOf();
   let beforeMs: number | undefined;
   for (const [atMs, requests, allowed] of reports) {
-    noteUse(bucket, { pairs: bucket.pairs, elapsedMs: atMs - (beforeMs ?? atMs), requests, allowed }, atMs);
+    bucket.noteUse({ pairs: bucket.pairs, elapsedMs: atMs - (beforeMs ?? atMs), requests, allowed }, atMs);
     beforeMs = atMs;
   }
   return { demand: bucket.demand, used: bucket.used };
@@ -37,7 +33,7 @@ test('reports that are too frequent for a rate are combined until they suffice',
 
 test('a first report with an interval counts', () => {
   const bucket = bucketOf();
-  noteUse(bucket, { pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 30 }, 1_000);
-  noteUse(bucket, { pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 0 }, 1_300);
+  bucket.noteUse({ pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 30 }, 1_000);
+  bucket.noteUse({ pairs: bucket.pairs, elapsedMs: 300, requests: 30, allowed: 0 }, 1_300);
   expect(bucket).toMatchObject({ demand: 100, used: 50 });
 });

@@ -1,7 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { BucketAction } from '../../../src/edge/rlqs/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
-import { SLICE_UNITS } from '../../../src/edge/rlqs/slice.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import { streamQuotas } from '../../helpers/quota-client.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -61,7 +60,7 @@ const numbered = (count: number): readonly string[] => Array.from({ length: coun
 
 test.each([
   { where: 'in the first slice', before: 3 },
-  { where: 'in a later slice', before: SLICE_UNITS + 20 },
+  { where: 'in a later slice', before: 220 },
 ])(
   'usages before a malformed one $where of a report are counted once, and those after it are not',
   async ({ before }) => {

@@ -2,7 +2,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { field } from '../../../attack/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
-import { HOLDERS_PER_UNIT, SLICE_UNITS } from '../../../src/edge/rlqs/slice.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import { bufferBytes } from '../../helpers/heap.ts';
 import { almostMatching, patternRules } from '../../helpers/patterns.ts';
@@ -19,6 +18,9 @@ ${patternRules(100)}
 `);
 const terms = shareTerms(60_000);
 const MAX_BUCKETS = 400;
+/** The most buckets handled in a turn, and the holders of shares that cost as much as a bucket. */
+const SLICE_UNITS = 200;
+const HOLDERS_PER_UNIT = 8;
 
 /** Proxies, and the results of their reports. */
 function open(count: number, onSlice: (holders: number) => void = () => {}) {

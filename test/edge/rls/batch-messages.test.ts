@@ -6,7 +6,7 @@ import {
   readBatchRequest,
   type WireBatchRequest,
   writeBatchResponse,
-} from '../../../src/edge/rls/batch-messages.ts';
+} from '../../../src/edge/rls/batch.ts';
 import { costOf } from '../../../src/edge/rls/cost.ts';
 import { decideBatch } from '../../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';

@@ -2,8 +2,7 @@ import '../../helpers/realm.ts';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import type { GrpcServer } from '../../../src/edge/grpc/grpc-server.ts';
-import { createBatch } from '../../../src/edge/rls/batch.ts';
-import type { WireBatchResponse } from '../../../src/edge/rls/batch-messages.ts';
+import { createBatch, type WireBatchResponse } from '../../../src/edge/rls/batch.ts';
 import { createHealth } from '../../../src/edge/rls/health.ts';
 import { decideBatch, shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import {

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Item, type List, parseList } from 'structured-headers';
-import { createResponseHeaders } from '../../../src/edge/rls/headers.ts';
-import { ietfHeaders } from '../../../src/edge/rls/ietf-headers.ts';
+import { createResponseHeaders, ietfHeaders } from '../../../src/edge/rls/headers.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
-import type { Answer, AppliedLimit, Verdict } from '../../../src/engine/decide/decide.ts';
+import type { Answer, Verdict } from '../../../src/engine/decide/decide.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { Rule } from '../../../src/engine/rules/match/tree.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
@@ -37,9 +36,11 @@ function decisionOf(limit: Limit, before: number, hits: number): Decision {
 /** A verdict with these limits of one rule; the first is shown. */
 function verdictOf(rule: Rule, decisions: readonly Decision[], shadow = false): Verdict {
   const policy = shadow ? { shadow: true as const } : {};
-  const applied = rule.limits.map((one, at): AppliedLimit => {
-    return { ...one, policy, decision: decisions[at] as Decision }; // one for each limit
-  });
+  const applied = rule.limits.map((one, at) => ({
+    ...one,
+    policy,
+    decision: decisions[at] as Decision, // one for each limit
+  }));
   const [shown] = applied;
   if (!shown) return { kind: 'no_rule' };
   const code = shadow ? 'OK' : shown.decision.code;

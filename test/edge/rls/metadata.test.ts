@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../src/base/json.ts';
-import { createDynamicMetadata, type MetadataOptions } from '../../../src/edge/rls/metadata.ts';
+import { createDynamicMetadata } from '../../../src/edge/rls/metadata.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Answer, decide, type Verdict } from '../../../src/engine/decide/decide.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
@@ -213,7 +213,10 @@ descriptors:
   const others = [wire({ user: 'alice' }), wire({ free: '' }), wire({ other: '' })];
 
   /** Sends the requests to a new service, one after the other. */
-  async function answersOf(requests: readonly (readonly WireDescriptor[])[], options: Partial<MetadataOptions> = {}) {
+  async function answersOf(
+    requests: readonly (readonly WireDescriptor[])[],
+    options: Partial<Parameters<typeof createDynamicMetadata>[0]> = {},
+  ) {
     const decider = deciderOf(rules, options.quotaMode ? { quotaMode: true } : {});
     const metadata = createDynamicMetadata({ ofRequest: false, ofPassed: true, ...options });
     const answers = [];

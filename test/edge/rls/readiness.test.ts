@@ -1,4 +1,4 @@
-import { ReadinessCheck } from '../../../src/edge/rls/readiness.ts';
+import { ReadinessCheck } from '../../../src/edge/rls/health.ts';
 import type { BackendHealth } from '../../../src/engine/backends/backend.ts';
 import { Breakers } from '../../../src/engine/backends/breaker.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

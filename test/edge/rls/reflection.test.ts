@@ -3,8 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import { ReflectionV1Implementation } from '@grpc/reflection/build/src/implementations/reflection-v1.js';
 import { describedServices, descriptorSet } from '../../../deploy/descriptors.ts';
-import { ReflectionAnswers } from '../../../src/edge/rls/reflection.ts';
-import { reflectionService } from '../../../src/edge/rls/reflection-messages.ts';
+import { ReflectionAnswers, reflectionService } from '../../../src/edge/rls/reflection.ts';
 
 const committed = readFileSync(new URL('../../../proto/descriptors.binpb', import.meta.url));
 const answers = new ReflectionAnswers(committed);

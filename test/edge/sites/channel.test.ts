@@ -2,12 +2,7 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  openSiteChannel,
-  type SiteChannel,
-  type SiteServer,
-  startSiteServer,
-} from '../../../src/edge/sites/channel.ts';
+import { openSiteChannel, type SiteChannel, startSiteServer } from '../../../src/edge/sites/channel.ts';
 import { Lender } from '../../../src/edge/sites/lender.ts';
 import type { SiteAsk } from '../../../src/edge/sites/messages.ts';
 import { noPeerCounts } from '../../../src/edge/sites/site-counts.ts';
@@ -26,7 +21,7 @@ const limit = siteShareOf(100, 60_000, { site: 1 });
 const authority = createAuthority();
 let folder: string;
 let lender: Lender;
-let server: SiteServer;
+let server: Awaited<ReturnType<typeof startSiteServer>>;
 const channels: SiteChannel[] = [];
 const opened: Certificates[] = [];
 

@@ -1,4 +1,4 @@
-import { askOfEach, needOf } from '../../../src/edge/sites/need.ts';
+import { askOfEach, needOf } from '../../../src/edge/sites/borrower.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { type SiteShareLimit, type SiteTransfer, siteShare } from '../../../src/engine/algorithms/site-share.ts';
 import { SLOT_MS } from '../../../src/engine/algorithms/site-share-state.ts';

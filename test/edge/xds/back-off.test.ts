@@ -1,4 +1,4 @@
-import { waitMs } from '../../../src/edge/xds/back-off.ts';
+import { waitMs } from '../../../src/edge/xds/client.ts';
 
 const waits = (backOff: Parameters<typeof waitMs>[0], failures: readonly number[], random = 0): readonly number[] =>
   failures.map((count) => waitMs(backOff, count, () => random));

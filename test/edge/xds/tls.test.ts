@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDiscoveredRules } from '../../../src/edge/xds/book.ts';
-import type { ControlPlaneTls } from '../../../src/edge/xds/client.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import { type Authority, createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../../helpers/control-plane.ts';
@@ -17,6 +16,8 @@ const own = authority.issue('127.0.0.1', 'control-plane.example');
 
 let folder: string;
 let controlPlane: ControlPlane;
+type ControlPlaneTls = NonNullable<Parameters<typeof openDiscoveredRules>[0]['tls']>;
+
 let book: RuleBook | undefined;
 let events: string[];
 

@@ -1,7 +1,6 @@
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { type ReservationReport, type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
-import type { ReservationLimit } from '../../../src/engine/algorithms/reservation.ts';
-import { MAX_RESERVATIONS } from '../../../src/engine/algorithms/reservation-list.ts';
+import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/algorithms/reservation.ts';
 import {
   type Backend,
   operationOf,

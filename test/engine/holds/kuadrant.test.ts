@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { createKuadrantService } from '../../../src/edge/rls/kuadrant.ts';
+import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';

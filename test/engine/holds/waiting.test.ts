@@ -6,7 +6,6 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { CallerGone } from '../../../src/engine/holds/queues.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import { createSlots, type SlotsDecider } from '../../../src/engine/holds/slots.ts';
-import { COUNTERS_A_PERIOD } from '../../../src/engine/holds/try-turns.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { type Gate, gate } from '../../helpers/gate.ts';
 import { startServer } from '../../helpers/grpc-server.ts';
@@ -160,6 +159,8 @@ describe('over gRPC', () => {
 describe('callers that wait for many counters', () => {
   const CALLERS = 100;
   const COUNTERS = 32;
+  /** The most counters that waiting callers query in a period. */
+  const COUNTERS_A_PERIOD = 256;
   /** The most queries in a turn in which a period ends, plus one try. */
   const MOST = 2 * COUNTERS_A_PERIOD + COUNTERS;
   const queuesOf = (caller: number) => Array.from({ length: COUNTERS }, (_, at) => `${caller}-${at}`);

@@ -6,8 +6,7 @@ import {
 } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
-import type { Receipt } from '../../../src/engine/ledger/entry.ts';
+import { type Debit, debitOf, type Receipt } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';

@@ -1,8 +1,7 @@
 import '../../helpers/realm.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import { debitOf } from '../../../src/engine/ledger/debit.ts';
-import type { Entries } from '../../../src/engine/ledger/entry.ts';
+import { debitOf, type Entries } from '../../../src/engine/ledger/debit.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import { openStore } from '../../../src/serve/open/ledger.ts';
 import { readSettings } from '../../../src/settings/settings.ts';

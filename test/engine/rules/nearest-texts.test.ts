@@ -1,6 +1,5 @@
 import { editsBetween } from '../../../src/base/nearest.ts';
-import { NearestTexts } from '../../../src/engine/rules/match/nearest-of.ts';
-import { MAX_COMPARED_CHARACTERS, TextDistance } from '../../../src/engine/rules/match/text-distance.ts';
+import { MAX_COMPARED_CHARACTERS, NearestTexts, TextDistance } from '../../../src/engine/rules/match/nearest-of.ts';
 import fc from '../../helpers/property.ts';
 
 /** Few characters, so that texts have much in common. */

@@ -1,6 +1,11 @@
 import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
-import { inSlices, NODES_A_COLLECTION, NODES_A_TURN, type Steps } from '../../../src/engine/rules/compile/steps.ts';
-import { collectYoung } from '../../../src/engine/rules/compile/young-collection.ts';
+import {
+  collectYoung,
+  inSlices,
+  NODES_A_COLLECTION,
+  NODES_A_TURN,
+  type Steps,
+} from '../../../src/engine/rules/compile/steps.ts';
 
 test.each([1, 0.1, 5])('steps of %d nodes are taken in turns, between which garbage is collected', async (nodes) => {
   const sizes = { turn: 0, collection: 0 };

@@ -1,5 +1,4 @@
-import { fairLevel, fairShare } from '../../../src/engine/shares/fair-level.ts';
-import { MAX_HOLDERS, type ShareState, stepShares } from '../../../src/engine/shares/shares.ts';
+import { fairLevel, fairShare, MAX_HOLDERS, type ShareState, stepShares } from '../../../src/engine/shares/shares.ts';
 import fc from '../../helpers/property.ts';
 import { Simulation } from './simulation.ts';
 

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { status } from '@grpc/grpc-js';
-import { createKuadrantService } from '../../../src/edge/rls/kuadrant.ts';
+import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import type { RlsService } from '../../../src/edge/rls/service.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';

@@ -20,10 +20,7 @@ import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { packState, unpackState } from '../packed-state.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import type { MemcachedClient } from './client.ts';
-import { countIn } from './count.ts';
-import { exptimeOf } from './exptime.ts';
-import { safeKey } from './key.ts';
+import { countIn, exptimeOf, type MemcachedClient, safeKey } from './client.ts';
 import type { MemcachedServers } from './servers.ts';
 
 /** Operations of one request on one counter, and the callbacks for their result. */

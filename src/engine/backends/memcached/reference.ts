@@ -3,9 +3,7 @@ import { type Decision, MAX_COUNT } from '../../algorithms/limit.ts';
 import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
 import type { Clocks, ForeignStates } from './backend.ts';
-import type { MemcachedClient } from './client.ts';
-import { countIn } from './count.ts';
-import { exptimeOf } from './exptime.ts';
+import { countIn, exptimeOf, type MemcachedClient } from './client.ts';
 
 /** The most attempts if a counter appears and disappears between two commands. */
 const MAX_TRIES = 100;

@@ -1,3 +1,4 @@
+import slotOf from 'cluster-key-slot';
 import { Cluster } from 'ioredis';
 import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../../base/clock.ts';
 import type { Eventual } from '../../../base/later.ts';
@@ -21,20 +22,16 @@ import type { CounterKey } from '../key.ts';
 import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import { answered } from './answered.ts';
 import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
 import { clockOf, decodeBatch } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
-import { reasonOf } from './reason.ts';
-import { script } from './script.ts';
-import { ScriptCommand } from './script-command.ts';
-import { createSlotKeys, type SlotKeys } from './slots.ts';
+import { answered, reasonOf } from './reason.ts';
+import { ScriptCommand, script } from './script.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
-import { WriteTurn } from './write-turn.ts';
 
-export interface RedisBackendOptions {
+interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
   readonly atomic?: Backend['atomic'];
   /** Redis decides on the given clock as well, instead of its own. */
@@ -322,3 +319,52 @@ const isHalfMoved = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('Too many Cluster redirections');
 
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');
+
+/** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
+interface SlotKeys {
+  readonly slotOf: (key: string) => number;
+  /** @param slot  undefined: one node has all slots */
+  name(slot: number | undefined, name: string): string;
+}
+
+function createSlotKeys(prefix: string): SlotKeys {
+  const tags = new Map<number, string>();
+  const tagOf = (slot: number): string => {
+    let tag = tags.get(slot);
+    for (let number = 0; tag === undefined; number++) if (slotOf(`${prefix}{${number}}`) === slot) tag = `{${number}}`;
+    tags.set(slot, tag);
+    return tag;
+  };
+  return { slotOf, name: (slot, name) => `${prefix}${slot === undefined ? '' : tagOf(slot)}${name}` };
+}
+
+/**
+ * Sends the calls to a Cluster's slots that are due in one turn of the event loop, with one write per node: otherwise
+ * every call would be a system call.
+ */
+class WriteTurn {
+  readonly #cluster: Cluster;
+  #due: (() => void)[] = [];
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+
+  /** Calls the function in the next turn. */
+  add(send: () => void): void {
+    if (this.#due.push(send) === 1) setImmediate(this.#run);
+  }
+
+  readonly #run = (): void => {
+    const due = this.#due;
+    this.#due = [];
+    const nodes = due.length > 1 ? this.#cluster.nodes('master') : [];
+    const streams = nodes.map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
+    for (const stream of streams) stream?.cork();
+    try {
+      for (const send of due) send();
+    } finally {
+      for (const stream of streams) stream?.uncork();
+    }
+  };
+}

@@ -9,9 +9,8 @@ import {
   type TriedHits,
   triedHits,
 } from '../backend.ts';
-import type { Batch, BatchRequest } from './batch.ts';
+import type { Batch, BatchRequest, Run } from './batch.ts';
 import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
-import type { Run } from './runs.ts';
 
 const ACCEPTED = 1;
 const CHARGED = 2;

@@ -1,3 +1,6 @@
+import { StoreUnavailable } from '../backend.ts';
+import { within } from '../within.ts';
+
 /** ioredis's own messages by their beginning, and their meaning. */
 const meanings = {
   'Reached the max retries per request limit': 'the connection was lost before the reply',
@@ -39,3 +42,17 @@ function slotsReason(error: unknown): string {
 
 /** Whether the server is a replica, for example after a failover. */
 export const isReadOnly = (error: unknown): boolean => reasonOf(error).startsWith('READONLY');
+
+/** The timeout of calls for which no decision waits. */
+const TIMEOUT_MS = 1_000;
+
+/**
+ * The reply to an operator's command.
+ *
+ * @throws StoreUnavailable  no reply in time: a command that was sent may still be executed later
+ */
+export async function answered<T>(reply: Promise<T>): Promise<T> {
+  const outcome = await within(TIMEOUT_MS, reply);
+  if ('value' in outcome) return outcome.value;
+  throw new StoreUnavailable(`redis: ${reasonOf(outcome.reason)}`);
+}

@@ -1,5 +1,5 @@
-import { answered } from './answered.ts';
 import type { RedisConnection } from './connect.ts';
+import { answered } from './reason.ts';
 
 /** Stores operators' records in Redis, under separate keys. */
 export class RedisRecords {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { Command } from 'ioredis';
 import { algorithmNames, rowOf } from '../../algorithms/index.ts';
 import { MAX_COUNT } from '../../algorithms/limit.ts';
 
@@ -52,4 +53,78 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
     read(new URL('./dispatcher.lua', import.meta.url)),
   ].join('\n');
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+/** Longer arguments are rare; the header before each shorter one is cached. */
+const MAX_KNOWN_LENGTH = 256;
+const knownHeads: string[] = [];
+
+/** The bytes between the previous argument and one of this length. */
+const makeHead = (length: number): string => `\r\n$${length}\r\n`;
+
+/**
+ * EVALSHA whose reply is a `Buffer`. Its texts are joined and written at once: ioredis measures and copies every
+ * argument several times if one of them is a `Buffer`, and a batch has hundreds.
+ *
+ * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
+ */
+export class ScriptCommand extends Command {
+  readonly #slot: number | undefined;
+
+  /**
+   * @param args  those of EVALSHA: the script's digest, the number of keys, and so on
+   * @param slot  of its keys on a Cluster, if it is known
+   */
+  constructor(args: (string | Buffer)[], slot?: number) {
+    super('EVALSHA', [], { replyEncoding: null });
+    this.args = args; // set here, since the constructor of ioredis would copy and convert each one
+    this.#slot = slot;
+  }
+
+  override getSlot(): number {
+    return this.#slot ?? super.getSlot();
+  }
+
+  override toWritable(socket: object): string | Buffer {
+    const args = this.args as (string | Buffer)[]; // those of the constructor
+    const parts: (string | Buffer)[] = [];
+    let text = `*${args.length + 1}\r\n$${this.name.length}\r\n${this.name}`;
+    let octets = 2;
+    for (const arg of args) {
+      text += headOf(arg.length);
+      if (typeof arg === 'string') text += arg;
+      else {
+        octets += text.length + arg.length;
+        parts.push(text, arg);
+        text = '';
+      }
+    }
+    parts.push(`${text}\r\n`);
+    return joined(parts, octets + text.length) ?? new Command(this.name, args).toWritable(socket);
+  }
+}
+
+function headOf(length: number): string {
+  if (length > MAX_KNOWN_LENGTH) return makeHead(length);
+  knownHeads[length] ??= makeHead(length);
+  return knownHeads[length];
+}
+
+/**
+ * The most octets of one character. With this spare room, text that is not ASCII is written with more octets than its
+ * length.
+ */
+const SPARE_OCTETS = 4;
+
+/** @returns undefined if a text has characters of several octets */
+function joined(parts: readonly (string | Buffer)[], octets: number): Buffer | undefined {
+  const bytes = Buffer.allocUnsafe(octets + SPARE_OCTETS);
+  let at = 0;
+  for (const part of parts) {
+    if (typeof part === 'string') {
+      if (bytes.write(part, at, 'utf8') !== part.length) return undefined;
+    } else bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes.subarray(0, octets);
 }

@@ -4,12 +4,12 @@ import { Cluster } from 'ioredis';
 import type { Clock } from '../../../base/clock.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../../shares/share-store.ts';
 import type { ShareTerms } from '../../shares/shares.ts';
-import { sharesScript } from '../../shares/shares-script.ts';
 import { within } from '../within.ts';
 import type { RedisConnection } from './connect.ts';
 import { reasonOf } from './reason.ts';
 
-const text = readFileSync(sharesScript, 'utf8');
+/** The twin of `stepShares`. */
+const text = readFileSync(new URL('./shares.lua', import.meta.url), 'utf8');
 const sha1 = createHash('sha1').update(text).digest('hex');
 
 interface RedisSharesOptions {

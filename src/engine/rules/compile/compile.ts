@@ -1,6 +1,15 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { listedRules } from '../match/rule-list.ts';
-import type { Domain, IdEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from '../match/tree.ts';
+import {
+  type Domain,
+  type IdEntry,
+  type Level,
+  listedRules,
+  type Naming,
+  type Node,
+  type Rule,
+  type RuleLimit,
+  type RuleTree,
+} from '../match/tree.ts';
 import { hasWildcard } from '../match/wildcard.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
@@ -9,7 +18,7 @@ import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
-import { allLimits, buildLimitOverTime, scheduleOf, withOwnCounters } from './limit-over-time.ts';
+import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
 import { finish } from './steps.ts';
 
@@ -317,13 +326,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
       ? { shadow, quota, hasId, split }
       : { ...ownModes(limitBlock, { shadow, quota }), hasId, split };
   if (only) reportMisplacedModes(only, problems);
-  const overTime = withOwnCounters(
-    limitBlocks.flatMap((limitBlock, at) => {
-      const built = buildLimitOverTime(limitBlock, at, modesOf(limitBlock), problems);
-      return built ? [built] : [];
-    }),
-  );
-  const schedule = scheduleOf(overTime);
+  const { limits, schedule } = buildLimits(limitBlocks, modesOf, problems);
   const unlimited = limitBlocks.find(({ values }) => values.unlimited);
   if (unlimited && limitBlocks.length > 1) {
     problems.error(unlimited.place('unlimited'), 'unlimited cannot be used beside other limits: remove one of them');
@@ -336,7 +339,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     place: { file, line },
     levels: here.levels,
     named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
-    limits: allLimits(overTime),
+    limits,
     ...(schedule && { schedule }),
     unlimited: unlimited !== undefined,
     shadow,

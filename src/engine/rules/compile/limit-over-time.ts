@@ -1,13 +1,33 @@
-import { rowOf } from '../../algorithms/index.ts';
-import type { RuleLimit } from '../match/tree.ts';
+import { capacityOf, rowOf } from '../../algorithms/index.ts';
+import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
-import { readActive } from '../time/active-times.ts';
+import { type ActiveTimes, readActive } from '../time/active-times.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
-import { type LimitAtTimes, type LimitOverTime, Schedule } from './schedule.ts';
 
 type LimitBlock = Block<'rate_limit'>;
+
+interface NodeLimits {
+  /** For listing: the node's own in order, then those of schedules. */
+  readonly limits: readonly RuleLimit[];
+  /** When each limit applies; undefined: all always apply. */
+  readonly schedule: RuleSchedule | undefined;
+}
+
+/** Reads the limits of a node with their times. Invalid ones are left out: `problems` has the reasons then. */
+export function buildLimits(
+  blocks: readonly LimitBlock[],
+  modesOf: (block: LimitBlock) => NodeModes,
+  problems: Problems,
+): NodeLimits {
+  const built = blocks.flatMap((block, at) => {
+    const limits = buildLimitOverTime(block, at, modesOf(block), problems);
+    return limits ? [limits] : [];
+  });
+  const overTime = withOwnCounters(built);
+  return { limits: allLimits(overTime), schedule: scheduleOf(overTime) };
+}
 
 /**
  * Reads one limit with its times: those of its schedule in order, then its own. Undefined if it says `unlimited`, or is
@@ -15,7 +35,7 @@ type LimitBlock = Block<'rate_limit'>;
  *
  * @param of  its index among the limits of the node
  */
-export function buildLimitOverTime(
+function buildLimitOverTime(
   block: LimitBlock,
   of: number,
   modes: NodeModes,
@@ -92,14 +112,12 @@ function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, 
   return false;
 }
 
-/** When each limit applies; undefined: all always apply. */
-export function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
+function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
   const isScheduled = limits.some((one) => one.length > 1 || one.some(({ active }) => active));
   return isScheduled ? new Schedule(limits) : undefined;
 }
 
-/** The limits of a rule for listing: the node's own in order, then those of schedules. */
-export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
+function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
   const own = limits.flatMap((one) => one.at(-1)?.limit ?? []);
   return [...own, ...limits.flatMap((one) => one.slice(0, -1).flatMap(({ limit }) => limit ?? []))];
 }
@@ -108,7 +126,7 @@ export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[
  * Gives limits of a node with the same algorithm and window separate counters. Limits of one schedule share theirs. The
  * node's own limits are numbered first, so that adding an entry to a schedule renames none of their counters.
  */
-export function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
+function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
   const seen = new Map<string, number>();
   const numbered = limits.map(() => new Map<string, number>());
   const number = (of: number, counter: string): void => {
@@ -128,3 +146,88 @@ export function withOwnCounters(limits: readonly LimitOverTime[]): readonly Limi
     }),
   );
 }
+
+/** One limit over time: the first of these that is active applies; if none is, there is no limit. */
+type LimitOverTime = readonly LimitAtTimes[];
+
+interface LimitAtTimes {
+  /** Absent: always. */
+  readonly active?: ActiveTimes;
+  /** Undefined: unlimited at these times. */
+  readonly limit: RuleLimit | undefined;
+}
+
+/**
+ * Decides which limits of a rule apply at a time. The result is cached until it changes: a decision compares two
+ * numbers.
+ */
+class Schedule implements RuleSchedule {
+  readonly #limits: readonly LimitOverTime[];
+  #inForce: readonly RuleLimit[] = [];
+  #fromMs = Number.POSITIVE_INFINITY;
+  #untilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: readonly LimitOverTime[]) {
+    this.#limits = limits;
+  }
+
+  at(nowMs: number): readonly RuleLimit[] {
+    if (nowMs >= this.#untilMs || nowMs < this.#fromMs) this.#move(nowMs);
+    return this.#inForce;
+  }
+
+  changesAtMs(nowMs: number): number {
+    return Math.min(...this.#limits.map((one) => changeOf(one, nowMs)));
+  }
+
+  map(change: (limit: RuleLimit) => RuleLimit | undefined): Schedule {
+    return new Schedule(
+      this.#limits.map((one) => one.map(({ limit, ...at }) => ({ ...at, limit: limit && change(limit) }))),
+    );
+  }
+
+  toJSON(): readonly (readonly ScheduleEntry[])[] {
+    return this.#limits.map((one) =>
+      one.map(({ active, limit }) => ({
+        ...(active && { active: active.text }),
+        ...(limit ? { limit } : { unlimited: true }),
+      })),
+    );
+  }
+
+  #move(nowMs: number): void {
+    let untilMs = Number.POSITIVE_INFINITY;
+    this.#inForce = this.#limits.flatMap((one): RuleLimit[] => {
+      const changeMs = changeOf(one, nowMs);
+      untilMs = Math.min(untilMs, changeMs);
+      const limit = choiceOf(one, nowMs)?.limit;
+      if (!limit) return [];
+      return changeMs < Number.POSITIVE_INFINITY && mayAdmitMore(choiceOf(one, changeMs)?.limit, limit)
+        ? [{ ...limit, endsAtMs: changeMs }]
+        : [limit];
+    });
+    this.#fromMs = nowMs;
+    this.#untilMs = untilMs;
+  }
+}
+
+const choiceOf = (limits: LimitOverTime, nowMs: number): LimitAtTimes | undefined =>
+  limits.find(({ active }) => active === undefined || active.isActive(nowMs));
+
+/** The time when another limit takes over: the current one ends, or one with precedence begins. */
+function changeOf(limits: LimitOverTime, nowMs: number): number {
+  let changeMs = Number.POSITIVE_INFINITY;
+  for (const { active } of limits) {
+    if (active === undefined) break;
+    changeMs = Math.min(changeMs, active.changesAtMs(nowMs));
+    if (active.isActive(nowMs)) break;
+  }
+  return changeMs;
+}
+
+/** Whether a limit may admit hits that the current one refuses: it has another counter, or more room. */
+const mayAdmitMore = (next: RuleLimit | undefined, current: RuleLimit): boolean =>
+  next === undefined ||
+  next.limit.counter !== current.limit.counter ||
+  next.limit.requestsPerUnit > current.limit.requestsPerUnit ||
+  capacityOf(next.limit) > capacityOf(current.limit);

@@ -1,7 +1,17 @@
 import { createHash } from 'node:crypto';
 import { nearest } from '../../../base/nearest.ts';
-import { type AlgorithmName, algorithmFor, DEFAULT_ALGORITHM, type Limit, rowOf } from '../../algorithms/index.ts';
 import {
+  type AlgorithmName,
+  algorithmFor,
+  DEFAULT_ALGORITHM,
+  isDivisible,
+  type Limit,
+  nominalCapacity,
+  rowOf,
+} from '../../algorithms/index.ts';
+import {
+  type AlgorithmValues,
+  type Calendar,
   type LimitNumbers,
   type LimitPolicy,
   type LimitSource,
@@ -9,15 +19,15 @@ import {
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
+import { overruns, type ReservationLimit } from '../../algorithms/reservation.ts';
 import type { SiteSplit } from '../../algorithms/site-share.ts';
 import type { RuleLimit } from '../match/tree.ts';
 import { type Field, format } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
-import type { WindowLength } from '../time/anchor.ts';
-import { durationMs, isTtl } from '../time/duration.ts';
-import { choice, type LimitProblem, sourceOf } from './limit-source.ts';
-import { readReserve } from './reserve.ts';
+import { readAnchor, type WindowLength } from '../time/anchor.ts';
+import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
+import { durationMs } from '../time/duration.ts';
 import { readSites } from './sites.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -83,7 +93,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const split = counted && readSites(block, counted, modes.split, problems);
   const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
   for (const key of ['on_overload', 'local_share'] as const)
-    if (limit && values[key] !== undefined && !algorithmFor(limit).divide)
+    if (limit && values[key] !== undefined && !isDivisible(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
@@ -233,3 +243,121 @@ function expected(written: string | undefined, names: readonly string[], more = 
   const meant = nearest(written ?? '', names);
   return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
+
+/** Reports a problem with a key of a limit. */
+type LimitProblem = (key: Key, message: string) => undefined;
+
+/** The longest `max_delay`. */
+const MAX_DELAY_MS = unitMs.HOUR;
+
+/** The input of the algorithm's parser. */
+function sourceOf(
+  { values: written, place }: LimitBlock,
+  window: WindowLength,
+  hasId: boolean,
+  problems: Problems,
+): LimitSource {
+  const { alignment, ...others } = written;
+  const values: AlgorithmValues & typeof others = typeof alignment === 'string' ? { ...others, alignment } : others;
+  const report: LimitProblem = (key, message) => problems.error(place(key), message);
+  return {
+    values,
+    hasId,
+    report,
+    choice: (key, choices) => choice(values[key]?.toString(), key, choices, report),
+    maxDelayMs: () => readMaxDelay(values, report),
+    calendar: () => readCalendar(window, values, report),
+    anchored: () => (typeof alignment === 'object' ? readAnchor(alignment, window, problems) : undefined),
+  };
+}
+
+/** The choice that was written, or the first if the key is absent. Undefined: it is none of them. */
+function choice<const C extends string>(
+  written: string | undefined,
+  key: Key,
+  choices: readonly [C, ...C[]],
+  report: LimitProblem,
+): C | undefined {
+  const found = choices.find((one) => one === (written ?? choices[0]));
+  return found ?? report(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
+}
+
+function readMaxDelay({ max_delay: written }: LimitBlock['values'], report: LimitProblem): number | undefined {
+  if (written === undefined) return 0;
+  const ms = durationMs(written);
+  if (ms !== undefined && ms <= MAX_DELAY_MS) return ms;
+  return report('max_delay', `max_delay must be a time such as 300ms or 2s, up to 1h, got '${written}'`);
+}
+
+function readCalendar(
+  { unit, unitMultiplier }: WindowLength,
+  { timezone: timeZone = 'UTC' }: LimitBlock['values'],
+  report: LimitProblem,
+): { readonly calendar: Calendar; readonly timeZone: string } | undefined {
+  if (!isTimeZone(timeZone))
+    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
+  if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
+  const units = Object.values(calendarUnits).join(', ');
+  return report(
+    'alignment',
+    `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
+  );
+}
+
+const isCalendarUnit = (unit: string): unit is CalendarUnit => Object.hasOwn(calendarUnits, unit);
+
+/** The limit, with its hits reserved first if the rule says so. */
+function readReserve(
+  { values, place }: Block<'rate_limit'>,
+  inner: Limit,
+  hasId: boolean,
+  problems: Problems,
+): Limit | undefined {
+  const { reserve } = values;
+  if (!reserve) return inner;
+  if (reserve.invalid.size > 0) return undefined; // reported already
+  const report = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
+    problems.error(reserve.place(key), message);
+  const other = (['charge', 'consistency', 'max_delay'] as const).find((key) => !isUsual[key].includes(values[key]));
+  if (other) return problems.error(place(other), `${other} and reserve are mutually exclusive: remove one of them`);
+  if (values.on_store_failure === 'local')
+    return problems.error(
+      place('on_store_failure'),
+      'on_store_failure: local cannot be used with reserve: another process may get the commit; use error, allow or deny',
+    );
+  if (!hasId)
+    return problems.error(
+      place('reserve'),
+      'reserve requires the id of the request: put not_counted: hold on this node or one above',
+    );
+  const { ttl = '', on_overrun: written = overruns[0], estimate } = reserve.values;
+  const ttlMs = durationMs(ttl);
+  if (!isTtl(ttlMs)) return report('ttl', `ttl must be a time such as 60s or 5m, from 100ms to 1d, got '${ttl}'`);
+  const onOverrun = overruns.find((one) => one === written);
+  if (!onOverrun) return report('on_overrun', `on_overrun must be ${overruns.join(' or ')}, got '${written}'`);
+  const most = nominalCapacity(inner) + inner.soft;
+  const reserved = estimate === undefined || estimate === 'p95' ? estimate : Number(estimate);
+  if (typeof reserved === 'number' && !(Number.isInteger(reserved) && reserved >= 1 && reserved <= most))
+    return report(
+      'estimate',
+      `estimate must be p95, or 1 to the ${most} hits that fit into the limit, got '${estimate}'`,
+    );
+  const { requestsPerUnit, soft, windowMs } = inner;
+  return {
+    ...{ algorithm: 'reservation', counter: `${inner.counter}+reserve`, requestsPerUnit, soft, windowMs, inner },
+    ...{ ttlMs, onOverrun, estimate: reserved, holder: 0, commits: false },
+  } satisfies ReservationLimit;
+}
+
+/** The values of these keys that have no effect. */
+const isUsual: Readonly<Record<'charge' | 'consistency' | 'max_delay', readonly (string | undefined)[]>> = {
+  charge: [undefined, 'accepted'],
+  consistency: [undefined, 'strict'],
+  max_delay: [undefined],
+};
+
+/** Bounds of the time that a slot may be held, or hits be reserved. */
+const MIN_TTL_MS = 100;
+const MAX_TTL_MS = unitMs.DAY;
+
+const isTtl = (ms: number | undefined): ms is number => ms !== undefined && ms >= MIN_TTL_MS && ms <= MAX_TTL_MS;

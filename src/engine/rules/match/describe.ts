@@ -1,6 +1,6 @@
-import { algorithmFor, DEFAULT_ALGORITHM, namedAlgorithmOf } from '../../algorithms/index.ts';
-import { describeOverlaid, type MayBeOverlaid, overlaidOf } from '../read/overlaid.ts';
-import { formatLine } from '../read/problem.ts';
+import { algorithmFor, DEFAULT_ALGORITHM, isDivisible, namedAlgorithmOf } from '../../algorithms/index.ts';
+import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
+import { formatLine, shown } from '../read/problem.ts';
 import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
 
 /** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
@@ -133,7 +133,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
     quota_mode: quota ?? false,
     ...algorithmFor(limit).list(limit),
     on_store_failure: onStoreFailure ?? 'error',
-    ...(algorithmFor(limit).divide && { on_overload: onOverload ?? 'local' }),
+    ...(isDivisible(limit) && { on_overload: onOverload ?? 'local' }),
     ...(localShare !== undefined && { local_share: localShare }),
     consistency: consistency ?? 'strict',
     ...(charge && { charge }),
@@ -164,4 +164,30 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
     ...(onChange ? [`on_change: ${onChange}`] : []),
     ...(times ? [`active: { ${times.active.text} }`] : []),
   ];
+}
+
+/** File and line of a rule, if it has them. */
+export const placeFields = (place: Rule['place']): { readonly file?: string; readonly line?: number } => ({
+  ...(place && { file: place.file }),
+  ...(place?.line !== undefined && { line: place.line }),
+});
+
+/** `demo.user (rules.yaml:3)`, or with an overlay `demo.user (rules.yaml:3, overlaid: burst (overlay.yaml:7))`. */
+export function describeRulePlace(rule: Pick<Rule, 'path' | 'place' | 'overlaid'>): string {
+  const { path, place } = rule;
+  const places = [...(place ? [formatLine(place)] : []), ...listPlaces(rule.overlaid ?? [])];
+  return `${shown(path)}${places.length === 0 ? '' : ` (${places.join(', ')})`}`;
+}
+
+/** The overlaid properties of one of the rule's limits; undefined: of the rule itself. */
+const overlaidOf = ({ overlaid = [] }: MayBeOverlaid, limit: number | undefined): readonly Overlaid[] =>
+  overlaid.filter((one) => one.limit === limit);
+
+/** One text with the overlaid properties of a limit and its rule, `overlaid: burst (overlay.yaml:7)`; empty: none. */
+const describeOverlaid = (rule: MayBeOverlaid, limit: number): readonly string[] =>
+  listPlaces([...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)]);
+
+function listPlaces(overlaid: readonly Overlaid[]): readonly string[] {
+  const listed = overlaid.map(({ key, file, line }) => `${key} (${formatLine({ file, line })})`);
+  return listed.length === 0 ? [] : [`overlaid: ${listed.join(', ')}`];
 }

@@ -1,7 +1,7 @@
 import type { RequestWork } from '../../../base/request-work.ts';
+import { describeRulePlace } from './describe.ts';
 import type { Descriptor } from './match.ts';
 import type { NearestTexts } from './nearest-of.ts';
-import { describeRulePlace } from './rule-place.ts';
 import { type StopReason, search, stopOf } from './stop.ts';
 import type { Rule, RuleTree } from './tree.ts';
 

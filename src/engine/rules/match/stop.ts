@@ -1,9 +1,9 @@
 import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
 import { shown } from '../read/problem.ts';
+import { placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
 import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
 import { NearestTexts } from './nearest-of.ts';
-import { placeFields } from './rule-place.ts';
 import type { Level, Node, Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor ended without a limit. */

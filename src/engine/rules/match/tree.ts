@@ -20,7 +20,7 @@ export interface RuleTree {
  * All rules of all domains, for listing. A rule may be built when it is first listed, so code that lists all of them
  * while requests are answered does so in slices.
  */
-export interface RuleList extends Iterable<Rule> {
+interface RuleList extends Iterable<Rule> {
   readonly length: number;
 }
 
@@ -176,4 +176,29 @@ export interface Rule extends MayBeOverlaid {
   readonly commitAt?: number;
   /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
+}
+
+/** The rules of a level and below it. */
+export function* listedRules(level: Level): Iterable<Rule> {
+  for (const { byValue, anyValue } of level.byKey.values()) {
+    for (const node of byValue.values()) yield* listedRulesOf(node);
+    if (anyValue) yield* listedRulesOf(anyValue);
+  }
+}
+
+function* listedRulesOf({ rule, children }: Node): Iterable<Rule> {
+  if (rule && rule.commitAt === undefined) yield rule;
+  if (children) yield* listedRules(children);
+}
+
+/** The rules of domains; each iteration walks the trees. */
+export function listRules(domains: ReadonlyMap<string, Domain>): RuleList {
+  let length = 0;
+  for (const { ruleCount } of domains.values()) length += ruleCount;
+  return {
+    length,
+    *[Symbol.iterator]() {
+      for (const { root } of domains.values()) yield* listedRules(root);
+    },
+  };
 }

@@ -1,7 +1,6 @@
 import type { Json, JsonObject } from '../../../base/json.ts';
 import type { Place, Problems } from './problem.ts';
-import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
-import { flagOf, integerOf } from './yaml-scalar.ts';
+import { flagOf, integerOf, type YamlMap, type YamlNode, type YamlScalar } from './yaml.ts';
 
 /**
  * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types; integers

@@ -14,22 +14,6 @@ export interface MayBeOverlaid {
   readonly overlaid?: readonly Overlaid[] | undefined;
 }
 
-/** The overlaid properties of one of the rule's limits; undefined: of the rule itself. */
-export const overlaidOf = ({ overlaid = [] }: MayBeOverlaid, limit: number | undefined): readonly Overlaid[] =>
-  overlaid.filter((one) => one.limit === limit);
-
-/** One text with the overlaid properties of a limit and its rule, `overlaid: burst (overlay.yaml:7)`; empty: none. */
-export const describeOverlaid = (rule: MayBeOverlaid, limit: number): readonly string[] =>
-  describe([...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)]);
-
-/** Like `describeOverlaid`, for all limits of the rule. */
-export const describeAllOverlaid = ({ overlaid = [] }: MayBeOverlaid): readonly string[] => describe(overlaid);
-
-function describe(overlaid: readonly Overlaid[]): readonly string[] {
-  const listed = overlaid.map(({ key, file, line }) => `${key} (${formatLine({ file, line })})`);
-  return listed.length === 0 ? [] : [`overlaid: ${listed.join(', ')}`];
-}
-
 /** One text for each property, for logs: `demo.user: burst comes from overlay.yaml:7`. */
 export function* listOverlaid(rules: Iterable<MayBeOverlaid & { readonly path: string }>): Iterable<string> {
   for (const { path, overlaid = [] } of rules) {

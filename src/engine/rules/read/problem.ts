@@ -87,12 +87,6 @@ export function formatProblem({ file, line, path, severity, message }: Problem):
 export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string =>
   line === undefined ? file : `${file}:${line}`;
 
-/** By file, then by line. */
-export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
-  problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
-
-const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
-
 /** The path of a key of a block. */
 export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);
 

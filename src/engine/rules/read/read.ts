@@ -5,8 +5,7 @@ import { type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
-import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
-import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
+import { flagOf, integerOf, parseYaml, type ScalarType, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
 
 /** A block of a rule file, checked against the format: its values, and their places. */
 export interface Block<S extends Shape> extends MayBeOverlaid {
@@ -99,7 +98,12 @@ class Reader {
     };
   }
 
-  private entry(shape: Shape, { key, value }: YamlEntry, path: string, { values, keys }: ReadEntries): void {
+  private entry(
+    shape: Shape,
+    { key, value }: YamlMap['entries'][number],
+    path: string,
+    { values, keys }: ReadEntries,
+  ): void {
     if (key.kind !== 'scalar' || key.type !== 'text') {
       const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(flagOf(key.text)) : key.text;
       this.problems.error(

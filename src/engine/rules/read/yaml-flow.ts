@@ -1,5 +1,3 @@
-import { EditedText } from './edited-text.ts';
-
 /**
  * Makes YAML that Go's yaml.v2 accepts valid: inside brackets, braces and quotes, yaml.v2 allows lines with less
  * indentation than the block around them, and tabs as separators. Such lines are indented, and such tabs become blanks;
@@ -251,5 +249,39 @@ class FlowIndenter {
 
   #column(): number {
     return this.#at - this.#lineStart;
+  }
+}
+
+/** A text and edits to it, in ascending order of position. */
+class EditedText {
+  readonly #text: string;
+  readonly #pieces: string[] = [];
+  /** The pieces hold the text up to here. */
+  #copied = 0;
+  #inserted = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** The number of characters inserted so far. */
+  get inserted(): number {
+    return this.#inserted;
+  }
+
+  insert(at: number, text: string): void {
+    this.#pieces.push(this.#text.slice(this.#copied, at), text);
+    this.#copied = at;
+    this.#inserted += text.length;
+  }
+
+  /** Replaces one character. */
+  replace(at: number, char: string): void {
+    this.#pieces.push(this.#text.slice(this.#copied, at), char);
+    this.#copied = at + 1;
+  }
+
+  toString(): string {
+    return this.#pieces.join('') + this.#text.slice(this.#copied);
   }
 }

@@ -1,13 +1,13 @@
 import { atCheckpoints } from '../read/checkpoint.ts';
 
 /** Approximate work between two sleeps: the current step is finished first. */
-export const MAX_WORK_MS = 0.25;
+const MAX_WORK_MS = 0.25;
 /** Milliseconds of sleep per millisecond of work. */
-export const SLEEP_RATIO = 2;
+const SLEEP_RATIO = 2;
 /** The longest single sleep, for example after work that could not be interrupted, such as garbage collection. */
-export const MAX_SLEEP_MS = 10;
+const MAX_SLEEP_MS = 10;
 /** The longest total sleep of a check or a comparison, which bounds the delay for the largest files. */
-export const MAX_TOTAL_SLEEP_MS = 10_000;
+const MAX_TOTAL_SLEEP_MS = 10_000;
 
 interface DutyCycleParts {
   /** Monotonic. */
@@ -21,13 +21,13 @@ interface DutyCycleParts {
  * while the processes that answer requests wait. Priorities do not help: containers and systemd may forbid
  * `setpriority`.
  */
-export class DutyCycle {
+class DutyCycle {
   readonly #parts: DutyCycleParts;
   #workSinceMs: number;
   #sleepLeftMs = MAX_TOTAL_SLEEP_MS;
 
   /** Begins a job. */
-  constructor(parts: DutyCycleParts = { nowMs: () => performance.now(), sleep }) {
+  constructor(parts: DutyCycleParts) {
     this.#parts = parts;
     this.#workSinceMs = parts.nowMs();
   }
@@ -45,7 +45,7 @@ export class DutyCycle {
 }
 
 /** Runs a job with sleeps in between, so that requests get processor time. */
-export function besideRequests<R>(job: () => R, parts?: DutyCycleParts): R {
+export function besideRequests<R>(job: () => R, parts: DutyCycleParts = { nowMs: () => performance.now(), sleep }): R {
   const cycle = new DutyCycle(parts);
   const before = atCheckpoints(() => {
     before?.();

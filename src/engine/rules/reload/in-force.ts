@@ -1,9 +1,7 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { buildChecked } from '../compile/checked-domain.ts';
-import type { PackedDomain, PackedRules } from '../compile/packed.ts';
+import { buildChecked, type PackedDomain, type PackedRules } from '../compile/packed.ts';
 import { finish, inSlices, type Steps } from '../compile/steps.ts';
-import { listRules } from '../match/rule-list.ts';
-import type { Domain, RuleTree } from '../match/tree.ts';
+import { type Domain, listRules, type RuleTree } from '../match/tree.ts';
 
 interface Known {
   readonly domain: Domain;

@@ -5,12 +5,12 @@ import { type PackedRules, pack } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
 import { NotAFile, readBoundedSync, TooManyBytes } from '../read/bounded-file.ts';
-import { firstProblems, inFileOrder, type Problem, Problems } from '../read/problem.ts';
+import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import { type Block, readText } from '../read/read.ts';
 import { YamlError } from '../read/yaml.ts';
 
 /** A rule file to be read, and its name in messages. */
-export interface RuleFile {
+interface RuleFile {
   readonly path: string;
   readonly name: string;
   /** Its content, if it has been read already. */
@@ -188,3 +188,9 @@ const MAX_FILE_BYTES = 8 * 1024 * 1024;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;
+
+/** By file, then by line. */
+const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
+  problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

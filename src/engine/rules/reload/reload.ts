@@ -1,7 +1,7 @@
 import type { PackedRules } from '../compile/packed.ts';
-import { describeChanges, findChanges, namedPaths } from './changes.ts';
-import { findCounterChanges } from './counter-changes.ts';
-import type { RuleSummaries } from './rule-summary.ts';
+import { checkpoint } from '../read/checkpoint.ts';
+import { shown } from '../read/problem.ts';
+import type { RuleSummaries, RuleSummary } from './rule-summary.ts';
 
 /** The effects of a reload, for operators. It is sent between processes, so it is small. */
 export interface Reload {
@@ -40,3 +40,80 @@ export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs:
   counters_kept: countersKept,
   counters_anew: countersAnew,
 });
+
+/** Rules by their paths. */
+interface RuleChanges {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  readonly changed: readonly string[];
+}
+
+function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
+  const old = digestsOf(before);
+  const added: string[] = [];
+  const changed: string[] = [];
+  for (const [path, digest] of digestsOf(after)) {
+    checkpoint();
+    const known = old.get(path);
+    if (known === undefined) added.push(path);
+    else if (known !== digest) changed.push(path);
+    old.delete(path);
+  }
+  return { added, changed, removed: [...old.keys()] };
+}
+
+function digestsOf(summaries: RuleSummaries): Map<string, string> {
+  const digests = new Map<string, string>();
+  for (const { path, digest } of summaries.values()) {
+    checkpoint();
+    if (digest !== undefined) digests.set(path, digest);
+  }
+  return digests;
+}
+
+/** The number of paths named for each kind of change. */
+const MAX_NAMED = 5;
+
+/** `added demo.a, demo.b and 3 more; changed demo.user`; undefined: no rule differs. */
+function describeChanges(changes: RuleChanges): string | undefined {
+  const parts = (['added', 'changed', 'removed'] as const).flatMap((kind) => {
+    const paths = changes[kind];
+    return paths.length === 0 ? [] : [`${kind} ${namedPaths(paths)}`];
+  });
+  return parts.length === 0 ? undefined : parts.join('; ');
+}
+
+/** `demo.a, demo.b and 3 more` */
+function namedPaths(paths: readonly string[]): string {
+  const more = paths.length > MAX_NAMED ? ` and ${paths.length - MAX_NAMED} more` : '';
+  return `${paths.slice(0, MAX_NAMED).map(shown).join(', ')}${more}`;
+}
+
+/** Changed rules, by path: whether the counters of all their limits are kept. */
+interface CounterChanges {
+  readonly kept: readonly string[];
+  readonly anew: readonly string[];
+}
+
+/**
+ * Finds out whether the counters of changed rules are kept.
+ *
+ * @param changed  paths, as `findChanges` lists them
+ */
+function findCounterChanges(before: RuleSummaries, after: RuleSummaries, changed: ReadonlySet<string>): CounterChanges {
+  const kept = new Set<string>();
+  const anew = new Set<string>();
+  for (const [id, now] of after) {
+    checkpoint();
+    const was = before.get(id);
+    if (!was || !(changed.has(now.path) || was.grouping !== now.grouping)) continue;
+    if (now.counters.length > 0) (areKept(was, now) ? kept : anew).add(now.path);
+  }
+  return { kept: [...kept].filter((path) => !anew.has(path)), anew: [...anew] };
+}
+
+/** Counters are named by grouping, entries, algorithm and window. */
+const areKept = (was: RuleSummary, now: RuleSummary): boolean =>
+  was.grouping === now.grouping &&
+  was.ids === now.ids &&
+  now.counters.every((counter) => was.counters.includes(counter));

@@ -1,6 +1,5 @@
 import { DateTime, IANAZone } from 'luxon';
 import { DATE_TIME } from '../read/format.ts';
-import { neverMoved, Offsets } from './zone-offsets.ts';
 
 const HOUR_MS = 3_600_000;
 /** No clock in the world is further from UTC. */
@@ -72,4 +71,102 @@ export function readTime(written: string, clock: WallClock): WrittenTime | undef
   const ms = read.toMillis();
   const hasOffset = !/T\d\d:\d\d(:\d\d)?$/.test(written);
   return hasOffset ? { atMs: ms, wallMs: clock.at(ms) } : { atMs: clock.firstAt(ms), wallMs: ms };
+}
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+
+/** The most days cached for a time zone: almost three years. */
+const MAX_DAYS = 1_024;
+
+/** The offset of a clock from UTC, and when it changes. Times are milliseconds since the epoch. */
+interface ClockOffsets {
+  offsetMs(ms: number): number;
+  /** The first clock change after one moment, up to another; undefined: none. */
+  nextMove(afterMs: number, toMs: number): number | undefined;
+}
+
+/** A clock in UTC. */
+const neverMoved: ClockOffsets = { offsetMs: () => 0, nextMove: () => undefined };
+
+/** A day in UTC. */
+interface Day {
+  /** The offset at its first moment. */
+  readonly offsetMs: number;
+  readonly moves: readonly Move[];
+}
+
+/** A clock change, and the offset from then on. */
+interface Move {
+  readonly atMs: number;
+  readonly offsetMs: number;
+}
+
+/**
+ * The offsets of a time zone. Queries to the calendar are slow, so the start of each day is queried once, and a day is
+ * only searched if the offset differs between its start and its end: no zone has changed its clock forth and back
+ * within three days.
+ */
+export class Offsets implements ClockOffsets {
+  readonly #zone: Pick<IANAZone, 'offset'>;
+  readonly #starts = new Map<number, number>();
+  readonly #days = new Map<number, Day>();
+
+  constructor(zone: Pick<IANAZone, 'offset'>) {
+    this.#zone = zone;
+  }
+
+  readonly offsetMs = (ms: number): number => {
+    const { offsetMs, moves } = this.#dayOf(Math.floor(ms / DAY_MS));
+    return moves.findLast(({ atMs }) => atMs <= ms)?.offsetMs ?? offsetMs;
+  };
+
+  readonly nextMove = (afterMs: number, toMs: number): number | undefined => {
+    for (let day = Math.floor(afterMs / DAY_MS); day * DAY_MS <= toMs; day++) {
+      const move = this.#dayOf(day).moves.find(({ atMs }) => atMs > afterMs);
+      if (move) return move.atMs <= toMs ? move.atMs : undefined;
+    }
+    return undefined;
+  };
+
+  #dayOf(day: number): Day {
+    const known = this.#days.get(day);
+    if (known) return known;
+    const found = { offsetMs: this.#startOf(day), moves: [...this.#movesOf(day)] };
+    if (this.#days.size >= MAX_DAYS) this.#days.clear();
+    this.#days.set(day, found);
+    return found;
+  }
+
+  /** The clock changes after the day's first moment, up to the first moment of the next day. */
+  *#movesOf(day: number): Iterable<Move> {
+    const endMs = (day + 1) * DAY_MS;
+    const endOffsetMs = this.#startOf(day + 1);
+    let offsetMs = this.#startOf(day);
+    for (let fromMs = day * DAY_MS; offsetMs !== endOffsetMs; ) {
+      let high = endMs;
+      while (high - fromMs > 1) {
+        const middle = Math.floor((fromMs + high) / 2);
+        if (this.#ask(middle) === offsetMs) fromMs = middle;
+        else high = middle;
+      }
+      offsetMs = high === endMs ? endOffsetMs : this.#ask(high);
+      fromMs = high;
+      yield { atMs: high, offsetMs };
+    }
+  }
+
+  /** The offset at the first moment of a day. */
+  #startOf(day: number): number {
+    const known = this.#starts.get(day);
+    if (known !== undefined) return known;
+    const offsetMs = this.#ask(day * DAY_MS);
+    if (this.#starts.size >= MAX_DAYS) this.#starts.clear();
+    this.#starts.set(day, offsetMs);
+    return offsetMs;
+  }
+
+  #ask(ms: number): number {
+    return Math.round(this.#zone.offset(ms) * MINUTE_MS);
+  }
 }

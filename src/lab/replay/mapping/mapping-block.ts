@@ -1,7 +1,6 @@
 import { nearest } from '../../../base/nearest.ts';
 import { type Place, type Problems, pathOfKey, shown } from '../../../engine/rules/read/problem.ts';
-import type { YamlNode } from '../../../engine/rules/read/yaml.ts';
-import { flagOf } from '../../../engine/rules/read/yaml-scalar.ts';
+import { flagOf, type YamlNode } from '../../../engine/rules/read/yaml.ts';
 
 /** A block of a mapping file, read key by key. Errors are added to the problems; `done` reports unread keys. */
 export class MappingBlock {

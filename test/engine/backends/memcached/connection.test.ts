@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as connectTo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
-import { Connection } from '../../../../src/engine/backends/memcached/connection.ts';
+import { Connection } from '../../../../src/engine/backends/memcached/client.ts';
 import { createAuthority } from '../../../helpers/certificates.ts';
 import { openCounters, takeHit } from '../../../helpers/counters.ts';
 import { startMemcached } from '../../../helpers/memcached.ts';

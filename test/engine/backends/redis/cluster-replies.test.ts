@@ -1,4 +1,4 @@
-import { checkedSlots, followable } from '../../../../src/engine/backends/redis/cluster-replies.ts';
+import { checkedSlots, followable } from '../../../../src/engine/backends/redis/cluster.ts';
 
 test.each([
   ['MOVED 3999 10.0.0.7:6381', 'MOVED 3999 10.0.0.7:6381'],

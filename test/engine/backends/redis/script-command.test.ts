@@ -1,6 +1,6 @@
 import slotOf from 'cluster-key-slot';
 import { Command } from 'ioredis';
-import { ScriptCommand } from '../../../../src/engine/backends/redis/script-command.ts';
+import { ScriptCommand } from '../../../../src/engine/backends/redis/script.ts';
 import fc from '../../../helpers/property.ts';
 
 const SOCKET = {};

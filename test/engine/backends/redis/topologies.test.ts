@@ -10,8 +10,8 @@ import { type Backend, operationOf, type RequestOperation } from '../../../../sr
 import { Breakers } from '../../../../src/engine/backends/breaker.ts';
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { parseAddress, type RedisAddress } from '../../../../src/engine/backends/redis/address.ts';
-import { RedisBackend, type RedisBackendOptions } from '../../../../src/engine/backends/redis/backend.ts';
-import { connect, type RedisConnectOptions } from '../../../../src/engine/backends/redis/connect.ts';
+import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import { connect } from '../../../../src/engine/backends/redis/connect.ts';
 import type { ClientTls } from '../../../../src/engine/backends/tls.ts';
 import { createAuthority, writeCertificate } from '../../../helpers/certificates.ts';
 import { addressOf, openReady, ordinary } from '../../../helpers/connection.ts';
@@ -35,11 +35,13 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
+type ConnectOptions = Parameters<typeof connect>[0];
+
 /** Opens a store as the service does, ready or not. */
 function open(
   address: RedisAddress,
-  options: Partial<RedisConnectOptions> = {},
-  how: RedisBackendOptions = {},
+  options: Partial<ConnectOptions> = {},
+  how: ConstructorParameters<typeof RedisBackend>[2] = {},
 ): Backend {
   const connection = connect({ ...ordinary, ...options, address });
   connection.on('error', () => {});
@@ -76,7 +78,7 @@ describe('over TLS', () => {
     closing.push(() => redis.stop());
     return addressOf({ port });
   }
-  const tls = (changes: Partial<ClientTls> = {}): Partial<RedisConnectOptions> => ({
+  const tls = (changes: Partial<ClientTls> = {}): Partial<ConnectOptions> => ({
     tls: { caFile: ca, certFile: '', keyFile: '', skipHostnameVerification: false, ...changes },
   });
 

@@ -1,5 +1,11 @@
-import { parseYaml, YamlError, type YamlNode } from '../../../../src/engine/rules/read/yaml.ts';
-import { flagOf, integerOf, type ScalarType } from '../../../../src/engine/rules/read/yaml-scalar.ts';
+import {
+  flagOf,
+  integerOf,
+  parseYaml,
+  type ScalarType,
+  YamlError,
+  type YamlNode,
+} from '../../../../src/engine/rules/read/yaml.ts';
 
 /** A node in YAML's flow style, scalars as their text: `{a: 1, b: [x, y]}`. */
 function show(node: YamlNode | undefined): string | undefined {

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashOf } from '../../../../src/engine/rules/compile/packed.ts';
-import { describeChanges, findChanges } from '../../../../src/engine/rules/reload/changes.ts';
 import { createFileChecker } from '../../../../src/engine/rules/reload/load.ts';
 import { findReload } from '../../../../src/engine/rules/reload/reload.ts';
 import { summarize } from '../../../../src/engine/rules/reload/rule-summary.ts';
@@ -26,16 +25,15 @@ const node = (key: string, requests: number): string =>
 test('added, changed and removed rules are distinguished, regardless of their position', () => {
   const before = loaded(node('a', 1) + node('b', 1) + node('c', 1));
   const after = loaded(`# moved\n${node('c', 2)}${node('a', 1)}${node('new', 1)}`, 'other.yaml');
-  const changes = findChanges(before.rules, after.rules);
-  expect(changes).toEqual({ added: ['d.new'], changed: ['d.c'], removed: ['d.b'] });
-  expect(describeChanges(changes)).toBe('added d.new; changed d.c; removed d.b');
+  const { text } = findReload(before.rules, after.rules);
+  expect(text).toBe('added d.new; changed d.c; removed d.b; counters kept: d.c');
 });
 
 test('the hash depends on the meaning of rules, not on how they are written', () => {
   const before = loaded(node('a', 1));
   const moved = loaded(`\n# a comment\n${node('a', 1)}`, 'other.yaml');
   expect(hashOf(moved.packed)).toBe(hashOf(before.packed));
-  expect(describeChanges(findChanges(before.rules, moved.rules))).toBeUndefined();
+  expect(findReload(before.rules, moved.rules).text).toBeUndefined();
   expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
 });
 
@@ -77,6 +75,6 @@ test('a change of the unlimited times, or of the order of a schedule, counts as 
 
 test('only the first five of many changes are named', () => {
   const many = Array.from({ length: 250 }, (_, at) => node(`k${at}`, 1)).join('');
-  const text = describeChanges(findChanges(loaded(node('a', 1)).rules, loaded(node('a', 1) + many).rules));
+  const { text } = findReload(loaded(node('a', 1)).rules, loaded(node('a', 1) + many).rules);
   expect(text).toBe('added d.k0, d.k1, d.k2, d.k3, d.k4 and 245 more');
 });

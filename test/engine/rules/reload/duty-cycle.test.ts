@@ -1,12 +1,5 @@
 import { checkpoint } from '../../../../src/engine/rules/read/checkpoint.ts';
-import {
-  besideRequests,
-  DutyCycle,
-  MAX_SLEEP_MS,
-  MAX_TOTAL_SLEEP_MS,
-  MAX_WORK_MS,
-  SLEEP_RATIO,
-} from '../../../../src/engine/rules/reload/duty-cycle.ts';
+import { besideRequests } from '../../../../src/engine/rules/reload/duty-cycle.ts';
 
 /** A clock that only work and sleeps advance. */
 function fakeTime() {
@@ -22,41 +15,47 @@ function fakeTime() {
   return { sleeps, work, parts: { nowMs: () => nowMs, sleep } };
 }
 
-test('a job sleeps after each piece of work, and not earlier', () => {
+test('a job sleeps for twice as long as it has worked, and not before a quarter of a millisecond', () => {
   const { sleeps, work, parts } = fakeTime();
-  const cycle = new DutyCycle(parts);
   const steps = 100;
-  for (let step = 0; step < steps; step++) {
-    work(MAX_WORK_MS / 4);
-    cycle.checkpoint();
-  }
-  expect(sleeps).toEqual(Array.from({ length: steps / 4 }, () => MAX_WORK_MS * SLEEP_RATIO));
+  const job = (): void => {
+    for (let step = 0; step < steps; step++) {
+      work(0.25 / 4);
+      checkpoint();
+    }
+  };
+  besideRequests(job, parts);
+  expect(sleeps).toEqual(Array.from({ length: steps / 4 }, () => 0.5));
 });
 
-test('a job that could not be interrupted sleeps for longer, up to a limit', () => {
+test('a job that could not be interrupted sleeps for longer, up to 10 ms', () => {
   const { sleeps, work, parts } = fakeTime();
-  const cycle = new DutyCycle(parts);
-  for (const ms of [3, 1_000]) {
-    work(ms);
-    cycle.checkpoint();
-  }
-  expect(sleeps).toEqual([3 * SLEEP_RATIO, MAX_SLEEP_MS]);
+  const job = (): void => {
+    for (const ms of [3, 1_000]) {
+      work(ms);
+      checkpoint();
+    }
+  };
+  besideRequests(job, parts);
+  expect(sleeps).toEqual([6, 10]);
 });
 
-test('a job that has slept long enough continues without sleeps', () => {
+test('a job that has slept for 10 seconds continues without sleeps', () => {
   const { sleeps, work, parts } = fakeTime();
-  const cycle = new DutyCycle(parts);
-  for (let step = 0; step < 3 * (MAX_TOTAL_SLEEP_MS / MAX_SLEEP_MS); step++) {
-    work(MAX_SLEEP_MS);
-    cycle.checkpoint();
-  }
-  expect(sleeps.reduce((sum, ms) => sum + ms)).toBe(MAX_TOTAL_SLEEP_MS);
+  const job = (): void => {
+    for (let step = 0; step < 3_000; step++) {
+      work(10);
+      checkpoint();
+    }
+  };
+  besideRequests(job, parts);
+  expect(sleeps.reduce((sum, ms) => sum + ms)).toBe(10_000);
 });
 
 test('checkpoints sleep only during a job that runs beside requests, even if it fails', () => {
   const { sleeps, work, parts } = fakeTime();
   const step = (): void => {
-    work(MAX_WORK_MS);
+    work(0.25);
     checkpoint();
   };
   step();

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RuleTree } from '../../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../../src/engine/rules/read/problem.ts';
-import { type LoadedRules, loadRules, type RuleFile } from '../../../../src/engine/rules/reload/load.ts';
+import { type LoadedRules, loadRules } from '../../../../src/engine/rules/reload/load.ts';
 
 const apart = { mergeDomains: false };
 const merged = { mergeDomains: true };
@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** A file for one test, with this name in messages, too. */
-function file(name: string, content: string | Uint8Array): RuleFile {
+function file(name: string, content: string | Uint8Array): { readonly path: string; readonly name: string } {
   const path = join(folder, name);
   writeFileSync(path, content);
   return { path, name };

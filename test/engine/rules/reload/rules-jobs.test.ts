@@ -1,11 +1,9 @@
 import type { PackedRules } from '../../../../src/engine/rules/compile/packed.ts';
 import { createFileChecker } from '../../../../src/engine/rules/reload/load.ts';
-import {
-  type CheckAnswer,
-  headOf,
-  PIECES_A_MESSAGE,
-  RulesJobs,
-} from '../../../../src/engine/rules/reload/rules-jobs.ts';
+import { type CheckAnswer, headOf, RulesJobs } from '../../../../src/engine/rules/reload/rules-process.ts';
+
+/** The pieces that a process sends in one message. */
+const PIECES_A_MESSAGE = 16;
 
 const nodesOf = (limit: number, count: number): string =>
   Array.from(

@@ -2,10 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PIECES_A_MESSAGE } from '../../../../src/engine/rules/reload/rules-jobs.ts';
 import { childrenOf } from '../../../helpers/child-processes.ts';
 import { start } from '../../../helpers/process.ts';
 import { MAIN, startWeir, type Weir } from '../../../helpers/weir.ts';
+
+/** The pieces that a process sends in one message. */
+const PIECES_A_MESSAGE = 16;
 
 let folder: string;
 let weir: Weir | undefined;

@@ -1,5 +1,5 @@
 import { IANAZone } from 'luxon';
-import { Offsets } from '../../../../src/engine/rules/time/zone-offsets.ts';
+import { Offsets } from '../../../../src/engine/rules/time/zone-time.ts';
 import fc from '../../../helpers/property.ts';
 
 const HOUR_MS = 3_600_000;
