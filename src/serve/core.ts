@@ -1,7 +1,7 @@
 import type { Hash } from '../base/hashed.ts';
 import { createResponseHeaders } from '../edge/rls/headers.ts';
-import { createDynamicMetadata } from '../edge/rls/metadata.ts';
 import { ReadinessCheck } from '../edge/rls/health.ts';
+import { createDynamicMetadata } from '../edge/rls/metadata.ts';
 import type { Extras } from '../edge/rls/service.ts';
 import { unitMs } from '../engine/algorithms/limit.ts';
 import type { Decider } from '../engine/decide/decide.ts';

@@ -1,7 +1,7 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { Borrower, borrowingLedger, type DecidingLedger, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
 import { openSiteChannel, type SiteChannel, startSiteServer } from '../../edge/sites/channel.ts';
-import { Lender, createOwnLimits } from '../../edge/sites/lender.ts';
+import { createOwnLimits, Lender } from '../../edge/sites/lender.ts';
 import { LowCounters } from '../../edge/sites/low-counters.ts';
 import { MeasuredError } from '../../edge/sites/measured-error.ts';
 import { reportShared, type SharedReport } from '../../edge/sites/shared-counters.ts';
