@@ -2,8 +2,7 @@ import { printable } from '../../base/printable.ts';
 import { describeLimit, describeRuleFully } from '../../engine/rules/match/describe.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
-import type { DomainChange, RuleDiff } from '../../lab/diff/diff.ts';
-import type { CounterFate } from '../../lab/diff/places.ts';
+import type { CounterFate, DomainChange, RuleDiff } from '../../lab/diff/diff.ts';
 import type { Rerouted } from '../../lab/diff/rerouted.ts';
 import type { Paint } from './paint.ts';
 

@@ -1,7 +1,6 @@
 import { printableJson, printableLines } from '../../base/printable.ts';
 import { type Advice, type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
-import { hasProposal, overlayText } from '../../lab/advise/overlay-text.ts';
-import { adviceText } from '../../lab/advise/render-advice.ts';
+import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-advice.ts';
 import { RuleSketches, type SketchBounds } from '../../lab/advise/rule-sketches.ts';
 import { REPLAY_SEED, TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';

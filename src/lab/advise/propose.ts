@@ -1,10 +1,11 @@
+import type { AlgorithmName } from '../../engine/algorithms/index.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
 import type { AdviceOptions, AdvisedLimit, KeyShare, Proposal } from './advised-rule.ts';
-import { isWindowAlgorithm, type WindowAlgorithm, windowDemand } from './demand.ts';
 import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
+import type { KeyArrivals } from './key-arrivals.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
 
@@ -148,3 +149,21 @@ export function rounded(value: number): number {
 
 /** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
 export const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
+
+/** Algorithms that count hits in windows. */
+type WindowAlgorithm = Extract<
+  AlgorithmName,
+  'fixed_window' | 'sliding_window_log' | 'sliding_window_counter' | 'sliding_window_buckets'
+>;
+
+const windowDemands: Readonly<Record<WindowAlgorithm, (key: KeyArrivals) => number>> = {
+  fixed_window: ({ busiest }) => busiest,
+  sliding_window_counter: ({ busiestSliding }) => busiestSliding,
+  sliding_window_log: (key) => key.mostWithin(1),
+  sliding_window_buckets: (key) => key.mostWithin(1),
+};
+
+const isWindowAlgorithm = (name: string): name is WindowAlgorithm => Object.hasOwn(windowDemands, name);
+
+/** The smallest limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
+export const windowDemand = (algorithm: WindowAlgorithm, key: KeyArrivals): number => windowDemands[algorithm](key);

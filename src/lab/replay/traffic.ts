@@ -1,5 +1,4 @@
-import { chunksOf, type Input } from './input.ts';
-import { linesOf } from './readers/lines.ts';
+import { chunksOf, type Input, linesOf } from './input.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** Reads the lines of one file in order, from the first on. */

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { linesOf } from '../../../../src/lab/replay/readers/lines.ts';
+import { linesOf } from '../../../../src/lab/replay/input.ts';
 import fc from '../../../helpers/property.ts';
 
 async function* piecesOf(octets: Uint8Array, ends: readonly number[]): AsyncGenerator<Uint8Array> {
