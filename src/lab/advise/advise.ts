@@ -2,16 +2,7 @@ import { rfc3339 } from '../../base/times.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
-import type {
-  AdviceOptions,
-  AdviceWarning,
-  AdvisedLimit,
-  Confidence,
-  Proposal,
-  Quantiles,
-  RuleAdvice,
-  TableRow,
-} from './advised-rule.ts';
+import type { AdviceOptions, AdvisedLimit, Proposal, RuleAdvice } from './advised-rule.ts';
 import { clientsBehind, groupKeys, type KeyGroups, weightAbove, weightOf } from './groups.ts';
 import { propose, rounded, shareOf } from './propose.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
@@ -52,7 +43,7 @@ export function adviseOn(limit: AdvisedLimit, observed: ObservedRule, options: A
 const valuesOf = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number): WeightedValues =>
   new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight })));
 
-const quantilesOf = (values: { readonly max: number; quantile(part: number): number }): Quantiles => ({
+const quantilesOf = (values: { readonly max: number; quantile(part: number): number }): RuleAdvice['windows'] => ({
   p50: values.quantile(0.5),
   p90: values.quantile(0.9),
   p99: values.quantile(0.99),
@@ -72,7 +63,7 @@ function tableOf(
   { followed, windows }: ObservedRule,
   busiest: WeightedValues,
   proposal: Proposal | undefined,
-): readonly TableRow[] {
+): RuleAdvice['table'] {
   const { p50, p90, p99, p999, max } = quantilesOf(busiest);
   const isWindow = proposal !== undefined && proposal.burst === undefined;
   const limits = new Set([
@@ -120,7 +111,7 @@ function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed }: Obse
 /** The number of keys needed to say, with 95 % confidence, that at most this share of keys is hit. */
 const keysFor = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
 
-function confidenceOf(observed: ObservedRule, maxKeysHit: number): Confidence {
+function confidenceOf(observed: ObservedRule, maxKeysHit: number): RuleAdvice['confidence'] {
   const { requests, keys, oneIn, firstMs, lastMs, days, followed, untracked } = observed;
   const spanDays = (lastMs - firstMs) / DAY_MS;
   const needed = keysFor(maxKeysHit);
@@ -158,7 +149,7 @@ function warningsOf(
   observed: ObservedRule,
   groups: KeyGroups,
   shownKey: (key: string) => string,
-): readonly AdviceWarning[] {
+): RuleAdvice['warnings'] {
   return [
     ...firing(limit, observed),
     ...oneKey(observed, shownKey),
@@ -167,7 +158,7 @@ function warningsOf(
   ];
 }
 
-function firing({ requestsPerUnit, shadow }: AdvisedLimit, observed: ObservedRule): readonly AdviceWarning[] {
+function firing({ requestsPerUnit, shadow }: AdvisedLimit, observed: ObservedRule): RuleAdvice['warnings'] {
   const { refusedHits, followed, windows } = observed;
   if (refusedHits === 0)
     return [
@@ -187,7 +178,7 @@ function firing({ requestsPerUnit, shadow }: AdvisedLimit, observed: ObservedRul
   ];
 }
 
-function oneKey({ hits, keys, followed }: ObservedRule, shownKey: (key: string) => string): readonly AdviceWarning[] {
+function oneKey({ hits, keys, followed }: ObservedRule, shownKey: (key: string) => string): RuleAdvice['warnings'] {
   if (keys < FEW_KEYS) return [];
   let heaviest: FollowedKey | undefined;
   for (const one of followed) if (one.arrivals.hits > (heaviest?.arrivals.hits ?? 0)) heaviest = one;
@@ -200,7 +191,7 @@ function boundary(
   { requestsPerUnit, algorithm }: AdvisedLimit,
   { admitted, windowMs }: ObservedRule,
   shownKey: (key: string) => string,
-): readonly AdviceWarning[] {
+): RuleAdvice['warnings'] {
   if (algorithm !== 'fixed_window' || !admitted || admitted.hits <= requestsPerUnit) return [];
   const times = Number((admitted.hits / Math.max(requestsPerUnit, 1)).toPrecision(2));
   return [
@@ -218,7 +209,7 @@ function sharedKeys(
   { shared }: KeyGroups,
   limit: AdvisedLimit,
   shownKey: (key: string) => string,
-): readonly AdviceWarning[] {
+): RuleAdvice['warnings'] {
   const named = shared
     .toSorted((one, other) => other.arrivals.hits - one.arrivals.hits)
     .slice(0, MAX_NAMED)
@@ -231,7 +222,11 @@ function sharedKeys(
   ];
 }
 
-function manyClients(one: FollowedKey, { rule }: AdvisedLimit, shownKey: (key: string) => string): AdviceWarning {
+function manyClients(
+  one: FollowedKey,
+  { rule }: AdvisedLimit,
+  shownKey: (key: string) => string,
+): RuleAdvice['warnings'][number] {
   const clients = clientsBehind(one);
   const each = Number((one.arrivals.busiest / clients).toPrecision(2));
   return {

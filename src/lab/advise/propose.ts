@@ -1,9 +1,8 @@
 import type { AlgorithmName } from '../../engine/algorithms/index.ts';
-import { unitMs } from '../../engine/algorithms/limit.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
-import type { AdviceOptions, AdvisedLimit, KeyShare, Proposal } from './advised-rule.ts';
+import type { AdviceOptions, AdvisedLimit, Proposal } from './advised-rule.ts';
 import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 import type { FollowedKey } from './rule-sketch.ts';
@@ -55,7 +54,7 @@ export function propose(
   };
   const bucket = bucketFor(limit, groups, size, maxKeysHit);
   const chosen = choose(limit, window, bucket);
-  const hitOf = (keys: readonly FollowedKey[]): KeyShare => shareOf(keys.filter(chosen.hits), keys);
+  const hitOf = (keys: readonly FollowedKey[]): Proposal['othersHit'] => shareOf(keys.filter(chosen.hits), keys);
   return {
     groups,
     proposal: {
@@ -136,7 +135,7 @@ function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedK
 const neededReason = ({ gap }: KeyGroups, needed: number, accepted: number): string =>
   `${percent(1 - accepted)} of ${gap ? 'the others' : 'all keys'} need at most ${count(needed)} (with 95 % confidence); the limit adds 50 % for growth`;
 
-export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): KeyShare => {
+export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): Proposal['othersHit'] => {
   const keys = weightOf(some);
   return { keys: Math.round(keys), share: keys / Math.max(weightOf(all), 1) };
 };
@@ -146,9 +145,6 @@ export function rounded(value: number): number {
   const step = 10 ** Math.max(Math.floor(Math.log10(Math.max(value, 1))) - 1, 0);
   return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
 }
-
-/** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
-export const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
 
 /** Algorithms that count hits in windows. */
 type WindowAlgorithm = Extract<

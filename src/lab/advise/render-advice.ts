@@ -2,16 +2,7 @@ import { printable, printableJson } from '../../base/printable.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText, table } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
-import type {
-  Advice,
-  Confidence,
-  KeyShare,
-  Proposal,
-  Quantiles,
-  RuleAdvice,
-  RuleNode,
-  TableRow,
-} from './advised-rule.ts';
+import type { Advice, Proposal, RuleAdvice } from './advised-rule.ts';
 
 /** Advice as text for operators. */
 export function adviceText({ limits, skipped }: Advice): string {
@@ -38,13 +29,23 @@ function ruleLines(advice: RuleAdvice): readonly string[] {
 }
 
 /** `24,113 requests of 1,020 keys on 1 day (…): low confidence, …`. */
-function confidenceText({ requests, keys, oneIn, days, grade, because, first, last }: Confidence): string {
+function confidenceText({
+  requests,
+  keys,
+  oneIn,
+  days,
+  grade,
+  because,
+  first,
+  last,
+}: RuleAdvice['confidence']): string {
   const about = oneIn > 1 ? 'some ' : '';
   const why = because.length === 0 ? '' : `: ${because.join('; ')}`;
   return `${counted(requests, 'request')} of ${about}${counted(Math.round(keys), 'key')} on ${counted(days, 'day')}, ${first} to ${last}; confidence ${grade}${why}`;
 }
 
-const keysText = ({ keys, share: part }: KeyShare): string => `${counted(keys, 'key')} (${partText(part)})`;
+const keysText = ({ keys, share: part }: Proposal['othersHit']): string =>
+  `${counted(keys, 'key')} (${partText(part)})`;
 
 /** A share of many keys; never shown as 0 for one key or more. */
 const partText = (part: number): string => share(part, 1);
@@ -59,9 +60,10 @@ function distribution({ windows, busiest, envelope, bursts, limit: { windowMs } 
   ]);
 }
 
-const cellsOf = ({ p50, p90, p99, p999, max }: Quantiles): readonly string[] => [p50, p90, p99, p999, max].map(count);
+const cellsOf = ({ p50, p90, p99, p999, max }: RuleAdvice['windows']): readonly string[] =>
+  [p50, p90, p99, p999, max].map(count);
 
-function limitTable(rows: readonly TableRow[], keys: number): readonly string[] {
+function limitTable(rows: RuleAdvice['table'], keys: number): readonly string[] {
   return table([
     ['limit', 'keys hit', '', 'requests refused'],
     ...rows.map(({ limit, keysHit, requestsRefused, is }) => [
@@ -89,7 +91,7 @@ export type ProposedAdvice = RuleAdvice & { readonly proposal: Proposal };
 export const hasProposal = (advice: RuleAdvice): advice is ProposedAdvice => advice.proposal !== undefined;
 
 interface OverlaidNode {
-  readonly node: RuleNode;
+  readonly node: RuleAdvice['limit']['nodes'][number];
   readonly limits: ProposedAdvice[];
   readonly children: Map<string, OverlaidNode>;
 }

@@ -1,14 +1,14 @@
 import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
 import { adviseOn } from './advise.ts';
-import type { Advice, AdviceOptions, AdvisedLimit, RuleAdvice, RuleNode } from './advised-rule.ts';
+import type { Advice, AdviceOptions, AdvisedLimit, RuleAdvice } from './advised-rule.ts';
 import { MAX_HEAVY_KEYS } from './heavy-keys.ts';
-import { isQuotaWindow } from './propose.ts';
 import { type Arrival, RuleSketch } from './rule-sketch.ts';
 
-export interface SketchBounds {
+interface SketchBounds {
   /** The most keys that are followed, for all limits together. */
   readonly keys: number;
   /** The most keys for one limit. */
@@ -164,7 +164,7 @@ function notARate({ limit }: RuleLimit): string | undefined {
   return undefined;
 }
 
-function advisedLimit(rule: Rule, nodes: readonly RuleNode[], one: RuleLimit, at: number): AdvisedLimit {
+function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {
   const { limit, label, policy } = one;
   const { requestsPerUnit, windowMs } = limit;
   const isAnchored = 'anchor' in limit && limit.anchor !== undefined;
@@ -181,9 +181,12 @@ function advisedLimit(rule: Rule, nodes: readonly RuleNode[], one: RuleLimit, at
   };
 }
 
+/** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
+const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
+
 interface WayDown {
   readonly rule: Rule;
-  readonly nodes: readonly RuleNode[];
+  readonly nodes: AdvisedLimit['nodes'];
   readonly sharesCounters: boolean;
 }
 
@@ -192,7 +195,7 @@ function* waysDown({ domains }: RuleTree): Iterable<WayDown> {
   for (const { root } of domains.values()) yield* waysDownFrom(root, [], false);
 }
 
-function* waysDownFrom(level: Level, above: readonly RuleNode[], isSharedAbove: boolean): Iterable<WayDown> {
+function* waysDownFrom(level: Level, above: AdvisedLimit['nodes'], isSharedAbove: boolean): Iterable<WayDown> {
   for (const [key, { byValue, anyValue }] of level.byKey) {
     const named = Array.from(byValue, ([value, node]) => [{ key, value }, node] as const);
     for (const [own, node] of anyValue ? [...named, [{ key }, anyValue] as const] : named) {

@@ -18,7 +18,7 @@ export interface RuleDiff {
 }
 
 /** A domain that was added or removed, or whose ids of requests changed. */
-export interface DomainChange {
+interface DomainChange {
   readonly name: string;
   readonly kind: 'added' | 'removed' | 'ids';
 }
@@ -183,7 +183,7 @@ const UNNAMED_VALUE = '\u0000';
 const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
 
 /** Whether the counters of a limit are kept, or new. */
-export interface CounterFate {
+interface CounterFate {
   readonly limit: RuleLimit;
   readonly isKept: boolean;
 }

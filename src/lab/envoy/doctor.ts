@@ -198,7 +198,7 @@ function* objectsIn(value: unknown): Iterable<UncheckedObject> {
 }
 
 /** A host's address, in the form that `net.connect` accepts. */
-export type HostAddress = { readonly host: string; readonly port: number } | { readonly path: string };
+type HostAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
 /** Connects to a host from this machine. @returns why the host cannot be reached */
 export type HostProbe = (address: HostAddress) => Promise<string | undefined>;

@@ -1,4 +1,4 @@
-import { chunksOf, type Input, linesOf } from './input.ts';
+import { type Input, linesOf } from './input.ts';
 import { LogSample } from './mapping/learn.ts';
 import type { Mapping } from './mapping/mapping.ts';
 import { inOrder, merged } from './order.ts';
@@ -40,8 +40,7 @@ export async function learnMapping(input: Input, format: LogFormatName | undefin
   const recognizing = new RecognizingParser();
   const parser = format === undefined ? recognizing : openLineParser(format);
   const sample = new LogSample();
-  const ignore = (): void => {};
-  for await (const lines of linesOf(chunksOf(input, ignore, ignore))) {
+  for await (const lines of linesOf(input)) {
     for (const fields of parser.parse(lines)) if (typeof fields === 'object') sample.add(fields);
     if (sample.lines >= MAX_LEARNED) break;
   }

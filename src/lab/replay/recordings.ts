@@ -1,22 +1,10 @@
-import { unitMs } from '../../engine/algorithms/limit.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { RecordedSettings, RecordingHeader } from '../record/format.ts';
-import { chunksOf, type Input, linesOf, STANDARD_INPUT } from './input.ts';
+import { type Input, linesOf } from './input.ts';
 import { merged } from './order.ts';
-import {
-  type Fields,
-  isObject,
-  isPlainEntry,
-  isPlainHits,
-  isText,
-  recordedAt,
-  recordedOutcomeOf,
-  recordedRequestOf,
-  UsualLines,
-} from './readers/request-line.ts';
-import { MAX_TIME_MS } from './readers/times.ts';
+import { type Fields, isObject, isOverride, recordedOf, UsualLines } from './readers/request-line.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { chained, requestsOf, type TrafficCounts, type TrafficReader } from './traffic.ts';
+import { requestsOf, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
 /**
  * The requests of recordings: the files of one process in sequence, those of several processes merged by time.
@@ -45,12 +33,16 @@ export async function openRecordings(
   );
 }
 
+/** Recordings one after the other. */
+async function* chained(all: readonly RecordedTraffic[]): RecordedTraffic {
+  for (const one of all) yield* one;
+}
+
 /** The group of files without a header. */
-const OTHERS = STANDARD_INPUT;
+const OTHERS = '-';
 
 async function firstHeaderOf(input: Input) {
-  const ignore = (): void => {};
-  for await (const [line = ''] of linesOf(chunksOf(input, ignore, ignore))) return headerOf(line);
+  for await (const [line = ''] of linesOf(input)) return headerOf(line);
   return undefined;
 }
 
@@ -94,16 +86,10 @@ export class RecordingReader implements TrafficReader {
   }
 
   #readRequest(line: Fields): RecordedRequest | string {
-    const { time } = line;
-    if (typeof time !== 'number' || !Number.isSafeInteger(time) || time < 0 || time > MAX_TIME_MS)
-      return `time must be whole milliseconds since the epoch, got ${JSON.stringify(time)}`;
-    const outcome = recordedOutcomeOf(line);
-    if (typeof outcome === 'string') return outcome;
-    const request = recordedRequestOf(line);
-    if (typeof request === 'string') return request;
+    const recorded = recordedOf(line);
+    if (typeof recorded === 'string') return recorded;
     const overrides = this.#overrides;
     this.#overrides = undefined;
-    const recorded = recordedAt(time, request, outcome);
     return overrides ? { ...recorded, overrides } : recorded;
   }
 
@@ -135,16 +121,4 @@ function headerOf(firstLine: string): RecordingHeader['recording'] | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isOverride(one: unknown): one is StandingOverride {
-  if (!isObject(one) || !isText(one.domain) || typeof one.untilMs !== 'number') return false;
-  return Array.isArray(one.entries) && one.entries.every(isPlainEntry) && isOverrideEffect(one.effect);
-}
-
-function isOverrideEffect(effect: unknown): boolean {
-  if (!isObject(effect)) return false;
-  const { kind, requestsPerUnit, unit } = effect;
-  if (kind !== 'limit') return kind === 'block' || kind === 'exempt';
-  return isPlainHits(requestsPerUnit) && typeof unit === 'string' && Object.hasOwn(unitMs, unit);
 }

@@ -1,13 +1,8 @@
 import type { Entry } from '../../../engine/rules/match/match.ts';
-import {
-  addressReader,
-  clusterReader,
-  type FieldNames,
-  headerReader,
-  type LogFields,
-  type ReadField,
-} from '../readers/fields.ts';
+import type { FieldReaders, LogFields } from '../readers/fields.ts';
 import type { MappingBlock } from './mapping-block.ts';
+
+type ReadField = FieldReaders['address'];
 
 /** The entry that an action adds; `skip`: none, others remain; undefined: the request does not have this descriptor. */
 export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
@@ -17,20 +12,21 @@ export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
  *
  * @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto
  */
-const actions: Readonly<Record<string, (block: MappingBlock, names: FieldNames) => Action | undefined>> = {
+const actions: Readonly<Record<string, (block: MappingBlock, readers: FieldReaders) => Action | undefined>> = {
   request_headers: requestHeaders,
   query_parameters: queryParameters,
-  remote_address: (block, names) => entryOf(block.text('descriptor_key') ?? 'remote_address', addressReader(names)),
+  remote_address: (block, readers) => entryOf(block.text('descriptor_key') ?? 'remote_address', readers.address),
   masked_remote_address: maskedRemoteAddress,
   header_value_match: headerValueMatch,
   generic_key: genericKey,
-  destination_cluster: (block) => entryOf(block.text('descriptor_key') ?? 'destination_cluster', clusterReader()),
+  destination_cluster: (block, readers) =>
+    entryOf(block.text('descriptor_key') ?? 'destination_cluster', readers.cluster),
 };
 
 export const actionNames = Object.keys(actions);
 
 /** Reads an item of `actions`: a mapping with the name of the action as its only key. */
-export function readAction(item: MappingBlock, names: FieldNames): Action | undefined {
+export function readAction(item: MappingBlock, readers: FieldReaders): Action | undefined {
   const [name = '', ...more] = item.keys;
   const read = Object.hasOwn(actions, name) ? actions[name] : undefined;
   if (!read || more.length > 0)
@@ -38,7 +34,7 @@ export function readAction(item: MappingBlock, names: FieldNames): Action | unde
       `expected one action of ${actionNames.join(', ')}, got ${item.keys.map((key) => `'${key}'`).join(' and ') || 'none'}`,
     );
   const block = item.block(name);
-  const action = block && read(block, names);
+  const action = block && read(block, readers);
   block?.done();
   return action;
 }
@@ -50,22 +46,22 @@ const entryOf =
     return value === undefined ? missing : { key, value };
   };
 
-function requestHeaders(block: MappingBlock, names: FieldNames): Action | undefined {
+function requestHeaders(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const header = block.required('header_name');
   const key = block.required('descriptor_key');
   const missing = block.flag('skip_if_absent', false) ? 'skip' : undefined;
   const extract = extraction(block);
   if (header === undefined || key === undefined) return undefined;
-  return entryOf(key, extract(headerReader(header, names)), missing);
+  return entryOf(key, extract(readers.header(header)), missing);
 }
 
-function queryParameters(block: MappingBlock, names: FieldNames): Action | undefined {
+function queryParameters(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const parameter = block.required('query_parameter_name');
   const key = block.required('descriptor_key');
   const missing = block.flag('skip_if_absent', false) ? 'skip' : undefined;
   const extract = extraction(block);
   if (parameter === undefined || key === undefined) return undefined;
-  const path = headerReader(':path', names);
+  const path = readers.header(':path');
   const parameterOf: ReadField = (fields) => {
     const query = path(fields)?.split('?', 2)[1];
     return query === undefined ? undefined : (new URLSearchParams(query).get(parameter) ?? undefined);
@@ -95,10 +91,10 @@ function extraction(block: MappingBlock): (read: ReadField) => ReadField {
   };
 }
 
-function maskedRemoteAddress(block: MappingBlock, names: FieldNames): Action {
+function maskedRemoteAddress(block: MappingBlock, readers: FieldReaders): Action {
   const v4 = block.integer('v4_prefix_mask_len', [0, 32]) ?? 32;
   const v6 = block.integer('v6_prefix_mask_len', [0, 128]) ?? 128;
-  const read = addressReader(names);
+  const read = readers.address;
   return (fields) => {
     const address = read(fields);
     const value = address === undefined ? undefined : masked(address, v4, v6);
@@ -106,11 +102,11 @@ function maskedRemoteAddress(block: MappingBlock, names: FieldNames): Action {
   };
 }
 
-function headerValueMatch(block: MappingBlock, names: FieldNames): Action | undefined {
+function headerValueMatch(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const value = block.required('descriptor_value');
   const key = block.text('descriptor_key') ?? 'header_match';
   const isExpected = block.flag('expect_match', true);
-  const matchers = readMatchers(block, names);
+  const matchers = readMatchers(block, readers);
   if (value === undefined) return undefined;
   const entry: Entry = { key, value };
   return (fields) => (matchers.every((matches) => matches(fields)) === isExpected ? entry : undefined);
@@ -184,15 +180,15 @@ type Matcher = (fields: LogFields) => boolean;
 type TextTest = (value: string) => boolean;
 
 /** Reads `headers`: all of them must match. */
-const readMatchers = (block: MappingBlock, names: FieldNames): readonly Matcher[] =>
+const readMatchers = (block: MappingBlock, readers: FieldReaders): readonly Matcher[] =>
   block.blocks('headers').flatMap((one) => {
-    const matcher = readMatcher(one, names);
+    const matcher = readMatcher(one, readers);
     one.done();
     return matcher ? [matcher] : [];
   });
 
 /** @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto */
-function readMatcher(block: MappingBlock, names: FieldNames): Matcher | undefined {
+function readMatcher(block: MappingBlock, readers: FieldReaders): Matcher | undefined {
   const name = block.required('name');
   const isInverted = block.flag('invert_match', false);
   const missingIsEmpty = block.flag('treat_missing_header_as_empty', false);
@@ -204,7 +200,7 @@ function readMatcher(block: MappingBlock, names: FieldNames): Matcher | undefine
   ];
   const test = tests.find((one) => one !== undefined);
   if (name === undefined) return undefined;
-  const read = headerReader(name, names);
+  const read = readers.header(name);
   if (isPresent !== undefined && !missingIsEmpty)
     return (fields) => ((read(fields) !== undefined) === isPresent) !== isInverted;
   return (fields) => {

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import { isTimeField, type LogFields } from './fields.ts';
+import { kindOfField, type LogFields } from './fields.ts';
 import type { LogFormatName } from './format-names.ts';
 
 export const openLineParser = (format: LogFormatName): LineParser => parsers[format]();
@@ -158,7 +158,7 @@ const delimiterOf = (header: string): string =>
 function isTableHeader(line: string): boolean {
   const names = line.split(delimiterOf(line));
   if (names.length < 2 || !names.every((name) => COLUMN_NAME.test(name))) return false;
-  return names.some((name) => isTimeField(name.replaceAll('"', '').trim()));
+  return names.some((name) => kindOfField(name.replaceAll('"', '').trim()) === 'time');
 }
 
 /** A column name, or a part of a quoted one. */

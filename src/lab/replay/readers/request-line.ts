@@ -1,11 +1,15 @@
+import { unitMs } from '../../../engine/algorithms/limit.ts';
 import { inOnePiece } from '../../../engine/backends/key.ts';
 import { InvalidRequest } from '../../../engine/decide/decide.ts';
+import type { StandingOverride } from '../../../engine/decide/overrides.ts';
 import { decodeRequest } from '../../../engine/wire/codec.ts';
 import { requestFromJson } from '../../../engine/wire/json.ts';
 import { InvalidJson } from '../../../engine/wire/json-reader.ts';
 import { maximumRequest, type WireDescriptor, type WireRequest } from '../../../engine/wire/wire.ts';
-import type { RecordedAnswer, RecordedDescriptor, RecordedRequest } from '../request.ts';
+import type { RecordedRequest } from '../request.ts';
 import { MAX_TIME_MS } from './times.ts';
+
+type RecordedAnswer = NonNullable<RecordedRequest['answer']>;
 
 /** A JSON object: a line or a part of one. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -13,7 +17,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 export const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-export const isText = (value: unknown): value is string =>
+const isText = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= maximumRequest.textLength;
 
 /** The fields of a line besides the request and its time. */
@@ -24,8 +28,19 @@ const outcomeFields: ReadonlySet<string> = new Set(['timeoutMs', 'answer', 'labe
 /** Whether a field of a line is not part of the request. */
 const isBesideRequest = (name: string): boolean => name === 'time' || outcomeFields.has(name);
 
+/** The request in the fields of a line, with its time and outcome. A text: the error. */
+export function recordedOf(line: Fields): RecordedRequest | string {
+  const { time } = line;
+  if (typeof time !== 'number' || !Number.isSafeInteger(time) || time < 0 || time > MAX_TIME_MS)
+    return `time must be whole milliseconds since the epoch, got ${JSON.stringify(time)}`;
+  const outcome = outcomeOf(line);
+  if (typeof outcome === 'string') return outcome;
+  const request = requestOf(line);
+  return typeof request === 'string' ? request : recordedAt(time, request, outcome);
+}
+
 /** @returns a text: the error */
-export function recordedOutcomeOf({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcome | string {
+function outcomeOf({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcome | string {
   const recorded = answer === undefined ? undefined : answerOf(answer);
   if (recorded === 'wrong') return 'answer must have a code, OK or OVER_LIMIT, and descriptors';
   if (label !== undefined && label !== 'allow' && label !== 'refuse') return 'label must be allow or refuse';
@@ -38,14 +53,14 @@ export function recordedOutcomeOf({ timeoutMs, answer, label, hashed }: Fields):
 }
 
 /** Lists the fields one by one: objects of the same shape are faster. */
-export const recordedAt = (
+const recordedAt = (
   timeMs: number,
   request: RecordedRequest['request'],
   { answer, label, timeoutMs, hashedBy }: RecordedOutcome,
 ): RecordedRequest => ({ timeMs, request, answer, label, timeoutMs, hashedBy });
 
 /** The request in the fields of a line, except those beside it. A text: the error. */
-export function recordedRequestOf(line: Fields): RecordedRequest['request'] | string {
+function requestOf(line: Fields): RecordedRequest['request'] | string {
   try {
     return decodeRequest(plainRequest(line) ?? requestFromJson(bodyOf(line)));
   } catch (error) {
@@ -79,7 +94,7 @@ function plainRequest(body: Fields): WireRequest | undefined {
   return { domain, descriptors: plain, hits_addend: hits };
 }
 
-export const isPlainHits = (value: unknown): value is number =>
+const isPlainHits = (value: unknown): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff;
 
 function plainDescriptor(descriptor: Fields): WireDescriptor | undefined {
@@ -98,7 +113,7 @@ function plainDescriptor(descriptor: Fields): WireDescriptor | undefined {
   return { entries, limit: null, hits_addend: hits, is_negative_hits: negative };
 }
 
-export function isPlainEntry(entry: unknown): entry is { readonly key: string; readonly value: string } {
+function isPlainEntry(entry: unknown): entry is { readonly key: string; readonly value: string } {
   if (!isObject(entry) || !isText(entry.key) || !isText(entry.value)) return false;
   for (const name in entry) if (name !== 'key' && name !== 'value') return false;
   return true;
@@ -113,7 +128,7 @@ function answerOf(answer: unknown): RecordedAnswer | 'wrong' {
 
 const isCode = (code: unknown): code is RecordedAnswer['code'] => code === 'OK' || code === 'OVER_LIMIT';
 
-const isRecordedDescriptor = (one: unknown): one is RecordedDescriptor =>
+const isRecordedDescriptor = (one: unknown): one is NonNullable<RecordedAnswer['descriptors']>[number] =>
   isObject(one) && isCode(one.code) && typeof one.remaining === 'number';
 
 function rulesIn(answer: unknown): readonly (string | undefined)[] {
@@ -157,7 +172,7 @@ function requestIn(text: string): RecordedRequest['request'] | undefined {
   const fields = parsed(`${text}}`);
   if (!isObject(fields) || !('domain' in fields || 'descriptors' in fields)) return undefined;
   for (const name in fields) if (isBesideRequest(name)) return undefined;
-  const request = recordedRequestOf(fields);
+  const request = requestOf(fields);
   return typeof request === 'string' ? undefined : request;
 }
 
@@ -166,7 +181,7 @@ function outcomeIn(text: string): RecordedOutcome | undefined {
   const fields = text === '}' ? {} : parsedAfterComma(text);
   if (!isObject(fields)) return undefined;
   for (const name in fields) if (!outcomeFields.has(name)) return undefined;
-  const outcome = recordedOutcomeOf(fields);
+  const outcome = outcomeOf(fields);
   return typeof outcome === 'string' ? undefined : outcome;
 }
 
@@ -278,4 +293,16 @@ class RepeatedTexts<T extends object> {
     this.#recent.set(inOnePiece(text), value); // a slice of a line would keep the whole chunk alive
     return value;
   }
+}
+
+export function isOverride(one: unknown): one is StandingOverride {
+  if (!isObject(one) || !isText(one.domain) || typeof one.untilMs !== 'number') return false;
+  return Array.isArray(one.entries) && one.entries.every(isPlainEntry) && isOverrideEffect(one.effect);
+}
+
+function isOverrideEffect(effect: unknown): boolean {
+  if (!isObject(effect)) return false;
+  const { kind, requestsPerUnit, unit } = effect;
+  if (kind !== 'limit') return kind === 'block' || kind === 'exempt';
+  return isPlainHits(requestsPerUnit) && typeof unit === 'string' && Object.hasOwn(unitMs, unit);
 }

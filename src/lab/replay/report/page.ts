@@ -1,20 +1,15 @@
 import type { Figures } from '../figures.ts';
 import { spanText } from '../report.ts';
 import { foreign, html, type Markup } from './markup.ts';
-import { keysSection, otherRules, type PageSource, ruleSection, rulesOf } from './rule-section.ts';
+import { detailSections, type PageSource } from './rule-section.ts';
 import { STYLE } from './style.ts';
 import { count, counted, moment, share } from './texts.ts';
 import { outcomeNames, timeline } from './timeline.ts';
-
-/** The most rules with plots; others are in a table. */
-const MAX_PLOTTED_RULES = 25;
 
 /** A self-contained HTML file: no script, no external requests. */
 export function reportPage(report: PageSource): string {
   const { data } = report;
   const names = outcomeNames[data.isChange ? 'change' : 'single'];
-  const rules = rulesOf(report);
-  const [plotted, others] = [rules.slice(0, MAX_PLOTTED_RULES), rules.slice(MAX_PLOTTED_RULES)];
   const { markup } = html`<!doctype html>
 <html lang="en">
 <head>
@@ -32,11 +27,7 @@ ${source(report)}</header>
 <main>
 ${tiles(report)}
 <section><h2>All requests</h2>${legend(data.isChange)}${timeline(data.all, data.axis, names)}</section>
-${keysSection(report, rules)}
-<section class="rules"><h2>Rules</h2>
-${rules.length === 0 ? html`<p>No request met a rule.</p>` : undefined}
-${plotted.map((rule) => ruleSection(rule, report, names))}
-${others.length > 0 && otherRules(others, data.isChange)}</section>
+${detailSections(report, names)}
 ${notesSection(report)}
 </main>
 </body>

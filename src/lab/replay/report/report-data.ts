@@ -8,7 +8,7 @@ import { OutcomeSeries, outcomeOf, type RequestOutcome, TimeAxis } from './time-
 const MAX_KEYS = 300_000;
 
 /** A limit as in a rule: a number of requests per window. */
-export interface ShownLimit {
+interface ShownLimit {
   readonly limit: number;
   readonly windowMs: number;
 }

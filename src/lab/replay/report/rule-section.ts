@@ -1,15 +1,29 @@
 import type { RuleFigures } from '../figures.ts';
 import { type ReportSource, readableKey, spanText } from '../report.ts';
 import { foreign, html, type Markup } from './markup.ts';
-import { type KeyRow, outcomeOfKey, type ReportData, type RuleData, type ShownLimit } from './report-data.ts';
-import { count, counted, limitText, moment, share } from './texts.ts';
+import { type KeyRow, outcomeOfKey, type ReportData, type RuleData } from './report-data.ts';
+import { count, counted, moment, share } from './texts.ts';
 import { outcomes, type RequestOutcome } from './time-axis.ts';
 import { timeline } from './timeline.ts';
+
+/** The most rules with plots; others are in a table. */
+const MAX_PLOTTED_RULES = 25;
+
+/** The keys over all rules, then the rules. */
+export function detailSections(report: PageSource, names: Readonly<Record<RequestOutcome, string>>): Markup {
+  const rules = rulesOf(report);
+  const [plotted, others] = [rules.slice(0, MAX_PLOTTED_RULES), rules.slice(MAX_PLOTTED_RULES)];
+  return html`${keysSection(report, rules)}
+<section class="rules"><h2>Rules</h2>
+${rules.length === 0 ? html`<p>No request met a rule.</p>` : undefined}
+${plotted.map((rule) => ruleSection(rule, report, names))}
+${others.length > 0 && otherRules(others, report.data.isChange)}</section>`;
+}
 
 /** The most keys that are listed for a rule. */
 const MAX_RULE_KEYS = 5;
 
-export function ruleSection(
+function ruleSection(
   rule: RuleReport,
   { data, figures }: PageSource,
   names: Readonly<Record<RequestOutcome, string>>,
@@ -52,6 +66,8 @@ ${ruleFacts(rule, figures.against !== undefined)}
 ${keys.length > 0 && html`<details><summary>Keys refused most</summary>${keyTable(keys, { title: `Keys of ${path} refused most`, isChange: data.isChange, hasRule: false })}</details>`}</article>`;
 }
 
+type ShownLimit = NonNullable<RuleData['after']>;
+
 function limitsText(before: ShownLimit | undefined, after: ShownLimit | undefined, isChange: boolean): Markup {
   if (!isChange) return after ? html`${limitText(after)}` : html`unlimited`;
   const [old, now] = [before, after].map((limit) => (limit ? limitText(limit) : 'no limit')) as [string, string]; // two in, two out
@@ -85,7 +101,7 @@ function peakBar({ hits, limit, key }: NonNullable<RuleFigures['peak']>, side?: 
 }
 
 /** The rules without plots. */
-export function otherRules(rules: readonly RuleReport[], isChange: boolean): Markup {
+function otherRules(rules: readonly RuleReport[], isChange: boolean): Markup {
   return html`<h3>Other rules</h3><div class="scroll" tabindex="0" role="region" aria-label="Other rules"><table><thead><tr><th scope="col">Rule</th><th scope="col" class="n">Requests</th>${isChange && html`<th scope="col" class="n">Newly refused</th><th scope="col" class="n">Newly admitted</th>`}<th scope="col" class="n">Refused</th></tr></thead><tbody>${rules.map(({ path, sums }) => html`<tr><th scope="row">${foreign(path)}</th><td class="n">${count(outcomes.reduce((sum, one) => sum + sums[one], 0))}</td>${isChange && html`<td class="n">${count(sums.newly_refused)}</td><td class="n">${count(sums.spared)}</td>`}<td class="n">${count(sums.refused + sums.newly_refused)}</td></tr>`)}</tbody></table></div>`;
 }
 
@@ -197,7 +213,7 @@ const MAX_LISTED_KEYS = 100;
 const MAX_SHOWN_KEYS = 10;
 
 /** The keys that a change hurts most, or that are refused most. */
-export function keysSection({ data }: PageSource, rules: readonly RuleReport[]): Markup {
+function keysSection({ data }: PageSource, rules: readonly RuleReport[]): Markup {
   const all = rules.flatMap((rule) => Array.from(rule.keys.rows, ([name, row]): ListedKey => ({ name, row, rule })));
   const lists: readonly (readonly [title: string, empty: string, keys: readonly ListedKey[]])[] = data.isChange
     ? [
@@ -289,7 +305,7 @@ interface ListedKey {
 }
 
 /** The rules, ordered by newly refused requests, the most first. */
-export function rulesOf({ data, figures }: PageSource): readonly RuleReport[] {
+function rulesOf({ data, figures }: PageSource): readonly RuleReport[] {
   return Array.from(data.rules, ([path, rule]): RuleReport => {
     const sums = emptySums();
     for (const column of rule.series.columns()) for (const outcome of outcomes) sums[outcome] += column[outcome];
@@ -307,3 +323,19 @@ export function rulesOf({ data, figures }: PageSource): readonly RuleReport[] {
 }
 
 const emptySums = (): Record<RequestOutcome, number> => ({ passed: 0, spared: 0, newly_refused: 0, refused: 0 });
+
+const UNITS = [
+  [604_800_000, 'week'],
+  [86_400_000, 'day'],
+  [3_600_000, 'hour'],
+  [60_000, 'minute'],
+  [1_000, 'second'],
+] as const;
+
+/** `60 a minute`, `100 in 10 seconds`. */
+function limitText({ limit, windowMs }: ShownLimit): string {
+  const [unitMs, unit] = UNITS.find(([ms]) => windowMs % ms === 0) ?? [1, 'ms'];
+  const units = windowMs / unitMs;
+  if (units !== 1) return `${count(limit)} in ${count(units)} ${unit}${unit === 'ms' ? '' : 's'}`;
+  return `${count(limit)} ${unit === 'hour' ? 'an' : 'a'} ${unit}`;
+}

@@ -1,4 +1,5 @@
 import '../../../helpers/realm.ts';
+import { Readable } from 'node:stream';
 import { linesOf } from '../../../../src/lab/replay/input.ts';
 import fc from '../../../helpers/property.ts';
 
@@ -12,8 +13,9 @@ async function* piecesOf(octets: Uint8Array, ends: readonly number[]): AsyncGene
 }
 
 async function linesIn(octets: Uint8Array, ends: readonly number[] = []): Promise<readonly string[]> {
+  const open = (): Readable => Readable.from(piecesOf(octets, ends), { objectMode: false });
   const lines: string[] = [];
-  for await (const some of linesOf(piecesOf(octets, ends))) lines.push(...some);
+  for await (const some of linesOf({ name: 'lines', bytes: undefined, open })) lines.push(...some);
   return lines;
 }
 
