@@ -6,7 +6,7 @@ import { matchDigest } from '../../../src/lab/record/hashing.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
 import { HashedValues, hashBlind } from '../../../src/lab/replay/hashed-values.ts';
 import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
-import { hashedEntries } from '../../../src/operate/record/lines.ts';
+import { hashedEntries } from '../../../src/operate/record/recorder.ts';
 import fc from '../../helpers/property.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

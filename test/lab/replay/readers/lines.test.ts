@@ -20,10 +20,11 @@ async function linesIn(octets: Uint8Array, ends: readonly number[] = []): Promis
 }
 
 test('lines are the same for any octets and any split', async () => {
-  const octets = fc.array(
-    fc.oneof(fc.constantFrom(...Buffer.from('\n\r\n{é€😀\ufeff')), fc.integer({ min: 0, max: 255 })),
-    { maxLength: 60 },
-  );
+  const octets = fc
+    .array(fc.oneof(fc.constantFrom(...Buffer.from('\n\r\n{é€😀\ufeff')), fc.integer({ min: 0, max: 255 })), {
+      maxLength: 60,
+    })
+    .filter(([first]) => first !== 0x1f && first !== 0x28); // it would be decompressed
   await fc.assert(
     fc.asyncProperty(octets, fc.array(fc.nat(60), { maxLength: 8 }), async (numbers, ends) => {
       const bytes = Uint8Array.from(numbers);
