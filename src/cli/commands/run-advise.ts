@@ -11,11 +11,10 @@ import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { replay } from '../../lab/replay/replay.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
-import type { AdviseFlags } from './advise-flags.ts';
 import { CommandFailed, callApi } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
-import type { ReplaySurroundings } from './replay-flags.ts';
+import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
 import { engineOptionsOf, settingsOf, totalOf, trafficOf } from './run-replay.ts';
 
 /** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
