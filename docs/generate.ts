@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { showUsage } from '../bench/usage.ts';
 import { dashboards } from '../deploy/grafana/dashboards.ts';
 import { type Field, format } from '../src/engine/rules/read/format.ts';
-import { settingsTable } from '../src/settings/settings.ts';
+import { settingsTable } from '../src/settings/table.ts';
 import { wrapped } from '../test/words/wrap.ts';
 import { adminApiPage } from './admin-api-page.ts';
 import { commandLinePage } from './command-line-page.ts';

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-import { enableCompileCache } from './process/compile-cache.ts';
-import { loadLean } from './process/lean-start.ts';
+import * as nodeModule from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 import { endStartOnSignals } from './process/process.ts';
 
 // The entry of `weir`. A service that is started without flags, as in a container, does not load the whole command line
@@ -15,4 +16,31 @@ if (command === 'serve' && rest.length === 0) {
   await runService(process.env, undefined, { clock: Date.now, onOpen: endStartOnSignals() });
 } else {
   await import('./main.ts');
+}
+
+/**
+ * Caches compiled code beside the build, if Node can (from 22.1 on) and the folder is writable, so that later starts
+ * are faster. The temporary directory is not used, since every user of the machine can write there.
+ */
+function enableCompileCache(): void {
+  const { enableCompileCache: enable } = nodeModule as { enableCompileCache?: (folder: string) => unknown };
+  enable?.(fileURLToPath(new URL('compile-cache', import.meta.url)));
+}
+
+/**
+ * Makes V8 save memory while modules are loaded: the hot code is then Node's loader, which is not worth the optimizing
+ * compiler, and most allocated objects stay, which is not worth a larger young generation. Does nothing if V8 was given
+ * flags, or if Node caches compiled code: V8 reuses only code that was compiled with the same flags.
+ *
+ * @param hasFlags  Node was given flags, which may be for V8
+ * @returns  restores V8's defaults; call it when the modules are loaded
+ */
+function loadLean(hasFlags: boolean): () => void {
+  if (hasFlags || 'enableCompileCache' in nodeModule) return () => {};
+  setFlagsFromString('--no-opt');
+  setFlagsFromString('--semi-space-growth-factor=1');
+  return () => {
+    setFlagsFromString('--opt');
+    setFlagsFromString('--semi-space-growth-factor=2');
+  };
 }

@@ -1,24 +1,32 @@
+import cluster from 'node:cluster';
+import { monotonicMs } from '../base/clock.ts';
+import type { Hash } from '../base/hashed.ts';
 import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
 import { type Overload, openOverload } from '../edge/overload/overload.ts';
 import type { QuotaService } from '../edge/rlqs/quota-service.ts';
 import { createCountLate } from '../edge/rls/count-late.ts';
 import { createHealth, type Health } from '../edge/rls/health.ts';
 import { createHoldsService, createKuadrantService } from '../edge/rls/holds.ts';
-import { createRlsService } from '../edge/rls/service.ts';
+import { createRlsService, INTERNAL_ERROR, type Observer } from '../edge/rls/service.ts';
+import type { Answer, Decider } from '../engine/decide/decide.ts';
 import { createKuadrantLimits } from '../engine/holds/kuadrant.ts';
 import { createReservations } from '../engine/holds/reservations.ts';
 import { createSlots } from '../engine/holds/slots.ts';
 import type { Ledger } from '../engine/ledger/ledger.ts';
+import type { WireRequest } from '../engine/wire/wire.ts';
+import type { ArrivalLog } from '../lab/advise/arrival-log.ts';
 import { AdminAgent, replyTo } from '../operate/admin/agent.ts';
+import { createDecisionLog, type LogDecision } from '../operate/observe/decision-log.ts';
+import { createDecisionSink } from '../operate/observe/log.ts';
 import type { Load } from '../operate/observe/service-gauges.ts';
 import type { ServiceObserver } from '../operate/observe/service-observer.ts';
 import type { Statistics } from '../operate/observe/stats.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Core } from './core.ts';
-import { createObserver } from './observer.ts';
 import { openArrivals } from './open/advise.ts';
 import { openCandidate, withTimes } from './open/candidate.ts';
 import { awaitStore } from './open/ledger.ts';
+import type { Recording } from './open/record.ts';
 import type { OpenSites } from './open/sites.ts';
 import { openTracing } from './open/tracing.ts';
 import { every, type ProcessContext } from './parts/process-context.ts';
@@ -171,4 +179,61 @@ export async function openLocalResponder(
     restarts: () => 0,
     refresh: async () => {}, // always up to date
   };
+}
+
+interface ObserverSources {
+  readonly serviceObserver: ServiceObserver;
+  readonly agent: AdminAgent;
+  readonly decider: Pick<Decider, 'rules' | 'counters'>;
+  /** Undefined: values are logged unchanged. */
+  readonly hash: Hash | undefined;
+  /** Undefined: requests are not recorded. */
+  readonly recording: Recording | undefined;
+  /** Undefined: arrivals are not followed. */
+  readonly arrivals: ArrivalLog | undefined;
+}
+
+/** Notifies all observers of answers. */
+function createObserver(settings: Settings, sources: ObserverSources, { log }: ProcessContext): Observer {
+  const { serviceObserver, agent, recording, arrivals } = sources;
+  const logDecision = openDecisionLog(settings, sources, log);
+  const answered = (request: WireRequest, answer: Answer): void => {
+    serviceObserver.answered(request.domain, answer);
+    agent.answered(request, answer);
+  };
+  const isMore = logDecision !== undefined || recording !== undefined || arrivals !== undefined;
+  return {
+    answered: isMore
+      ? (request, answer, timeoutMs) => {
+          recording?.answered(request, answer, timeoutMs);
+          answered(request, answer);
+          logDecision?.(request, answer);
+          arrivals?.answered(request, answer);
+        }
+      : answered,
+    failed({ details }, cause) {
+      serviceObserver.failed(cause);
+      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
+      else log.debug(`a request failed: ${details}`);
+    },
+  };
+}
+
+/** Undefined if no decisions are logged. */
+function openDecisionLog(
+  settings: Settings,
+  { decider: { rules, counters }, hash, serviceObserver }: ObserverSources,
+  log: ProcessContext['log'],
+): LogDecision | undefined {
+  const worker = cluster.worker?.id;
+  const { format } = settings.log;
+  return createDecisionLog({
+    ...{ rules, counters, ...settings.decisionLog },
+    shownValue: hash,
+    debug: log.isLevelEnabled('debug') ? log : undefined,
+    log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
+    onDropped: serviceObserver.decisionsNotLogged,
+    monotonicMs,
+    random: Math.random,
+  });
 }

@@ -1,4 +1,5 @@
 import type { Worker } from 'node:cluster';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
 import { takeUsable, type UsableFiles } from '../h2/listen/usable-files.ts';
 import type { AdminAgent } from '../operate/admin/agent.ts';
@@ -9,9 +10,8 @@ import type { OpenRules } from './open/rules.ts';
 import { contextOf } from './parts/process-context.ts';
 import { CannotStart, openParts, type Part } from './parts/start-up.ts';
 import { openResponder } from './responder.ts';
-import type { FromWorker, ToWorker } from './workers/messages.ts';
-import { ReportSender } from './workers/report-sender.ts';
-import { createReporter } from './workers/reporter.ts';
+import type { FromWorker, Report, ToWorker } from './workers/messages.ts';
+import { createReporter, partsOf } from './workers/reporter.ts';
 import { type ReceivedRules, receiveRules } from './workers/rules-messages.ts';
 
 /**
@@ -100,4 +100,28 @@ async function takeRules(
     inForce: () => undefined,
     lastReload: () => undefined,
   };
+}
+
+/** Sends a worker's reports, one at a time. */
+class ReportSender {
+  /** Creates the next report. */
+  take: () => Report;
+  readonly #send: (message: FromWorker) => Promise<void>;
+  /** The report that is being sent. */
+  #sending = Promise.resolve();
+
+  constructor(send: (message: FromWorker) => Promise<void>, take: () => Report) {
+    this.#send = send;
+    this.take = take;
+  }
+
+  send(): Promise<void> {
+    this.#sending = this.#sending.then(async () => {
+      for (const part of partsOf(this.take())) {
+        await this.#send({ kind: 'report', report: part });
+        await nextTurn();
+      }
+    });
+    return this.#sending;
+  }
 }

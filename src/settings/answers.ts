@@ -1,23 +1,43 @@
 import {
   choice,
   flag,
-  headerName,
-  headerNameOrNone,
-  headerNames,
   integer,
   list,
-  listenAddress,
-  pagePath,
+  Mismatch,
+  type Parse,
   pairs,
+  port,
   ratio,
   someDurationMs,
-  someText,
   text,
+  textNotEmpty,
 } from './kinds.ts';
 import { optional, type Rows, setting, withoutEffect } from './row.ts';
 
+/** An HTTP field name. @see https://www.rfc-editor.org/rfc/rfc9110#name-field-names */
+const headerName: Parse<string> = (written) =>
+  /^[\w!#$%&'*+.^`|~-]+$/.test(written) ? written : new Mismatch('a header name such as RateLimit-Limit');
+const headerNameOrNone: Parse<string> = (written) => (written === '' ? written : headerName(written));
+const headerNames: Parse<readonly string[]> = (written) => {
+  const names = list(written);
+  const areValid = names.every((name) => !(headerName(name) instanceof Mismatch));
+  return areValid ? names : new Mismatch('comma-separated header names such as Retry-After');
+};
+
+/** `host:port`, or `:port` for all addresses of this machine. */
+const listenAddress: Parse<{ readonly host: string; readonly port: number }> = (written) => {
+  const [, host = '', digits] = /^(.*):(\d+)$/.exec(written) ?? [];
+  const number = digits === undefined ? undefined : port(digits);
+  if (typeof number !== 'number') return new Mismatch('host:port, or :port for all addresses');
+  return { host: host === '' ? '0.0.0.0' : host.replace(/^\[(.*)\]$/, '$1'), port: number };
+};
+
+/** A URL path. */
+const pagePath: Parse<string> = (written) =>
+  written.startsWith('/') ? written : new Mismatch('a path that begins with /');
+
 /** The contents of answers. */
-export const answerRows = {
+const answerRows = {
   SHADOW_MODE: setting(flag, 'false', 'always answer OK; each status still has the decision of its limit'),
   QUOTA_MODE: setting(flag, 'false', 'treat every rule as a quota rule (quota_mode)'),
   LIMIT_RESPONSE_HEADERS_ENABLED: setting(
@@ -76,7 +96,7 @@ export const answerRows = {
 } as const satisfies Rows;
 
 /** Statistics and their sinks. */
-export const statisticsRows = {
+const statisticsRows = {
   NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'fraction of a limit above which hits count as near the limit'),
   STATISTICS_MAX_BYTES: setting(
     integer(0, 2 ** 30, 'bytes'),
@@ -85,11 +105,11 @@ export const statisticsRows = {
   ),
   DISABLE_STATS: setting(flag, 'false', 'send no statistics, overriding the settings below'),
   USE_STATSD: optional(flag, 'send statistics to StatsD; unset: yes, unless DogStatsD or Prometheus is enabled'),
-  STATSD_HOST: setting(someText, 'localhost', 'host of StatsD or DogStatsD'),
+  STATSD_HOST: setting(textNotEmpty, 'localhost', 'host of StatsD or DogStatsD'),
   STATSD_PORT: setting(integer(1, 65_535, 'a port'), '8125', 'port of StatsD or DogStatsD'),
   STATSD_PROTOCOL: setting(choice('tcp', 'udp'), 'tcp', 'protocol of StatsD; DogStatsD always uses udp'),
   STATS_FLUSH_INTERVAL: setting(someDurationMs, '10s', 'how often counters are sent'),
-  EXTRA_TAGS: setting(pairs, '', 'tags for all statistics: key:value,key:value'),
+  EXTRA_TAGS: setting(pairs(':'), '', 'tags for all statistics: key:value,key:value'),
   USE_DOG_STATSD: setting(flag, 'false', 'send statistics to DogStatsD, with tags'),
   USE_DOG_STATSD_MOGRIFIERS: setting(
     list,
@@ -109,3 +129,9 @@ export const statisticsRows = {
     'only the built-in names and labels are supported; relabel in Prometheus',
   ),
 } as const satisfies Rows;
+
+/** What callers and monitoring receive. */
+export const answerGroups = {
+  Answers: answerRows,
+  Statistics: statisticsRows,
+};

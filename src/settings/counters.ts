@@ -1,6 +1,18 @@
 import { spends } from '../engine/algorithms/limit.ts';
-import { anythingBut, choice, durationMs, flag, integer, list, optionally, text } from './kinds.ts';
+import { choice, durationMs, flag, integer, list, Mismatch, type Parse, text } from './kinds.ts';
 import { optional, type Rows, secret, setting, withoutEffect } from './row.ts';
+
+/** Any word except these. */
+const anythingBut =
+  (refused: readonly string[], what: string): Parse<string> =>
+  (written) =>
+    refused.includes(written.toUpperCase()) ? new Mismatch(what) : written;
+
+/** Treats an empty text as unset. */
+const optionally =
+  <T>(parse: Parse<T>): Parse<T | undefined> =>
+  (written) =>
+    written === '' ? undefined : parse(written);
 
 const oneConnection = 'one connection carries all calls';
 

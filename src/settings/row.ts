@@ -1,7 +1,7 @@
 import type { Parse } from './kinds.ts';
 
 /** One variable: its parser, default and meaning. */
-export interface Setting<T> {
+interface Setting<T> {
   readonly parse: Parse<T>;
   /** The default, as text. Absent: no default. */
   readonly fallback?: string;
@@ -18,7 +18,6 @@ export interface Setting<T> {
 export type Rows = Readonly<Record<string, Setting<unknown>>>;
 
 export const setting = <T>(parse: Parse<T>, fallback: string, meaning: string) => ({ parse, fallback, meaning });
-export const renamed = <S extends Setting<unknown>>(formerName: string, row: S) => ({ ...row, formerName });
 export const optional = <T>(parse: Parse<T>, meaning: string) => ({ parse: parse as Parse<T | undefined>, meaning });
 export const secret = <T>(parse: Parse<T>, meaning: string) => ({ ...optional(parse, meaning), secret: true as const });
 /** A variable of envoyproxy/ratelimit that is validated and otherwise ignored. */

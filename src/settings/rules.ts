@@ -1,5 +1,11 @@
-import { assignments, durationMs, exactly, flag, integer, number, pairs, text } from './kinds.ts';
+import { durationMs, flag, integer, Mismatch, number, type Parse, pairs, text } from './kinds.ts';
 import { optional, type Rows, setting, withoutEffect } from './row.ts';
+
+/** One of these words, case-sensitive. */
+const exactly =
+  <const C extends string>(...choices: readonly C[]): Parse<C> =>
+  (written) =>
+    choices.find((one) => one === written) ?? new Mismatch(`${choices.join(' or ')}, in capitals`);
 
 /** The source of the rules. */
 export const ruleRows = {
@@ -38,9 +44,9 @@ export const ruleRows = {
 
   CONFIG_GRPC_XDS_SERVER_URL: setting(text, 'localhost:18000', 'host:port of the control plane'),
   CONFIG_GRPC_XDS_NODE_ID: setting(text, 'default', 'node id sent to the control plane'),
-  CONFIG_GRPC_XDS_NODE_METADATA: setting(assignments, '', 'metadata of the node: key=value,key=value'),
+  CONFIG_GRPC_XDS_NODE_METADATA: setting(pairs('='), '', 'metadata of the node: key=value,key=value'),
   CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: setting(
-    pairs,
+    pairs(':'),
     '',
     'additional headers for the control plane: name:value,name:value',
   ),

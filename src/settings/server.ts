@@ -1,17 +1,45 @@
+import { availableParallelism } from 'node:os';
 import {
   choice,
-  decisionsToLog,
   durationMs,
   flag,
   integer,
-  logLevel,
+  Mismatch,
+  type Parse,
+  partOfAll,
   port,
-  ratio,
   someDurationMs,
   text,
-  workers,
 } from './kinds.ts';
-import { optional, type Rows, renamed, setting, withoutEffect } from './row.ts';
+import { optional, type Rows, setting, withoutEffect } from './row.ts';
+
+/** Upper bound for WORKERS. */
+const MAX_WORKERS = 1_024;
+
+/** A number of processes, or `auto` for one per processor. */
+const workers: Parse<number> = (written) => {
+  if (written === 'auto') return Math.min(availableParallelism(), MAX_WORKERS);
+  const count = integer(1, MAX_WORKERS, 'a count')(written);
+  return count instanceof Mismatch ? new Mismatch(`${count.expected}, or auto`) : count;
+};
+
+const logLevels = choice('trace', 'debug', 'info', 'warn', 'error', 'fatal');
+/** Level names of Go programs. */
+const otherLevels = new Map([
+  ['warning', 'warn'],
+  ['panic', 'fatal'],
+]);
+const logLevel = ((written) => logLevels(otherLevels.get(written.toLowerCase()) ?? written)) satisfies Parse<string>;
+
+/** One of these words, or a fraction above 0 and up to 1. */
+const decisionsToLog: Parse<'off' | 'refused' | 'all' | number> = (written) => {
+  const word = choice('off', 'refused', 'all')(written);
+  if (!(word instanceof Mismatch)) return word;
+  const part = partOfAll(written);
+  return part instanceof Mismatch ? new Mismatch(`off, refused, all, or ${part.expected}`) : part;
+};
+
+const renamed = <S extends Rows[string]>(formerName: string, row: S) => ({ ...row, formerName });
 
 /** Addresses, limits and processes of the servers. */
 export const serverRows = {
@@ -101,18 +129,4 @@ export const serverRows = {
   ),
   DRAIN_TIMEOUT: setting(durationMs, '10s', 'how long calls in flight may run after DRAIN_DELAY'),
   HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: setting(flag, 'false', 'health is not serving while no domain is loaded'),
-} as const satisfies Rows;
-
-/** OpenTelemetry traces; the exporters read the standard OTEL_EXPORTER_OTLP_* variables. */
-export const tracingRows = {
-  TRACING_ENABLED: setting(flag, 'false', 'send OTLP traces to OTEL_EXPORTER_OTLP_ENDPOINT'),
-  TRACING_SERVICE_NAME: setting(text, 'RateLimit', 'service.name of the traces'),
-  TRACING_SERVICE_NAMESPACE: setting(text, '', 'service.namespace of the traces'),
-  TRACING_SERVICE_INSTANCE_ID: setting(text, '', 'service.instance.id of the traces; empty: a random UUID'),
-  TRACING_EXPORTER_PROTOCOL: setting(choice('http', 'grpc'), 'http', 'transport of OTLP'),
-  TRACING_SAMPLING_RATE: setting(
-    ratio,
-    '1',
-    'fraction of the traces started here that are sent; others follow the sampling decision of the caller',
-  ),
 } as const satisfies Rows;

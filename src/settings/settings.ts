@@ -4,15 +4,10 @@ import type { SiteSplit } from '../engine/algorithms/site-share.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';
 import type { Environment } from './near-misses.ts';
-import type { Rows } from './row.ts';
-import { groups } from './table.ts';
 import { type CheckedValues, readValues } from './values.ts';
 
 /** Each part's own options. */
 export type Settings = Awaited<ReturnType<typeof readSettings>>;
-
-/** All variables by group, for documentation. */
-export const settingsTable: Readonly<Record<string, Rows>> = groups;
 
 /**
  * Reads each part's own options from the environment.

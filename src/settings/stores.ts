@@ -27,8 +27,16 @@ export interface RedisSettings {
   readonly connectTimeoutMs: number;
 }
 
-/** Selects the store. Conflicting settings are added to `problems`. */
-export function chooseStore(values: Values, problems: string[]): StoreSettings {
+/** Selects the store, and the Redis of the candidate's counters. Conflicting settings are added to `problems`. */
+export function chooseStores(
+  values: Values,
+  problems: string[],
+): { readonly store: StoreSettings; readonly candidateRedis: RedisSettings | undefined } {
+  const store = chooseStore(values, problems);
+  return { store, candidateRedis: chooseCandidateRedis(values, store, problems) };
+}
+
+function chooseStore(values: Values, problems: string[]): StoreSettings {
   const { BACKEND_TYPE: type, REDIS_URL, MEMCACHE_HOST_PORT: hosts, MEMCACHE_SRV: srv } = values;
   const kind = type ?? (REDIS_URL === undefined ? 'memory' : 'redis');
   if (kind === 'memory') {
@@ -92,11 +100,7 @@ function chooseRedis(
 }
 
 /** The Redis of the candidate's counters; undefined: that of the other counters. */
-export function chooseCandidateRedis(
-  values: Values,
-  { kind }: StoreSettings,
-  problems: string[],
-): RedisSettings | undefined {
+function chooseCandidateRedis(values: Values, { kind }: StoreSettings, problems: string[]): RedisSettings | undefined {
   const { CANDIDATE_REDIS_URL: url } = values;
   if (url === undefined || kind !== 'redis') return undefined;
   const address = parseAddress(url, 'SINGLE', { socket: undefined, auth: undefined });

@@ -1,41 +1,28 @@
-import { adminRows } from './admin.ts';
-import { answerRows, statisticsRows } from './answers.ts';
-import { candidateRows } from './candidate.ts';
+import { answerGroups } from './answers.ts';
 import { counterRows } from './counters.ts';
 import type { Mismatch, Parse } from './kinds.ts';
-import { quotaRows } from './quotas.ts';
-import { recordRows } from './record.ts';
+import { operatorGroups } from './operators.ts';
 import type { Rows } from './row.ts';
 import { ruleRows } from './rules.ts';
-import { serverRows, tracingRows } from './server.ts';
-import { siteRows } from './sites.ts';
+import { serverRows } from './server.ts';
+import { sharingGroups } from './sharing.ts';
 
-/** Every variable that Weir reads, by topic. */
-export const groups = {
+const groups = {
   Servers: serverRows,
   'Source of the rules': ruleRows,
   Counters: counterRows,
-  'Quotas for proxies': quotaRows,
-  'Several sites': siteRows,
-  Answers: answerRows,
-  Statistics: statisticsRows,
-  'The admin API': adminRows,
-  Recording: recordRows,
-  'Candidate rules': candidateRows,
-  Traces: tracingRows,
+  ...sharingGroups,
+  ...answerGroups,
+  ...operatorGroups,
 } as const satisfies Readonly<Record<string, Rows>>;
 
-type Table = typeof serverRows &
-  typeof ruleRows &
-  typeof counterRows &
-  typeof quotaRows &
-  typeof siteRows &
-  typeof answerRows &
-  typeof statisticsRows &
-  typeof adminRows &
-  typeof recordRows &
-  typeof candidateRows &
-  typeof tracingRows;
+/** Every variable that Weir reads, by topic. */
+export const settingsTable: Readonly<Record<string, Rows>> = groups;
+
+/** The properties of all members of a union. */
+type Merged<U> = (U extends unknown ? (one: U) => void : never) extends (all: infer All) => void ? All : never;
+
+type Table = Merged<(typeof groups)[keyof typeof groups]>;
 type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Mismatch> : never;
 
 /** The parsed values by variable name. */

@@ -3,13 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { packageRoot } from '../base/package-root.ts';
 import type { Spend } from '../engine/algorithms/limit.ts';
 import type { RuntimeLayout } from '../engine/rules/reload/files.ts';
-import type { CompilePattern } from '../operate/observe/mogrifier.ts';
+import { type CompilePattern, type Mogrifier, parseMogrifiers } from '../operate/observe/mogrifier.ts';
 import { checkHeaders } from './headers.ts';
 import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';
-import type { Rows, Setting } from './row.ts';
-import { chooseSink, type SinkSettings } from './sinks.ts';
-import { chooseCandidateRedis, chooseStore, type RedisSettings, type StoreSettings } from './stores.ts';
+import type { Rows } from './row.ts';
+import { chooseStores, type RedisSettings, type StoreSettings } from './stores.ts';
 import { table, type Values } from './table.ts';
 
 /** The values by variable name, and options derived from several variables. */
@@ -48,7 +47,7 @@ export class InvalidSettings extends Error {
  */
 export function readValues(env: Environment, compile: CompilePattern = unloaded): CheckedValues {
   const problems: string[] = [];
-  const rows = Object.entries<Setting<unknown>>(table);
+  const rows = Object.entries<Rows[string]>(table);
   const read = rows.map(([name, { parse, fallback, formerName, secret }]) => {
     const source =
       env[name] === undefined && formerName !== undefined && env[formerName] !== undefined ? formerName : name;
@@ -60,8 +59,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   });
   if (problems.length > 0) throw new InvalidSettings(problems);
   const values = Object.fromEntries(read) as Values; // each parsed by its own row
-  const store = chooseStore(values, problems);
-  const candidateRedis = chooseCandidateRedis(values, store, problems);
+  const { store, candidateRedis } = chooseStores(values, problems);
   const sink = chooseSink(values, env, problems, compile);
   checkTls(values, problems);
   checkHeaders(values, problems);
@@ -154,3 +152,36 @@ const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
   LOCAL_CACHE_SIZE_IN_BYTES: ['redis', 'memcache'],
   STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: ['redis', 'memory'],
 };
+
+/** The sink of statistics. */
+type SinkSettings =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'statsd' }
+  | { readonly kind: 'dogstatsd'; readonly mogrifiers: readonly Mogrifier[] }
+  | { readonly kind: 'prometheus' };
+
+/**
+ * Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to
+ * `problems`.
+ */
+function chooseSink(
+  values: Values,
+  env: Readonly<Record<string, string | undefined>>,
+  problems: string[],
+  compile: CompilePattern,
+): SinkSettings {
+  const { DISABLE_STATS, USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS } = values;
+  if (DISABLE_STATS) return { kind: 'none' };
+  const enabled = Object.entries({ USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS }).filter(([, isOn]) => isOn);
+  if (enabled.length > 1) {
+    problems.push(`one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got ${enabled.length} of them`);
+    return { kind: 'none' };
+  }
+  if (USE_PROMETHEUS) return { kind: 'prometheus' };
+  if (USE_DOG_STATSD) {
+    const parsed = parseMogrifiers(values.USE_DOG_STATSD_MOGRIFIERS, env, compile);
+    if (!parsed.ok) problems.push(...parsed.problems);
+    return { kind: 'dogstatsd', mogrifiers: parsed.ok ? parsed.mogrifiers : [] };
+  }
+  return { kind: (USE_STATSD ?? true) ? 'statsd' : 'none' };
+}

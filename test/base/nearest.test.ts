@@ -1,6 +1,6 @@
 import { nearest } from '../../src/base/nearest.ts';
 import { nearMisses } from '../../src/settings/near-misses.ts';
-import { settingsTable } from '../../src/settings/settings.ts';
+import { settingsTable } from '../../src/settings/table.ts';
 
 test.each([
   ['ratelimit', ['rate_limit', 'rate_limits'], 'rate_limit'],

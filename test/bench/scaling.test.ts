@@ -6,7 +6,7 @@ import { groupsFor, planFor, usedOf } from '../../bench/scaling/model.ts';
 import { simulateBatches, simulateLeases, simulateRefusals } from '../../bench/scaling/simulation.ts';
 import { atSize, fullAt, isEnough, stepsFor } from '../../bench/scaling/steps.ts';
 import { scalingPage } from '../../docs/scaling-page.ts';
-import { settingsTable } from '../../src/settings/settings.ts';
+import { settingsTable } from '../../src/settings/table.ts';
 
 const costs = measuredCosts();
 const plan = (changes: Partial<Switches> = {}, load: Partial<ScaledLoad> = {}) =>

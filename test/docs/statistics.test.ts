@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { SLICE_ITEMS } from '../../src/base/slices.ts';
 import { noQuotaCounts } from '../../src/edge/rlqs/quota-counts.ts';
 import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
-import { candidateMetrics } from '../../src/operate/admin/candidate-metrics.ts';
+import { candidateMetrics } from '../../src/operate/admin/metrics.ts';
 import type { TrialReport } from '../../src/operate/candidate/report.ts';
 import { cutName, MAX_NAME_LENGTH, MAX_NAME_LEVELS, MAX_NAMES, OTHER } from '../../src/operate/observe/caller-names.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';

@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js';
-import { readSettings, settingsTable } from '../../src/settings/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
+import { settingsTable } from '../../src/settings/table.ts';
 import { InvalidSettings, readValues } from '../../src/settings/values.ts';
 import fc from '../helpers/property.ts';
 

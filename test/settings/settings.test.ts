@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { RE2JS } from 're2js';
 import type { Environment } from '../../src/settings/near-misses.ts';
-import { readSettings, settingsTable } from '../../src/settings/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
+import { settingsTable } from '../../src/settings/table.ts';
 import { InvalidSettings, readValues } from '../../src/settings/values.ts';
 
 /** The problems of an environment, a text for each variable. */

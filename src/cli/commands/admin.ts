@@ -11,7 +11,6 @@ import {
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
 import type { SentExplanation } from './explain.ts';
-import { inGroups } from './groups.ts';
 import type { Paint } from './paint.ts';
 import {
   renderAudit,
@@ -362,3 +361,26 @@ export function count(written: string): number {
   if (value <= MAX_UINT32) return value;
   throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);
 }
+
+/** All commands by purpose, as `weir --help` groups them; a group is placed where its first command is added. */
+const groups: Readonly<Record<string, readonly string[]>> = {
+  'Run:': ['serve'],
+  'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
+  'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals'],
+  'Operate:': ['get', 'reset', 'grant', 'override', 'sites', 'audit'],
+  'Envoy:': ['envoy', 'doctor', 'quotas'],
+};
+
+const order = Object.values(groups).flat();
+
+/** Assigns each command to its group in the help. */
+export function groupCommands({ commands }: Command): void {
+  for (const command of commands) {
+    const [heading] = Object.entries(groups).find(([, names]) => names.includes(command.name())) ?? [];
+    if (heading !== undefined) command.helpGroup(heading);
+  }
+}
+
+/** Sorts commands in the order of the groups. */
+const inGroups = (commands: readonly Command[]): Command[] =>
+  commands.toSorted((one, other) => order.indexOf(one.name()) - order.indexOf(other.name()));

@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { AdviseFlags } from './advise-flags.ts';
-import type { ReplaySurroundings } from './replay-flags.ts';
+import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
 import { formatOption, mappingOption, onFiles, overlayOption, part, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that proposes limits. */

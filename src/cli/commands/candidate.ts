@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
+import { counted } from '../../lab/replay/report/texts.ts';
+import type { Tally } from '../../operate/candidate/report.ts';
 import { command, count, queryOf, SHOW, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
-import { renderCandidate, renderCandidateDiff, type SentCandidate, type SentDiff } from './render-candidate.ts';
+import type { Paint } from './paint.ts';
 import { show } from './show.ts';
 
 interface CandidateFlags extends Target {
@@ -72,4 +74,146 @@ async function textAt(file: string): Promise<string> {
   } catch (error) {
     throw new CommandFailed(error instanceof Error ? error.message : String(error));
   }
+}
+
+interface SentKeys {
+  readonly count: number;
+  readonly isAtLeast: boolean;
+  readonly keys: readonly { readonly descriptor: string; readonly hits: number; readonly atMostTooHighBy: number }[];
+}
+
+interface SentProblem {
+  readonly severity: 'error' | 'warning';
+  readonly file?: string;
+  readonly line?: number;
+  readonly path: string;
+  readonly message: string;
+}
+
+/** The candidate as the API sends it. */
+interface SentCandidate {
+  readonly state: 'off' | 'loading' | 'on' | 'wrong';
+  readonly from: string | null;
+  readonly by: string | null;
+  readonly reason: string | null;
+  readonly hash: string | null;
+  readonly domains: readonly string[];
+  readonly ruleCount: number;
+  readonly problems: readonly SentProblem[];
+  readonly moreProblems: number;
+  readonly sample: number;
+  readonly since: string | null;
+  readonly dropped: { readonly behind: number; readonly overload: number };
+  readonly failed: number;
+  readonly withheld: number;
+  readonly evicted: number;
+  readonly totals: Tally;
+  readonly rules: readonly (Tally & {
+    readonly rule: string;
+    readonly inLive: boolean;
+    readonly inCandidate: boolean;
+    readonly newlyRefusedKeys: SentKeys;
+    readonly newlyPassedKeys: SentKeys;
+  })[];
+  readonly moreRules: number;
+}
+
+/** Renders the candidate for people. */
+export function renderCandidate(found: SentCandidate, paint: Paint): string {
+  const lines = [headOf(found, paint), ...found.problems.map((problem) => problemText(problem, paint))];
+  if (found.moreProblems > 0) lines.push(`and ${counted(found.moreProblems, 'more problem')}`);
+  if (found.state !== 'on') return lines.join('\n');
+  if (found.since === null) return [...lines, 'it is being loaded'].join('\n');
+  lines.push(`since ${found.since}: ${tallyText(found.totals)}`, ...missingOf(found));
+  for (const rule of found.rules) {
+    lines.push('', `${paint.strong(rule.rule)}${placeText(rule)}  ${tallyText(rule)}`);
+    lines.push(...keysText(rule.newlyRefusedKeys, 'newly refused', paint.bad));
+    lines.push(...keysText(rule.newlyPassedKeys, 'newly passed', paint.good));
+  }
+  if (found.moreRules > 0) lines.push('', `and ${counted(found.moreRules, 'more rule')}`);
+  return lines.join('\n');
+}
+
+function headOf({ state, from, by, reason, hash, domains, ruleCount }: SentCandidate, paint: Paint): string {
+  const source = `${from ?? ''}${by === null ? '' : `, by ${by}: ${reason}`}`;
+  switch (state) {
+    case 'off':
+      return 'no candidate is loaded';
+    case 'loading':
+      return `a candidate is being checked: ${source}`;
+    case 'wrong':
+      return paint.bad(`the candidate is invalid, and is not tried: ${source}`);
+    default:
+      return `${paint.strong(`${counted(ruleCount, 'rule')} of ${domains.join(', ')}`)} ${ruleCount === 1 ? 'is' : 'are'} tried: ${source} ${paint.dim(`hash ${hash}`)}`;
+  }
+}
+
+const problemText = ({ severity, file, line, path, message }: SentProblem, paint: Paint): string => {
+  const place = `${file === undefined ? 'line ' : `${file}:`}${line ?? 1}`;
+  return `  ${place}: ${paint[severity === 'error' ? 'bad' : 'dim'](severity)}: ${path === '' ? '' : `${path}: `}${message}`;
+};
+
+const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newlyPassed }: Tally): string =>
+  `${counted(requests, 'request')}, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
+
+/** Why the figures do not cover all requests. */
+function missingOf({ sample, dropped, failed, withheld, evicted }: SentCandidate): readonly string[] {
+  const notes: readonly (readonly [number, string])[] = [
+    [dropped.behind, 'not tried: too many were in flight'],
+    [dropped.overload, 'not tried: the service is overloaded'],
+    [failed, "not answered by the candidate's counters"],
+    [withheld, 'not compared: the candidate has not seen all requests of their counters'],
+  ];
+  return [
+    ...(sample < 1 ? [`of ${sample * 100} % of all counters`] : []),
+    ...notes.flatMap(([number, what]) => (number > 0 ? [`${counted(number, 'request')} ${what}`] : [])),
+    ...(evicted > 0 ? [`${counted(evicted, 'counter')} of the candidate evicted for lack of memory`] : []),
+  ];
+}
+
+function placeText({ inLive, inCandidate }: SentCandidate['rules'][number]): string {
+  if (inLive === inCandidate) return '';
+  return inLive ? ' (not in the candidate)' : ' (new)';
+}
+
+function keysText({ count, isAtLeast, keys }: SentKeys, what: string, colour: (text: string) => string): string[] {
+  if (count === 0) return [];
+  const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
+  return [
+    `  ${colour(what)}: ${isAtLeast ? 'at least ' : ''}${counted(count, 'key')}`,
+    ...keys.map(({ descriptor, hits, atMostTooHighBy }) => {
+      const bound = atMostTooHighBy > 0 ? `  at most ${atMostTooHighBy} too high` : '';
+      return `    ${String(hits).padStart(width)}  ${descriptor}${bound}`;
+    }),
+  ];
+}
+
+interface SentFate {
+  readonly limit: string;
+  readonly counters: 'kept' | 'new';
+}
+
+/** The comparison as the API sends it. */
+interface SentDiff {
+  readonly added: readonly { readonly rule: { readonly path: string }; readonly counters: readonly SentFate[] }[];
+  readonly removed: readonly { readonly rule: { readonly path: string }; readonly after?: string }[];
+  readonly changed: readonly { readonly after: { readonly path: string }; readonly counters: readonly SentFate[] }[];
+}
+
+/** Renders for people the effect of putting the candidate in force, and how to do it. */
+export function renderCandidateDiff({ added, removed, changed }: SentDiff, paint: Paint): string {
+  const fates = (counters: readonly SentFate[]): string =>
+    counters
+      .map(({ limit, counters: fate }) => `${limit} (${fate === 'kept' ? 'counters are kept' : 'counters start anew'})`)
+      .join(', ');
+  return [
+    ...added.map(({ rule, counters }) => `${paint.good(`+ ${rule.path}`)}: ${fates(counters)}`),
+    ...removed.map(
+      ({ rule, after }) =>
+        `${paint.bad(`- ${rule.path}`)}: its descriptors then match ${after === undefined ? 'no rule' : after}`,
+    ),
+    ...changed.map(({ after, counters }) => `${paint.strong(`~ ${after.path}`)}: ${fates(counters)}`),
+    `${added.length} added, ${removed.length} removed, ${changed.length} changed`,
+    'to put it in force, replace the rules at their source (RULES_PATH, or the control plane), then run weir candidate clear',
+  ].join('\n');
 }

@@ -23,8 +23,7 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
     .action(
       guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
         const [
-          { countDifferences, diffRules },
-          { diffJson },
+          { countDifferences, diffJson, diffRules },
           { diffText },
           { loadRulesAt },
           { readSettings },
@@ -32,7 +31,6 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
           { printableJson },
         ] = await Promise.all([
           import('../../lab/diff/diff.ts'),
-          import('../../lab/diff/diff-json.ts'),
           import('./render-diff.ts'),
           import('./load-rules.ts'),
           import('../../settings/settings.ts'),

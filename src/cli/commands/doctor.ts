@@ -16,8 +16,7 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
     .requiredOption('--rules <path>', 'rule file or directory')
     .action(
       guarded(fail, async ({ envoy, rules: path }: { envoy: string; rules: string }) => {
-        const { examine } = await import('../../lab/envoy/doctor.ts');
-        const { probeAddress } = await import('../../lab/envoy/probe.ts');
+        const { examine, probeAddress } = await import('../../lab/envoy/doctor.ts');
         const { loadMergedRulesAt } = await import('./load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');

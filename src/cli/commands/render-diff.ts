@@ -2,8 +2,7 @@ import { printable } from '../../base/printable.ts';
 import { describeLimit, describeRuleFully } from '../../engine/rules/match/describe.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
-import type { DomainChange, RuleDiff } from '../../lab/diff/diff.ts';
-import type { CounterFate } from '../../lab/diff/places.ts';
+import type { RuleDiff } from '../../lab/diff/diff.ts';
 import type { Rerouted } from '../../lab/diff/rerouted.ts';
 import type { Paint } from './paint.ts';
 
@@ -47,7 +46,7 @@ const domainTexts = {
   added: 'new',
   removed: 'gone',
   ids: 'different entries are request ids (not_counted)',
-} as const satisfies Record<DomainChange['kind'], string>;
+} as const satisfies Record<RuleDiff['domains'][number]['kind'], string>;
 
 /** The most other rules that are named. */
 const MAX_NAMED_OTHERS = 5;
@@ -76,7 +75,7 @@ const fully = ({ place: _, ...rule }: Rule): string =>
     .map((line) => line.slice(rule.path.length + 2))
     .join('; ');
 
-function fateText(counters: readonly CounterFate[]): string {
+function fateText(counters: RuleDiff['added'][number]['counters']): string {
   if (counters.length === 0) return '';
   if (counters.every(({ isKept }) => isKept)) return '; counters are kept';
   if (counters.every(({ isKept }) => !isKept)) return '; counters start anew';

@@ -5,7 +5,7 @@ import type { Input } from '../../lab/replay/input.ts';
 import { type Mapping, parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { reportPage } from '../../lab/replay/report/page.ts';
-import type { PageSource } from '../../lab/replay/report/page-source.ts';
+import type { PageSource } from '../../lab/replay/report/rule-section.ts';
 import { CommandFailed } from './client.ts';
 
 /** @throws CommandFailed  the mapping cannot be read, or is invalid */

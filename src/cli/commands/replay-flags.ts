@@ -49,3 +49,23 @@ export interface SimulateFlags {
   readonly html?: string;
   readonly out?: string;
 }
+
+export interface AdviseFlags {
+  /** Absent: only with `from`. */
+  readonly rules?: string;
+  readonly overlay: readonly string[];
+  readonly mapping?: string;
+  readonly format?: LogFormatName;
+  /** Milliseconds; absent: the default for the kind of input. */
+  readonly reorder?: number;
+  /** The debug port of a running service. */
+  readonly from?: string;
+  readonly token?: string;
+  readonly ca?: string;
+  readonly domain?: string;
+  readonly rule?: string;
+  /** Above 0, below 1. */
+  readonly maxKeysHit?: number;
+  readonly json: boolean;
+  readonly yaml: boolean;
+}

@@ -1,8 +1,7 @@
 import { printableJson, printableLines } from '../../base/printable.ts';
 import { type Advice, type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
-import { hasProposal, overlayText } from '../../lab/advise/overlay-text.ts';
-import { adviceText } from '../../lab/advise/render-advice.ts';
-import { RuleSketches, type SketchBounds } from '../../lab/advise/rule-sketches.ts';
+import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-advice.ts';
+import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
 import { REPLAY_SEED, TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
@@ -12,15 +11,14 @@ import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { replay } from '../../lab/replay/replay.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
-import type { AdviseFlags } from './advise-flags.ts';
 import { CommandFailed, callApi } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
-import type { ReplaySurroundings } from './replay-flags.ts';
+import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
 import { engineOptionsOf, settingsOf, totalOf, trafficOf } from './run-replay.ts';
 
 /** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
-const BOUNDS: SketchBounds = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
+const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
 
 /** Advice with warnings about its input. */
 interface Advised extends Advice {

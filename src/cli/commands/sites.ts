@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
-import type { ShareList } from '../../operate/admin/site-limits.ts';
+import type { ListedShare, ShareList, SitePortion } from '../../operate/admin/site-limits.ts';
 import type { SiteList } from '../../operate/admin/site-operations.ts';
 import { command, count, queryOf, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
-import type { Paint } from './paint.ts';
-import { renderSites } from './render-sites.ts';
+import { duration, type Paint } from './paint.ts';
 import { show } from './show.ts';
 
 interface SiteFlags extends Target {
@@ -37,3 +36,110 @@ function refusalOf(error: unknown): string {
   if (error instanceof CommandFailed) return error.message;
   throw error;
 }
+
+/** @param shares  the list, or the reason why it is not shown */
+export function renderSites(sites: SiteList, shares: ShareList | string, paint: Paint): string {
+  const { errorRatio, errorBound } = sites;
+  const measured = `${percent(errorRatio)} over the limit, declared ${percent(errorBound)}`;
+  return [
+    ...peersTable(sites, paint),
+    '',
+    `measured in the last minute: ${errorRatio > errorBound ? paint.bad(measured) : measured}`,
+    '',
+    ...(typeof shares === 'string' ? [paint.dim(`shares are not shown: ${shares}`)] : sharesOf(shares, sites, paint)),
+  ].join('\n');
+}
+
+const stateTexts = { in_step: 'in step', cut_off: 'cut off', idle: 'idle' } as const;
+
+function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly string[] {
+  const rows = peers.map(({ site: name, state, roundTripMs, silentMs, ...counts }) => [
+    name,
+    stateTexts[state],
+    roundTripMs > 0 ? `${Math.round(roundTripMs)} ms` : '-',
+    agoText(silentMs),
+    agoText(counts.askedMsAgo),
+    String(counts.failures),
+    String(counts.untimely),
+    String(counts.borrowed),
+  ]);
+  const [head = '', ...lines] = table([
+    ['SITE', 'STATE', 'LAG', 'ANSWERED', 'CALLED HERE', 'FAILED', 'UNTIMELY', 'BORROWED'],
+    ...[[site, 'this one', '', '', '', '', '', '']],
+    ...rows,
+  ]);
+  const [own = '', ...others] = lines;
+  return [
+    paint.dim(head),
+    own,
+    ...others.flatMap((line, at) => {
+      const { state, problem } = peers[at] ?? {};
+      return state === 'cut_off' ? [paint.bad(line), ...(problem ? [paint.dim(`  ${problem}`)] : [])] : [line];
+    }),
+    ...(lost.length > 0 ? [`lost by SITE_LOST: ${lost.join(', ')}; the others divide its part of each limit`] : []),
+  ];
+}
+
+function sharesOf({ limits, more }: ShareList, { site }: SiteList, paint: Paint): readonly string[] {
+  if (limits.length === 0)
+    return ['no shared limit ran low in the last ten seconds: each site has its equal part of every limit'];
+  return [
+    ...limits.flatMap((one, at) => [...(at > 0 ? [''] : []), headOf(one, paint), ...shareTable(one, site, paint)]),
+    ...(more > 0 ? [`and ${more} more: --count`] : []),
+  ];
+}
+
+const headOf = (one: ListedShare, paint: Paint): string => {
+  const descriptor = one.entries.map(({ key, value }) => `${key}=${value}`).join(',');
+  const of = `${one.limit}, ${modeOf(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
+  return `${paint.strong(`${one.domain} ${descriptor}`)}  ${paint.dim(one.rule)}\n  ${of}${errorOf(one, paint)}`;
+};
+
+const modeOf = ({ mode, hasFallenBack, errorBound }: ListedShare): string =>
+  mode === 'escrow'
+    ? mode
+    : `${mode} up to ${percent(errorBound)}${hasFallenBack ? ' (used up here: continues as escrow)' : ''}`;
+
+function errorOf({ errorRatio, errorBound }: ListedShare, paint: Paint): string {
+  if (errorRatio === undefined) return '';
+  const text = `${percent(errorRatio)} over`;
+  return `, ${errorRatio > errorBound ? paint.bad(text) : text}`;
+}
+
+function shareTable({ sites }: ListedShare, own: string, paint: Paint): readonly string[] {
+  const [head = '', ...lines] = table([
+    ['SITE', 'BASE', 'MOVED', 'SHARE', 'USED', ''],
+    ...sites.map(({ site, base, moved, share, used, ...more }: SitePortion) => [
+      site,
+      String(base),
+      moved > 0 ? `+${moved}` : String(moved),
+      String(share),
+      used === undefined ? '?' : String(used),
+      asOf(more, site === own),
+    ]),
+  ]);
+  return [paint.dim(`  ${head}`), ...lines.map((line) => `  ${line}`)];
+}
+
+function asOf({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'>, isOwn: boolean): string {
+  if (isOwn) return 'this site';
+  if (isLost) return 'lost';
+  return usedMsAgo === undefined ? 'not known in this window' : agoText(usedMsAgo);
+}
+
+/** Aligns columns; those with numbers to the right. */
+function table(rows: readonly (readonly string[])[]): readonly string[] {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
+  const isNumber = widths.map((_, at) => rows.slice(1).every((row) => /^[-+\d.?]*( ms)?$/.test(row[at] ?? '')));
+  return rows.map((row) =>
+    row
+      .map((text, at) => (isNumber[at] ? text.padStart(widths[at] ?? 0) : text.padEnd(widths[at] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+const agoText = (ms: number): string => (ms < 0 ? 'never' : ms === 0 ? 'now' : `${duration(ms)} ago`);
+
+/** `0 %`, `4.2 %`. */
+const percent = (ratio: number): string => `${Math.round(ratio * 1_000) / 10} %`;

@@ -1,10 +1,12 @@
-import type { AdviceOptions, AdvisedLimit, Proposal, Quantiles, RuleAdvice, TableRow } from './advised-rule.ts';
-import { confidenceOf, refusalOf } from './enough.ts';
-import { groupKeys, weightAbove } from './groups.ts';
+import { rfc3339 } from '../../base/times.ts';
+import { count, counted, share } from '../replay/report/texts.ts';
+import { spanText } from '../replay/report.ts';
+import { percent } from '../replay/thresholds.ts';
+import type { AdviceOptions, AdvisedLimit, Proposal, RuleAdvice } from './advised-rule.ts';
+import { clientsBehind, groupKeys, type KeyGroups, weightAbove, weightOf } from './groups.ts';
 import { propose, rounded, shareOf } from './propose.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
-import { warningsOf } from './warnings.ts';
-import { WeightedValues } from './weighted-values.ts';
+import { CONFIDENCE, unseenPart, WeightedValues } from './weighted-values.ts';
 
 /** The intervals, in windows, for which the most hits of a key are reported. */
 const INTERVALS = [1 / 60, 1 / 10, 1 / 2, 1, 10] as const;
@@ -41,7 +43,7 @@ export function adviseOn(limit: AdvisedLimit, observed: ObservedRule, options: A
 const valuesOf = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number): WeightedValues =>
   new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight })));
 
-const quantilesOf = (values: { readonly max: number; quantile(part: number): number }): Quantiles => ({
+const quantilesOf = (values: { readonly max: number; quantile(part: number): number }): RuleAdvice['windows'] => ({
   p50: values.quantile(0.5),
   p90: values.quantile(0.9),
   p99: values.quantile(0.99),
@@ -61,7 +63,7 @@ function tableOf(
   { followed, windows }: ObservedRule,
   busiest: WeightedValues,
   proposal: Proposal | undefined,
-): readonly TableRow[] {
+): RuleAdvice['table'] {
   const { p50, p90, p99, p999, max } = quantilesOf(busiest);
   const isWindow = proposal !== undefined && proposal.burst === undefined;
   const limits = new Set([
@@ -78,4 +80,157 @@ function tableOf(
       ...(isWindow && limit === proposal.requestsPerUnit && { is: 'proposed' as const }),
       ...(limit === requestsPerUnit && { is: 'now' as const }),
     }));
+}
+
+/** With less than this, nothing is proposed. */
+const MIN_KEYS = 30;
+const MIN_REQUESTS = 1_000;
+const MIN_WINDOWS = 10;
+/** For windows of a day or longer. */
+const MIN_LONG_WINDOWS = 3;
+
+const DAY_MS = 86_400_000;
+/** The days of a week differ: a shorter observation lowers the confidence. */
+const WEEK_DAYS = 7;
+
+/** Why there was too little traffic to propose anything; undefined: there was enough. */
+function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed }: ObservedRule): string | undefined {
+  const minWindows = windowMs >= DAY_MS ? MIN_LONG_WINDOWS : MIN_WINDOWS;
+  const windows = Math.floor((lastMs - firstMs) / windowMs);
+  const known = Math.min(keys, followed.length);
+  const missing = [
+    ...(known < MIN_KEYS ? [`${counted(known, 'key')} of at least ${MIN_KEYS}`] : []),
+    ...(requests < MIN_REQUESTS ? [`${counted(requests, 'request')} of at least 1,000`] : []),
+    ...(windows < minWindows
+      ? [`${counted(windows, 'window')} of ${spanText(windowMs)} of at least ${minWindows}`]
+      : []),
+  ];
+  return missing.length === 0 ? undefined : `not enough data: ${missing.join(', ')}`;
+}
+
+/** The number of keys needed to say, with 95 % confidence, that at most this share of keys is hit. */
+const keysFor = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
+
+function confidenceOf(observed: ObservedRule, maxKeysHit: number): RuleAdvice['confidence'] {
+  const { requests, keys, oneIn, firstMs, lastMs, days, followed, untracked } = observed;
+  const spanDays = (lastMs - firstMs) / DAY_MS;
+  const needed = keysFor(maxKeysHit);
+  const because = [
+    ...(followed.length < needed
+      ? [
+          `${counted(followed.length, 'key')} show only that at most ${percent(unseenPart(followed.length))} of keys are hit; ${percent(maxKeysHit)} needs ${needed} keys`,
+        ]
+      : []),
+    ...(spanDays < 1
+      ? [`it spans ${spanText(lastMs - firstMs)}: not all hours of the day are covered`]
+      : days < WEEK_DAYS
+        ? [`it spans ${counted(days, 'day')}: not all days of the week are covered`]
+        : []),
+    ...(oneIn > 1 ? [`only one key in ${oneIn} is followed, and the keys with the most hits`] : []),
+    ...(untracked > 0 ? [`${counted(untracked, 'request')} of keys that found no room are not included`] : []),
+  ];
+  const isShort = spanDays < 1 || followed.length < needed;
+  return {
+    grade: isShort ? 'low' : days < WEEK_DAYS ? 'medium' : 'high',
+    ...{ requests, keys, oneIn, first: rfc3339(firstMs), last: rfc3339(lastMs), days, because },
+  };
+}
+
+/** A limit that refuses a larger share of its keys hits normal traffic. */
+const FIRES_OFTEN = 0.05;
+/** A key with a larger share of the hits dominates the limit. */
+const ONE_KEY = 0.2;
+/** With fewer keys, each of them has a large share anyway. */
+const FEW_KEYS = 10;
+
+/** Warnings for the operator, independent of the proposal. */
+function warningsOf(
+  limit: AdvisedLimit,
+  observed: ObservedRule,
+  groups: KeyGroups,
+  shownKey: (key: string) => string,
+): RuleAdvice['warnings'] {
+  return [
+    ...firing(limit, observed),
+    ...oneKey(observed, shownKey),
+    ...boundary(limit, observed, shownKey),
+    ...sharedKeys(groups, limit, shownKey),
+  ];
+}
+
+function firing({ requestsPerUnit, shadow }: AdvisedLimit, observed: ObservedRule): RuleAdvice['warnings'] {
+  const { refusedHits, followed, windows } = observed;
+  if (refusedHits === 0)
+    return [
+      {
+        kind: 'never_fires',
+        text: `the limit never fired: the busiest key had ${count(windows.max)} in a window, and the limit is ${count(requestsPerUnit)}`,
+      },
+    ];
+  const refused = followed.filter(({ arrivals }) => arrivals.refusedHits > 0);
+  if (weightOf(refused) <= FIRES_OFTEN * weightOf(followed)) return [];
+  const part = share(weightOf(refused), weightOf(followed));
+  return [
+    {
+      kind: 'fires_often',
+      text: `the limit ${shadow ? 'would refuse' : 'refuses'} ${counted(Math.round(weightOf(refused)), 'key')} (${part}): more than ${FIRES_OFTEN * 100} % are not exceptions`,
+    },
+  ];
+}
+
+function oneKey({ hits, keys, followed }: ObservedRule, shownKey: (key: string) => string): RuleAdvice['warnings'] {
+  if (keys < FEW_KEYS) return [];
+  let heaviest: FollowedKey | undefined;
+  for (const one of followed) if (one.arrivals.hits > (heaviest?.arrivals.hits ?? 0)) heaviest = one;
+  if (!heaviest || heaviest.arrivals.hits <= ONE_KEY * hits) return [];
+  const part = share(heaviest.arrivals.hits, hits);
+  return [{ kind: 'one_key', text: `${shownKey(heaviest.key)} has ${part} of all hits: consider a rule of its own` }];
+}
+
+function boundary(
+  { requestsPerUnit, algorithm }: AdvisedLimit,
+  { admitted, windowMs }: ObservedRule,
+  shownKey: (key: string) => string,
+): RuleAdvice['warnings'] {
+  if (algorithm !== 'fixed_window' || !admitted || admitted.hits <= requestsPerUnit) return [];
+  const times = Number((admitted.hits / Math.max(requestsPerUnit, 1)).toPrecision(2));
+  return [
+    {
+      kind: 'boundary',
+      text: `${shownKey(admitted.key)} got ${count(admitted.hits)} through within ${spanText(windowMs)}, ${times} times the limit: a fixed window restarts at each boundary`,
+    },
+  ];
+}
+
+/** The most keys with many clients that are named. */
+const MAX_NAMED = 3;
+
+function sharedKeys(
+  { shared }: KeyGroups,
+  limit: AdvisedLimit,
+  shownKey: (key: string) => string,
+): RuleAdvice['warnings'] {
+  const named = shared
+    .toSorted((one, other) => other.arrivals.hits - one.arrivals.hits)
+    .slice(0, MAX_NAMED)
+    .map((one) => manyClients(one, limit, shownKey));
+  const more = shared.length - named.length;
+  if (more === 0) return named;
+  return [
+    ...named,
+    { kind: 'many_clients', text: `${counted(more, 'further key')} with many clients behind one address or name` },
+  ];
+}
+
+function manyClients(
+  one: FollowedKey,
+  { rule }: AdvisedLimit,
+  shownKey: (key: string) => string,
+): RuleAdvice['warnings'][number] {
+  const clients = clientsBehind(one);
+  const each = Number((one.arrivals.busiest / clients).toPrecision(2));
+  return {
+    kind: 'many_clients',
+    text: `${shownKey(one.key)} is about ${count(clients)} clients behind one address or name, with ${each} each in its busiest window: give it a rule of its own below ${rule}, or count by client`,
+  };
 }

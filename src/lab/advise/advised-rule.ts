@@ -1,7 +1,7 @@
 import type { AlgorithmName } from '../../engine/algorithms/index.ts';
 
 /** A node on the path to a rule, as in rule files. */
-export interface RuleNode {
+interface RuleNode {
   readonly key: string;
   /** Absent: any value. */
   readonly value?: string;
@@ -31,7 +31,7 @@ export interface AdvisedLimit {
 }
 
 /** Quantiles over keys, or over windows of keys. */
-export interface Quantiles {
+interface Quantiles {
   readonly p50: number;
   readonly p90: number;
   readonly p99: number;
@@ -40,7 +40,7 @@ export interface Quantiles {
 }
 
 /** The effect of a limit in fixed windows. */
-export interface TableRow {
+interface TableRow {
   readonly limit: number;
   readonly keysHit: number;
   readonly requestsRefused: number;
@@ -48,7 +48,7 @@ export interface TableRow {
 }
 
 /** A number of keys, and their share of all keys, 0 to 1. */
-export interface KeyShare {
+interface KeyShare {
   readonly keys: number;
   readonly share: number;
 }
@@ -69,7 +69,7 @@ export interface Proposal {
 
 const warningKinds = ['never_fires', 'fires_often', 'one_key', 'boundary', 'many_clients'] as const;
 
-export interface AdviceWarning {
+interface AdviceWarning {
   readonly kind: (typeof warningKinds)[number];
   readonly text: string;
 }
@@ -77,7 +77,7 @@ export interface AdviceWarning {
 const grades = ['low', 'medium', 'high'] as const;
 
 /** The confidence in the advice. */
-export interface Confidence {
+interface Confidence {
   readonly grade: (typeof grades)[number];
   readonly requests: number;
   /** An estimate unless every key is followed. */

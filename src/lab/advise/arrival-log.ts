@@ -5,8 +5,7 @@ import type { Answer } from '../../engine/decide/decide.ts';
 import { countedEntries } from '../../engine/rules/match/match.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { subjectOf } from '../replay/figures.ts';
-import { clientsOf } from './clients.ts';
-import { isSampled } from './key-sample.ts';
+import { clientsOf, isSampled } from './key-sample.ts';
 
 /** An answered descriptor, as a process sends it to the process that sums up arrivals. */
 export interface LoggedArrival {

@@ -1,10 +1,10 @@
-import { unitMs } from '../../engine/algorithms/limit.ts';
+import type { AlgorithmName } from '../../engine/algorithms/index.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
-import type { AdviceOptions, AdvisedLimit, KeyShare, Proposal } from './advised-rule.ts';
-import { isWindowAlgorithm, type WindowAlgorithm, windowDemand } from './demand.ts';
+import type { AdviceOptions, AdvisedLimit, Proposal } from './advised-rule.ts';
 import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
+import type { KeyArrivals } from './key-arrivals.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
 
@@ -54,7 +54,7 @@ export function propose(
   };
   const bucket = bucketFor(limit, groups, size, maxKeysHit);
   const chosen = choose(limit, window, bucket);
-  const hitOf = (keys: readonly FollowedKey[]): KeyShare => shareOf(keys.filter(chosen.hits), keys);
+  const hitOf = (keys: readonly FollowedKey[]): Proposal['othersHit'] => shareOf(keys.filter(chosen.hits), keys);
   return {
     groups,
     proposal: {
@@ -135,7 +135,7 @@ function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedK
 const neededReason = ({ gap }: KeyGroups, needed: number, accepted: number): string =>
   `${percent(1 - accepted)} of ${gap ? 'the others' : 'all keys'} need at most ${count(needed)} (with 95 % confidence); the limit adds 50 % for growth`;
 
-export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): KeyShare => {
+export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): Proposal['othersHit'] => {
   const keys = weightOf(some);
   return { keys: Math.round(keys), share: keys / Math.max(weightOf(all), 1) };
 };
@@ -146,5 +146,20 @@ export function rounded(value: number): number {
   return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
 }
 
-/** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
-export const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
+/** Algorithms that count hits in windows. */
+type WindowAlgorithm = Extract<
+  AlgorithmName,
+  'fixed_window' | 'sliding_window_log' | 'sliding_window_counter' | 'sliding_window_buckets'
+>;
+
+const windowDemands: Readonly<Record<WindowAlgorithm, (key: KeyArrivals) => number>> = {
+  fixed_window: ({ busiest }) => busiest,
+  sliding_window_counter: ({ busiestSliding }) => busiestSliding,
+  sliding_window_log: (key) => key.mostWithin(1),
+  sliding_window_buckets: (key) => key.mostWithin(1),
+};
+
+const isWindowAlgorithm = (name: string): name is WindowAlgorithm => Object.hasOwn(windowDemands, name);
+
+/** The smallest limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
+export const windowDemand = (algorithm: WindowAlgorithm, key: KeyArrivals): number => windowDemands[algorithm](key);

@@ -1,7 +1,8 @@
+import { printable, printableJson } from '../../base/printable.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText, table } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
-import type { Advice, Confidence, KeyShare, Proposal, Quantiles, RuleAdvice, TableRow } from './advised-rule.ts';
+import type { Advice, Proposal, RuleAdvice } from './advised-rule.ts';
 
 /** Advice as text for operators. */
 export function adviceText({ limits, skipped }: Advice): string {
@@ -28,13 +29,23 @@ function ruleLines(advice: RuleAdvice): readonly string[] {
 }
 
 /** `24,113 requests of 1,020 keys on 1 day (…): low confidence, …`. */
-export function confidenceText({ requests, keys, oneIn, days, grade, because, first, last }: Confidence): string {
+function confidenceText({
+  requests,
+  keys,
+  oneIn,
+  days,
+  grade,
+  because,
+  first,
+  last,
+}: RuleAdvice['confidence']): string {
   const about = oneIn > 1 ? 'some ' : '';
   const why = because.length === 0 ? '' : `: ${because.join('; ')}`;
   return `${counted(requests, 'request')} of ${about}${counted(Math.round(keys), 'key')} on ${counted(days, 'day')}, ${first} to ${last}; confidence ${grade}${why}`;
 }
 
-const keysText = ({ keys, share: part }: KeyShare): string => `${counted(keys, 'key')} (${partText(part)})`;
+const keysText = ({ keys, share: part }: Proposal['othersHit']): string =>
+  `${counted(keys, 'key')} (${partText(part)})`;
 
 /** A share of many keys; never shown as 0 for one key or more. */
 const partText = (part: number): string => share(part, 1);
@@ -49,9 +60,10 @@ function distribution({ windows, busiest, envelope, bursts, limit: { windowMs } 
   ]);
 }
 
-const cellsOf = ({ p50, p90, p99, p999, max }: Quantiles): readonly string[] => [p50, p90, p99, p999, max].map(count);
+const cellsOf = ({ p50, p90, p99, p999, max }: RuleAdvice['windows']): readonly string[] =>
+  [p50, p90, p99, p999, max].map(count);
 
-function limitTable(rows: readonly TableRow[], keys: number): readonly string[] {
+function limitTable(rows: RuleAdvice['table'], keys: number): readonly string[] {
   return table([
     ['limit', 'keys hit', '', 'requests refused'],
     ...rows.map(({ limit, keysHit, requestsRefused, is }) => [
@@ -72,3 +84,76 @@ function proposalLines({ limit }: RuleAdvice, proposal: Proposal): readonly stri
     `    of the observed keys, it hits ${keysText(othersHit)} of ${apartHit ? 'the others' : 'all'}${apartHit ? ` and ${keysText(apartHit)} of those that stand out` : ''}; of keys like ${apartHit ? 'the others' : 'these'}, at most ${percent(atMostShare)}`,
   ];
 }
+
+/** Advice with a proposal. */
+export type ProposedAdvice = RuleAdvice & { readonly proposal: Proposal };
+
+export const hasProposal = (advice: RuleAdvice): advice is ProposedAdvice => advice.proposal !== undefined;
+
+interface OverlaidNode {
+  readonly node: RuleAdvice['limit']['nodes'][number];
+  readonly limits: ProposedAdvice[];
+  readonly children: Map<string, OverlaidNode>;
+}
+
+/**
+ * Proposals as an overlay of the rules for `weir check --overlay` and `RULES_OVERLAY`, with their reasons as comments.
+ *
+ * @param all  at least one, all of the same domain
+ */
+export function overlayText(all: readonly ProposedAdvice[]): string {
+  const root = new Map<string, OverlaidNode>();
+  for (const advice of all) place(root, advice);
+  const domain = all[0]?.limit.domain ?? '';
+  return ['# proposed by weir advise', `domain: ${printableJson(domain)}`, ...linesOf(root, ''), ''].join('\n');
+}
+
+function place(root: Map<string, OverlaidNode>, advice: ProposedAdvice): void {
+  let level = root;
+  let found: OverlaidNode | undefined;
+  for (const node of advice.limit.nodes) {
+    const id = JSON.stringify([node.key, node.value]);
+    found = level.get(id) ?? { node, limits: [], children: new Map() };
+    level.set(id, found);
+    level = found.children;
+  }
+  found?.limits.push(advice);
+}
+
+function linesOf(level: ReadonlyMap<string, OverlaidNode>, indent: string): readonly string[] {
+  if (level.size === 0) return [];
+  return [
+    `${indent}descriptors:`,
+    ...Array.from(level.values(), ({ node, limits, children }) => [
+      ...limits.flatMap(commentsOf).map((line) => `${indent}  # ${line}`),
+      `${indent}  - key: ${printableJson(node.key)}`,
+      ...(node.value === undefined ? [] : [`${indent}    value: ${printableJson(node.value)}`]),
+      ...limitLines(limits, `${indent}    `),
+      ...linesOf(children, `${indent}    `),
+    ]).flat(),
+  ];
+}
+
+function limitLines(limits: readonly ProposedAdvice[], indent: string): readonly string[] {
+  const [first] = limits;
+  if (!first) return [];
+  if (first.limit.of === 1) return [`${indent}rate_limit: ${blockOf(first)}`];
+  const blocks = Array.from({ length: first.limit.of }, (_, at) => {
+    const own = limits.find(({ limit }) => limit.at === at);
+    return `${indent}  - ${own ? blockOf(own) : '{}'}`;
+  });
+  return [`${indent}rate_limits:`, ...blocks];
+}
+
+function blockOf({ limit, proposal: { algorithm, requestsPerUnit, burst } }: ProposedAdvice): string {
+  const parts = [
+    `requests_per_unit: ${requestsPerUnit}`,
+    ...(algorithm === limit.algorithm ? [] : [`algorithm: ${algorithm}`]),
+    ...(burst === undefined ? [] : [`burst: ${burst}`]),
+  ];
+  return `{ ${parts.join(', ')} }`;
+}
+
+/** Texts from callers may contain line breaks. */
+const commentsOf = ({ limit, proposal, confidence }: ProposedAdvice): readonly string[] =>
+  [`${limit.rule}: was ${limit.text}`, ...proposal.reasons, confidenceText(confidence)].map(printable);

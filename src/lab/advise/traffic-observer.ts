@@ -1,6 +1,6 @@
 import { subjectOf } from '../replay/figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
-import { clientsOf } from './clients.ts';
+import { clientsOf } from './key-sample.ts';
 import type { RuleSketches } from './rule-sketches.ts';
 
 /** Fixed, so that the same input leads to the same samples of keys. */

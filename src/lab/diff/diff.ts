@@ -1,8 +1,10 @@
 import { finish, type Steps } from '../../engine/rules/compile/steps.ts';
-import type { Domain, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import { describeLimit, ruleAsJson } from '../../engine/rules/match/describe.ts';
+import { type Entry, match } from '../../engine/rules/match/match.ts';
+import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { ruleText } from '../../engine/rules/reload/rule-summary.ts';
-import { type CounterFate, fatesOf, isRegrouped, Places } from './places.ts';
-import { findRerouted, type Rerouted } from './rerouted.ts';
+import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
 
 /** The effects of replacing one rule set by another: everything that can change an answer. */
 export interface RuleDiff {
@@ -16,7 +18,7 @@ export interface RuleDiff {
 }
 
 /** A domain that was added or removed, or whose ids of requests changed. */
-export interface DomainChange {
+interface DomainChange {
   readonly name: string;
   readonly kind: 'added' | 'removed' | 'ids';
 }
@@ -94,3 +96,112 @@ function spendsOf(before: RuleTree, after: RuleTree): RuleDiff['spends'] {
   }
   return spends;
 }
+
+const fateJson = ({ limit, isKept }: CounterFate) => ({
+  limit: describeLimit(limit),
+  counters: isKept ? 'kept' : 'new',
+});
+
+/** The comparison as JSON. */
+export const diffJson = ({ added, removed, changed, rerouted, domains, spends }: RuleDiff): object => ({
+  added: added.map(({ rule, before, counters }) => ({
+    rule: ruleAsJson(rule),
+    ...(before && { before: before.path }),
+    counters: counters.map(fateJson),
+  })),
+  removed: removed.map(({ rule, after }) => ({ rule: ruleAsJson(rule), ...(after && { after: after.path }) })),
+  changed: changed.map(({ before, after, counters }) => ({
+    before: ruleAsJson(before),
+    after: ruleAsJson(after),
+    counters: counters.map(fateJson),
+  })),
+  ...{ rerouted, domains },
+  spends: Object.fromEntries(spends),
+});
+
+/** A rule, and what determines the names of its counters. */
+interface RulePlace {
+  readonly rule: Rule;
+  /**
+   * For each level: the text that replaces values that share one counter; undefined: each value has its own counter.
+   */
+  readonly shared: readonly (string | undefined)[];
+  /** A descriptor that matches the rule. For any value and for patterns it has a text that no rule names. */
+  readonly entries: readonly Entry[];
+}
+
+/** The rules of a tree, by their paths of nodes. */
+class Places {
+  readonly byId = new Map<string, RulePlace>();
+  readonly #byRule = new Map<Rule, RulePlace>();
+  readonly #rules: RuleTree;
+
+  private constructor(rules: RuleTree) {
+    this.#rules = rules;
+  }
+
+  static *in(rules: RuleTree): Steps<Places> {
+    const places = new Places(rules);
+    for (const { name, root } of rules.domains.values())
+      yield* places.#add(root, { id: `${name}/`, shared: [], entries: [] });
+    return places;
+  }
+
+  /** The rule here that the descriptors of another tree's rule match. */
+  metBy({ rule, entries }: RulePlace): RulePlace | undefined {
+    const found = match(this.#rules, rule.domain, { entries, requestLimit: undefined });
+    return 'rule' in found ? this.#byRule.get(found.rule) : undefined;
+  }
+
+  *#add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): Steps<void> {
+    for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
+      const id = `${above.id}${own}/`;
+      const entry = { key: unnamed(key), value: value === '' ? UNNAMED_VALUE : unnamed(value) };
+      const [shared, entries] = [
+        [...above.shared, node.sharedValue],
+        [...above.entries, entry],
+      ];
+      if (node.rule) {
+        const place = { rule: shownRule(node.rule, node.composite), shared, entries };
+        this.byId.set(id, place);
+        this.#byRule.set(node.rule, place);
+      }
+      if (node.children) yield* this.#add(node.children, { id, shared, entries });
+      yield 1;
+    }
+  }
+}
+
+/** A rule that commits reservations has the path of its parent's; this one gets its own. */
+const shownRule = (rule: Rule, composite: string): Rule =>
+  rule.commitAt === undefined ? rule : { ...rule, path: `${rule.path}.${composite}` };
+
+/** A text that no rule names: it only matches rules for any value. */
+const UNNAMED_VALUE = '\u0000';
+
+/** A text that matches a text or pattern; for a pattern, one that no rule names. */
+const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
+
+/** Whether the counters of a limit are kept, or new. */
+interface CounterFate {
+  readonly limit: RuleLimit;
+  readonly isKept: boolean;
+}
+
+/** The positions of entries that are not part of counter names. */
+const idPlaces = ({ ids = [] }: Rule): string => ids.map(({ at }) => at).join();
+
+/** Whether the counters of a rule are kept. */
+function fatesOf(before: RulePlace | undefined, after: RulePlace): readonly CounterFate[] {
+  const isNamedAlike =
+    before !== undefined && idPlaces(before.rule) === idPlaces(after.rule) && !isRegrouped(before, after);
+  const counters = new Set(before?.rule.limits.map(({ limit }) => limit.counter));
+  return after.rule.limits.map((limit) => ({
+    limit,
+    isKept: isNamedAlike && counters.has(limit.limit.counter),
+  }));
+}
+
+/** Whether the grouping of values that share counters differs. */
+const isRegrouped = (before: RulePlace, after: RulePlace): boolean =>
+  after.shared.some((text, at) => text !== before.shared[at]);

@@ -1,9 +1,8 @@
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { gatewayPolicy } from './gateway-policy.ts';
-import { headerOf } from './headers.ts';
 import type { Kind } from './kinds.ts';
-import { type DescriptorShape, type ExpectedShapes, expectedShapes, type ShapeEntry, shortestTtlMs } from './shapes.ts';
-import { type GrpcTarget, grpcCluster, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
+import { type DescriptorShape, type ExpectedShapes, expectedShapes, shortestTtlMs } from './shapes.ts';
+import { type GrpcTarget, grpcCluster, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface ConfigurationOptions extends GrpcTarget {
   readonly kind: Kind;
@@ -65,7 +64,7 @@ function rateLimits(shapes: readonly DescriptorShape[], indent: string): string 
     .join('');
 }
 
-function actionOf({ key, value }: ShapeEntry): string {
+function actionOf({ key, value }: DescriptorShape[number]): string {
   if (headerlessKeys.has(key)) return `${key}: {}`;
   if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
   return `request_headers: { header_name: ${quoted(headerOf(key))}, descriptor_key: ${quoted(key)} }`;

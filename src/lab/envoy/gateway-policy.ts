@@ -1,7 +1,7 @@
 import { dump } from 'js-yaml';
 import type { Level, Node, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
-import { headerOf } from './headers.ts';
+import { headerOf } from './whole-envoy.ts';
 
 /** The condition of a rule node on an entry: its key and value; undefined: any value, each with its own limit. */
 interface Condition {

@@ -2,9 +2,8 @@ import { strategyOf } from '../../engine/rules/match/strategy.ts';
 import type { Level, Node, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { wildcardRegex } from './gateway-policy.ts';
-import { headerOf } from './headers.ts';
 import { isConstant } from './shapes.ts';
-import { type GrpcTarget, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
+import { type GrpcTarget, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface QuotaConfigurationOptions extends GrpcTarget {
   /** The name of the proxy; undefined: a comment shows where to put it. */

@@ -2,7 +2,7 @@ import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 
 /** An entry that Envoy can send: a key, and its value if that is the same in every request. */
-export interface ShapeEntry {
+interface ShapeEntry {
   readonly key: string;
   /** Undefined: the value depends on the request. */
   readonly value: string | undefined;

@@ -109,3 +109,18 @@ ${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager, filter
         endpoints:
           - lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 8000 } } } }]
 `;
+
+/** The header with a key's values: `x-` and the key, except for the keys below. */
+export function headerOf(key: string): string {
+  const name = key.toLowerCase();
+  return Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`; // just found
+}
+
+const headers: Readonly<Record<string, string>> = {
+  path: ':path',
+  method: ':method',
+  host: ':authority',
+  authority: ':authority',
+  user_agent: 'user-agent',
+  authorization: 'authorization',
+};

@@ -1,13 +1,11 @@
-import { chunksOf, type Input } from './input.ts';
+import { type Input, linesOf } from './input.ts';
 import { LogSample } from './mapping/learn.ts';
 import type { Mapping } from './mapping/mapping.ts';
 import { inOrder, merged } from './order.ts';
-import { AccessLogReader, RecognizingParser } from './readers/access-log.ts';
 import type { LogFormatName } from './readers/format-names.ts';
-import { openLineParser } from './readers/formats.ts';
-import { linesOf } from './readers/lines.ts';
-import type { RecordedTraffic } from './request.ts';
-import { requestsOf, type TrafficCounts } from './traffic.ts';
+import { type LineParser, openLineParser, type ParsedLine, recognizeFormat } from './readers/formats.ts';
+import type { RecordedRequest, RecordedTraffic } from './request.ts';
+import { requestsOf, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
 /** A request is logged when it ends: the longest assumed time since it began. */
 export const DEFAULT_REORDER_MS = 60_000;
@@ -42,11 +40,66 @@ export async function learnMapping(input: Input, format: LogFormatName | undefin
   const recognizing = new RecognizingParser();
   const parser = format === undefined ? recognizing : openLineParser(format);
   const sample = new LogSample();
-  const ignore = (): void => {};
-  for await (const lines of linesOf(chunksOf(input, ignore, ignore))) {
+  for await (const lines of linesOf(input)) {
     for (const fields of parser.parse(lines)) if (typeof fields === 'object') sample.add(fields);
     if (sample.lines >= MAX_LEARNED) break;
   }
   const found = format ?? recognizing.format;
   return found === undefined || sample.lines === 0 ? undefined : sample.mapping(input.name, found);
 }
+
+interface AccessLogOptions {
+  readonly mapping: Pick<Mapping, 'request'>;
+  /** Undefined: the format of the first line that matches one. */
+  readonly format: LogFormatName | undefined;
+  /** Called for a request without descriptors, for which the proxy would not have called the service. */
+  onUnmapped(): void;
+}
+
+/** Reads the lines of an access log. */
+class AccessLogReader implements TrafficReader {
+  readonly #options: AccessLogOptions;
+  readonly #parser: LineParser;
+
+  constructor(options: AccessLogOptions) {
+    this.#options = options;
+    this.#parser = options.format === undefined ? new RecognizingParser() : openLineParser(options.format);
+  }
+
+  read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[] {
+    return this.#parser.parse(lines).map((parsed) => this.#requestOf(parsed));
+  }
+
+  #requestOf(parsed: ParsedLine): RecordedRequest | string | undefined {
+    if (parsed === undefined || typeof parsed === 'string') return parsed;
+    const request = this.#options.mapping.request(parsed);
+    if (request === undefined) this.#options.onUnmapped();
+    return request;
+  }
+}
+
+/** Parses by the format of the first line that matches one. */
+class RecognizingParser implements LineParser {
+  #parser: LineParser | undefined;
+  #format: LogFormatName | undefined;
+
+  /** Undefined: no line has matched any format yet. */
+  get format(): LogFormatName | undefined {
+    return this.#format;
+  }
+
+  parse(lines: readonly string[]): readonly ParsedLine[] {
+    if (this.#parser) return this.#parser.parse(lines);
+    for (const [at, line] of lines.entries()) {
+      const format = recognizeFormat(line);
+      if (format === undefined) continue;
+      this.#format = format;
+      this.#parser = openLineParser(format);
+      return [...lines.slice(0, at).map(unknown), ...this.#parser.parse(lines.slice(at))];
+    }
+    return lines.map(unknown);
+  }
+}
+
+const unknown = (line: string): ParsedLine =>
+  line === '' ? undefined : 'unknown format: name it with --format, if it is one of these';

@@ -10,7 +10,7 @@ import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { remainingOf } from '../../engine/wire/codec.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
-import { hashBlind } from './hash-blind.ts';
+import { hashBlind } from './hashed-values.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
 /** The settings of the service, besides the rules, that affect decisions. */

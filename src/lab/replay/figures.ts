@@ -23,13 +23,13 @@ export interface RuleFigures extends Readonly<Counts> {
 }
 
 /** The outcomes under one rule set. */
-export interface SideFigures extends Readonly<Counts> {
+interface SideFigures extends Readonly<Counts> {
   readonly rules: ReadonlyMap<string, RuleFigures>;
   readonly keysHurt: number;
 }
 
 /** The differences between two rule sets, or between the recorded answers and the rules. */
-export interface ChangeFigures {
+interface ChangeFigures {
   /** Requests that both sides answered. */
   readonly compared: number;
   readonly newlyRefused: number;

@@ -35,21 +35,65 @@ export async function inputAt(path: string, standardInput: Readable): Promise<In
   }
 }
 
+/** The most characters of a line that are read; the rest is dropped, so a longer line counts as broken. */
+const MAX_LINE_CHARACTERS = 1_048_576;
+
+/** Octets for as many characters and a byte order mark: a UTF-16 code unit takes at most three in UTF-8. */
+const MAX_LINE_BYTES = 3 * (MAX_LINE_CHARACTERS + 1);
+
+const LINE_FEED = 0x0a;
+const BYTE_ORDER_MARK = '\ufeff';
+
+/** Receives what is learned of an input while it is read. */
+interface InputListener {
+  /** @param bytes  the number of stored octets that were read */
+  onBytes?(bytes: number): void;
+  /** @param reason  why the input ends early */
+  onTruncated?(reason: string): void;
+}
+
+/**
+ * The lines of an input, a batch per chunk; without line endings, including empty lines.
+ *
+ * @throws UnreadableInput
+ */
+export async function* linesOf(input: Input, listener: InputListener = {}): AsyncGenerator<readonly string[]> {
+  let begun: Uint8Array = new Uint8Array(0);
+  let isFirst = true;
+  const decoded = (octets: Buffer): string => {
+    const text = octets.toString(); // a streaming decoder takes several times as long
+    const isMarked = isFirst && text.startsWith(BYTE_ORDER_MARK);
+    isFirst = false;
+    return isMarked ? text.slice(1) : text;
+  };
+  for await (const chunk of chunksOf(input, listener)) {
+    const end = chunk.lastIndexOf(LINE_FEED); // an octet of this value is never part of another character
+    if (end < 0) {
+      if (begun.length < MAX_LINE_BYTES) begun = Buffer.concat([begun, chunk]).subarray(0, MAX_LINE_BYTES);
+      continue;
+    }
+    const text = decoded(Buffer.concat([begun, chunk.subarray(0, end)]));
+    yield text.split('\n').map(trimmed);
+    begun = chunk.subarray(end + 1);
+  }
+  const last = decoded(Buffer.from(begun));
+  if (last !== '') yield [trimmed(last)];
+}
+
+function trimmed(line: string): string {
+  const read = line.length > MAX_LINE_CHARACTERS ? line.slice(0, MAX_LINE_CHARACTERS) : line;
+  return read.endsWith('\r') ? read.slice(0, -1) : read;
+}
+
 /**
  * The octets of an input, decompressed if it begins like gzip or Zstandard. A truncated input, such as a file that is
  * still being written, is read as far as possible.
  *
- * @param onBytes      called with the number of stored octets that were read
- * @param onTruncated  called with the reason if the input ends early
  * @throws UnreadableInput
  */
-export async function* chunksOf(
-  input: Input,
-  onBytes: (bytes: number) => void,
-  onTruncated: (reason: string) => void,
-): AsyncIterable<Buffer> {
+async function* chunksOf(input: Input, listener: InputListener): AsyncIterable<Buffer> {
   const opened = input.open();
-  const stored = counting(opened, onBytes);
+  const stored = counting(opened, listener);
   let isAny = false;
   try {
     const first = await stored.next();
@@ -70,16 +114,16 @@ export async function* chunksOf(
     if (error instanceof UnreadableInput) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     if (!isAny || !isTruncation(error)) throw new UnreadableInput(`${input.name}: ${reason}`);
-    onTruncated(reason);
+    listener.onTruncated?.(reason);
   } finally {
     opened.destroy(); // the reader may stop early
   }
 }
 
-async function* counting(stream: Readable, onBytes: (bytes: number) => void): AsyncGenerator<Buffer> {
+async function* counting(stream: Readable, listener: InputListener): AsyncGenerator<Buffer> {
   for await (const chunk of stream) {
     const bytes = chunk as Buffer; // no encoding is set
-    onBytes(bytes.length);
+    listener.onBytes?.(bytes.length);
     yield bytes;
   }
 }

@@ -2,9 +2,11 @@ import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { textsOf } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
-import type { ChangeFigures, Figures, RuleFigures, SideFigures } from './figures.ts';
+import type { Figures, RuleFigures } from './figures.ts';
 import { percent } from './thresholds.ts';
 import type { TrafficCounts } from './traffic.ts';
+
+type SideFigures = Figures['rules'];
 
 /** The data of a report. */
 export interface ReportSource {
@@ -167,7 +169,7 @@ function ruleLines(path: string, rule: RuleFigures): readonly string[] {
 }
 
 function changeLines(
-  { compared, newlyRefused, newlyAdmitted, keysNewlyHurt, keysNewlySpared, newlyHurt }: ChangeFigures,
+  { compared, newlyRefused, newlyAdmitted, keysNewlyHurt, keysNewlySpared, newlyHurt }: NonNullable<Figures['change']>,
   what: string,
 ): readonly string[] {
   const part = (count: number): string => (compared === 0 ? '' : ` (${percent(count / compared)})`);

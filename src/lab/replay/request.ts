@@ -20,14 +20,14 @@ export interface RecordedRequest {
 }
 
 /** The service's answer when the request was recorded. */
-export interface RecordedAnswer {
+interface RecordedAnswer {
   readonly code: ReplayedCode;
   /** One per descriptor; absent: they were not recorded. */
   readonly descriptors?: readonly RecordedDescriptor[];
 }
 
 /** The service's recorded answer to one descriptor, as in the protocol. */
-export interface RecordedDescriptor {
+interface RecordedDescriptor {
   readonly code: ReplayedCode;
   /** 0: no rule matched; 4,294,967,295: the rule is unlimited. */
   readonly remaining: number;

@@ -1,5 +1,4 @@
-import { chunksOf, type Input } from './input.ts';
-import { linesOf } from './readers/lines.ts';
+import { type Input, linesOf } from './input.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** Reads the lines of one file in order, from the first on. */
@@ -34,14 +33,16 @@ export class TrafficCounts {
 
 /** The requests of one input, in the order of its lines. */
 export async function* requestsOf(input: Input, reader: TrafficReader, counts: TrafficCounts): RecordedTraffic {
-  const onBytes = (bytes: number): void => {
-    counts.bytes += bytes;
-  };
-  const onTruncated = (reason: string): void => {
-    counts.notes.add(`${input.name} is cut off: ${reason}`);
+  const listener = {
+    onBytes(bytes: number): void {
+      counts.bytes += bytes;
+    },
+    onTruncated(reason: string): void {
+      counts.notes.add(`${input.name} is cut off: ${reason}`);
+    },
   };
   let number = 0;
-  for await (const lines of linesOf(chunksOf(input, onBytes, onTruncated))) {
+  for await (const lines of linesOf(input, listener)) {
     const batch: RecordedRequest[] = [];
     for (const found of reader.read(lines)) {
       number++;
@@ -51,9 +52,4 @@ export async function* requestsOf(input: Input, reader: TrafficReader, counts: T
     counts.lines += lines.length;
     if (batch.length > 0) yield batch;
   }
-}
-
-/** Reads recordings one after the other. */
-export async function* chained(all: readonly RecordedTraffic[]): RecordedTraffic {
-  for (const one of all) yield* one;
 }

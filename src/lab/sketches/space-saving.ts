@@ -1,5 +1,4 @@
-import { NameIndex } from './name-index.ts';
-import { encodedName, keptName, nameBytes, type TopName } from './top-name.ts';
+import { encodedName, keptName, NameIndex, nameBytes, type TopName } from './top-name.ts';
 
 /** One of the most frequent names. */
 export interface TopEntry {

@@ -7,6 +7,7 @@ import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalBatch, ArrivalSample } from '../../lab/advise/arrival-log.ts';
+import { SLOT_MS } from '../../lab/sketches/rotating-top.ts';
 import type { TrialReport } from '../candidate/report.ts';
 import { type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
@@ -163,5 +164,3 @@ export class AdminAgent {
     for (const stop of this.#stops) stop();
   }
 }
-
-const SLOT_MS = 10_000;

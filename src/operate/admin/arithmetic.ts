@@ -1,7 +1,8 @@
 import { ownSlots } from '../../engine/algorithms/in-flight.ts';
 import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
-import { siteStanding, siteTerms } from './site-standing.ts';
+import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
+import { advanceOf, baseOf } from '../../engine/algorithms/site-share-state.ts';
 
 /** A counter before hits are spent on it. */
 interface Standing {
@@ -118,3 +119,31 @@ export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isO
 
 /** At most two decimals. */
 const text = (value: number): string => String(Math.round(value * 100) / 100);
+
+/** The answering site's part of a limit that sites share. In whole hits. */
+export interface SiteStanding {
+  /** Its part of the limit, and the further hits that it may admit in advance. */
+  readonly base: number;
+  readonly advance: number;
+  /** Hits used in this window; for a bucket, tokens not refilled yet, including those lent. */
+  readonly used: number;
+  readonly lent: number;
+  readonly borrowed: number;
+}
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
+
+export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number): SiteStanding {
+  const reading = { ...limit, transfer: { kind: 'read' } } as const;
+  const { step, describe } = algorithms.site_share;
+  const { accepted, state: now } = step(reading, state, nowMs, 0, false);
+  const { site } = describe(reading, now, nowMs, { hits: 0, accepted, charged: false });
+  const { used = 0, given = [], taken = [] } = site ?? {};
+  return { base: baseOf(limit), advance: advanceOf(limit), used, lent: sumOf(given), borrowed: sumOf(taken) };
+}
+
+/** The terms of the hits that a site has used; borrowed hits are negative. */
+function siteTerms({ of }: SiteShareLimit, { used, lent, borrowed }: SiteStanding): readonly string[] {
+  if (of === 'token_bucket') return [String(used)];
+  return [String(used), ...(lent > 0 ? [`${lent} lent`] : []), ...(borrowed > 0 ? [`-${borrowed} borrowed`] : [])];
+}

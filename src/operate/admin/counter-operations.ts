@@ -1,10 +1,16 @@
-import type { Limit } from '../../engine/algorithms/index.ts';
+import { inSlices } from '../../base/slices.ts';
+import { heldLimit, type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import type { Operation as StoreOperation } from '../../engine/backends/backend.ts';
-import { debitOf } from '../../engine/ledger/debit.ts';
+import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { type Debit, debitOf } from '../../engine/ledger/debit.ts';
+import { holderOf } from '../../engine/ledger/holder.ts';
+import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
+import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { listCounters } from './counter-listing.ts';
-import { countersOf, describeCounter, type FoundCounter, STORE_TIMEOUT_MS, statesOf } from './counter-states.ts';
 import { type CounterState, counterState, describeOverride } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import {
@@ -21,7 +27,7 @@ import {
 } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
-import { shownBy } from './shown-value.ts';
+import { type Shown, shownBy } from './shown-value.ts';
 
 /** Operations that show and change the counters of a descriptor, or list all counters. */
 export function counterOperations(options: AdminOptions): readonly ApiOperation[] {
@@ -167,3 +173,125 @@ function plannedState(
   const back = Math.min(hits, used);
   return { used: used - back, remaining: remaining + back };
 }
+
+/** The number of counters examined for each page of a listing. */
+export const PAGE_COUNTERS = 1_000;
+
+/** The number of counters examined in one turn of the event loop, and read from the store in one call. */
+export const COUNTERS_A_TURN = 100;
+
+interface ListQuery {
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly after?: string;
+}
+
+/** One page: of `PAGE_COUNTERS` keys, the counters that belong to a rule in force. */
+export async function listCounters(
+  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hash'> & {
+    readonly decider: Pick<Decider, 'clock' | 'counters'>;
+  },
+  query: ListQuery,
+): Promise<object> {
+  const { after } = query;
+  if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
+    throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
+  const page = await options.ledger.list(after, PAGE_COUNTERS);
+  if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
+  const rules = options.rules();
+  const shown = shownBy(true, options.hash);
+  const counters: object[] = [];
+  for await (const keys of inSlices(page.keys, COUNTERS_A_TURN)) {
+    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, options.decider), query)) : [];
+    const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
+    const states = debits.length > 0 ? await statesOf(options, debits) : [];
+    for (const [at, counter] of known.entries()) counters.push({ ...describe(counter, shown), ...states[at] });
+  }
+  return { looked: page.keys.length, counters, ...(page.next !== undefined && { next: page.next }) };
+}
+
+function chosen(found: KnownCounter | undefined, { domain, rule }: ListQuery): readonly KnownCounter[] {
+  if (!found || (domain !== undefined && found.domain !== domain)) return [];
+  return rule === undefined || found.rule.path === rule ? [found] : [];
+}
+
+const describe = ({ domain, entries, rule: { path }, limit }: KnownCounter, shown: Shown): object => ({
+  domain,
+  entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
+  rule: path,
+  limit: describeLimit(limit),
+  algorithm: namedAlgorithmOf(limit.limit),
+});
+
+/** The timeout of the store. */
+const STORE_TIMEOUT_MS = 1_000;
+
+/** A limit of a descriptor, and its counter. */
+interface FoundCounter {
+  readonly rule: Rule;
+  readonly limit: RuleLimit;
+  readonly debit: Debit;
+}
+
+/** The counters of a descriptor, for operators to see and change. */
+interface DescriptorCounters {
+  /** Under an exemption, the counters of the rule, which applies again when it ends. */
+  readonly counters: readonly FoundCounter[];
+  readonly override?: StandingOverride;
+}
+
+/** @throws ApiProblem  404: no limit applies */
+function countersOf(options: AdminOptions, name: string, entries: readonly Entry[]): DescriptorCounters {
+  const { clock, overrides } = options.decider;
+  const rules = options.rules();
+  const matched = rules && atTime(matchCounter(rules, name, entries), clock);
+  const applied = matched && (overrides?.apply(matched, name, entries) ?? matched);
+  const override = matched && applied !== matched ? overrides?.of(matched, name, entries) : undefined;
+  const found = override?.effect.kind === 'exempt' ? matched : applied;
+  if (found?.kind !== 'limited') {
+    const why =
+      found?.kind === 'unlimited'
+        ? `${found.rule.path} is unlimited${found.rule.schedule ? ' at this time' : ''}`
+        : 'no rule applies; explain says why';
+    throw new ApiProblem(404, `the descriptor has no counters: ${why}`);
+  }
+  const counters = found.limits.map((limit): FoundCounter => {
+    const counter = options.counters(limit.limit, name, found.entries);
+    const own = { ...limit, limit: heldLimit(limit.limit, holderOf(found.id ?? '')) };
+    return { rule: found.rule, limit, debit: debitOf(counter, own, 0, false) };
+  });
+  return { counters, ...(override && { override }) };
+}
+
+/** The entries of an id may be missing: the counter is the same for all ids. */
+function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]): Match {
+  const found = match(rules, domain, { entries, requestLimit: undefined });
+  if (found.kind !== 'no_rule') return found;
+  const others = withIds(rules, domain, entries).map((sent) =>
+    match(rules, domain, { entries: sent, requestLimit: undefined }),
+  );
+  return others.find(({ kind }) => kind === 'limited') ?? found;
+}
+
+/** The states of the counters, in their order. @throws ApiProblem  503: the counters cannot be reached */
+async function statesOf(
+  options: Pick<AdminOptions, 'ledger'>,
+  debits: readonly Debit[],
+): Promise<readonly CounterState[]> {
+  const fork = await options.ledger.fork(debits, STORE_TIMEOUT_MS);
+  for (const debit of debits) {
+    const failure = fork.failureOf(debit);
+    if (failure !== undefined) throw new ApiProblem(503, failure);
+  }
+  return debits.map((debit) => counterState(debit.limit, fork.stateOf(debit), fork.nowMs(debit)));
+}
+
+const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter, state: CounterState): object => ({
+  rule: rule.path,
+  ...placeFields(rule.place),
+  ...(limit.label.name !== '' && { name: limit.label.name }),
+  limit: describeLimit(limit),
+  algorithm: namedAlgorithmOf(limit.limit),
+  counter: key,
+  ...state,
+});

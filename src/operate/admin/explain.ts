@@ -26,9 +26,8 @@ import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import { codeNumbers, type WireRequest } from '../../engine/wire/wire.ts';
-import { arithmeticOf, describe } from './arithmetic.ts';
+import { arithmeticOf, describe, type SiteStanding, siteStanding } from './arithmetic.ts';
 import { copyCounters } from './copy-counters.ts';
-import { type SiteStanding, siteStanding } from './site-standing.ts';
 import { drawState, type StateDrawing } from './state-drawing.ts';
 
 /** The answer that a request would get now, and the reason for it. */

@@ -1,10 +1,9 @@
 import { crossSiteReason } from '../../edge/http/cross-site.ts';
-import type { AccessOptions } from './access.ts';
+import { type AccessOptions, tokenOf } from './access.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
-import { tokenOf } from './tokens.ts';
 
 const PATH = '/api/v1/session';
 

@@ -1,6 +1,6 @@
 import { type Asker, inSlices } from '../../base/slices.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
-import type { Entry } from '../../engine/rules/match/match.ts';
+import type { Entry, MissReason } from '../../engine/rules/match/match.ts';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import {
   type NearRule,
@@ -19,7 +19,6 @@ import { encodedEntries, type TopName, topNameOf } from '../../lab/sketches/top-
 import { Sample } from './sample.ts';
 import { boundsOf } from './sampling-error.ts';
 import { describeKey } from './top-keys.ts';
-import { type UnmatchedCount, UnmatchedCounts } from './unmatched-counts.ts';
 
 /** The most descriptors kept for ten seconds, and the most memory for them. */
 const CAPACITY = 500;
@@ -181,4 +180,46 @@ function describeOne(
   if (!stopped) return known;
   const { reason, level, why } = stopped;
   return { ...known, reason, level, why, nearest: stopped.nearest };
+}
+
+/** A count of `weir_unmatched_total`. */
+interface UnmatchedCount {
+  readonly domain: string;
+  readonly reason: MissReason;
+  readonly count: number;
+}
+
+/** Domains without rules: callers create their names. */
+const OTHER = '(other)';
+
+/** The number of descriptors that met no rule, by domain and reason; not sampled. */
+class UnmatchedCounts {
+  readonly #byDomain = new Map<string, Map<MissReason, { count: number }>>();
+  /** The pair that was counted last: the next one is mostly the same. */
+  #domain = '';
+  #reason: MissReason | undefined;
+  #last = { count: 0 };
+
+  add(domain: string, reason: MissReason): void {
+    if (reason !== this.#reason || domain !== this.#domain) {
+      this.#last = this.#of(domain, reason);
+      this.#domain = domain;
+      this.#reason = reason;
+    }
+    this.#last.count++;
+  }
+
+  *all(): Iterable<UnmatchedCount> {
+    for (const [domain, byReason] of this.#byDomain)
+      for (const [reason, { count }] of byReason) yield { domain, reason, count };
+  }
+
+  #of(domain: string, reason: MissReason): { count: number } {
+    const label = reason === 'no_domain' ? OTHER : domain;
+    const byReason = this.#byDomain.get(label) ?? new Map<MissReason, { count: number }>();
+    this.#byDomain.set(label, byReason);
+    const known = byReason.get(reason) ?? { count: 0 };
+    byReason.set(reason, known);
+    return known;
+  }
 }

@@ -1,10 +1,11 @@
 import { isCommit } from '../../engine/algorithms/limit.ts';
 import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
-import { countedEntries } from '../../engine/rules/match/match.ts';
+import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { ByteBudget } from '../../lab/sketches/rotating-top.ts';
-import { ChangedKeyTable } from './changed-keys.ts';
-import { byChange, type RuleTrial, type Tally } from './report.ts';
+import { SpaceSaving, slotBytes, TABLE_BYTES } from '../../lab/sketches/space-saving.ts';
+import { topNameOf } from '../../lab/sketches/top-name.ts';
+import { byChange, type ChangedKeys, type RuleTrial, type Tally } from './report.ts';
 
 /** A request, and the answers of both rule trees. */
 export interface TriedRequest {
@@ -121,3 +122,55 @@ const isOver = (verdict: Verdict): boolean => verdict.kind === 'limited' && verd
 /** Excludes peeks, hits that are given back, and hits that a request reports as used. */
 const asksForHits = ({ hits }: RequestDescriptor, ...verdicts: readonly Verdict[]): boolean =>
   hits > 0 && !verdicts.some((verdict) => verdict.kind === 'limited' && isCommit(verdict.decision));
+
+/** The most keys in one table. */
+const CAPACITY = 200;
+
+const noKeys: ChangedKeys = {
+  list: { entries: [], total: 0, unlistedAtMost: 0 },
+  count: 0,
+  isAtLeast: false,
+};
+
+/** Counts the descriptors whose answers differ: the most frequent ones, in bounded memory. */
+class ChangedKeyTable {
+  readonly #budget: ByteBudget;
+  /** Absent: nothing was counted yet. */
+  #table: SpaceSaving | undefined;
+  /** Some key has no counter. */
+  #isFull = false;
+
+  /** @param budget  shared with other tables */
+  constructor(budget: ByteBudget) {
+    this.#budget = budget;
+  }
+
+  add(entries: readonly Entry[]): void {
+    const name = topNameOf(entries);
+    const table = this.#table ?? new SpaceSaving();
+    if (table.addToKnown(name, 1)) return;
+    const bytes = slotBytes(name) + (this.#table ? 0 : TABLE_BYTES);
+    const mayGrow = table.size < CAPACITY && this.#budget.hasRoomFor(bytes);
+    if (!mayGrow) this.#isFull = true;
+    if (!this.#table && !mayGrow) return;
+    const before = this.#table?.bytes ?? 0;
+    this.#table = table;
+    table.addNew(name, 1, mayGrow);
+    this.#budget.change(table.bytes - before);
+  }
+
+  /** @param count  the longest list; 0: no list */
+  report(count: number): ChangedKeys {
+    const table = this.#table;
+    if (!table || count === 0) return { ...noKeys, count: table?.size ?? 0, isAtLeast: this.#isFull };
+    const entries = [...table.entries()].sort((one, other) => other.count - one.count);
+    // a key that is cut off was counted at most as often as the first of those
+    const cut = entries.length > count ? (entries[count]?.count ?? 0) : 0;
+    const unlistedAtMost = Math.max(table.minimum, cut);
+    return {
+      list: { entries: entries.slice(0, count), total: table.total, unlistedAtMost },
+      count: table.size,
+      isAtLeast: this.#isFull,
+    };
+  }
+}

@@ -15,10 +15,8 @@ import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { countedBy, hashOf } from '../../lab/record/sampling.ts';
 import { Comparison, type TriedRequest } from './comparison.ts';
-import { Coverage } from './coverage.ts';
-import { isExact } from './exact.ts';
+import { type AnyRequest, areIndependent, Coverage, isExact, triedPlaces } from './exact.ts';
 import type { TrialReport } from './report.ts';
-import { type AnyRequest, areIndependent, triedPlaces } from './sampled.ts';
 
 /** The candidate's counters, in a separate name space. */
 export interface TrialCounters {

@@ -6,7 +6,6 @@ import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
 import { CannotStart } from '../parts/start-up.ts';
 import type { HandedConnections } from './handed-connections.ts';
 import type { FromWorker, Listening, Report, ToWorker } from './messages.ts';
-import { PendingReplies } from './pending-replies.ts';
 import { messagesOf } from './rules-messages.ts';
 
 /** A worker, as seen by the primary process. */
@@ -187,4 +186,43 @@ async function endOf(worker: Worker, connections: HandedConnections): Promise<st
   child.emit('disconnect'); // makes the cluster module forget the worker, in case nothing else did
   closeHandedConnections();
   return how;
+}
+
+/** Requests to a worker that are waiting for a reply. */
+class PendingReplies<T> {
+  readonly #timeoutMs: number;
+  readonly #pending = new Map<number, (reply?: T) => void>();
+  #sent = 0;
+
+  /** @param timeoutMs  how long to wait for a reply */
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * @param send  sends the request under a number; calls `onLost` if the worker cannot be reached
+   * @returns undefined  there was no reply in time
+   */
+  request(send: (number: number, onLost: () => void) => void): Promise<T | undefined> {
+    return new Promise((resolve) => {
+      const number = this.#sent++;
+      const done = (reply?: T): void => {
+        clearTimeout(timer);
+        this.#pending.delete(number);
+        resolve(reply);
+      };
+      const timer = setTimeout(done, this.#timeoutMs);
+      this.#pending.set(number, done);
+      send(number, () => done());
+    });
+  }
+
+  received(number: number, reply: T): void {
+    this.#pending.get(number)?.(reply);
+  }
+
+  /** The worker has ended: no reply will arrive. */
+  giveUp(): void {
+    for (const done of this.#pending.values()) done();
+  }
 }

@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
+import { renderCandidate, renderCandidateDiff } from '../../../src/cli/commands/candidate.ts';
 import { renderExplanation } from '../../../src/cli/commands/explain.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
@@ -15,9 +16,8 @@ import {
   renderTop,
   renderUnmatched,
 } from '../../../src/cli/commands/render.ts';
-import { renderCandidate, renderCandidateDiff } from '../../../src/cli/commands/render-candidate.ts';
-import { renderSites } from '../../../src/cli/commands/render-sites.ts';
 import { show } from '../../../src/cli/commands/show.ts';
+import { renderSites } from '../../../src/cli/commands/sites.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';
 import type { ShareList } from '../../../src/operate/admin/site-limits.ts';

@@ -8,8 +8,7 @@ import type { SiteShareLimit } from '../../../src/engine/algorithms/site-share.t
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
-import { arithmeticOf } from '../../../src/operate/admin/arithmetic.ts';
-import { siteStanding } from '../../../src/operate/admin/site-standing.ts';
+import { arithmeticOf, siteStanding } from '../../../src/operate/admin/arithmetic.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';

@@ -1,7 +1,7 @@
 import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
-import { windowDemand } from '../../../src/lab/advise/demand.ts';
 import { FOLLOWED_RATES, KeyArrivals } from '../../../src/lab/advise/key-arrivals.ts';
 import { hashOfText } from '../../../src/lab/advise/key-sample.ts';
+import { windowDemand } from '../../../src/lab/advise/propose.ts';
 import { fixedWindowOf, slidingWindowCounterOf, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 

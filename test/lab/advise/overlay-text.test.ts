@@ -1,8 +1,8 @@
 import { load as readYaml } from 'js-yaml';
 import { loadRules } from '../../../src/engine/rules/reload/load.ts';
-import { advisedRules } from '../../../src/lab/advise/advised-limits.ts';
 import type { AdvisedLimit, Proposal } from '../../../src/lab/advise/advised-rule.ts';
-import { overlayText, type ProposedAdvice } from '../../../src/lab/advise/overlay-text.ts';
+import { overlayText, type ProposedAdvice } from '../../../src/lab/advise/render-advice.ts';
+import { advisedRules } from '../../../src/lab/advise/rule-sketches.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const RULES = `domain: "demo: 1"

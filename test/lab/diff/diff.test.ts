@@ -5,8 +5,7 @@ import { ruleAsJson } from '../../../src/engine/rules/match/describe.ts';
 import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { ruleText } from '../../../src/engine/rules/reload/rule-summary.ts';
-import { countDifferences, diffRules } from '../../../src/lab/diff/diff.ts';
-import { diffJson } from '../../../src/lab/diff/diff-json.ts';
+import { countDifferences, diffJson, diffRules } from '../../../src/lab/diff/diff.ts';
 import fc from '../../helpers/property.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

@@ -4,10 +4,9 @@ import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { matchDigest } from '../../../src/lab/record/hashing.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
-import { hashBlind } from '../../../src/lab/replay/hash-blind.ts';
-import { HashedValues } from '../../../src/lab/replay/hashed-values.ts';
+import { HashedValues, hashBlind } from '../../../src/lab/replay/hashed-values.ts';
 import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
-import { hashedEntries } from '../../../src/operate/record/lines.ts';
+import { hashedEntries } from '../../../src/operate/record/recorder.ts';
 import fc from '../../helpers/property.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

@@ -1,7 +1,13 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
-import { NameIndex } from '../../../src/lab/sketches/name-index.ts';
-import { encodedName, isSameName, keptName, type TopName, topNameOf } from '../../../src/lab/sketches/top-name.ts';
+import {
+  encodedName,
+  isSameName,
+  keptName,
+  NameIndex,
+  type TopName,
+  topNameOf,
+} from '../../../src/lab/sketches/top-name.ts';
 import { describeKey } from '../../../src/operate/admin/top-keys.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 4 });

@@ -1,9 +1,7 @@
 import '../../helpers/realm.ts';
 import type { IncomingMessage } from 'node:http';
-import { type AccessOptions, admit, type Need } from '../../../src/operate/admin/access.ts';
+import { type AccessOptions, admit, type Need, parseTokens, Sessions } from '../../../src/operate/admin/access.ts';
 import { ApiProblem } from '../../../src/operate/admin/problem.ts';
-import { Sessions } from '../../../src/operate/admin/sessions.ts';
-import { parseTokens } from '../../../src/operate/admin/tokens.ts';
 
 const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.1'): IncomingMessage =>
   ({ headers: { host: 'localhost:6070', ...headers }, socket: { remoteAddress } }) as unknown as IncomingMessage; // the only properties that are read

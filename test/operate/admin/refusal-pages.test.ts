@@ -1,8 +1,7 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
-import { refusalPage } from '../../../src/operate/admin/refusal-pages.ts';
-import { RefusalSample, type SampledRefusal } from '../../../src/operate/admin/refusals.ts';
+import { RefusalSample, refusalPage, type SampledRefusal } from '../../../src/operate/admin/refusals.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 
 const refused: Answer = { overallCode: 'OVER_LIMIT', verdicts: [], shadowed: false, delayMs: 0 };

@@ -9,7 +9,7 @@ import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { createWildcardIndex } from '../../../src/engine/rules/match/wildcard-index.ts';
-import { COUNTERS_A_TURN, listCounters, PAGE_COUNTERS } from '../../../src/operate/admin/counter-listing.ts';
+import { COUNTERS_A_TURN, listCounters, PAGE_COUNTERS } from '../../../src/operate/admin/counter-operations.ts';
 import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
 import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../../src/operate/admin/unmatched.ts';

@@ -1,8 +1,7 @@
 import '../../helpers/realm.ts';
-import { quantileMs } from '../../../src/operate/console/quantile.ts';
-import { Ring } from '../../../src/operate/console/ring.ts';
 import { AllRuleSeries, MAX_RULES, NAMED_BY_CALLERS } from '../../../src/operate/console/rule-series.ts';
-import { Series } from '../../../src/operate/console/series.ts';
+import { Ring, Series } from '../../../src/operate/console/series.ts';
+import { quantileMs } from '../../../src/operate/console/service-series.ts';
 import { createRuleCounts, noteHolds } from '../../../src/operate/observe/rule-counts.ts';
 
 test('a ring keeps the last rows, the oldest first', () => {

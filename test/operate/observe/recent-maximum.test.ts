@@ -1,4 +1,4 @@
-import { advanceRecentMaxima, RecentMaximum } from '../../../src/operate/observe/recent-maximum.ts';
+import { advanceRecentMaxima, RecentMaximum } from '../../../src/operate/observe/rule-counts.ts';
 
 test('a maximum is kept for four further slots of 15 seconds, and dropped with the next', () => {
   const maximum = new RecentMaximum();

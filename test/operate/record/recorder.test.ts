@@ -12,7 +12,7 @@ import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { Overrides } from '../../../src/engine/decide/overrides.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
-import { RecordingReader } from '../../../src/lab/replay/readers/recording.ts';
+import { RecordingReader } from '../../../src/lab/replay/recordings.ts';
 import { RecordingFiles } from '../../../src/operate/record/files.ts';
 import { Recorder, type RecorderOptions } from '../../../src/operate/record/recorder.ts';
 import { RequestClock } from '../../../src/operate/record/request-clock.ts';

@@ -1,15 +1,8 @@
 import type { Entry } from '../../../engine/rules/match/match.ts';
-import {
-  addressReader,
-  clusterReader,
-  type FieldNames,
-  headerReader,
-  type LogFields,
-  type ReadField,
-} from '../readers/fields.ts';
+import type { FieldReaders, LogFields } from '../readers/fields.ts';
 import type { MappingBlock } from './mapping-block.ts';
-import { masked } from './mask.ts';
-import { readMatchers } from './matchers.ts';
+
+type ReadField = FieldReaders['address'];
 
 /** The entry that an action adds; `skip`: none, others remain; undefined: the request does not have this descriptor. */
 export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
@@ -19,20 +12,21 @@ export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
  *
  * @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto
  */
-const actions: Readonly<Record<string, (block: MappingBlock, names: FieldNames) => Action | undefined>> = {
+const actions: Readonly<Record<string, (block: MappingBlock, readers: FieldReaders) => Action | undefined>> = {
   request_headers: requestHeaders,
   query_parameters: queryParameters,
-  remote_address: (block, names) => entryOf(block.text('descriptor_key') ?? 'remote_address', addressReader(names)),
+  remote_address: (block, readers) => entryOf(block.text('descriptor_key') ?? 'remote_address', readers.address),
   masked_remote_address: maskedRemoteAddress,
   header_value_match: headerValueMatch,
   generic_key: genericKey,
-  destination_cluster: (block) => entryOf(block.text('descriptor_key') ?? 'destination_cluster', clusterReader()),
+  destination_cluster: (block, readers) =>
+    entryOf(block.text('descriptor_key') ?? 'destination_cluster', readers.cluster),
 };
 
 export const actionNames = Object.keys(actions);
 
 /** Reads an item of `actions`: a mapping with the name of the action as its only key. */
-export function readAction(item: MappingBlock, names: FieldNames): Action | undefined {
+export function readAction(item: MappingBlock, readers: FieldReaders): Action | undefined {
   const [name = '', ...more] = item.keys;
   const read = Object.hasOwn(actions, name) ? actions[name] : undefined;
   if (!read || more.length > 0)
@@ -40,7 +34,7 @@ export function readAction(item: MappingBlock, names: FieldNames): Action | unde
       `expected one action of ${actionNames.join(', ')}, got ${item.keys.map((key) => `'${key}'`).join(' and ') || 'none'}`,
     );
   const block = item.block(name);
-  const action = block && read(block, names);
+  const action = block && read(block, readers);
   block?.done();
   return action;
 }
@@ -52,22 +46,22 @@ const entryOf =
     return value === undefined ? missing : { key, value };
   };
 
-function requestHeaders(block: MappingBlock, names: FieldNames): Action | undefined {
+function requestHeaders(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const header = block.required('header_name');
   const key = block.required('descriptor_key');
   const missing = block.flag('skip_if_absent', false) ? 'skip' : undefined;
   const extract = extraction(block);
   if (header === undefined || key === undefined) return undefined;
-  return entryOf(key, extract(headerReader(header, names)), missing);
+  return entryOf(key, extract(readers.header(header)), missing);
 }
 
-function queryParameters(block: MappingBlock, names: FieldNames): Action | undefined {
+function queryParameters(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const parameter = block.required('query_parameter_name');
   const key = block.required('descriptor_key');
   const missing = block.flag('skip_if_absent', false) ? 'skip' : undefined;
   const extract = extraction(block);
   if (parameter === undefined || key === undefined) return undefined;
-  const path = headerReader(':path', names);
+  const path = readers.header(':path');
   const parameterOf: ReadField = (fields) => {
     const query = path(fields)?.split('?', 2)[1];
     return query === undefined ? undefined : (new URLSearchParams(query).get(parameter) ?? undefined);
@@ -97,10 +91,10 @@ function extraction(block: MappingBlock): (read: ReadField) => ReadField {
   };
 }
 
-function maskedRemoteAddress(block: MappingBlock, names: FieldNames): Action {
+function maskedRemoteAddress(block: MappingBlock, readers: FieldReaders): Action {
   const v4 = block.integer('v4_prefix_mask_len', [0, 32]) ?? 32;
   const v6 = block.integer('v6_prefix_mask_len', [0, 128]) ?? 128;
-  const read = addressReader(names);
+  const read = readers.address;
   return (fields) => {
     const address = read(fields);
     const value = address === undefined ? undefined : masked(address, v4, v6);
@@ -108,11 +102,11 @@ function maskedRemoteAddress(block: MappingBlock, names: FieldNames): Action {
   };
 }
 
-function headerValueMatch(block: MappingBlock, names: FieldNames): Action | undefined {
+function headerValueMatch(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const value = block.required('descriptor_value');
   const key = block.text('descriptor_key') ?? 'header_match';
   const isExpected = block.flag('expect_match', true);
-  const matchers = readMatchers(block, names);
+  const matchers = readMatchers(block, readers);
   if (value === undefined) return undefined;
   const entry: Entry = { key, value };
   return (fields) => (matchers.every((matches) => matches(fields)) === isExpected ? entry : undefined);
@@ -124,4 +118,154 @@ function genericKey(block: MappingBlock): Action | undefined {
   if (value === undefined) return undefined;
   const entry: Entry = { key, value };
   return () => entry;
+}
+
+/** An address reduced to its first bits, in Envoy's format: `10.1.0.0/16`, `2001:db8::/32`. Undefined: no address. */
+function masked(address: string, v4Bits: number, v6Bits: number): string | undefined {
+  const v4 = v4Of(address);
+  if (v4 !== undefined) {
+    const kept = v4Bits === 0 ? 0 : (v4 & (-1 << (32 - v4Bits))) >>> 0;
+    return `${[24, 16, 8, 0].map((shift) => (kept >>> shift) & 255).join('.')}/${v4Bits}`;
+  }
+  const groups = v6Of(address);
+  if (!groups) return undefined;
+  const kept = groups.map((group, at) => {
+    const bits = Math.min(Math.max(v6Bits - at * 16, 0), 16);
+    return group & (0xffff << (16 - bits)) & 0xffff;
+  });
+  return `${shortest(kept)}/${v6Bits}`;
+}
+
+function v4Of(address: string): number | undefined {
+  const parts = address.split('.');
+  if (parts.length !== 4 || !parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255)) return undefined;
+  return parts.reduce((value, part) => value * 256 + Number(part), 0);
+}
+
+/** The eight groups of an IPv6 address. */
+function v6Of(address: string): readonly number[] | undefined {
+  const withoutZone = address.split('%', 1)[0] ?? '';
+  const halves = withoutZone.split('::');
+  if (halves.length > 2 || !withoutZone.includes(':')) return undefined;
+  const [head = [], tail = []] = halves.map(groupsOf);
+  const missing = 8 - head.length - tail.length;
+  if (halves.length === 1 ? missing !== 0 : missing < 1) return undefined;
+  const groups = [...head, ...new Array<number>(missing).fill(0), ...tail];
+  return groups.some(Number.isNaN) ? undefined : groups;
+}
+
+function groupsOf(half: string): readonly number[] {
+  if (half === '') return [];
+  return half.split(':').flatMap((group) => {
+    const v4 = group.includes('.') ? v4Of(group) : undefined;
+    if (v4 !== undefined) return [v4 >>> 16, v4 & 0xffff];
+    return [/^[0-9a-fA-F]{1,4}$/.test(group) ? Number.parseInt(group, 16) : Number.NaN];
+  });
+}
+
+/** Omits the first of the longest runs of zeros. @see https://www.rfc-editor.org/rfc/rfc5952 */
+function shortest(groups: readonly number[]): string {
+  let [from, length] = [-1, 1];
+  for (let at = 0; at < groups.length; at++) {
+    let end = at;
+    while (groups[end] === 0) end++;
+    if (end - at > length) [from, length] = [at, end - at];
+    at = Math.max(at, end - 1);
+  }
+  const text = (some: readonly number[]): string => some.map((group) => group.toString(16)).join(':');
+  return from < 0 ? text(groups) : `${text(groups.slice(0, from))}::${text(groups.slice(from + length))}`;
+}
+
+type Matcher = (fields: LogFields) => boolean;
+type TextTest = (value: string) => boolean;
+
+/** Reads `headers`: all of them must match. */
+const readMatchers = (block: MappingBlock, readers: FieldReaders): readonly Matcher[] =>
+  block.blocks('headers').flatMap((one) => {
+    const matcher = readMatcher(one, readers);
+    one.done();
+    return matcher ? [matcher] : [];
+  });
+
+/** @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto */
+function readMatcher(block: MappingBlock, readers: FieldReaders): Matcher | undefined {
+  const name = block.required('name');
+  const isInverted = block.flag('invert_match', false);
+  const missingIsEmpty = block.flag('treat_missing_header_as_empty', false);
+  const isPresent = block.has('present_match') ? block.flag('present_match', true) : undefined;
+  const tests = [
+    stringMatch(block.block('string_match')),
+    rangeMatch(block.block('range_match')),
+    ...shortTests(block),
+  ];
+  const test = tests.find((one) => one !== undefined);
+  if (name === undefined) return undefined;
+  const read = readers.header(name);
+  if (isPresent !== undefined && !missingIsEmpty)
+    return (fields) => ((read(fields) !== undefined) === isPresent) !== isInverted;
+  return (fields) => {
+    const value = read(fields) ?? (missingIsEmpty ? '' : undefined);
+    if (value === undefined) return isInverted && test === undefined; // no value matches a missing header
+    return (test?.(value) ?? true) !== isInverted;
+  };
+}
+
+/** The forms that predate `string_match` in Envoy, which many configurations still have. */
+const shortTests = (block: MappingBlock): readonly (TextTest | undefined)[] => [
+  textTest(block, 'exact_match', 'exact'),
+  textTest(block, 'prefix_match', 'prefix'),
+  textTest(block, 'suffix_match', 'suffix'),
+  textTest(block, 'contains_match', 'contains'),
+  safeRegex(block.block('safe_regex_match'), false),
+];
+
+function stringMatch(block: MappingBlock | undefined): TextTest | undefined {
+  if (!block) return undefined;
+  const ignoresCase = block.flag('ignore_case', false);
+  const tests = [
+    ...(['exact', 'prefix', 'suffix', 'contains'] as const).map((kind) => textTest(block, kind, kind, ignoresCase)),
+    safeRegex(block.block('safe_regex'), ignoresCase),
+  ].filter((test) => test !== undefined);
+  block.done();
+  if (tests.length === 1) return tests[0];
+  return block.error(`expected one of exact, prefix, suffix, contains, safe_regex, got ${tests.length || 'none'}`);
+}
+
+const kinds = {
+  exact: (value: string, text: string) => value === text,
+  prefix: (value: string, text: string) => value.startsWith(text),
+  suffix: (value: string, text: string) => value.endsWith(text),
+  contains: (value: string, text: string) => value.includes(text),
+} as const;
+
+function textTest(
+  block: MappingBlock,
+  key: string,
+  kind: keyof typeof kinds,
+  ignoresCase = false,
+): TextTest | undefined {
+  const text = block.text(key);
+  if (text === undefined) return undefined;
+  const test = kinds[kind];
+  const lower = text.toLowerCase();
+  return ignoresCase ? (value) => test(value.toLowerCase(), lower) : (value) => test(value, text);
+}
+
+/** As in Envoy, the whole value must match. */
+function safeRegex(block: MappingBlock | undefined, ignoresCase: boolean): TextTest | undefined {
+  const regex = block?.pattern('regex', ignoresCase ? 'i' : '');
+  block?.done();
+  if (!regex) return undefined;
+  const whole = new RegExp(`^(?:${regex.source})$`, `${regex.flags}s`);
+  return (value) => whole.test(value);
+}
+
+/** A decimal integer in a range that excludes its end. */
+function rangeMatch(block: MappingBlock | undefined): TextTest | undefined {
+  if (!block) return undefined;
+  const bounds = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] as const;
+  const start = block.integer('start', bounds) ?? 0;
+  const end = block.integer('end', bounds) ?? 0;
+  block.done();
+  return (value) => /^[+-]?\d+$/.test(value) && Number(value) >= start && Number(value) < end;
 }

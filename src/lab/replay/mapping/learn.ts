@@ -1,5 +1,5 @@
 import { printableJson } from '../../../base/printable.ts';
-import { isAddressField, isKnownField, isTimeField, type LogFields, namesOfHeader, textOf } from '../readers/fields.ts';
+import { kindOfField, type LogFields, namesOfHeader, textOf } from '../readers/fields.ts';
 import type { LogFormatName } from '../readers/format-names.ts';
 import { timeMsOf } from '../readers/times.ts';
 
@@ -41,7 +41,7 @@ export class LogSample {
 
   /** A first mapping, which is valid, with comments on each field. */
   mapping(source: string, format: LogFormatName): string {
-    const address = this.#named(isAddressField);
+    const address = this.#named('address');
     const path = this.#first(namesOfHeader(':path'));
     const headers = this.#headers();
     return `${[
@@ -90,7 +90,7 @@ export class LogSample {
 
   /** Names of fields that must be configured: a time field without a usual name. */
   #fieldNames(): readonly string[] {
-    if (this.#named(isTimeField) !== undefined) return [];
+    if (this.#named('time') !== undefined) return [];
     const time = [...this.#fields].find(
       ([, { example }]) => (timeMsOf(example) ?? 0) > 0 && !/^\d{1,9}$/.test(example),
     );
@@ -102,13 +102,19 @@ export class LogSample {
     return [...this.#fields]
       .filter(([name, { values, present }]) => {
         const isCandidate = /user|client|tenant|account|api.?key|plan|subject|org|customer/i.test(name);
-        return isCandidate && !/agent/i.test(name) && !isKnownField(name) && values.size > 1 && values.size < present;
+        return (
+          isCandidate &&
+          !/agent/i.test(name) &&
+          kindOfField(name) === undefined &&
+          values.size > 1 &&
+          values.size < present
+        );
       })
       .map(([name]) => name);
   }
 
-  #named(is: (name: string) => boolean): string | undefined {
-    return [...this.#fields.keys()].find(is);
+  #named(kind: 'time' | 'address'): string | undefined {
+    return [...this.#fields.keys()].find((name) => kindOfField(name) === kind);
   }
 
   #first(names: readonly string[]): string | undefined {

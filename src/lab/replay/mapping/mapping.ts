@@ -2,7 +2,7 @@ import type { RateLimitRequest, RequestDescriptor } from '../../../engine/decide
 import type { Entry } from '../../../engine/rules/match/match.ts';
 import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
 import { parseYaml, YamlError } from '../../../engine/rules/read/yaml.ts';
-import { type FieldNames, type LogFields, statusReader, textOf, timeReader } from '../readers/fields.ts';
+import { FieldReaders, type LogFields, textOf } from '../readers/fields.ts';
 import { timeMsOf } from '../readers/times.ts';
 import type { RecordedRequest, ReplayedCode } from '../request.ts';
 import { type Action, readAction } from './actions.ts';
@@ -40,11 +40,11 @@ function readMapping(file: string, text: string, problems: Problems): Mapping | 
 
 function mappingOf(block: MappingBlock): Mapping | undefined {
   const domain = block.required('domain');
-  const names = fieldNamesOf(block.block('fields'));
+  const readers = fieldReaders(block.block('fields'));
   const label = labelOf(block.block('label'));
-  const descriptors = block.blocks('rate_limits').map((one) => descriptorOf(one, names));
+  const descriptors = block.blocks('rate_limits').map((one) => descriptorOf(one, readers));
   block.done();
-  return domain === undefined ? undefined : requestMapping(domain, descriptors, { names, label });
+  return domain === undefined ? undefined : requestMapping(domain, descriptors, { readers, label });
 }
 
 type ReadDescriptor = (fields: LogFields) => RequestDescriptor | undefined;
@@ -53,14 +53,12 @@ type ReadLabel = (fields: LogFields) => RecordedRequest['label'];
 function requestMapping(
   domain: string,
   reads: readonly ReadDescriptor[],
-  { names, label }: { readonly names: FieldNames; readonly label: ReadLabel },
+  { readers, label }: { readonly readers: FieldReaders; readonly label: ReadLabel },
 ): Mapping {
-  const readTime = timeReader(names);
-  const status = statusReader(names);
   return {
     domain,
     request(fields) {
-      const time = readTime(fields);
+      const time = readers.time(fields);
       const timeMs = timeMsOf(time);
       if (timeMs === undefined) return time === undefined ? 'no time' : `no time: ${JSON.stringify(time)}`;
       const descriptors: RequestDescriptor[] = [];
@@ -71,7 +69,7 @@ function requestMapping(
       if (descriptors.length === 0) return undefined;
       const request: RateLimitRequest = { domain, descriptors };
       const expected = label(fields);
-      const code = answerOf(status(fields), fields);
+      const code = answerOf(readers.status(fields), fields);
       return {
         timeMs,
         request,
@@ -96,8 +94,8 @@ function answerOf(
   return status !== undefined && status !== '429' ? 'OK' : undefined;
 }
 
-function descriptorOf(block: MappingBlock, names: FieldNames): ReadDescriptor {
-  const actions = block.blocks('actions').flatMap((item) => readAction(item, names) ?? []);
+function descriptorOf(block: MappingBlock, readers: FieldReaders): ReadDescriptor {
+  const actions = block.blocks('actions').flatMap((item) => readAction(item, readers) ?? []);
   const addend = block.block('hits_addend');
   const hits = addend?.integer('number', [0, 1_000_000_000]) ?? 1;
   addend?.done();
@@ -119,18 +117,13 @@ function entriesOf(actions: readonly Action[], fields: LogFields): readonly Entr
   return entries.length === 0 ? undefined : entries;
 }
 
-/** Names of fields that differ from the usual ones. */
-function fieldNamesOf(block: MappingBlock | undefined): FieldNames {
+/** @param block  names of fields that differ from the usual ones */
+function fieldReaders(block: MappingBlock | undefined): FieldReaders {
   const [time, remoteAddress, status] = ['time', 'remote_address', 'status'].map((key) => block?.text(key));
   const headers = block?.block('headers');
   const named = headers?.keys.map((name) => [name.toLowerCase(), headers.text(name) ?? name] as const) ?? [];
   block?.done();
-  return {
-    ...(time !== undefined && { time }),
-    ...(remoteAddress !== undefined && { remoteAddress }),
-    ...(status !== undefined && { status }),
-    headers: new Map(named),
-  };
+  return new FieldReaders({ time, remoteAddress, status, headers: new Map(named) });
 }
 
 /** The column that says which requests should pass. */

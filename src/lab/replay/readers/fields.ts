@@ -30,22 +30,51 @@ const STATUS_NAMES = ['response_code', 'status', 'code', 'status_code'];
 const CLUSTER_NAMES = ['upstream_cluster', 'cluster'];
 
 /** Names of fields from a mapping; they take precedence over the usual names. */
-export interface FieldNames {
-  readonly time?: string;
-  readonly remoteAddress?: string;
-  readonly status?: string;
+interface FieldNames {
+  readonly time: string | undefined;
+  readonly remoteAddress: string | undefined;
+  readonly status: string | undefined;
   /** By header in lower case. */
   readonly headers: ReadonlyMap<string, string>;
 }
 
-export type ReadField = (fields: LogFields) => string | undefined;
+type ReadField = (fields: LogFields) => string | undefined;
 
-/** Reads a request header or an HTTP/2 pseudo-header; undefined: the log does not have it. */
-export function headerReader(header: string, names: FieldNames): ReadField {
-  const name = header.toLowerCase();
-  const given = names.headers.get(name);
-  return given === undefined ? firstOf(namesOfHeader(name)) : firstOf([given]);
+/** Reads the fields of a line of which mappings make requests; undefined: the log does not have the field. */
+export class FieldReaders {
+  readonly #headers: ReadonlyMap<string, string>;
+  /** The raw value of the time field, which may be a number. */
+  readonly time: (fields: LogFields) => unknown;
+  /** The client's address without its port. */
+  readonly address: ReadField;
+  readonly status: ReadField;
+  readonly cluster = firstOf(CLUSTER_NAMES);
+
+  constructor({ time, remoteAddress, status, headers }: FieldNames) {
+    this.#headers = headers;
+    this.time = rawField(time === undefined ? TIME_NAMES : [time]);
+    const address = firstOf(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
+    this.address = (fields) => withoutPort(address(fields));
+    this.status = firstOf(status === undefined ? STATUS_NAMES : [status]);
+  }
+
+  /** A request header or an HTTP/2 pseudo-header. */
+  header(header: string): ReadField {
+    const name = header.toLowerCase();
+    const given = this.#headers.get(name);
+    return firstOf(given === undefined ? namesOfHeader(name) : [given]);
+  }
 }
+
+const rawField =
+  (names: readonly string[]) =>
+  (fields: LogFields): unknown => {
+    for (const name of names) {
+      const value = fields[name];
+      if (value !== undefined && value !== null && value !== '-') return value;
+    }
+    return undefined;
+  };
 
 /** The names that logs may use for a request header. */
 export function namesOfHeader(name: string): readonly string[] {
@@ -55,22 +84,11 @@ export function namesOfHeader(name: string): readonly string[] {
   return [...new Set([name, underscored, `http_${underscored}`])];
 }
 
-/** The client's address without its port. */
-export function addressReader({ remoteAddress }: FieldNames): ReadField {
-  const read = firstOf(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
-  return (fields) => {
-    const address = read(fields);
-    return address === undefined ? undefined : withoutPort(address);
-  };
-}
-
-export const clusterReader = (): ReadField => firstOf(CLUSTER_NAMES);
-
 /** Removes the port of `10.0.0.7:4242` and `[::1]:4242`; leaves `::1` unchanged. */
-function withoutPort(address: string): string {
-  if (address.startsWith('[')) return address.slice(1, address.indexOf(']'));
-  const colon = address.indexOf(':');
-  return colon >= 0 && colon === address.lastIndexOf(':') ? address.slice(0, colon) : address;
+function withoutPort(address: string | undefined): string | undefined {
+  if (address?.startsWith('[')) return address.slice(1, address.indexOf(']'));
+  const colon = address?.indexOf(':') ?? -1;
+  return colon >= 0 && colon === address?.lastIndexOf(':') ? address.slice(0, colon) : address;
 }
 
 /** The first of several fields with a value; Envoy and nginx write `-` for an absent value. */
@@ -92,25 +110,10 @@ export function textOf(value: unknown): string | undefined {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined;
 }
 
-/** Reads the raw value of the time field, which may be a number. */
-export function timeReader({ time }: FieldNames): (fields: LogFields) => unknown {
-  const names = time === undefined ? TIME_NAMES : [time];
-  return (fields) => {
-    for (const name of names) {
-      const value = fields[name];
-      if (value !== undefined && value !== null && value !== '-') return value;
-    }
-    return undefined;
-  };
+/** The content of a field with a usual name; `other`: a status, a cluster or a request header. */
+export function kindOfField(name: string): 'time' | 'address' | 'other' | undefined {
+  if (TIME_NAMES.includes(name)) return 'time';
+  if (ADDRESS_NAMES.includes(name)) return 'address';
+  const others = [STATUS_NAMES, CLUSTER_NAMES, ...Object.values(HEADER_NAMES)];
+  return others.some((names) => names.includes(name)) ? 'other' : undefined;
 }
-
-export const statusReader = ({ status }: FieldNames): ReadField =>
-  firstOf(status === undefined ? STATUS_NAMES : [status]);
-
-/** Whether a field has a usual name: one for a time, an address, a status, a cluster or a request header. */
-export const isKnownField = (name: string): boolean =>
-  [TIME_NAMES, ADDRESS_NAMES, STATUS_NAMES, CLUSTER_NAMES, ...Object.values(HEADER_NAMES)].some((names) =>
-    names.includes(name),
-  );
-export const isTimeField = (name: string): boolean => TIME_NAMES.includes(name);
-export const isAddressField = (name: string): boolean => ADDRESS_NAMES.includes(name);

@@ -1,9 +1,15 @@
+import { unitMs } from '../../../engine/algorithms/limit.ts';
+import { inOnePiece } from '../../../engine/backends/key.ts';
 import { InvalidRequest } from '../../../engine/decide/decide.ts';
+import type { StandingOverride } from '../../../engine/decide/overrides.ts';
 import { decodeRequest } from '../../../engine/wire/codec.ts';
 import { requestFromJson } from '../../../engine/wire/json.ts';
 import { InvalidJson } from '../../../engine/wire/json-reader.ts';
 import { maximumRequest, type WireDescriptor, type WireRequest } from '../../../engine/wire/wire.ts';
-import type { RecordedAnswer, RecordedDescriptor, RecordedRequest } from '../request.ts';
+import type { RecordedRequest } from '../request.ts';
+import { MAX_TIME_MS } from './times.ts';
+
+type RecordedAnswer = NonNullable<RecordedRequest['answer']>;
 
 /** A JSON object: a line or a part of one. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -11,19 +17,30 @@ export type Fields = Readonly<Record<string, unknown>>;
 export const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-export const isText = (value: unknown): value is string =>
+const isText = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= maximumRequest.textLength;
 
 /** The fields of a line besides the request and its time. */
-export type RecordedOutcome = Pick<RecordedRequest, 'answer' | 'label' | 'timeoutMs' | 'hashedBy'>;
+type RecordedOutcome = Pick<RecordedRequest, 'answer' | 'label' | 'timeoutMs' | 'hashedBy'>;
 
-export const outcomeFields: ReadonlySet<string> = new Set(['timeoutMs', 'answer', 'label', 'hashed']);
+const outcomeFields: ReadonlySet<string> = new Set(['timeoutMs', 'answer', 'label', 'hashed']);
 
 /** Whether a field of a line is not part of the request. */
-export const isBesideRequest = (name: string): boolean => name === 'time' || outcomeFields.has(name);
+const isBesideRequest = (name: string): boolean => name === 'time' || outcomeFields.has(name);
+
+/** The request in the fields of a line, with its time and outcome. A text: the error. */
+export function recordedOf(line: Fields): RecordedRequest | string {
+  const { time } = line;
+  if (typeof time !== 'number' || !Number.isSafeInteger(time) || time < 0 || time > MAX_TIME_MS)
+    return `time must be whole milliseconds since the epoch, got ${JSON.stringify(time)}`;
+  const outcome = outcomeOf(line);
+  if (typeof outcome === 'string') return outcome;
+  const request = requestOf(line);
+  return typeof request === 'string' ? request : recordedAt(time, request, outcome);
+}
 
 /** @returns a text: the error */
-export function recordedOutcomeOf({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcome | string {
+function outcomeOf({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcome | string {
   const recorded = answer === undefined ? undefined : answerOf(answer);
   if (recorded === 'wrong') return 'answer must have a code, OK or OVER_LIMIT, and descriptors';
   if (label !== undefined && label !== 'allow' && label !== 'refuse') return 'label must be allow or refuse';
@@ -36,14 +53,14 @@ export function recordedOutcomeOf({ timeoutMs, answer, label, hashed }: Fields):
 }
 
 /** Lists the fields one by one: objects of the same shape are faster. */
-export const recordedAt = (
+const recordedAt = (
   timeMs: number,
   request: RecordedRequest['request'],
   { answer, label, timeoutMs, hashedBy }: RecordedOutcome,
 ): RecordedRequest => ({ timeMs, request, answer, label, timeoutMs, hashedBy });
 
 /** The request in the fields of a line, except those beside it. A text: the error. */
-export function recordedRequestOf(line: Fields): RecordedRequest['request'] | string {
+function requestOf(line: Fields): RecordedRequest['request'] | string {
   try {
     return decodeRequest(plainRequest(line) ?? requestFromJson(bodyOf(line)));
   } catch (error) {
@@ -77,7 +94,7 @@ function plainRequest(body: Fields): WireRequest | undefined {
   return { domain, descriptors: plain, hits_addend: hits };
 }
 
-export const isPlainHits = (value: unknown): value is number =>
+const isPlainHits = (value: unknown): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff;
 
 function plainDescriptor(descriptor: Fields): WireDescriptor | undefined {
@@ -96,7 +113,7 @@ function plainDescriptor(descriptor: Fields): WireDescriptor | undefined {
   return { entries, limit: null, hits_addend: hits, is_negative_hits: negative };
 }
 
-export function isPlainEntry(entry: unknown): entry is { readonly key: string; readonly value: string } {
+function isPlainEntry(entry: unknown): entry is { readonly key: string; readonly value: string } {
   if (!isObject(entry) || !isText(entry.key) || !isText(entry.value)) return false;
   for (const name in entry) if (name !== 'key' && name !== 'value') return false;
   return true;
@@ -111,10 +128,181 @@ function answerOf(answer: unknown): RecordedAnswer | 'wrong' {
 
 const isCode = (code: unknown): code is RecordedAnswer['code'] => code === 'OK' || code === 'OVER_LIMIT';
 
-const isRecordedDescriptor = (one: unknown): one is RecordedDescriptor =>
+const isRecordedDescriptor = (one: unknown): one is NonNullable<RecordedAnswer['descriptors']>[number] =>
   isObject(one) && isCode(one.code) && typeof one.remaining === 'number';
 
 function rulesIn(answer: unknown): readonly (string | undefined)[] {
   if (!isObject(answer) || !Array.isArray(answer.descriptors)) return [];
   return answer.descriptors.map((one) => (isObject(one) && typeof one.rule === 'string' ? one.rule : undefined));
+}
+
+const TIME = ',"time":';
+const ZERO = 48;
+const COMMA = 44;
+
+/**
+ * Reads lines in the form that a recorder writes: the request, its time, then its outcome. Outcomes repeat and are
+ * cached; requests are not cached, since those of many users hardly repeat.
+ */
+export class UsualLines {
+  readonly #plain = new PlainRequests();
+  readonly #outcomes = new RepeatedTexts(outcomeIn);
+
+  /** Undefined: the line has another form, or is broken. Otherwise the result equals that of parsing the whole line. */
+  read(line: string): RecordedRequest | undefined {
+    const at = line.indexOf(TIME);
+    if (at < 0) return undefined;
+    const start = at + TIME.length;
+    let end = start;
+    let timeMs = 0;
+    for (let digit = line.charCodeAt(end) - ZERO; digit >= 0 && digit <= 9; digit = line.charCodeAt(end) - ZERO) {
+      timeMs = 10 * timeMs + digit;
+      end++;
+    }
+    const isNumber = end === start + 1 || (end > start && line.charCodeAt(start) !== ZERO);
+    if (!isNumber || timeMs > MAX_TIME_MS) return undefined;
+    const outcome = this.#outcomes.of(line.slice(end));
+    const request = outcome && (this.#plain.read(line, at) ?? requestIn(line.slice(0, at)));
+    return request && recordedAt(timeMs, request, outcome);
+  }
+}
+
+/** @param text  the line before the comma that precedes its time */
+function requestIn(text: string): RecordedRequest['request'] | undefined {
+  const fields = parsed(`${text}}`);
+  if (!isObject(fields) || !('domain' in fields || 'descriptors' in fields)) return undefined;
+  for (const name in fields) if (isBesideRequest(name)) return undefined;
+  const request = requestOf(fields);
+  return typeof request === 'string' ? undefined : request;
+}
+
+/** @param text  the line after its time */
+function outcomeIn(text: string): RecordedOutcome | undefined {
+  const fields = text === '}' ? {} : parsedAfterComma(text);
+  if (!isObject(fields)) return undefined;
+  for (const name in fields) if (!outcomeFields.has(name)) return undefined;
+  const outcome = outcomeOf(fields);
+  return typeof outcome === 'string' ? undefined : outcome;
+}
+
+function parsedAfterComma(text: string): unknown {
+  const fields = text.charCodeAt(0) === COMMA ? parsed(`{${text.slice(1)}`) : undefined;
+  return isObject(fields) && Object.keys(fields).length > 0 ? fields : undefined;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const QUOTE = 34;
+const BACKSLASH = 92;
+const SPACE = 32;
+
+/**
+ * Parses the usual form of recorded requests: descriptors with plain entries, texts without escapes. JSON.parse takes
+ * several times as long for these few texts.
+ */
+class PlainRequests {
+  #line = '';
+  #at = 0;
+
+  /**
+   * The request at the start of the line. Undefined: it must be parsed as JSON.
+   *
+   * @param end  the index at which the request ends
+   */
+  read(line: string, end: number): RecordedRequest['request'] | undefined {
+    this.#line = line;
+    this.#at = 0;
+    const domain = this.#takes('{"domain":"') ? this.#text() : undefined;
+    if (domain === undefined || !this.#takes(',"descriptors":[')) return undefined;
+    const descriptors: WireDescriptor[] = [];
+    do {
+      const entries = this.#entries();
+      if (!entries || descriptors.length >= maximumRequest.descriptors) return undefined;
+      descriptors.push({ entries, limit: null, hits_addend: null, is_negative_hits: false });
+    } while (this.#takes(','));
+    if (!this.#takes(']') || this.#at !== end) return undefined;
+    return decodeRequest({ domain, descriptors, hits_addend: 0 });
+  }
+
+  #entries(): WireDescriptor['entries'] | undefined {
+    if (!this.#takes('{"entries":[')) return undefined;
+    const entries: { readonly key: string; readonly value: string }[] = [];
+    do {
+      const key = this.#takes('{"key":"') ? this.#text() : undefined;
+      const value = key !== undefined && this.#takes(',"value":"') ? this.#text() : undefined;
+      if (key === undefined || value === undefined || !this.#takes('}')) return undefined;
+      if (entries.length >= maximumRequest.entries) return undefined;
+      entries.push({ key, value });
+    } while (this.#takes(','));
+    return this.#takes(']}') ? entries : undefined;
+  }
+
+  #takes(token: string): boolean {
+    if (!this.#line.startsWith(token, this.#at)) return false;
+    this.#at += token.length;
+    return true;
+  }
+
+  /** Reads up to the next quote, and skips the quote. */
+  #text(): string | undefined {
+    const line = this.#line;
+    const start = this.#at;
+    let end = start;
+    for (let code = line.charCodeAt(end); code !== QUOTE; code = line.charCodeAt(++end))
+      if (!(code >= SPACE) || code === BACKSLASH) return undefined; // NaN at the end
+    this.#at = end + 1;
+    // a slice of a line would keep the whole chunk alive
+    return end - start > maximumRequest.textLength ? undefined : inOnePiece(line.slice(start, end));
+  }
+}
+
+/** The most texts in each of the two maps. */
+const MAX_TEXTS = 2_048;
+/** Longer texts are not cached. */
+const MAX_TEXT_LENGTH = 512;
+
+/**
+ * Caches the parsed values of recent texts in two maps of bounded size; when the newer is full, the older is dropped.
+ */
+class RepeatedTexts<T extends object> {
+  readonly #parse: (text: string) => T | undefined;
+  #recent = new Map<string, T>();
+  #older = new Map<string, T>();
+
+  /** @param parse  must return the same for the same text; undefined is not cached */
+  constructor(parse: (text: string) => T | undefined) {
+    this.#parse = parse;
+  }
+
+  of(text: string): T | undefined {
+    return this.#recent.get(text) ?? this.#remember(text, this.#older.get(text) ?? this.#parse(text));
+  }
+
+  #remember(text: string, value: T | undefined): T | undefined {
+    if (value === undefined || text.length > MAX_TEXT_LENGTH) return value;
+    if (this.#recent.size >= MAX_TEXTS) {
+      this.#older = this.#recent;
+      this.#recent = new Map();
+    }
+    this.#recent.set(inOnePiece(text), value); // a slice of a line would keep the whole chunk alive
+    return value;
+  }
+}
+
+export function isOverride(one: unknown): one is StandingOverride {
+  if (!isObject(one) || !isText(one.domain) || typeof one.untilMs !== 'number') return false;
+  return Array.isArray(one.entries) && one.entries.every(isPlainEntry) && isOverrideEffect(one.effect);
+}
+
+function isOverrideEffect(effect: unknown): boolean {
+  if (!isObject(effect)) return false;
+  const { kind, requestsPerUnit, unit } = effect;
+  if (kind !== 'limit') return kind === 'block' || kind === 'exempt';
+  return isPlainHits(requestsPerUnit) && typeof unit === 'string' && Object.hasOwn(unitMs, unit);
 }

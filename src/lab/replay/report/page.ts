@@ -1,22 +1,15 @@
+import type { Figures } from '../figures.ts';
 import { spanText } from '../report.ts';
-import { keysSection } from './keys-section.ts';
 import { foreign, html, type Markup } from './markup.ts';
-import { type PageSource, rulesOf } from './page-source.ts';
-import { otherRules, ruleSection } from './rule-section.ts';
+import { detailSections, type PageSource } from './rule-section.ts';
 import { STYLE } from './style.ts';
-import { headline, legend, tiles } from './summary.ts';
 import { count, counted, moment, share } from './texts.ts';
 import { outcomeNames, timeline } from './timeline.ts';
-
-/** The most rules with plots; others are in a table. */
-const MAX_PLOTTED_RULES = 25;
 
 /** A self-contained HTML file: no script, no external requests. */
 export function reportPage(report: PageSource): string {
   const { data } = report;
   const names = outcomeNames[data.isChange ? 'change' : 'single'];
-  const rules = rulesOf(report);
-  const [plotted, others] = [rules.slice(0, MAX_PLOTTED_RULES), rules.slice(MAX_PLOTTED_RULES)];
   const { markup } = html`<!doctype html>
 <html lang="en">
 <head>
@@ -34,11 +27,7 @@ ${source(report)}</header>
 <main>
 ${tiles(report)}
 <section><h2>All requests</h2>${legend(data.isChange)}${timeline(data.all, data.axis, names)}</section>
-${keysSection(report, rules)}
-<section class="rules"><h2>Rules</h2>
-${rules.length === 0 ? html`<p>No request met a rule.</p>` : undefined}
-${plotted.map((rule) => ruleSection(rule, report, names))}
-${others.length > 0 && otherRules(others, data.isChange)}</section>
+${detailSections(report, names)}
 ${notesSection(report)}
 </main>
 </body>
@@ -81,3 +70,86 @@ function notesSection({ warnings, counts, data, figures }: PageSource): Markup |
   if (all.length === 0) return undefined;
   return html`<section><h2>Notes</h2><ul class="notes">${all.map((note) => html`<li>${foreign(note)}</li>`)}</ul></section>`;
 }
+
+/** The result in one sentence. */
+function headline({ figures }: PageSource): string {
+  const { requests, refused, keysHurt } = figures.rules;
+  if (requests === 0) return 'There were no requests';
+  if (figures.change) return changeHeadline(figures.change, figures.against !== undefined);
+  if (refused === 0) return 'The rules refuse no request';
+  return `The rules refuse ${share(refused, requests)} of requests, and hurt ${counted(keysHurt, 'key')}`;
+}
+
+/** @param isOther  the rules are compared with other rules, not with recorded answers */
+function changeHeadline(change: NonNullable<Figures['change']>, isOther: boolean): string {
+  const { newlyRefused, newlyAdmitted, compared, keysNewlyHurt } = change;
+  const [refuse, admit] = isOther
+    ? ['The change refuses', 'The change admits']
+    : ['The rules refuse', 'The rules admit'];
+  const admits = `${admit} ${share(newlyAdmitted, compared)} of requests that were refused before`;
+  if (newlyRefused === 0) {
+    if (newlyAdmitted > 0) return `${admits}, and ${isOther ? 'refuses' : 'refuse'} no other`;
+    return isOther ? 'The change alters no answer' : 'The rules give the recorded answers';
+  }
+  const hurts = `${counted(keysNewlyHurt, 'key')} ${keysNewlyHurt === 1 ? 'is' : 'are'} newly hurt`;
+  return `${refuse} ${share(newlyRefused, compared)} of requests that passed before: ${hurts}`;
+}
+
+/** The figures for all requests. */
+function tiles({ figures }: PageSource): Markup {
+  const { rules, against, change, labels } = figures;
+  const refusals = (side: typeof rules): string => share(side.refused, side.requests);
+  const tile = (kind: string, name: string, value: string, more: string): Markup =>
+    html`<div class="tile${/^0( %)?$/.test(value) ? '' : ` ${kind}`}"><dt>${name}</dt><dd><b${value.includes('→') ? { markup: ' class="pair"' } : undefined}>${value}</b><span>${more}</span></dd></div>`;
+  const shown = change
+    ? [
+        tile(
+          'newly_refused',
+          'Newly refused',
+          share(change.newlyRefused, change.compared),
+          counted(change.newlyRefused, 'request'),
+        ),
+        tile('newly_refused', 'Keys newly hurt', count(change.keysNewlyHurt), 'refused now, never before'),
+        tile(
+          'spared',
+          'Newly admitted',
+          share(change.newlyAdmitted, change.compared),
+          counted(change.newlyAdmitted, 'request'),
+        ),
+        tile('spared', 'Keys newly spared', count(change.keysNewlySpared), 'refused before, never now'),
+        against
+          ? tile(
+              'refused',
+              'Refused in all',
+              `${refusals(rules)} → ${refusals(against)}`,
+              `${count(rules.refused)} → ${counted(against.refused, 'request')}`,
+            )
+          : tile(
+              'refused',
+              'Refused in all',
+              refusals(rules),
+              `${count(rules.refused)} of ${counted(rules.requests, 'request')}`,
+            ),
+      ]
+    : [
+        tile('refused', 'Refused', refusals(rules), `${count(rules.refused)} of ${counted(rules.requests, 'request')}`),
+        tile('refused', 'Keys hurt', count(rules.keysHurt), 'refused at least once'),
+        tile('', 'Admitted', share(rules.admitted, rules.requests), counted(rules.admitted, 'request')),
+      ];
+  if (labels)
+    shown.push(
+      tile(
+        '',
+        'Wrong refusals',
+        count(labels.wrong),
+        `${count(labels.missed)} missed, of ${count(labels.labelled)} labelled`,
+      ),
+    );
+  return html`<dl class="tiles${shown.length % 3 === 0 && ' thirds'}">${shown}</dl>`;
+}
+
+const legend = (isChange: boolean): Markup =>
+  html`<ul class="legend">${(['newly_refused', 'refused', 'spared', 'passed'] as const).flatMap((outcome) => {
+    const name = outcomeNames[isChange ? 'change' : 'single'][outcome];
+    return name === '' ? [] : [html`<li><i class="${outcome}"></i>${name}</li>`];
+  })}</ul>`;

@@ -1,6 +1,7 @@
+import { rfc3339 } from '../../../base/times.ts';
 import { spanText } from '../report.ts';
 import { html, type Markup } from './markup.ts';
-import { count as countText, moment, tickText } from './texts.ts';
+import { count as countText, moment } from './texts.ts';
 import type { OutcomeSeries, RequestOutcome, TimeAxis } from './time-axis.ts';
 
 /** The names of outcomes in a plot and its legend. */
@@ -106,3 +107,12 @@ function roundUp(value: number): number {
 }
 
 const round = (number: number): number => Math.round(number * 100) / 100;
+
+/** The label of a tick, if ticks are `everyMs` apart: `09:17`, `09:17:16`, `22 Nov`. */
+function tickText(atMs: number, everyMs: number): string {
+  const [date = '', time = ''] = rfc3339(atMs).split('T');
+  if (everyMs >= 86_400_000) return `${Number(date.slice(8))} ${MONTHS[Number(date.slice(5, 7)) - 1]}`;
+  return everyMs >= 60_000 ? time.slice(0, 5) : everyMs >= 1_000 ? time.slice(0, 8) : time.slice(6, 11);
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'] as const;

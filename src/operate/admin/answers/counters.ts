@@ -1,5 +1,6 @@
 import {
   type AnswerSchema,
+  type AnswerSchemas,
   counterState,
   counterWith,
   entries,
@@ -19,7 +20,7 @@ import {
 const counter = { counter: text };
 
 /** The counters of one descriptor, or a page of all. */
-export const counters: AnswerSchema = {
+const counters: AnswerSchema = {
   oneOf: [
     fields(
       { domain: text, entries, counters: listOf(counterWith(counter, { ...place, name: text })) },
@@ -29,7 +30,7 @@ export const counters: AnswerSchema = {
   ],
 };
 
-export const changedCounters = fields(
+const changedCounters = fields(
   {
     domain: text,
     entries,
@@ -39,12 +40,12 @@ export const changedCounters = fields(
 );
 
 const ofOverride = { domain: text, descriptor: text, entries, effect: text, until: time, by: text, reason: text };
-export const override = fields(ofOverride);
-export const setOverride = fields(ofOverride, { warning: text });
+const override = fields(ofOverride);
+const setOverride = fields(ofOverride, { warning: text });
 
-export const overrides = fields({ overrides: listOf(override) });
+const overrides = fields({ overrides: listOf(override) });
 
-export const audit = fields({
+const audit = fields({
   changes: listOf(
     fields(
       { at: time, who: text, change: text, reason: text, what: { type: 'object' } },
@@ -53,11 +54,26 @@ export const audit = fields({
   ),
 });
 
-export const recording = fields({ recording: flag, until: orNull(time) });
+const recording = fields({ recording: flag, until: orNull(time) });
 
-export const signedIn = fields({ name: text, role: oneOf('read', 'operate'), csrf: text });
+const signedIn = fields({ name: text, role: oneOf('read', 'operate'), csrf: text });
 
-export const session = fields(
+const session = fields(
   { version: text, name: text, needsToken: flag, hashKeys: flag },
   { role: oneOf('read', 'operate'), grpcPort: whole, hasQuotas: flag, hasSites: flag, csrf: text },
 );
+
+export const counterAnswers: AnswerSchemas = {
+  'GET /api/v1/counters': counters,
+  'POST /api/v1/counters/reset': changedCounters,
+  'POST /api/v1/counters/grant': changedCounters,
+  'GET /api/v1/audit': audit,
+  'GET /api/v1/overrides': overrides,
+  'PUT /api/v1/overrides': setOverride,
+  'DELETE /api/v1/overrides': override,
+  'GET /api/v1/recording': recording,
+  'PUT /api/v1/recording': recording,
+  'GET /api/v1/session': session,
+  'POST /api/v1/session': signedIn,
+  'DELETE /api/v1/session': fields({}),
+};

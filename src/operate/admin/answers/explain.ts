@@ -2,8 +2,8 @@ import { stopReasons } from '../../../engine/rules/match/stop.ts';
 import { passedOverReasons } from '../../../engine/rules/match/trace.ts';
 import {
   type AnswerSchema,
+  type AnswerSchemas,
   counterState,
-  described,
   entries,
   fields,
   flag,
@@ -21,6 +21,8 @@ import {
   whatever,
   whole,
 } from './parts.ts';
+
+const described = (schema: AnswerSchema, description: string): AnswerSchema => ({ ...schema, description });
 
 const limitOfRequest = fields(
   {},
@@ -129,7 +131,7 @@ const worker = fields(
   { answer: rateLimitResponse, error: text },
 );
 
-export const explanation = fields(
+const explanation = fields(
   { status: { enum: [200, 400, 429] }, descriptors: listOf(descriptor) },
   {
     ...{ answer: rateLimitResponse, error: text, decision, workers: listOf(worker), warning: text },
@@ -137,7 +139,7 @@ export const explanation = fields(
   },
 );
 
-export const refusals = fields(
+const refusals = fields(
   {
     ...{ dropped: whole, more: whole, lost: whole, next: text },
     refusals: listOf(
@@ -164,3 +166,8 @@ export const refusals = fields(
   },
   { droppedSince: whole },
 );
+
+export const explainAnswers: AnswerSchemas = {
+  'POST /api/v1/explain': explanation,
+  'GET /api/v1/refusals': refusals,
+};

@@ -1,6 +1,9 @@
 /** A JSON Schema in the OpenAPI document. It describes answers; nothing is checked against it. */
 export type AnswerSchema = Readonly<Record<string, unknown>>;
 
+/** Schemas by operation, such as `GET /api/v1/top`. */
+export type AnswerSchemas = Readonly<Record<string, AnswerSchema>>;
+
 type Fields = Readonly<Record<string, AnswerSchema>>;
 
 export const text: AnswerSchema = { type: 'string' };
@@ -16,9 +19,6 @@ export const whatever: AnswerSchema = {};
 export const listOf = (items: AnswerSchema): AnswerSchema => ({ type: 'array', items });
 export const oneOf = (...words: readonly string[]): AnswerSchema => ({ type: 'string', enum: words });
 export const orNull = (schema: AnswerSchema): AnswerSchema => ({ anyOf: [schema, { type: 'null' }] });
-/** An object whose property names are not fixed. */
-export const mapOf = (values: AnswerSchema): AnswerSchema => ({ type: 'object', additionalProperties: values });
-
 /** An object with required and optional properties. */
 export const fields = (always: Fields, maybe: Fields = {}): AnswerSchema => ({
   type: 'object',
@@ -32,17 +32,10 @@ export const openFields = (always: Fields, maybe: Fields = {}): AnswerSchema => 
   additionalProperties: true,
 });
 
-export const described = (schema: AnswerSchema, description: string): AnswerSchema => ({ ...schema, description });
-
 export const entries: AnswerSchema = listOf(fields({ key: text, value: text }));
 
 /** The file and line of a rule; absent: it is in no file. */
 export const place: Fields = { file: text, line: whole };
-
-export const problem: AnswerSchema = fields(
-  { severity: oneOf('error', 'warning'), message: text },
-  { file: text, line: whole, column: whole, path: text, count: whole },
-);
 
 /** An operator's override for the answer's descriptor. */
 export const standingOverride = fields({ entries, effect: text, until: time, by: text, reason: text });

@@ -1,21 +1,29 @@
 import {
+  type AnswerSchema,
+  type AnswerSchemas,
   fields,
   flag,
   listOf,
-  mapOf,
   number,
   oneOf,
   onlyTrue,
   openFields,
   orNull,
   place,
-  problem,
   shownKeys,
   text,
   time,
   whatever,
   whole,
 } from './parts.ts';
+
+/** An object whose property names are not fixed. */
+const mapOf = (values: AnswerSchema): AnswerSchema => ({ type: 'object', additionalProperties: values });
+
+const problem: AnswerSchema = fields(
+  { severity: oneOf('error', 'warning'), message: text },
+  { file: text, line: whole, column: whole, path: text, count: whole },
+);
 
 /** A rule as rule files write it; the fields of its limits depend on their algorithms. */
 const ruleFields = {
@@ -41,7 +49,7 @@ const rule = fields(ruleFields, ruleOptions);
 
 const domain = fields({ name: text }, { spend: text, overlaid: mapOf(fields({}, place)) });
 
-export const rules = fields(
+const rules = fields(
   {
     ...{ loaded: flag, newest: flag, problems: listOf(text), domains: listOf(domain), more: whole },
     rules: listOf(
@@ -59,18 +67,18 @@ export const rules = fields(
 
 const problems = { problems: listOf(problem), moreProblems: whole };
 
-export const checkedRules = fields({ ok: flag, ...problems }, { domain: text, rules: whole });
+const checkedRules = fields({ ok: flag, ...problems }, { domain: text, rules: whole });
 
-export const ruleFiles = fields({ domain: text, files: listOf(fields({ name: text, text })) });
+const ruleFiles = fields({ domain: text, files: listOf(fields({ name: text, text })) });
 
-export const candidateText = fields({ text });
+const candidateText = fields({ text });
 
 const tally = {
   ...{ requests: whole, liveRefused: whole, candidateRefused: whole, newlyRefused: whole, newlyPassed: whole },
 };
 const changedKeys = fields({ count: whole, isAtLeast: flag, unlistedAtMost: number, keys: shownKeys });
 
-export const candidate = fields({
+const candidate = fields({
   ...{ state: oneOf('off', 'loading', 'on', 'wrong'), origin: orNull(oneOf('file', 'api')), from: orNull(text) },
   ...{ by: orNull(text), reason: orNull(text), loadedAt: orNull(time), hash: orNull(text) },
   ...{ domains: listOf(text), ruleCount: whole, ...problems, sample: number, since: orNull(time) },
@@ -95,7 +103,7 @@ export const candidate = fields({
 
 const counters = listOf(fields({ limit: text, counters: oneOf('kept', 'new') }));
 
-export const ruleDifference = fields({
+const ruleDifference = fields({
   added: listOf(fields({ rule, counters }, { before: text })),
   removed: listOf(fields({ rule }, { after: text })),
   changed: listOf(fields({ before: rule, after: rule, counters })),
@@ -104,7 +112,7 @@ export const ruleDifference = fields({
   spends: mapOf(fields({}, { before: text, after: text })),
 });
 
-export const instances = fields({
+const instances = fields({
   instances: listOf(
     fields(
       {
@@ -119,6 +127,20 @@ export const instances = fields({
 const range = { range: oneOf('60s', '1h', '24h'), stepMs: whole, startedAtMs: number };
 const columns = mapOf(listOf(number));
 
-export const series = fields({ ...range, series: columns }, { rule: text });
+const series = fields({ ...range, series: columns }, { rule: text });
 
-export const seriesOfRules = fields({ ...range, atMost: whole, rules: mapOf(columns) });
+const seriesOfRules = fields({ ...range, atMost: whole, rules: mapOf(columns) });
+
+export const ruleAnswers: AnswerSchemas = {
+  'GET /api/v1/candidate': candidate,
+  'POST /api/v1/candidate': candidate,
+  'DELETE /api/v1/candidate': candidate,
+  'GET /api/v1/candidate/text': candidateText,
+  'GET /api/v1/candidate/diff': ruleDifference,
+  'POST /api/v1/rules/check': checkedRules,
+  'GET /api/v1/rules/text': ruleFiles,
+  'GET /api/v1/series': series,
+  'GET /api/v1/series/rules': seriesOfRules,
+  'GET /api/v1/rules': rules,
+  'GET /api/v1/instances': instances,
+};

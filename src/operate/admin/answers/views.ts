@@ -1,10 +1,23 @@
 import { topKinds } from '../top-keys.ts';
 import { nearRule, stopReason } from './explain.ts';
-import { entries, fields, flag, listOf, number, oneOf, quota, shownKeys, text, time, whole } from './parts.ts';
+import {
+  type AnswerSchemas,
+  entries,
+  fields,
+  flag,
+  listOf,
+  number,
+  oneOf,
+  quota,
+  shownKeys,
+  text,
+  time,
+  whole,
+} from './parts.ts';
 
 const sampled = { unlistedAtMost: number, countedOneIn: number, confidence: number };
 
-export const unmatched = fields({
+const unmatched = fields({
   ...{ windowSeconds: whole, requests: whole, total: whole, ...sampled },
   descriptors: listOf(
     fields(
@@ -14,13 +27,13 @@ export const unmatched = fields({
   ),
 });
 
-export const top = fields({
+const top = fields({
   by: oneOf(...topKinds),
   windowSeconds: whole,
   rules: listOf(fields({ rule: text, total: whole, ...sampled, keys: shownKeys })),
 });
 
-export const quotas = fields({ quotas: listOf(quota), more: whole });
+const quotas = fields({ quotas: listOf(quota), more: whole });
 
 const quantiles = { p50: number, p90: number, p99: number, p999: number, max: number };
 const share = fields({ keys: number, share: number });
@@ -44,7 +57,7 @@ const proposal = fields(
   { burst: number, apartHit: share },
 );
 
-export const advice = fields({
+const advice = fields({
   limits: listOf(
     fields(
       {
@@ -71,7 +84,7 @@ const portion = fields(
   { used: number, usedMsAgo: number, isLost: flag },
 );
 
-export const shares = fields({
+const shares = fields({
   limits: listOf(
     fields(
       {
@@ -85,7 +98,7 @@ export const shares = fields({
   more: whole,
 });
 
-export const sites = fields({
+const sites = fields({
   ...{ site: text, sites: listOf(text), lost: listOf(text), errorRatio: number, errorBound: number },
   peers: listOf(
     fields({
@@ -95,3 +108,12 @@ export const sites = fields({
     }),
   ),
 });
+
+export const viewAnswers: AnswerSchemas = {
+  'GET /api/v1/unmatched': unmatched,
+  'GET /api/v1/top': top,
+  'GET /api/v1/quotas': quotas,
+  'GET /api/v1/advice': advice,
+  'GET /api/v1/sites': sites,
+  'GET /api/v1/sites/limits': shares,
+};

@@ -1,5 +1,6 @@
 import '../../../helpers/realm.ts';
-import { linesOf } from '../../../../src/lab/replay/readers/lines.ts';
+import { Readable } from 'node:stream';
+import { linesOf } from '../../../../src/lab/replay/input.ts';
 import fc from '../../../helpers/property.ts';
 
 async function* piecesOf(octets: Uint8Array, ends: readonly number[]): AsyncGenerator<Uint8Array> {
@@ -12,16 +13,18 @@ async function* piecesOf(octets: Uint8Array, ends: readonly number[]): AsyncGene
 }
 
 async function linesIn(octets: Uint8Array, ends: readonly number[] = []): Promise<readonly string[]> {
+  const open = (): Readable => Readable.from(piecesOf(octets, ends), { objectMode: false });
   const lines: string[] = [];
-  for await (const some of linesOf(piecesOf(octets, ends))) lines.push(...some);
+  for await (const some of linesOf({ name: 'lines', bytes: undefined, open })) lines.push(...some);
   return lines;
 }
 
 test('lines are the same for any octets and any split', async () => {
-  const octets = fc.array(
-    fc.oneof(fc.constantFrom(...Buffer.from('\n\r\n{é€😀\ufeff')), fc.integer({ min: 0, max: 255 })),
-    { maxLength: 60 },
-  );
+  const octets = fc
+    .array(fc.oneof(fc.constantFrom(...Buffer.from('\n\r\n{é€😀\ufeff')), fc.integer({ min: 0, max: 255 })), {
+      maxLength: 60,
+    })
+    .filter(([first]) => first !== 0x1f && first !== 0x28); // it would be decompressed
   await fc.assert(
     fc.asyncProperty(octets, fc.array(fc.nat(60), { maxLength: 8 }), async (numbers, ends) => {
       const bytes = Uint8Array.from(numbers);

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { RecordingReader } from '../../../../src/lab/replay/readers/recording.ts';
+import { RecordingReader } from '../../../../src/lab/replay/recordings.ts';
 import fc from '../../../helpers/property.ts';
 
 const reader = () => new RecordingReader({ onSettings() {}, onSample() {}, onDropped() {}, onRules() {} });

@@ -1,4 +1,4 @@
-import { outcomeOfKey } from '../../../../src/lab/replay/report/key-table.ts';
+import { outcomeOfKey } from '../../../../src/lab/replay/report/report-data.ts';
 import { OutcomeSeries, TimeAxis } from '../../../../src/lab/replay/report/time-axis.ts';
 import { observed, type Row, START_MS } from './report.ts';
 

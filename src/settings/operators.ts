@@ -1,0 +1,115 @@
+import { choice, commaSeparated, flag, integer, partOfAll, ratio, text, textNotEmpty } from './kinds.ts';
+import { type Rows, secret, setting } from './row.ts';
+
+/** The admin API on the debug port. */
+const adminRows = {
+  ADMIN_TOKEN: secret(
+    text,
+    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate; unset: changes and profiles are disabled, and only local requests get values",
+  ),
+  ADMIN_HOSTS: setting(
+    commaSeparated,
+    '',
+    'comma-separated host names of the debug port that local requests may use besides localhost and loopback addresses, if ADMIN_TOKEN is not set',
+  ),
+  AUDIT_LOG: setting(
+    text,
+    'stderr',
+    'destination of the audit log, a line of JSON before each change: stderr, or the path of a file; a change whose line cannot be written is refused',
+  ),
+  TOP_KEYS_BYTES: setting(
+    integer(0, 2 ** 40, 'bytes'),
+    '16777216',
+    'memory of each process for the most frequent descriptors of each rule (/api/v1/top); 0: disabled',
+  ),
+  EXPLAIN_SAMPLE: setting(
+    integer(0, 10_000, 'refusals'),
+    '0',
+    'number of the last refusals that each process keeps with their explanation (/api/v1/refusals); 0: none',
+  ),
+  ADVISE_BYTES: setting(
+    integer(0, 2 ** 40, 'bytes'),
+    '0',
+    'memory for the use of each limit by its keys, which `weir advise --from` evaluates (/api/v1/advice): about 1,000 bytes per key; 0: disabled',
+  ),
+  HASH_KEYS: setting(
+    flag,
+    'false',
+    "show, record and log callers' values as hashes: on the debug port, in statistics, and in logs",
+  ),
+  HASH_KEY: secret(textNotEmpty, 'key of these hashes; unset: generated, and shared by all instances on one Redis'),
+} as const satisfies Rows;
+
+/** Recording of requests for `weir replay`. */
+const recordRows = {
+  RECORD_TO: setting(
+    text,
+    '',
+    'directory for recordings of requests and their answers, for `weir replay`: compressed files of JSON lines; empty: nothing is recorded',
+  ),
+  RECORD_FROM_START: setting(flag, 'true', 'start recording at start-up; false: when `weir record` is called'),
+  RECORD_SAMPLE: setting(
+    partOfAll,
+    '1',
+    'fraction of the counters whose requests are recorded; every process samples the same counters',
+  ),
+  RECORD_MAX_PER_SECOND: setting(
+    integer(1, 2 ** 31 - 1, 'a count'),
+    '20000',
+    'maximum number of recorded requests per second, divided equally among WORKERS. Others are counted in weir_requests_not_recorded_total',
+  ),
+  RECORD_MAX_BYTES: setting(
+    integer(2 ** 20, 2 ** 50, 'bytes'),
+    '1073741824',
+    'size of all recordings in the directory; the oldest files are removed to stay below it',
+  ),
+  RECORD_HASH_KEY: secret(
+    textNotEmpty,
+    'key to hash recorded values that no rule names, literally or by a pattern; unset: all values are recorded unchanged',
+  ),
+} as const satisfies Rows;
+
+/** Rules that are tried on live traffic. */
+const candidateRows = {
+  CANDIDATE_RULES_PATH: setting(
+    text,
+    '',
+    'rule file or directory to try beside the rules in force (docs/candidate.md); empty: an operator loads the candidate through the admin API',
+  ),
+  CANDIDATE_SAMPLE: setting(
+    partOfAll,
+    '1',
+    'fraction of the counters whose requests are tried; every process samples the same counters',
+  ),
+  CANDIDATE_MAX_IN_FLIGHT: setting(
+    integer(1, 1_000_000, 'a count'),
+    '4096',
+    'maximum number of requests of a process that are being tried or queued for it; further ones are dropped and counted',
+  ),
+  CANDIDATE_REDIS_URL: secret(
+    text,
+    "Redis for the candidate's counters, in the format of REDIS_URL with REDIS_TYPE=SINGLE; unset: the Redis of REDIS_URL, through a separate connection",
+  ),
+} as const satisfies Rows;
+
+/** OpenTelemetry traces; the exporters read the standard OTEL_EXPORTER_OTLP_* variables. */
+const tracingRows = {
+  TRACING_ENABLED: setting(flag, 'false', 'send OTLP traces to OTEL_EXPORTER_OTLP_ENDPOINT'),
+  TRACING_SERVICE_NAME: setting(text, 'RateLimit', 'service.name of the traces'),
+  TRACING_SERVICE_NAMESPACE: setting(text, '', 'service.namespace of the traces'),
+  TRACING_SERVICE_INSTANCE_ID: setting(text, '', 'service.instance.id of the traces; empty: a random UUID'),
+  TRACING_EXPORTER_PROTOCOL: setting(choice('http', 'grpc'), 'http', 'transport of OTLP'),
+  TRACING_SAMPLING_RATE: setting(
+    ratio,
+    '1',
+    'fraction of the traces started here that are sent; others follow the sampling decision of the caller',
+  ),
+} as const satisfies Rows;
+
+/** Variables for operators, by topic. */
+export const operatorGroups = {
+  'The admin API': adminRows,
+  Recording: recordRows,
+  'Candidate rules': candidateRows,
+  Traces: tracingRows,
+};
