@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MAX_REQUEST_BYTES } from '../../src/edge/grpc/grpc-server.ts';
-import { sideLimits } from '../../src/h2/grpc/side-limits.ts';
+import { sideLimits } from '../../src/h2/grpc/method.ts';
 import { DEFAULT_MAX_FRAME_SIZE } from '../../src/h2/http2/frames.ts';
 import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
 

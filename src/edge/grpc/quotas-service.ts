@@ -1,5 +1,5 @@
 import type { handleBidiStreamingCall, ServerDuplexStream, UntypedServiceImplementation } from '@grpc/grpc-js';
-import type { HostedControls, HostedLimits } from '../../h2/grpc/hosted-call.ts';
+import type { HostedControls, HostedLimits } from '../../h2/grpc/method-call.ts';
 import type { Overload } from '../overload/overload.ts';
 import { type BucketAction, writeBucketActions } from '../rlqs/messages.ts';
 import { PROXY_HEADER, type QuotaService } from '../rlqs/quota-service.ts';

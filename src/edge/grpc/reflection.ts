@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { handleBidiStreamingCall, Server } from '@grpc/grpc-js';
 import { packageRoot } from '../../base/package-root.ts';
-import { sideLimits } from '../../h2/grpc/side-limits.ts';
+import { sideLimits } from '../../h2/grpc/method.ts';
 import type { StartTimer } from '../../h2/listen/timer.ts';
 import {
   ReflectionAnswers,

@@ -3,7 +3,7 @@ import { ErrorCode } from '../http2/errors.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
 import { failureHead } from './answers.ts';
 import { status } from './grpc-status.ts';
-import { sideLimits } from './side-limits.ts';
+import { sideLimits } from './method.ts';
 
 const TOO_MUCH = failureHead({
   code: status.RESOURCE_EXHAUSTED,

@@ -5,9 +5,9 @@ import { echoed, type Failure, failureHead, plainBodies, plainHeads, refusalHead
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { status } from './grpc-status.ts';
-import { HostedCall, type HostedLimits } from './hosted-call.ts';
 import { LoadingCall } from './loading-call.ts';
-import { sideLimits } from './side-limits.ts';
+import { sideLimits } from './method.ts';
+import { HostedCall, type HostedLimits } from './method-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
 /** A grpc-js server, or another host for handlers written for grpc-js. */

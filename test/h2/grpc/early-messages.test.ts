@@ -1,8 +1,8 @@
 import type { EventEmitter } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { quotaLimits, quotaMethods } from '../../../src/edge/grpc/quotas-service.ts';
-import { HostedCall, type HostedLimits } from '../../../src/h2/grpc/hosted-call.ts';
-import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { sideLimits } from '../../../src/h2/grpc/method.ts';
+import { HostedCall, type HostedLimits } from '../../../src/h2/grpc/method-call.ts';
 import { sideTurns } from '../../../src/h2/http2/side-turns.ts';
 import { type PeerState, Stream, type StreamWriter } from '../../../src/h2/http2/stream.ts';
 import { framed } from '../../helpers/h2-client.ts';

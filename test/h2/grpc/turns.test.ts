@@ -6,8 +6,8 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import type { CallQueue, PendingCall } from '../../../src/h2/bounds/call-queue.ts';
-import { HOSTED_CALL_BYTES } from '../../../src/h2/grpc/hosted-call.ts';
-import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { sideLimits } from '../../../src/h2/grpc/method.ts';
+import { HOSTED_CALL_BYTES } from '../../../src/h2/grpc/method-call.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { median } from '../../../../bench/median.ts';
 import { createHealth } from '../../../../src/edge/rls/health.ts';
-import { sideLimits } from '../../../../src/h2/grpc/side-limits.ts';
+import { sideLimits } from '../../../../src/h2/grpc/method.ts';
 import { FrameType } from '../../../../src/h2/http2/frames.ts';
 import { Stream } from '../../../../src/h2/http2/stream.ts';
 import { STREAM_BYTES } from '../../../../src/h2/http2/stream-table.ts';

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, Health, type WatchedStatus } from '../../../src/edge/rls/health.ts';
 import { healthService } from '../../../src/edge/rls/health-messages.ts';
-import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { sideLimits } from '../../../src/h2/grpc/method.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import {
