@@ -1,5 +1,4 @@
 import { type Monotonic, monotonicMs } from '../../base/clock.ts';
-import { createFifo } from './fifo.ts';
 import type { LateCalls } from './late-calls.ts';
 
 /** A call whose request has arrived in full, but is not decoded yet. Times are of the monotonic clock. */
@@ -229,3 +228,38 @@ class WaitingCalls {
 
 const isBefore = (call: PendingCall, other: PendingCall | undefined): boolean =>
   other !== undefined && call.dueAtMs < other.dueAtMs;
+
+/** A FIFO queue whose operations take constant time. */
+interface Fifo<T> {
+  readonly length: number;
+  add(item: T): void;
+  take(): T | undefined;
+  /** Takes the first item if it meets the condition. */
+  takeIf(condition: (item: T) => boolean): T | undefined;
+}
+
+function createFifo<T>(): Fifo<T> {
+  let items: T[] = [];
+  let first = 0;
+  return {
+    get length() {
+      return items.length - first;
+    },
+    add(item) {
+      items.push(item);
+    },
+    take() {
+      if (first === items.length) return undefined;
+      const item = items[first++];
+      if (first * 2 > items.length) {
+        items = items.slice(first);
+        first = 0;
+      }
+      return item;
+    },
+    takeIf(condition) {
+      const item = items[first];
+      return item !== undefined && condition(item) ? this.take() : undefined;
+    },
+  };
+}

@@ -8,8 +8,7 @@ import type { Receiver, Stream } from '../http2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { decompress, unpackedBound } from './compression.ts';
-import { GrpcError } from './grpc-error.ts';
-import { status } from './grpc-status.ts';
+import { GrpcError, status } from './grpc-status.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 import { messageLength, UnaryMessage } from './unary-message.ts';
 
