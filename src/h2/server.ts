@@ -22,8 +22,8 @@ export interface ServerOptions {
   readonly address: Address;
   /** Absent: plain text. */
   readonly tls?: TlsOptions | undefined;
-  /** Limits within each connection. Default: `defaultLimits`. */
-  readonly limits?: Http2Limits | undefined;
+  /** Limits within each connection; absent ones are those of `defaultLimits`. */
+  readonly limits?: Partial<Http2Limits> | undefined;
   /** Limits on number and age, and keepalive. Absent: no limit on age or number, and no keepalive. */
   readonly connections?: ConnectionLimits | undefined;
   /** Memory that may be held for callers, which servers may share. Default: a share of V8's heap limit. */
@@ -46,7 +46,8 @@ export const IDLE_CONNECTION = 'IDLE_CONNECTION';
  * @throws Error if the address cannot be bound
  */
 export async function serve(router: Router, options: ServerOptions): Promise<GrpcServer> {
-  const { address, tls, limits = defaultLimits, connections: life, onConnectionError } = options;
+  const { address, tls, connections: life, onConnectionError } = options;
+  const limits = { ...defaultLimits, ...options.limits };
   const { memory = new CallerMemory(defaultCallerMemoryBytes()), inFlight = () => 0 } = options;
   const handler: ConnectionHandler = {
     request: (stream, head) => router.open(stream, head),

@@ -31,7 +31,7 @@ const DECIDE_BATCH = '/weir.v1.Batch/Decide';
  * @param limits  of each connection
  * @throws Error if the address cannot be bound
  */
-export async function startH2Server(options: GrpcServerOptions, limits?: Http2Limits): Promise<GrpcServer> {
+export async function startH2Server(options: GrpcServerOptions, limits?: Partial<Http2Limits>): Promise<GrpcServer> {
   const { address, tls, connections, overload, health, quotas, onCallFinished, onConnectionError } = options;
   const router = new Router({ maxRequestBytes: MAX_REQUEST_BYTES, detailHeader: DETAIL_HEADER });
   addDecisions(router, options);

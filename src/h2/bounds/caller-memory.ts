@@ -51,7 +51,7 @@ const CONNECTIONS_SHARE = 3 / 4;
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
 
-/** The default for `CALLER_MEMORY_BYTES`: a sixteenth of V8's heap limit, 256 MiB at most. */
+/** A sixteenth of V8's heap limit, 256 MiB at most. */
 export const defaultCallerMemoryBytes = (): number =>
   Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE), DEFAULT_MAX_BYTES);
 
@@ -258,7 +258,7 @@ class Account implements MemoryAccount {
 /** @param bytes  besides those of the connection itself */
 const sizeClassOf = (bytes: number): number => 32 - Math.clz32(Math.max(bytes, 0) >>> CLASS_SHIFT);
 
-/** For stores, files, and the ports of operators and sites, which have limits of their own. */
+/** For files, and for connections that are not callers'. */
 const RESERVED = 448;
 
 /** The share of the rest that callers' connections may take at least, and that remains for those that are ending. */

@@ -2,7 +2,7 @@ import type { RequestHead } from '../http2/request-head.ts';
 
 /** The parts of a request's head that gRPC uses. */
 export interface CallHead {
-  /** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` */
+  /** `/package.Service/Method` */
   readonly path: string;
   /** Infinity: the caller set no deadline. */
   readonly timeoutMs: number;

@@ -62,7 +62,7 @@ const TCP_KEEP_ALIVE_MS = 60_000;
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS } as const;
 
 export interface Listener {
-  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
+  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
   readonly target: string;
   /** 0: it listens on a unix socket. */
   readonly port: number;
