@@ -13,7 +13,7 @@ const order = {
 
 /** A package that only these folders may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|h2/grpc|edge|cli)/',
+  '^@grpc': '^src/(protobuf|edge|cli)/',
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',

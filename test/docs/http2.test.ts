@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MAX_REQUEST_BYTES } from '../../src/edge/grpc/grpc-server.ts';
-import { sideLimits } from '../../src/h2/grpc/side-limits.ts';
+import { MAX_SILENCE_MS } from '../../src/edge/grpc/reflection.ts';
+import { defaultMethodLimits } from '../../src/h2/grpc/method.ts';
+import { MAX_SIDE_STREAMS } from '../../src/h2/grpc/router.ts';
 import { DEFAULT_MAX_FRAME_SIZE } from '../../src/h2/http2/frames.ts';
 import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
 
@@ -61,10 +63,10 @@ test('docs/http2.md lists every limit of the side services with its value', () =
         .map(([name, figure]) => [name, figureOf(figure)]),
     ),
   ).toEqual({
-    'open streams': sideLimits.maxStreams,
-    'message, before and after decompression': sideLimits.maxMessageBytes,
-    'unread output': sideLimits.maxUnreadBytes,
-    'messages of a stream that wait for its windows': sideLimits.maxUnreadMessages,
-    "time since the last message of a reflection stream's client": sideLimits.maxSilenceMs,
+    'open streams': MAX_SIDE_STREAMS,
+    'message, before and after decompression': defaultMethodLimits.maxMessageBytes,
+    'unread output': defaultMethodLimits.maxUnreadBytes,
+    'messages of a stream that wait for its windows': defaultMethodLimits.maxUnreadMessages,
+    "time since the last message of a reflection stream's client": MAX_SILENCE_MS,
   });
 });

@@ -1,8 +1,9 @@
-import type { GrpcServer, GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
+import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { transports } from '../../src/edge/grpc/transports.ts';
 import { createHealth } from '../../src/edge/rls/health.ts';
 import type { RlsService } from '../../src/edge/rls/service.ts';
 import type { WireResponse } from '../../src/engine/wire/wire.ts';
+import type { GrpcServer } from '../../src/h2/server.ts';
 import { overloadOf } from './overload.ts';
 
 /** The transport under test in this run: see jest.config.js. */

@@ -1,7 +1,8 @@
 import { startH2Server } from '../../src/edge/grpc/grpc-h2.ts';
-import type { GrpcServer, GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
+import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { createHealth } from '../../src/edge/rls/health.ts';
-import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
+import type { Http2Limits } from '../../src/h2/http2/limits.ts';
+import type { GrpcServer } from '../../src/h2/server.ts';
 import { agreeable } from './grpc-server.ts';
 import { overloadOf } from './overload.ts';
 
@@ -34,7 +35,7 @@ export async function startH2(
       overload,
       service,
     },
-    { ...defaultLimits, ...limits },
+    limits,
   );
   return { ...server, failures, port: Number(server.target.split(':').at(-1)) };
 }

@@ -1,4 +1,4 @@
-import type { StartTimer } from '../../src/h2/listen/timer.ts';
+import type { StartTimer } from '../../src/edge/grpc/reflection.ts';
 
 /** Timers that run only when a test advances their time. */
 export interface FakeTimers {

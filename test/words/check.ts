@@ -64,6 +64,18 @@ const longComments = [...contents].flatMap(([file, content]) =>
     : [],
 );
 
+/** What the service is for, of which its HTTP/2 server knows nothing. */
+const PURPOSE = /envoy|rate.?limit|descriptor|kuadrant|weir|quota|decision|\brl(?:s|qs)\b|\bdomain/i;
+const purposeInServer = [...contents].flatMap(([file, content]) =>
+  file.startsWith('src/h2/')
+    ? content
+        .split('\n')
+        .flatMap((line, at) =>
+          PURPOSE.test(line) ? [`${file}:${at + 1}: src/h2 must not name what it is used for`] : [],
+        )
+    : [],
+);
+
 if (process.argv.includes('--count')) {
   const counts: Record<string, Record<string, number>> = {};
   for (const { file, pattern } of findings) {
@@ -76,6 +88,7 @@ if (process.argv.includes('--count')) {
   const problems = [
     ...judge(findings, exceptions, pending),
     ...longComments,
+    ...purposeInServer,
     ...shared.map(([name, places]) => `${places.join(', ')}: several exported types are named ${name}`),
   ];
   for (const problem of problems) process.stderr.write(`${problem}\n`);

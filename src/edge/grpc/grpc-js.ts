@@ -1,33 +1,35 @@
 import {
   type ChannelOptions,
   type Deadline,
+  type handleBidiStreamingCall,
+  type handleServerStreamingCall,
   type handleUnaryCall,
+  type Metadata,
   Server,
+  type ServerDuplexStream,
+  type ServerWritableStream,
   type ServiceDefinition,
 } from '@grpc/grpc-js';
 import { RequestWork } from '../../base/request-work.ts';
 import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { tooLate } from '../../h2/grpc/answers.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import type { Incoming, Method, OpenCall } from '../../h2/grpc/method.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import { listen } from '../../h2/listen/listener.ts';
-import { shutDown } from '../../h2/listen/shut-down.ts';
+import { type GrpcServer, IDLE_CONNECTION, shutDown, TOO_MANY_CONNECTIONS } from '../../h2/server.ts';
 import { createBatch, readBatchRequest } from '../rls/batch.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest } from '../rls/messages.ts';
 import { batchService, decideBatch, rateLimitService, shouldRateLimit } from '../rls/proto.ts';
 import type { Caller, GrpcStatus } from '../rls/service.ts';
-import {
-  type GrpcServer,
-  type GrpcServerOptions,
-  IDLE_CONNECTION,
-  LONGEST_AGE_MS,
-  MAX_REQUEST_BYTES,
-  notifyOnCallFinished,
-  TOO_MANY_CONNECTIONS,
-} from './grpc-server.ts';
+import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from './grpc-server.ts';
+import { healthMethods } from './health-service.ts';
 import { injectConnections } from './injected-connections.ts';
-import { addHealth, addHolds, addKuadrant, addReflection, addRules } from './side-services.ts';
-import { whenGone } from './when-gone.ts';
+import { sideServices } from './side-services.ts';
+
+/** The longest age that fits Node's timers, 10 % jitter included. */
+const LONGEST_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
 
 /**
  * Serves the Rate Limit Service, batches, health and reflection on `@grpc/grpc-js`.
@@ -48,11 +50,8 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   server.addService(boundedBatchService, {
     Decide: notifyOnCallFinished('Decide', handle(createBatch(service)), onCallFinished),
   });
-  addHealth(server, options);
-  await addRules(server, options);
-  await addHolds(server, options);
-  await addKuadrant(server, options);
-  await addReflection(server, options);
+  addMethods(server, healthMethods(options.health, onCallFinished));
+  for (const { load } of sideServices(options)) addMethods(server, await load());
 
   const { onConnection, drain } = injectConnections(server);
   const listener = await listen(address, tls, {
@@ -121,7 +120,7 @@ function handlers({ overload, clock }: GrpcServerOptions) {
       const caller: Caller = {
         onGone: (listener) => whenGone(call, listener),
         timeoutMs,
-        header: (name) => call.metadata.get(name).join(', ') || undefined,
+        header: (name) => headerOf(call, name),
         needsDetail: call.metadata.get(DETAIL_HEADER)[0] === '1',
         work: new RequestWork(), // bounded, but not charged: grpc-js has no turns
       };
@@ -139,3 +138,111 @@ function handlers({ overload, clock }: GrpcServerOptions) {
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */
 const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;
+
+/** Wraps a handler to report each call after its answer. */
+function notifyOnCallFinished<Q, R>(
+  method: Parameters<OnCallFinished>[0],
+  handle: handleUnaryCall<Q, R>,
+  onCallFinished: OnCallFinished | undefined,
+): handleUnaryCall<Q, R> {
+  if (!onCallFinished) return handle;
+  return (call, callback) => {
+    const startedMs = performance.now();
+    handle(call, (error, ...reply) => {
+      callback(error, ...reply);
+      onCallFinished(method, error ? (error.code ?? status.UNKNOWN) : status.OK, performance.now() - startedMs);
+    });
+  };
+}
+
+/** Adds methods. Their limits and turns do not apply, which grpc-js has no means for. */
+function addMethods(server: Server, methods: readonly Method[]): void {
+  for (const method of methods) {
+    const encode = (message: unknown): Buffer => method.encode(message);
+    const decode = (bytes: Buffer): unknown => method.decode(bytes);
+    const { path } = method;
+    if (method.kind === 'bidi stream') server.register(path, bidiHandler(method), encode, decode, 'bidi');
+    else if (method.kind === 'unary') server.register(path, unaryHandler(method), encode, decode, 'unary');
+    else {
+      const hold = (bytes: Buffer): HeldRequest => ({ message: decode(bytes) });
+      server.register(path, serverStreamHandler(method), encode, hold, 'serverStream');
+    }
+  }
+}
+
+/** A request, which grpc-js keeps while its stream is open, although only the handler needs it. It may have 4 MiB. */
+interface HeldRequest {
+  message: unknown;
+}
+
+interface RequestHandler {
+  handle(request: unknown, call: OpenCall): void;
+}
+
+const unaryHandler =
+  (method: RequestHandler): handleUnaryCall<unknown, unknown> =>
+  (call, callback) => {
+    let answer: unknown;
+    method.handle(call.request, {
+      ...sharedBy(call),
+      send(message) {
+        answer = message;
+      },
+      end: () => callback(null, answer),
+      fail: (code, details) => callback({ code, details }),
+    });
+  };
+
+const serverStreamHandler =
+  (method: RequestHandler): handleServerStreamingCall<HeldRequest, unknown> =>
+  (call) => {
+    const { message } = call.request;
+    call.request.message = undefined;
+    method.handle(message, openStream(call));
+  };
+
+/** Pauses a call whose client does not read its answers. */
+const bidiHandler =
+  (method: { handle(call: OpenCall): Incoming<unknown> }): handleBidiStreamingCall<unknown, unknown> =>
+  (call) => {
+    const incoming = method.handle(openStream(call));
+    call.on('data', (message) => {
+      incoming.message(message);
+      if (!call.writableNeedDrain) return;
+      call.pause();
+      call.once('drain', () => call.resume());
+    });
+    call.once('end', () => incoming.end());
+  };
+
+const openStream = (call: ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>): OpenCall => ({
+  ...sharedBy(call),
+  send: (message) => void call.write(message),
+  end: () => call.end(),
+  fail: (code, details) => void call.emit('error', { code, details }),
+});
+
+/** A call of any kind. */
+interface AnyCall {
+  readonly cancelled: boolean;
+  readonly metadata: Metadata;
+  once(event: 'cancelled', listener: () => void): unknown;
+}
+
+const sharedBy = (call: AnyCall): Pick<OpenCall, 'header' | 'charge' | 'onGone'> => ({
+  header: (name) => headerOf(call, name),
+  charge: () => {}, // the connection's memory is grpc-js's own
+  onGone: (listener) => whenGone(call, listener),
+});
+
+const headerOf = ({ metadata }: AnyCall, name: string): string | undefined =>
+  metadata.get(name).join(', ') || undefined;
+
+/**
+ * Calls the listener once when the caller has given up; at once if it has already. `cancelled` is emitted only once, so
+ * a handler that starts to listen after it has awaited something may miss it.
+ */
+function whenGone(call: AnyCall, listener: () => void): void {
+  if (call.cancelled) listener();
+  else call.once('cancelled', listener);
+}

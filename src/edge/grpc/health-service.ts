@@ -1,32 +1,59 @@
-import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import type { Method } from '../../h2/grpc/method.ts';
 import type { Health } from '../rls/health.ts';
-import type { HealthCheckRequest, HealthCheckResponse, HealthListResponse } from '../rls/health-messages.ts';
-import { notifyOnCallFinished, type OnCallFinished } from './grpc-server.ts';
-import { whenGone } from './when-gone.ts';
+import {
+  type HealthCheckRequest,
+  type HealthCheckResponse,
+  type HealthListResponse,
+  readCheckRequest,
+  readListRequest,
+  writeCheckResponse,
+  writeListResponse,
+} from '../rls/health-messages.ts';
+import type { OnCallFinished } from './grpc-server.ts';
+
+const pathOf = (name: string): string => `/grpc.health.v1.Health/${name}`;
 
 /**
- * The handlers of `grpc.health.v1.Health`.
+ * `grpc.health.v1.Health`.
  *
  * @see https://github.com/grpc/grpc/blob/master/doc/health-checking.md
  */
-export function healthHandlers(
-  health: Health,
-  onCallFinished: OnCallFinished | undefined,
-): UntypedServiceImplementation {
-  const Check: handleUnaryCall<HealthCheckRequest, HealthCheckResponse> = ({ request }, callback) => {
-    const found = health.status(request.service);
-    if (found) callback(null, { status: found });
-    else callback({ code: status.NOT_FOUND, details: 'unknown service' });
+export function healthMethods(health: Health, onCallFinished: OnCallFinished | undefined): readonly Method[] {
+  const check: Method<HealthCheckRequest, HealthCheckResponse> = {
+    kind: 'unary',
+    path: pathOf('Check'),
+    decode: readCheckRequest,
+    encode: writeCheckResponse,
+    handle({ service }, call) {
+      const startedMs = performance.now();
+      const found = health.status(service);
+      if (found) {
+        call.send({ status: found });
+        call.end();
+      } else call.fail(status.NOT_FOUND, 'unknown service');
+      onCallFinished?.('Check', found ? status.OK : status.NOT_FOUND, performance.now() - startedMs);
+    },
   };
-  const List: handleUnaryCall<object, HealthListResponse> = (_call, callback) => {
-    const statuses = Array.from(health.statuses(), ([name, found]) => [name, { status: found }] as const);
-    callback(null, { statuses: Object.fromEntries(statuses) });
+  const list: Method<object, HealthListResponse> = {
+    kind: 'unary',
+    path: pathOf('List'),
+    decode: readListRequest,
+    encode: writeListResponse,
+    handle(_request, call) {
+      const statuses = Array.from(health.statuses(), ([name, found]) => [name, { status: found }] as const);
+      call.send({ statuses: Object.fromEntries(statuses) });
+      call.end();
+    },
   };
-  const Watch: handleServerStreamingCall<HealthCheckRequest, HealthCheckResponse> = (call) => {
-    const stop = health.watch(call.request.service, (now) => call.write({ status: now }));
-    call.request.service = ''; // grpc-js keeps the request while the stream is open; the name may be 4 MiB long
-    whenGone(call, stop);
+  const watch: Method<HealthCheckRequest, HealthCheckResponse> = {
+    kind: 'server stream',
+    path: pathOf('Watch'),
+    decode: readCheckRequest,
+    encode: writeCheckResponse,
+    handle({ service }, call) {
+      call.onGone(health.watch(service, (now) => call.send({ status: now })));
+    },
   };
-  return { Check: notifyOnCallFinished('Check', Check, onCallFinished), List, Watch };
+  return [check, list, watch];
 }

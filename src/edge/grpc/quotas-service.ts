@@ -1,55 +1,50 @@
-import type { handleBidiStreamingCall, ServerDuplexStream, UntypedServiceImplementation } from '@grpc/grpc-js';
-import type { HostedControls, HostedLimits } from '../../h2/grpc/hosted-call.ts';
+import type { Method, MethodLimits } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
 import { type BucketAction, writeBucketActions } from '../rlqs/messages.ts';
 import { PROXY_HEADER, type QuotaService } from '../rlqs/quota-service.ts';
 import { MAX_REQUEST_BYTES } from './grpc-server.ts';
-import { whenGone } from './when-gone.ts';
 
 /** A report names all buckets of a proxy in one message; the first answer may do so, too. */
-export const quotaLimits: HostedLimits = {
+const quotaLimits: MethodLimits = {
   maxMessageBytes: MAX_REQUEST_BYTES,
   maxUnreadBytes: 2 * MAX_REQUEST_BYTES,
   maxUnreadMessages: 256,
-  hasControls: true,
-  isSliced: true,
+  maxEarlyMessages: Number.POSITIVE_INFINITY,
 };
 
-const notServed = (): never => {
-  throw new TypeError('StreamRateLimitQuotas is only served here');
-};
+/** The call is over. */
+const nothingFollows = { message: () => {}, end: () => {} };
 
-/** `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`, for servers. */
-export const quotaMethods = {
-  StreamRateLimitQuotas: {
-    path: '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas',
-    ...{ requestStream: true, responseStream: true },
-    ...{ requestDeserialize: (bytes: Buffer) => bytes, responseSerialize: writeBucketActions },
-    ...{ requestSerialize: notServed, responseDeserialize: notServed },
-  },
-};
-
-/** The handlers of the service. With too many calls in flight, a stream is refused. Reports are handled in slices. */
-export function quotaHandlers(quotas: QuotaService, overload: Overload): UntypedServiceImplementation {
-  const StreamRateLimitQuotas: handleBidiStreamingCall<Buffer, readonly BucketAction[]> = (call) => {
-    const { controls } = call as ServerDuplexStream<Buffer, readonly BucketAction[]> & {
-      readonly controls: HostedControls; // h2 hosts it
-    };
+/**
+ * The method of `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`. With too many calls in flight, a stream is
+ * refused. Reports are handled in slices.
+ */
+export const quotasMethod = (quotas: QuotaService, overload: Overload): Method<Buffer, readonly BucketAction[]> => ({
+  kind: 'bidi stream',
+  path: '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas',
+  decode: (bytes) => bytes,
+  encode: writeBucketActions,
+  limits: quotaLimits,
+  handle(call) {
     const refusal = overload.refusal();
-    if (refusal) return controls.fail(refusal.code, refusal.details);
+    if (refusal) {
+      call.fail(refusal.code, refusal.details);
+      return nothingFollows;
+    }
     const receiver = quotas.open({
-      name: controls.header(PROXY_HEADER),
-      write: (actions) => void call.write(actions),
-      charge: controls.charge,
-      fail: controls.fail,
+      name: call.header(PROXY_HEADER),
+      write: (actions) => call.send(actions),
+      charge: (bytes) => call.charge(bytes),
+      fail: (code, details) => call.fail(code, details),
       end: () => call.end(),
     });
-    call.on('data', (bytes) => receiver.report(bytes));
-    call.once('end', () => {
-      receiver.close();
-      call.end();
-    });
-    whenGone(call, () => receiver.close());
-  };
-  return { StreamRateLimitQuotas };
-}
+    call.onGone(() => receiver.close());
+    return {
+      message: (bytes) => receiver.report(bytes),
+      end() {
+        receiver.close();
+        call.end();
+      },
+    };
+  },
+});

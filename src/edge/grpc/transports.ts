@@ -1,5 +1,6 @@
+import type { GrpcServer } from '../../h2/server.ts';
 import { startH2Server } from './grpc-h2.ts';
-import type { GrpcServer, GrpcServerOptions } from './grpc-server.ts';
+import type { GrpcServerOptions } from './grpc-server.ts';
 
 /** The gRPC server implementations, by their names in GRPC_TRANSPORT. */
 export const transports = {

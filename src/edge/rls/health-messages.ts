@@ -1,4 +1,3 @@
-import type { MethodDefinition } from '@grpc/grpc-js';
 import { ownCopy } from '../../h2/bounds/own-copy.ts';
 import { createInterner } from '../../protobuf/interner.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
@@ -7,7 +6,7 @@ import type { WatchedStatus } from './health.ts';
 
 /** The messages of proto/grpc/health/v1/health.proto. */
 export interface HealthCheckRequest {
-  service: string;
+  readonly service: string;
 }
 export interface HealthCheckResponse {
   readonly status: WatchedStatus;
@@ -24,7 +23,7 @@ const servingStatuses = { SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } as co
 const reader = new ProtoReader(createInterner());
 const writer = new ProtoWriter();
 
-function readCheckRequest(bytes: Buffer): HealthCheckRequest {
+export function readCheckRequest(bytes: Buffer): HealthCheckRequest {
   let service = '';
   reader.open(bytes, 0, bytes.length);
   while (reader.at < bytes.length) {
@@ -35,19 +34,19 @@ function readCheckRequest(bytes: Buffer): HealthCheckRequest {
   return { service };
 }
 
-function readListRequest(bytes: Buffer): object {
+export function readListRequest(bytes: Buffer): object {
   reader.open(bytes, 0, bytes.length);
   while (reader.at < bytes.length) reader.skip(reader.tag());
   return {};
 }
 
-function writeCheckResponse({ status }: HealthCheckResponse): Buffer {
+export function writeCheckResponse({ status }: HealthCheckResponse): Buffer {
   writer.start(0);
   writer.uint32Field(1, servingStatuses[status]);
   return written();
 }
 
-function writeListResponse({ statuses }: HealthListResponse): Buffer {
+export function writeListResponse({ statuses }: HealthListResponse): Buffer {
   writer.start(0);
   for (const [name, { status }] of Object.entries(statuses)) {
     const entry = writer.begin(1);
@@ -61,27 +60,3 @@ function writeListResponse({ statuses }: HealthListResponse): Buffer {
 }
 
 const written = (): Buffer => ownCopy(writer.bytes, 0, writer.length);
-
-/** A method definition for servers. */
-function method<Q, R>(
-  name: string,
-  responseStream: boolean,
-  requestDeserialize: (bytes: Buffer) => Q,
-  responseSerialize: (response: R) => Buffer,
-): MethodDefinition<Q, R> {
-  const clientsOnly = (): never => {
-    throw new TypeError(`${name} is only served here`);
-  };
-  return {
-    path: `/grpc.health.v1.Health/${name}`,
-    ...{ requestStream: false, responseStream, requestDeserialize, responseSerialize },
-    ...{ requestSerialize: clientsOnly, responseDeserialize: clientsOnly },
-  };
-}
-
-/** `grpc.health.v1.Health`, for servers. */
-export const healthService = {
-  Check: method('Check', false, readCheckRequest, writeCheckResponse),
-  List: method('List', false, readListRequest, writeListResponse),
-  Watch: method('Watch', true, readCheckRequest, writeCheckResponse),
-};

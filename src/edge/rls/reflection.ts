@@ -1,4 +1,3 @@
-import type { MethodDefinition } from '@grpc/grpc-js';
 import { ownCopy } from '../../h2/bounds/own-copy.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { type DescribedFile, readDescriptorSet } from '../../protobuf/described-files.ts';
@@ -102,7 +101,7 @@ const reader = new ProtoReader(createInterner());
 const writer = new ProtoWriter();
 const written = (): Buffer => ownCopy(writer.bytes, 0, writer.length);
 
-function readRequest(bytes: Buffer): ReflectionRequest {
+export function readReflectionRequest(bytes: Buffer): ReflectionRequest {
   let host = '';
   let question: ReflectionQuestion | undefined;
   reader.open(bytes, 0, bytes.length);
@@ -133,7 +132,7 @@ function readExtension(end: number): ReflectionQuestion {
   return { kind: 'file of extension', name, number };
 }
 
-function writeResponse({ request, answer }: ReflectionResponse): Buffer {
+export function writeReflectionResponse({ request, answer }: ReflectionResponse): Buffer {
   writer.start(0);
   writer.textField(1, request.host);
   writer.bytesField(2, request.bytes);
@@ -172,19 +171,3 @@ function writeError(code: number, message: string): Buffer {
   writer.end(response);
   return written();
 }
-
-const clientsOnly = (): never => {
-  throw new TypeError('reflection is only served here');
-};
-
-/** `ServerReflection`, for servers, under this path. */
-export const reflectionService = (
-  path: string,
-): { readonly ServerReflectionInfo: MethodDefinition<ReflectionRequest, ReflectionResponse> } => ({
-  ServerReflectionInfo: {
-    path,
-    ...{ requestStream: true, responseStream: true },
-    ...{ requestDeserialize: readRequest, responseSerialize: writeResponse },
-    ...{ requestSerialize: clientsOnly, responseDeserialize: clientsOnly },
-  },
-});

@@ -1,5 +1,4 @@
 import { type Monotonic, monotonicMs } from '../../base/clock.ts';
-import { createFifo } from './fifo.ts';
 import type { LateCalls } from './late-calls.ts';
 
 /** A call whose request has arrived in full, but is not decoded yet. Times are of the monotonic clock. */
@@ -12,7 +11,7 @@ export interface PendingCall {
   readonly dueAtMs: number;
   /** Decodes and handles the call. @returns the work done, in units of `SLICE_UNITS` */
   run(nowMs: number): number;
-  /** Ends the call without a decision. @returns the work done */
+  /** Ends the call without handling it. @returns the work done */
   expire(): number;
 }
 
@@ -52,29 +51,29 @@ export interface CallQueue {
 }
 
 /**
- * Work per turn of the event loop. A unit is about one descriptor, or a kilobyte of request: 3 to 7 µs. Between two
+ * Work per turn of the event loop. A unit is 3 to 7 µs, such as for a kilobyte of request. Between two
  * slices the process reads from its sockets and sends answers.
  */
 export const SLICE_UNITS = 256;
 /**
  * Further work in a turn for each call that expired since the one before, and the most of it. To read and end a call
- * takes as long as several units: else a process that can decide few calls would spend most of its time on the others.
+ * takes as long as several units: else a process that can handle few calls would spend most of its time on the others.
  */
 const UNITS_PER_EXPIRY = 12;
 const MAX_FURTHER_UNITS = 2_048;
 /** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
-/** The estimate of a call that decides nothing and may be costly however small it is. */
+/** The estimate of a call that may wait for all others, and may be costly however small it is. */
 export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
 /** Weight of the last turn in the moving average of the time per queued call. */
 const NEWEST_TURN_WEIGHT = 0.2;
-/** The cost of ending a call without a decision. */
+/** The cost of ending a call without handling it. */
 export const EXPIRY_UNITS = 1 / 4;
 
 /**
  * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other
  * callers. Connections take turns; within one, the call that expires first goes first. A call that has expired is not
- * decided. Under light load, calls run at once and the queue stays empty.
+ * handled. Under light load, calls run at once and the queue stays empty.
  *
  * @param late   counts calls that have expired
  * @param nowMs  a monotonic clock
@@ -82,7 +81,7 @@ export const EXPIRY_UNITS = 1 / 4;
 export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs): CallQueue {
   const cheap = new FairQueue();
   const costly = createFifo<PendingCall>();
-  /** After all others, so that they do not delay decisions that are costly. */
+  /** After all others, so that they do not delay costly calls. */
   const questions = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
   let expired = 0;
@@ -229,3 +228,38 @@ class WaitingCalls {
 
 const isBefore = (call: PendingCall, other: PendingCall | undefined): boolean =>
   other !== undefined && call.dueAtMs < other.dueAtMs;
+
+/** A FIFO queue whose operations take constant time. */
+interface Fifo<T> {
+  readonly length: number;
+  add(item: T): void;
+  take(): T | undefined;
+  /** Takes the first item if it meets the condition. */
+  takeIf(condition: (item: T) => boolean): T | undefined;
+}
+
+function createFifo<T>(): Fifo<T> {
+  let items: T[] = [];
+  let first = 0;
+  return {
+    get length() {
+      return items.length - first;
+    },
+    add(item) {
+      items.push(item);
+    },
+    take() {
+      if (first === items.length) return undefined;
+      const item = items[first++];
+      if (first * 2 > items.length) {
+        items = items.slice(first);
+        first = 0;
+      }
+      return item;
+    },
+    takeIf(condition) {
+      const item = items[first];
+      return item !== undefined && condition(item) ? this.take() : undefined;
+    },
+  };
+}

@@ -1,7 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
 import { type Monotonic, monotonicMs } from '../../base/clock.ts';
 import { ConnectionLimit } from './connection-limit.ts';
-import { maxCallerConnections } from './file-descriptors.ts';
 
 /** The memory account of one connection. */
 export interface MemoryAccount {
@@ -51,7 +51,7 @@ const CONNECTIONS_SHARE = 3 / 4;
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
 
-/** The default for `CALLER_MEMORY_BYTES`: a sixteenth of V8's heap limit, 256 MiB at most. */
+/** A sixteenth of V8's heap limit, 256 MiB at most. */
 export const defaultCallerMemoryBytes = (): number =>
   Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE), DEFAULT_MAX_BYTES);
 
@@ -257,3 +257,26 @@ class Account implements MemoryAccount {
 
 /** @param bytes  besides those of the connection itself */
 const sizeClassOf = (bytes: number): number => 32 - Math.clz32(Math.max(bytes, 0) >>> CLASS_SHIFT);
+
+/** For files, and for connections that are not callers'. */
+const RESERVED = 448;
+
+/** The share of the rest that callers' connections may take at least, and that remains for those that are ending. */
+const SMALLEST_SHARE = 1 / 4;
+const LARGEST_SHARE = 7 / 8;
+
+/** The most connections of callers: an accepted connection beyond the limit on open files would end all accepting. */
+export function maxCallerConnections(): number {
+  const openFiles = maxOpenFiles();
+  return Math.floor(Math.max(openFiles * SMALLEST_SHARE, (openFiles - RESERVED) * LARGEST_SHARE));
+}
+
+/** The limit on this process's open files; Infinity if it is unknown. */
+function maxOpenFiles(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft);
+  } catch {
+    return Number.POSITIVE_INFINITY; // not Linux
+  }
+}

@@ -14,7 +14,7 @@ interface Late {
 type CountLateCalls = (message: Buffer, times: number) => void;
 
 /**
- * Counts the hits of calls that were not decided in time: their proxies have let them pass. Equal messages are counted
+ * Counts the calls that were not handled in time, by what their methods do with them. Equal messages are counted
  * together, so that a flood of one client costs little. In each turn of the event loop this does a bounded amount of
  * work.
  */

@@ -1,6 +1,5 @@
 import { gunzipSync, inflateSync } from 'node:zlib';
-import { GrpcError } from './grpc-error.ts';
-import { status } from './grpc-status.ts';
+import { GrpcError, status } from './grpc-status.ts';
 
 type Decompress = (bytes: Buffer, options: { maxOutputLength: number }) => Buffer;
 

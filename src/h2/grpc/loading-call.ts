@@ -3,19 +3,21 @@ import { ErrorCode } from '../http2/errors.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
 import { failureHead } from './answers.ts';
 import { status } from './grpc-status.ts';
-import { sideLimits } from './side-limits.ts';
+
+/** Octets of a request that are buffered before its service is loaded. More: RESOURCE_EXHAUSTED. */
+const MAX_BUFFERED_BYTES = 65_536;
 
 const TOO_MUCH = failureHead({
   code: status.RESOURCE_EXHAUSTED,
-  details: `more than ${sideLimits.maxUnreadBytes} bytes came before the service was loaded`,
+  details: `more than ${MAX_BUFFERED_BYTES} bytes came before the service was loaded`,
 });
 
 /** Memory of a buffered part, besides its octets. */
 const PART_BYTES = 256;
 
 /**
- * A call whose service is being loaded. Buffers up to `maxUnreadBytes` octets of its request, then passes them to the
- * service.
+ * A call whose service is being loaded. Buffers up to `MAX_BUFFERED_BYTES` octets of its request, then passes them to
+ * the service.
  */
 export class LoadingCall implements Receiver {
   readonly #stream: Stream;
@@ -32,7 +34,7 @@ export class LoadingCall implements Receiver {
 
   data(bytes: Buffer, from: number, to: number): void {
     this.#keptBytes += to - from;
-    if (this.#keptBytes > sideLimits.maxUnreadBytes) {
+    if (this.#keptBytes > MAX_BUFFERED_BYTES) {
       this.#kept = [];
       return this.#stream.headOnly(TOO_MUCH);
     }

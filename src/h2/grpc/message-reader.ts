@@ -1,7 +1,6 @@
 import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
 import { decompress } from './compression.ts';
-import { GrpcError } from './grpc-error.ts';
-import { status } from './grpc-status.ts';
+import { GrpcError, status } from './grpc-status.ts';
 
 /** A message's prefix: one octet for the compression flag, four for the length. */
 export const PREFIX_BYTES = 5;

@@ -1,51 +1,52 @@
-import type { MethodDefinition, Server, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
 import type { RequestHead } from '../http2/request-head.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
 import { echoed, type Failure, failureHead, plainBodies, plainHeads, refusalHead } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { status } from './grpc-status.ts';
-import { HostedCall, type HostedLimits } from './hosted-call.ts';
 import { LoadingCall } from './loading-call.ts';
-import { sideLimits } from './side-limits.ts';
+import type { Method } from './method.ts';
+import { MethodCall } from './method-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
-
-/** A grpc-js server, or another host for handlers written for grpc-js. */
-export type ServiceHost = Pick<Server, 'addService'>;
 
 /** Creates the receiver of a call; undefined: the call has been answered. */
 type Open = (stream: Stream, head: CallHead) => Receiver | undefined;
 
+/** Open calls of side methods on a connection. More: RESOURCE_EXHAUSTED. */
+export const MAX_SIDE_STREAMS = 100;
+
 const TOO_MANY_SIDE_STREAMS = failureHead({
   code: status.RESOURCE_EXHAUSTED,
-  details: `a connection may have at most ${sideLimits.maxStreams} open streams of services other than decisions`,
+  details: `a connection may have at most ${MAX_SIDE_STREAMS} open streams of side services`,
 });
 
 /** Maximum number of calls that wait for their service to be loaded. Loading happens once and takes about 0.1 s. */
 const MAX_WAITING_FOR_LOAD = 256;
 
-/** Routes requests to methods by path. */
+/** The largest message of a method on the hot path by default, like grpc-go's. */
+const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
+
+export interface RouterOptions {
+  /** The largest message of methods added by `addUnary`; larger ones are RESOURCE_EXHAUSTED. Default: 4 MiB. */
+  readonly maxRequestBytes?: number;
+  /** The header with which a caller asks for details; absent: there is none. */
+  readonly detailHeader?: string;
+}
+
+/**
+ * Routes requests to methods by path. A method on the hot path is added by `addUnary`; all others are side methods,
+ * which have lower limits for the sake of those.
+ */
 export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
   readonly #detailHeader: string | undefined;
   /** Answers to refused heads: a connection caches a few heads, which may recur thousands of times. */
   readonly #failures = new WeakMap<CallHead, Buffer>();
-  /** For services whose handlers were written for grpc-js. */
-  readonly host: ServiceHost = this.hostWith(sideLimits);
 
-  /**
-   * @param maxRequestBytes  limit for methods added by `addUnary`; larger requests are RESOURCE_EXHAUSTED
-   * @param detailHeader     the header with which a caller asks for details
-   */
-  constructor(maxRequestBytes: number, detailHeader?: string) {
+  constructor({ maxRequestBytes = MAX_REQUEST_BYTES, detailHeader }: RouterOptions = {}) {
     this.#maxRequestBytes = maxRequestBytes;
     this.#detailHeader = detailHeader;
-  }
-
-  /** Like `host`, with other limits. */
-  hostWith(limits: HostedLimits): ServiceHost {
-    return { addService: (definition, handlers) => this.addHosted(definition, handlers, limits) };
   }
 
   /** Adds a unary method on the hot path. */
@@ -58,15 +59,15 @@ export class Router {
   }
 
   /**
-   * Adds methods whose service is loaded when the first of them is called.
-   *
-   * @param load  adds the service to `host`
+   * Adds side methods that are loaded when the first of them is called.
    */
-  addOnDemand(paths: readonly string[], load: () => Promise<void>): void {
+  addOnDemand(paths: readonly string[], load: () => Promise<readonly Method[]>): void {
     let loaded: Promise<void> | undefined;
     let waiting = 0;
     const start = (): Promise<void> => {
-      const loading = load();
+      const loading = load().then((methods) => {
+        for (const method of methods) this.add(method);
+      });
       loading.catch(() => {
         loaded = undefined; // the next call tries again
         waiting = 0;
@@ -83,21 +84,16 @@ export class Router {
       });
   }
 
-  /** Adds a service whose handlers were written for grpc-js. */
-  addHosted(definition: ServiceDefinition, handlers: UntypedServiceImplementation, limits: HostedLimits): void {
-    for (const [name, method] of Object.entries(definition) as [string, MethodDefinition<unknown, unknown>][]) {
-      // by its type
-      const handler = handlers[name] ?? handlers[method.originalName ?? ''];
-      if (!handler) continue;
-      const hosted = { definition: method, handler, limits };
-      this.#methods.set(method.path, (stream, head) => {
-        const refusal = limits.turns?.overload.refusal();
-        if (refusal) return refusedCall(stream, refusal);
-        if (stream.peer.sideStreams < sideLimits.maxStreams) return new HostedCall(hosted, stream, head);
-        stream.headOnly(TOO_MANY_SIDE_STREAMS);
-        return undefined;
-      });
-    }
+  /** Adds a side method. */
+  add<Q, R>(method: Method<Q, R>): void {
+    const overload = method.kind === 'bidi stream' ? undefined : method.turns?.overload;
+    this.#methods.set(method.path, (stream, head) => {
+      const refusal = overload?.refusal();
+      if (refusal) return refusedCall(stream, refusal);
+      if (stream.peer.sideStreams < MAX_SIDE_STREAMS) return new MethodCall(method as Method, stream, head); // its messages are its own
+      stream.headOnly(TOO_MANY_SIDE_STREAMS);
+      return undefined;
+    });
   }
 
   /** @returns undefined if the request has been answered */

@@ -8,8 +8,7 @@ import type { Receiver, Stream } from '../http2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { decompress, unpackedBound } from './compression.ts';
-import { GrpcError } from './grpc-error.ts';
-import { status } from './grpc-status.ts';
+import { GrpcError, status } from './grpc-status.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 import { messageLength, UnaryMessage } from './unary-message.ts';
 
@@ -34,17 +33,17 @@ export interface UnaryMethod<Q> {
   readonly costOf: (request: Q, octets: number) => Cost;
   /** Handles the call; must call `call.answer` or `call.fail` once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
-  /** Counts as many equal requests that were not decided in time. */
+  /** Counts as many equal requests that were not handled in time. */
   readonly countLate: (request: Q, times: number) => void;
   /** Called after each call that reached `handle` has been answered. */
   readonly onAnswered: (code: status, elapsedMs: number) => void;
   readonly maxRequestBytes: number;
 }
 
-/** The least message octets per unit of work: a short descriptor. */
+/** The least message octets per unit of work. */
 export const OCTETS_PER_UNIT = 32;
-/** A call that has waited for this part of its time is not decided: until its answer is sent, it would be late. */
-const DECIDED_SHARE = 1 / 2;
+/** A call that has waited for this part of its time is not handled, since its answer would be late when it is sent. */
+const HANDLED_SHARE = 1 / 2;
 /** Calls that have more time than this run in order of arrival. */
 export const LONGEST_WAIT_MS = 1_000;
 /** Memory of a copied message, besides its octets. */
@@ -86,7 +85,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   get expiresAtMs(): number {
-    return this.completeAtMs + this.#head.timeoutMs * DECIDED_SHARE;
+    return this.completeAtMs + this.#head.timeoutMs * HANDLED_SHARE;
   }
 
   get dueAtMs(): number {

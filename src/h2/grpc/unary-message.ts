@@ -1,7 +1,6 @@
 import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
 import { uint32 } from '../http2/octets.ts';
-import { GrpcError } from './grpc-error.ts';
-import { status } from './grpc-status.ts';
+import { GrpcError, status } from './grpc-status.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 
 /** The size of the first buffer for a message that arrives in parts. */

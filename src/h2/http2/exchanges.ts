@@ -1,4 +1,3 @@
-import { Budget } from './budget.ts';
 import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
 import { FrameType } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
@@ -128,5 +127,36 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
       this.remove(stream);
       stream.receiver?.cancelled();
     }
+  }
+}
+
+/**
+ * A token bucket for overhead: control frames, and the streams that a control frame touches. It refills over time, and
+ * with each complete request, since legitimate clients send a few control frames per request. The clock is read only
+ * when the bucket is empty.
+ */
+class Budget {
+  readonly #capacity: number;
+  readonly #perMs: number;
+  #left: number;
+  #filledAtMs = performance.now();
+
+  constructor(capacity: number, perSecond: number) {
+    this.#capacity = capacity;
+    this.#perMs = perSecond / 1_000;
+    this.#left = capacity;
+  }
+
+  /** @returns false if the bucket is empty */
+  spend(): boolean {
+    if (--this.#left >= 0) return true;
+    const nowMs = performance.now();
+    this.refill(Math.floor((nowMs - this.#filledAtMs) * this.#perMs));
+    this.#filledAtMs = nowMs;
+    return this.#left >= 0;
+  }
+
+  refill(tokens: number): void {
+    this.#left = Math.min(this.#left + tokens, this.#capacity);
   }
 }

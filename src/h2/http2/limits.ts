@@ -1,5 +1,6 @@
 /**
- * Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all connections together.
+ * Limits of one connection, each with its consequence; `defaultLimits` has the defaults. `CallerMemory` bounds the
+ * memory of all connections together.
  */
 export interface Http2Limits {
   /** Open streams, plus cancelled ones whose handler is still running. More: REFUSED_STREAM. */

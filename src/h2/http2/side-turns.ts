@@ -7,7 +7,7 @@ const UNITS_A_TURN = 32_768;
 export const SHARE_UNITS = 2_048;
 /** The number of connections with that share in a turn. */
 const FULL_SHARES = 64;
-/** The share of each further connection: enough for one compressed health check. */
+/** The share of each further connection: enough for one short compressed message. */
 const SMALL_SHARE_UNITS = 256;
 
 /** A connection whose further input waits for a turn. */
@@ -17,9 +17,8 @@ export interface SideWaiter {
 }
 
 /**
- * Bounds the work in a turn of services whose messages are unpacked and handled as they are read: health, reflection
- * and the streams of the Rate Limit Quota Service; of Holds, Rules and Kuadrant's service, the work to unpack messages.
- * Decisions have the call queue for that. One read of each of many connections may hold hundreds of such messages.
+ * Bounds the work in a turn of side services, whose messages are unpacked and handled as they are read; of those with
+ * turns in the call queue, the work to unpack messages. One read of each of many connections may hold hundreds of them.
  * Connections that wait are given a share each, in turn. Work beyond the bound is made up for in the next turns.
  */
 class SideTurns {

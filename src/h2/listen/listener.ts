@@ -1,11 +1,10 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { lstat, unlink } from 'node:fs/promises';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, isIPv6, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import type { AccountHolder, CallerMemory, MemoryAccount } from '../bounds/caller-memory.ts';
 import type { Certificates } from './certificates.ts';
-import { peerOf } from './peer.ts';
 import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
 import { readIntoSharedBuffer } from './shared-read-buffer.ts';
 
@@ -63,7 +62,7 @@ const TCP_KEEP_ALIVE_MS = 60_000;
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS } as const;
 
 export interface Listener {
-  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
+  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
   readonly target: string;
   /** 0: it listens on a unix socket. */
   readonly port: number;
@@ -254,4 +253,17 @@ async function isListenedOn(path: string): Promise<boolean> {
   } finally {
     socket.destroy();
   }
+}
+
+/** The first half of an IPv6 address: a client chooses the other half as it likes. */
+const NETWORK_GROUPS = 4;
+const GROUPS = 8;
+
+/** The name under which a client's connections are counted; undefined, for unix sockets: all have the same. */
+export function peerOf(address = ''): string {
+  if (!isIPv6(address)) return address;
+  if (address.includes('.')) return address.slice(address.lastIndexOf(':') + 1); // an IPv4 address in IPv6's form
+  const [before = [], after = []] = address.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const zeros = Array.from({ length: GROUPS - before.length - after.length }, () => '0');
+  return [...before, ...zeros, ...after].slice(0, NETWORK_GROUPS).join(':');
 }

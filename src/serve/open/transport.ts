@@ -1,6 +1,7 @@
-import type { GrpcServer, GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
+import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
 import { transports } from '../../edge/grpc/transports.ts';
 import { type CertificateFiles, type Certificates, openCertificates } from '../../h2/listen/certificates.ts';
+import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, start } from '../parts/start-up.ts';

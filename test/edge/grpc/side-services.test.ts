@@ -6,8 +6,9 @@ import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
-import { HOSTED_CALL_BYTES } from '../../../src/h2/grpc/hosted-call.ts';
-import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { defaultMethodLimits } from '../../../src/h2/grpc/method.ts';
+import { CALL_BYTES } from '../../../src/h2/grpc/method-call.ts';
+import { MAX_SIDE_STREAMS as MAX_STREAMS } from '../../../src/h2/grpc/router.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import { Stream } from '../../../src/h2/http2/stream.ts';
@@ -37,10 +38,9 @@ const REFLECT = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 
 const {
   maxMessageBytes: MAX_MESSAGE_BYTES,
-  maxStreams: MAX_STREAMS,
   maxUnreadBytes: MAX_UNREAD_BYTES,
   maxUnreadMessages: MAX_UNREAD_MESSAGES,
-} = sideLimits;
+} = defaultMethodLimits;
 
 /** A message whose first field is this text: for health the name of a service, for reflection a host. */
 const named = (name: string): Buffer => {
@@ -255,23 +255,23 @@ describe('the memory charged for a stream', () => {
   test('is constant, plus the buffer of a partial message', async () => {
     client.send(callHead(1, { ':path': REFLECT }));
     await client.settled();
-    expect(charged()).toEqual([HOSTED_CALL_BYTES]);
+    expect(charged()).toEqual([CALL_BYTES]);
     client.send(data(1, fileOfService.subarray(0, 10)));
     await client.settled();
-    expect(charged()).toEqual([HOSTED_CALL_BYTES + Buffer.poolSize]);
+    expect(charged()).toEqual([CALL_BYTES + Buffer.poolSize]);
     client.send(data(1, fileOfService.subarray(10)));
     await client.settled();
-    expect(charged()).toEqual([HOSTED_CALL_BYTES]);
+    expect(charged()).toEqual([CALL_BYTES]);
   });
 
   test('includes the request until its handler is called', async () => {
     const name = 'x'.repeat(1_000);
     client.send(callHead(1, { ':path': WATCH }), data(1, framed(named(name))));
     await client.settled();
-    expect(charged()).toEqual([HOSTED_CALL_BYTES + 1_003]);
+    expect(charged()).toEqual([CALL_BYTES + 1_003]);
     client.send(data(1, Buffer.alloc(0), true));
     await client.settled();
-    expect(charged()).toEqual([HOSTED_CALL_BYTES]);
+    expect(charged()).toEqual([CALL_BYTES]);
   });
 
   test('includes each part of a request that comes before its service is loaded', async () => {

@@ -1,7 +1,6 @@
 import '../../helpers/realm.ts';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import type { GrpcServer } from '../../../src/edge/grpc/grpc-server.ts';
 import { createBatch, type WireBatchResponse } from '../../../src/edge/rls/batch.ts';
 import { createHealth } from '../../../src/edge/rls/health.ts';
 import { decideBatch, shouldRateLimit } from '../../../src/edge/rls/proto.ts';
@@ -15,6 +14,7 @@ import {
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
+import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { fakeClock } from '../../helpers/clock.ts';

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import { ReflectionV1Implementation } from '@grpc/reflection/build/src/implementations/reflection-v1.js';
 import { describedServices, descriptorSet } from '../../../deploy/descriptors.ts';
-import { ReflectionAnswers, reflectionService } from '../../../src/edge/rls/reflection.ts';
+import { ReflectionAnswers, readReflectionRequest, writeReflectionResponse } from '../../../src/edge/rls/reflection.ts';
 
 const committed = readFileSync(new URL('../../../proto/descriptors.binpb', import.meta.url));
 const answers = new ReflectionAnswers(committed);
@@ -21,7 +21,6 @@ const definition = loadSync('grpc/reflection/v1/reflection.proto', {
 });
 const client = (definition['grpc.reflection.v1.ServerReflection'] as ServiceDefinition) // in the file
   .ServerReflectionInfo as MethodDefinition<object, Answer>;
-const server = reflectionService(client.path).ServerReflectionInfo;
 
 interface Answer {
   readonly messageResponse: string;
@@ -30,8 +29,8 @@ interface Answer {
 
 /** The answer to a question, through a client's own serialization. */
 function ask(question: object): Answer {
-  const request = server.requestDeserialize(client.requestSerialize(question));
-  return client.responseDeserialize(server.responseSerialize({ request, answer: answers.to(request.question) }));
+  const request = readReflectionRequest(client.requestSerialize(question));
+  return client.responseDeserialize(writeReflectionResponse({ request, answer: answers.to(request.question) }));
 }
 
 /** The same by the official implementation. The requested file comes first, the others in any order. */

@@ -15,7 +15,6 @@ import {
 import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
 import type { Clock } from '../../../src/base/clock.ts';
-import type { GrpcServer } from '../../../src/edge/grpc/grpc-server.ts';
 import { createHealth, type Health, type Readiness } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import { type CallOutcome, createRlsService, type Observer } from '../../../src/edge/rls/service.ts';
@@ -24,6 +23,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { createStoreBudget } from '../../../src/engine/ledger/store-budget.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
+import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { fakeClock } from '../../helpers/clock.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
+import { maxCallerConnections } from '../../../src/h2/bounds/caller-memory.ts';
 import { ConnectionLimit } from '../../../src/h2/bounds/connection-limit.ts';
-import { maxCallerConnections } from '../../../src/h2/bounds/file-descriptors.ts';
-import { peerOf } from '../../../src/h2/listen/peer.ts';
+import { peerOf } from '../../../src/h2/listen/listener.ts';
 
 interface Connection {
   readonly peer: string;

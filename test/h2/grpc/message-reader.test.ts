@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { isEncoding } from '../../../src/h2/grpc/compression.ts';
-import { GrpcError } from '../../../src/h2/grpc/grpc-error.ts';
+import { GrpcError } from '../../../src/h2/grpc/grpc-status.ts';
 import { MessageReader } from '../../../src/h2/grpc/message-reader.ts';
 import { framed } from '../../helpers/h2-client.ts';
 import fc from '../../helpers/property.ts';

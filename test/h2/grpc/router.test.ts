@@ -101,7 +101,7 @@ test.each<[string, Fields]>([
 });
 
 test('a repeated head is refused with the previously encoded answer', () => {
-  const router = new Router(1_024);
+  const router = new Router();
   const head = { method: 'POST', path: '/no.such/Method', contentLength: undefined };
   const fields = [createHeaderField('content-type', 'application/grpc')];
   const headOnly = jest.fn();

@@ -6,8 +6,8 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import type { CallQueue, PendingCall } from '../../../src/h2/bounds/call-queue.ts';
-import { HOSTED_CALL_BYTES } from '../../../src/h2/grpc/hosted-call.ts';
-import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { CALL_BYTES } from '../../../src/h2/grpc/method-call.ts';
+import { MAX_SIDE_STREAMS } from '../../../src/h2/grpc/router.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
@@ -100,7 +100,7 @@ test('a call that decides waits for its turn, undecoded and charged, and reports
   send(1);
   await untilWaiting(1);
   expect(reserve).not.toHaveBeenCalled();
-  expect(memory.bytes).toBeGreaterThanOrEqual(HOSTED_CALL_BYTES + message.length);
+  expect(memory.bytes).toBeGreaterThanOrEqual(CALL_BYTES + message.length);
   const units = next().run(0);
   expect(units).toBeGreaterThan(1);
   expect(reserve).toHaveBeenCalledTimes(1);
@@ -136,13 +136,13 @@ test('a call cancelled in the queue counts as one of its connection until it lea
   send(1); // loads the service
   await client.reply(1);
   held.state.isOpen = false;
-  const count = sideLimits.maxStreams;
+  const count = MAX_SIDE_STREAMS;
   const charged = memory.bytes;
   for (let at = 0; at < count; at++) send(3 + 2 * at);
   await untilWaiting(count);
   for (let at = 0; at < count; at++) client.send(rstStream(3 + 2 * at, ErrorCode.CANCEL));
   await client.settled();
-  expect(memory.bytes - charged).toBeGreaterThan(count * HOSTED_CALL_BYTES);
+  expect(memory.bytes - charged).toBeGreaterThan(count * CALL_BYTES);
   const after = 3 + 2 * count;
   send(after);
   expect((await client.reply(after)).fields).toMatchObject(answered(status.RESOURCE_EXHAUSTED, String(count)));
@@ -156,7 +156,7 @@ test('a call cancelled in the queue counts as one of its connection until it lea
 describe('a call whose handler is running', () => {
   let handler: Gate;
   let charged: number;
-  const count = sideLimits.maxStreams;
+  const count = MAX_SIDE_STREAMS;
   beforeEach(async () => {
     held.state.isOpen = true;
     send(1); // loads the service
@@ -170,7 +170,7 @@ describe('a call whose handler is running', () => {
   afterEach(() => handler.open());
 
   test('is charged with its decoded request until it is answered', async () => {
-    expect(memory.bytes - charged).toBeGreaterThan(count * (HOSTED_CALL_BYTES + REQUEST_BYTES));
+    expect(memory.bytes - charged).toBeGreaterThan(count * (CALL_BYTES + REQUEST_BYTES));
     handler.open();
     expect((await client.reply(1 + 2 * count)).fields).toMatchObject(answered(status.OK));
     await client.settled();
@@ -180,7 +180,7 @@ describe('a call whose handler is running', () => {
   test('still counts as one of its connection, and keeps its charge, when it is cancelled', async () => {
     for (let at = 0; at < count; at++) client.send(rstStream(3 + 2 * at, ErrorCode.CANCEL));
     await client.settled();
-    expect(memory.bytes - charged).toBeGreaterThan(count * (HOSTED_CALL_BYTES + REQUEST_BYTES));
+    expect(memory.bytes - charged).toBeGreaterThan(count * (CALL_BYTES + REQUEST_BYTES));
     const after = 3 + 2 * count;
     send(after);
     expect((await client.reply(after)).fields).toMatchObject(answered(status.RESOURCE_EXHAUSTED, String(count)));

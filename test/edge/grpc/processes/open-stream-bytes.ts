@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { median } from '../../../../bench/median.ts';
 import { createHealth } from '../../../../src/edge/rls/health.ts';
-import { sideLimits } from '../../../../src/h2/grpc/side-limits.ts';
+import { defaultMethodLimits } from '../../../../src/h2/grpc/method.ts';
+import { MAX_SIDE_STREAMS } from '../../../../src/h2/grpc/router.ts';
 import { FrameType } from '../../../../src/h2/http2/frames.ts';
 import { Stream } from '../../../../src/h2/http2/stream.ts';
 import { STREAM_BYTES } from '../../../../src/h2/http2/stream-table.ts';
@@ -13,7 +14,7 @@ import { heapBytes } from '../../../helpers/heap.ts';
 const CONNECTIONS = 10;
 /** On each connection: those that are opened before, so that what is made once exists, and those that are measured. */
 const FIRST = 5;
-const MEASURED = sideLimits.maxStreams - FIRST;
+const MEASURED = MAX_SIDE_STREAMS - FIRST;
 const ROUNDS = 5;
 
 const head = (id: number, method: string, fields = {}): Buffer =>
@@ -22,7 +23,7 @@ const head = (id: number, method: string, fields = {}): Buffer =>
 const service = (name: string): Buffer =>
   Buffer.concat([Buffer.of(0x0a, (name.length & 0x7f) | 0x80, name.length >> 7), Buffer.from(name)]);
 /** No other stream's, in a message of about the length that one may have. */
-const longName = (id: number): string => String(id).padEnd(sideLimits.maxMessageBytes - 3, 'x');
+const longName = (id: number): string => String(id).padEnd(defaultMethodLimits.maxMessageBytes - 3, 'x');
 const allServices = Buffer.of(0x3a, 0);
 
 /** What opens a stream that stays open when it is answered. */

@@ -2,10 +2,10 @@ import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, Health, type WatchedStatus } from '../../../src/edge/rls/health.ts';
-import { healthService } from '../../../src/edge/rls/health-messages.ts';
-import { sideLimits } from '../../../src/h2/grpc/side-limits.ts';
+import { defaultMethodLimits } from '../../../src/h2/grpc/method.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
+import { ProtoWriter } from '../../../src/protobuf/writer.ts';
 import {
   callHead,
   data,
@@ -100,7 +100,7 @@ describe('a unary method', () => {
     ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, 'the request cannot be decoded'],
     [
       'one that is too large',
-      [Buffer.concat([Buffer.of(0), uint32(sideLimits.maxMessageBytes + 1)])],
+      [Buffer.concat([Buffer.of(0), uint32(defaultMethodLimits.maxMessageBytes + 1)])],
       status.RESOURCE_EXHAUSTED,
       'at most',
     ],
@@ -296,7 +296,7 @@ describe('after a bug in a handler', () => {
     await serve(new Health(isReady));
     client.send(callHead(1, { ':path': watch.path }), data(1, ratelimit, true));
     await client.settled();
-    jest.spyOn(healthService.Watch as typeof watch, 'responseSerialize').mockImplementation(throws);
+    jest.spyOn(ProtoWriter.prototype, 'uint32Field').mockImplementation(throws);
     turn(false);
     expect((await client.reply(1)).fields).toMatchObject(internal);
     client.send(callHead(3, { ':path': watch.path }), data(3, ratelimit, true)); // fails with its first message

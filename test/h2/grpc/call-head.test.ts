@@ -1,4 +1,4 @@
-import { parseTimeout } from '../../../src/h2/grpc/timeout.ts';
+import { parseTimeout } from '../../../src/h2/grpc/call-head.ts';
 
 test.each([
   ['1H', 3_600_000],

@@ -1,0 +1,110 @@
+import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import { QUESTION_UNITS } from '../../h2/bounds/call-queue.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
+import type { Overload } from '../overload/overload.ts';
+import { costOfFind, costOfHosted } from '../rls/cost.ts';
+import { findRules } from '../rls/find-rules.ts';
+import type { HoldOutcome, HoldsService, KuadrantService } from '../rls/holds.ts';
+import {
+  type AcquireRequest,
+  type CommitResponse,
+  type FindResponse,
+  type HoldRequest,
+  type HoldResponse,
+  holdsService,
+  type KuadrantCommitRequest,
+  type KuadrantCommitResponse,
+  type KuadrantReserveRequest,
+  type KuadrantReserveResponse,
+  kuadrantService,
+  type ReserveResponse,
+  rulesService,
+} from '../rls/proto.ts';
+import { toStatus } from '../rls/service.ts';
+
+/** Services whose messages are read and written by `@grpc/proto-loader`. Their calls take turns with decisions. */
+
+/** The most descriptors in a request for rules, since the result for each takes up to a kilobyte. */
+const MAX_DESCRIPTORS = 64;
+
+/** `weir.v1.Rules`. */
+export function rulesMethods(rules: () => RuleTree | undefined, overload: Overload): readonly Method[] {
+  const method = unaryMethods(rulesService, { overload, costOf: costOfFind, estimate: QUESTION_UNITS });
+  return [
+    method<WireRequest, FindResponse>('Find', (request, call) => {
+      const tree = rules();
+      const { length } = request.descriptors;
+      if (length > MAX_DESCRIPTORS)
+        call.fail(status.INVALID_ARGUMENT, `at most ${MAX_DESCRIPTORS} descriptors, got ${length}`);
+      else if (!tree) call.fail(status.UNAVAILABLE, 'no rate limit configuration loaded');
+      else finish(call, outcomeOfFind(tree, request, overload.queue.spend));
+    }),
+  ];
+}
+
+function outcomeOfFind(
+  tree: RuleTree,
+  request: WireRequest,
+  onWork: (units: number) => void,
+): HoldOutcome<FindResponse> {
+  try {
+    return { response: findRules(tree, request, onWork) };
+  } catch (cause) {
+    return { error: toStatus(cause) };
+  }
+}
+
+/** `weir.v1.Holds`. */
+export function holdsMethods(holds: HoldsService, overload: Overload): readonly Method[] {
+  const method = unaryMethods(holdsService, { overload, costOf: costOfHosted });
+  return [
+    method<AcquireRequest, HoldResponse>('Acquire', (request, call) =>
+      finishWith(
+        call,
+        holds.acquire(request, (listener) => call.onGone(listener)),
+      ),
+    ),
+    method<HoldRequest, HoldResponse>('Renew', (request, call) => finishWith(call, holds.renew(request))),
+    method<HoldRequest, object>('Release', (request, call) => finishWith(call, holds.release(request))),
+    method<HoldRequest, ReserveResponse>('Reserve', (request, call) => finishWith(call, holds.reserve(request))),
+    method<HoldRequest, CommitResponse>('Commit', (request, call) => finishWith(call, holds.commit(request))),
+  ];
+}
+
+/** `kuadrant.service.ratelimit.v1.RateLimitService`. */
+export function kuadrantMethods(kuadrant: KuadrantService, overload: Overload): readonly Method[] {
+  const method = unaryMethods(kuadrantService, { overload, costOf: costOfHosted });
+  return [
+    method<WireRequest, WireResponse>('CheckRateLimit', (request, call) =>
+      finishWith(call, kuadrant.checkRateLimit(request)),
+    ),
+    method<WireRequest, WireResponse>('Report', (request, call) => finishWith(call, kuadrant.report(request))),
+    method<KuadrantReserveRequest, KuadrantReserveResponse>('Reserve', (request, call) =>
+      finishWith(call, kuadrant.reserve(request)),
+    ),
+    method<KuadrantCommitRequest, KuadrantCommitResponse>('Commit', (request, call) =>
+      finishWith(call, kuadrant.commit(request)),
+    ),
+  ];
+}
+
+/** Creates the unary methods of a service. */
+const unaryMethods =
+  (service: ServiceDefinition, turns: MethodTurns) =>
+  <Q, R>(name: string, handle: (request: Q, call: OpenCall<R>) => void): Method<Q, R> => {
+    const { path, requestDeserialize, responseSerialize } = service[name] as unknown as MethodDefinition<Q, R>; // by the file's own types
+    return { kind: 'unary', path, decode: requestDeserialize, encode: responseSerialize, turns, handle };
+  };
+
+function finishWith<R>(call: OpenCall<R>, outcome: Promise<HoldOutcome<R>>): void {
+  void outcome.then((settled) => finish(call, settled));
+}
+
+function finish<R>(call: OpenCall<R>, outcome: HoldOutcome<R>): void {
+  if ('error' in outcome) return call.fail(outcome.error.code, outcome.error.details);
+  call.send(outcome.response);
+  call.end();
+}

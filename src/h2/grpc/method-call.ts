@@ -1,0 +1,259 @@
+import { type CallSource, type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
+import { ownCopy } from '../bounds/own-copy.ts';
+import { sideTurns } from '../http2/side-turns.ts';
+import type { Receiver, Stream } from '../http2/stream.ts';
+import { tooLate } from './answers.ts';
+import type { CallHead } from './call-head.ts';
+import { GrpcError, status } from './grpc-status.ts';
+import { MessageReader } from './message-reader.ts';
+import { defaultMethodLimits, type Incoming, type Method, type MethodLimits } from './method.ts';
+import { MethodAnswer, UNREAD } from './method-answer.ts';
+import { FAILURE_UNITS, failureOf, LONGEST_WAIT_MS, OCTETS_PER_UNIT } from './unary-call.ts';
+
+/**
+ * Memory charged for an open call besides its stream. With its stream, a call takes 1.2 KB of heap (server stream) or
+ * 2.3 KB (bidirectional, with a deadline), and several times as much in a process that has traced requests, where Node
+ * keeps a context for each timer and promise.
+ */
+export const CALL_BYTES = 8_192;
+
+/** Work for a call or a further message, in units of `sideTurns`; of methods with turns, the call queue bounds it. */
+const MESSAGE_UNITS = 100;
+/** Work to unpack a message, however short. */
+const UNPACK_UNITS = 150;
+/** Octets of a stream's message, unpacked, that take as long as a unit. */
+const OCTETS_PER_SIDE_UNIT = 64;
+
+/** Made once, as `unreadError`. */
+const TOO_EARLY = new GrpcError(status.RESOURCE_EXHAUSTED, 'too many messages at once: wait for answers');
+
+/** The longest delay of Node's timers. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+const unreadErrors = new WeakMap<MethodLimits, GrpcError>();
+
+/** Made once, with its stack: a client that does not read may have thousands of calls refused in a turn. */
+function unreadError(limits: MethodLimits): GrpcError {
+  const known = unreadErrors.get(limits);
+  if (known) return known;
+  const details = `${UNREAD}: more than ${limits.maxUnreadBytes} bytes are unread`;
+  const error = new GrpcError(status.RESOURCE_EXHAUSTED, details);
+  unreadErrors.set(limits, error);
+  return error;
+}
+
+/**
+ * A call of a `Method`. Slower than `UnaryCall`, and bounded by the method's limits. The message of a unary or
+ * server-streaming call is decoded when it is the call's turn, not before.
+ */
+export class MethodCall implements Receiver, PendingCall {
+  readonly #method: Method;
+  readonly #limits: MethodLimits;
+  readonly #stream: Stream;
+  readonly #answer: MethodAnswer;
+  /** Undefined once the call is over. */
+  #reader: MessageReader | undefined;
+  /** The handler of a bidirectional stream. */
+  #incoming: Incoming<unknown> | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  /** The message of a unary or server-streaming call, until its handler is called. */
+  #request: Buffer | undefined;
+  completeAtMs = 0;
+  /** The timer of its deadline ends it. */
+  readonly expiresAtMs = Number.POSITIVE_INFINITY;
+  /** The call waits for its turn or its handler. If it is cancelled, it keeps its place in the queue until then. */
+  #isBusy = false;
+  /** Memory charged for the decoded request, until the handler has answered. */
+  #requestBytes = 0;
+  /** Memory charged for messages that are not decoded. */
+  #chargedBytes = 0;
+  /** Work for each message. */
+  readonly #messageUnits: number;
+  /** Messages that have come in this turn since the connection should wait. */
+  #earlyMessages = 0;
+  #earlyTurn = 0;
+
+  constructor(method: Method, stream: Stream, head: CallHead) {
+    const { encoding, timeoutMs } = head;
+    const hasTurns = method.kind !== 'bidi stream' && method.turns !== undefined;
+    this.#method = method;
+    this.#limits = method.limits ?? defaultMethodLimits;
+    this.#stream = stream;
+    this.#answer = new MethodAnswer(method, stream, head, this);
+    this.#reader = new MessageReader(encoding, this.#limits.maxMessageBytes, (bytes, from, to) =>
+      this.#take(bytes, from, to),
+    );
+    this.#messageUnits = (hasTurns ? 0 : MESSAGE_UNITS) + (encoding === 'identity' ? 0 : UNPACK_UNITS);
+    stream.peer.sideStreams++;
+    this.#spend(); // before the message: it may turn out not to be valid
+    stream.charge(CALL_BYTES);
+    if (stream.isOver)
+      this.#answer.cancel(); // the charge reset the connection
+    else this.#open(timeoutMs);
+  }
+
+  #open(timeoutMs: number): void {
+    const method = this.#method;
+    if (timeoutMs <= LONGEST_TIMER_MS)
+      this.#deadline = setTimeout(() => this.#answer.abort(tooLate), timeoutMs).unref();
+    if (method.kind !== 'bidi stream') return;
+    this.#stream.isOpenEnded = true;
+    this.#guard(() => {
+      this.#incoming = method.handle(this.#answer);
+    });
+    this.#answer.head = undefined;
+  }
+
+  get connection(): CallSource {
+    return this.#stream.peer.source;
+  }
+
+  get dueAtMs(): number {
+    return this.completeAtMs + LONGEST_WAIT_MS;
+  }
+
+  data(bytes: Buffer, from: number, to: number): void {
+    if (!this.#reader) return;
+    try {
+      this.#reader.push(bytes, from, to);
+    } catch (error) {
+      this.#answer.abort(failureOf(error));
+    }
+    this.#chargeMessages();
+  }
+
+  end(bytes: Buffer, from: number, to: number): void {
+    this.data(bytes, from, to);
+    if (!this.#reader) return; // `data` has ended the call
+    if (this.#reader.pending > 0)
+      return this.#answer.abort({ code: status.INTERNAL, details: 'the request ends in the middle of a message' });
+    if (this.#method.kind === 'bidi stream') return this.#guard(() => this.#incoming?.end());
+    if (this.#request) return this.#complete(this.#request.length);
+    this.#answer.abort({ code: status.UNIMPLEMENTED, details: 'the method takes one message, got none' });
+  }
+
+  cancelled(): void {
+    this.#answer.cancel();
+  }
+
+  #take(bytes: Buffer, from: number, to: number): void {
+    if (this.#answer.isOver) return;
+    if (this.#request) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
+    if (this.#method.kind !== 'bidi stream') {
+      this.#request = ownCopy(bytes, from, to);
+      return;
+    }
+    if (this.#stream.peer.unreadBytes() > this.#limits.maxUnreadBytes) throw unreadError(this.#limits); // ends the reading of further messages
+    if (this.#isTooEarly(to - from)) throw TOO_EARLY;
+    const message = this.#method.decode(ownCopy(bytes, from, to));
+    this.#guard(() => this.#incoming?.message(message));
+  }
+
+  /** @param octets  of a message, unpacked */
+  #isTooEarly(octets: number): boolean {
+    const shouldWait = this.#spend(octets);
+    if (!shouldWait || this.#earlyTurn !== sideTurns.number) this.#earlyMessages = 0;
+    this.#earlyTurn = sideTurns.number;
+    return shouldWait && ++this.#earlyMessages > this.#limits.maxEarlyMessages;
+  }
+
+  /**
+   * @param octets  of a message, unpacked
+   * @returns whether what else the client has sent should wait
+   */
+  #spend(octets = 0): boolean {
+    const units = this.#messageUnits + octets / OCTETS_PER_SIDE_UNIT;
+    return units > 0 && this.#stream.peer.spendSide(units);
+  }
+
+  /** Charges the memory of buffered messages. Even a short part of one may keep one of Node's pools alive. */
+  #chargeMessages(): void {
+    if (!this.#reader) return; // the stream, and its charge, may be gone
+    const { pending } = this.#reader;
+    // the buffer of a message that arrives in pieces is up to twice as large as what has arrived
+    const bytes = (pending > 0 ? Math.max(Buffer.poolSize, 2 * pending) : 0) + (this.#request?.length ?? 0);
+    if (bytes !== this.#chargedBytes) this.#stream.charge(bytes - this.#chargedBytes);
+    this.#chargedBytes = bytes;
+  }
+
+  /** The request has ended, and with it its only message. */
+  #complete(octets: number): void {
+    const method = this.#method;
+    if (method.kind === 'bidi stream' || !method.turns) return void this.run();
+    const { overload, estimate = octets / OCTETS_PER_UNIT } = method.turns;
+    const { queue } = overload;
+    this.completeAtMs = this.#stream.peer.readAtMs;
+    this.#isBusy = true;
+    this.#stream.isBusy = true;
+    if (queue.mayRun(estimate)) queue.spend(this.run());
+    else queue.add(this, estimate);
+  }
+
+  run(): number {
+    const method = this.#method;
+    const bytes = this.#request;
+    if (!bytes || method.kind === 'bidi stream') {
+      this.onAnswered(); // the caller cancelled, or its deadline has passed
+      return EXPIRY_UNITS;
+    }
+    this.#request = undefined;
+    this.#chargeMessages();
+    let request: unknown;
+    let units = 0;
+    try {
+      request = method.decode(bytes);
+      units = this.#chargeRequest(method.turns?.costOf(request, bytes.length));
+    } catch (error) {
+      this.onAnswered();
+      this.#answer.abort(failureOf(error));
+      return FAILURE_UNITS;
+    }
+    const answer = this.#answer;
+    const isReset = answer.isOver; // by the charge
+    if (!isReset) this.#guard(() => method.handle(request, answer));
+    if (isReset || method.kind === 'server stream') this.onAnswered();
+    answer.head = undefined;
+    return units;
+  }
+
+  /** @returns the units of work */
+  #chargeRequest(cost: Cost | undefined): number {
+    if (!cost) return 0;
+    this.#requestBytes = cost.bytes;
+    this.#stream.charge(cost.bytes);
+    return cost.units;
+  }
+
+  expire(): number {
+    return this.run();
+  }
+
+  /** Its handler has answered, or is not called: a cancelled call gives up its place among the connection's. */
+  onAnswered(): void {
+    if (!this.#isBusy) return;
+    this.#isBusy = false;
+    if (!this.#answer.isOver) {
+      this.#stream.charge(-this.#requestBytes);
+      this.#stream.isBusy = false;
+    } else {
+      this.#stream.peer.sideStreams--;
+      if (this.#stream.isBusy) this.#stream.reset(); // not sent
+    }
+  }
+
+  onOver(): void {
+    clearTimeout(this.#deadline);
+    this.#reader?.release();
+    this.#reader = undefined;
+    this.#request = undefined;
+    if (!this.#isBusy) this.#stream.peer.sideStreams--;
+  }
+
+  #guard(action: () => void): void {
+    try {
+      action();
+    } catch {
+      this.#answer.abortAfterBug();
+    }
+  }
+}

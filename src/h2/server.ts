@@ -1,0 +1,121 @@
+import type { Socket } from 'node:net';
+import { monotonicMs } from '../base/clock.ts';
+import { intermittent } from '../base/intermittent.ts';
+import { CallerMemory, defaultCallerMemoryBytes, type MemoryAccount } from './bounds/caller-memory.ts';
+import type { Router } from './grpc/router.ts';
+import { Http2Connection } from './http2/connection.ts';
+import { ConnectionLife, type ConnectionLimits, checkIntervalMs } from './http2/connection-life.ts';
+import { errorNames } from './http2/errors.ts';
+import type { ConnectionHandler } from './http2/exchanges.ts';
+import { defaultLimits, type Http2Limits } from './http2/limits.ts';
+import { type Address, type Listener, listen, type TlsOptions } from './listen/listener.ts';
+
+/** A server on one address. */
+export interface GrpcServer {
+  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
+  readonly target: string;
+  /** Stops accepting connections, waits up to `graceMs` for calls in flight, then ends the rest. */
+  close(graceMs: number): Promise<void>;
+}
+
+export interface ServerOptions {
+  readonly address: Address;
+  /** Absent: plain text. */
+  readonly tls?: TlsOptions | undefined;
+  /** Limits within each connection; absent ones are those of `defaultLimits`. */
+  readonly limits?: Partial<Http2Limits> | undefined;
+  /** Limits on number and age, and keepalive. Absent: no limit on age or number, and no keepalive. */
+  readonly connections?: ConnectionLimits | undefined;
+  /** Memory that may be held for callers, which servers may share. Default: a share of V8's heap limit. */
+  readonly memory?: CallerMemory;
+  /** Number of calls for which `close` waits. Default: 0. */
+  readonly inFlight?: () => number;
+  /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or one of the names below. */
+  readonly onConnectionError?: ((code: string) => void) | undefined;
+}
+
+/** The error code reported for connections beyond `maxCount`, or without room in the memory account. */
+export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
+
+/** The code reported for idle connections that were ended to make room for new ones. */
+export const IDLE_CONNECTION = 'IDLE_CONNECTION';
+
+/**
+ * Serves the methods of a router over HTTP/2.
+ *
+ * @throws Error if the address cannot be bound
+ */
+export async function serve(router: Router, options: ServerOptions): Promise<GrpcServer> {
+  const { address, tls, connections: life, onConnectionError } = options;
+  const limits = { ...defaultLimits, ...options.limits };
+  const { memory = new CallerMemory(defaultCallerMemoryBytes()), inFlight = () => 0 } = options;
+  const handler: ConnectionHandler = {
+    request: (stream, head) => router.open(stream, head),
+    tooLarge: (stream) => router.tooLarge(stream),
+    failed: (code) => onConnectionError?.(errorNames[code]),
+  };
+  const connections = new Map<Http2Connection, ConnectionLife | undefined>();
+  const checks = intermittent(checkIntervalMs(life), () => {
+    const nowMs = monotonicMs();
+    connections.forEach((lifeOfOne, connection) => {
+      connection.checkStalls(nowMs);
+      connection.checkIdle(nowMs);
+      lifeOfOne?.check(nowMs);
+    });
+    return connections.size > 0;
+  });
+  const onConnection = (socket: Socket, account: MemoryAccount): Http2Connection => {
+    const connection = new Http2Connection(socket, account, limits, handler);
+    connections.set(connection, life && new ConnectionLife(connection, life));
+    checks.wake();
+    socket.on('close', () => connections.delete(connection));
+    return connection;
+  };
+  const listener = await listen(address, tls, {
+    maxCount: life?.maxCount,
+    memory,
+    onConnection,
+    onTooMany: () => onConnectionError?.(TOO_MANY_CONNECTIONS),
+    onRetired: () => onConnectionError?.(IDLE_CONNECTION),
+  });
+  const sendGoaway = (): void => {
+    for (const connection of connections.keys()) connection.drain();
+  };
+  return {
+    target: listener.target,
+    async close(graceMs) {
+      await shutDown({ listener, sendGoaway, inFlight, end: listener.destroyAll }, graceMs);
+      checks.close();
+    },
+  };
+}
+
+/** How often a closing server checks for calls in flight; also the time in which the last answer is sent. */
+const CHECK_INTERVAL_MS = 50;
+
+/** The parts of a server that `shutDown` needs. */
+interface Closing {
+  readonly listener: Listener;
+  /** Asks clients to reconnect elsewhere. */
+  readonly sendGoaway: () => void;
+  /** Number of unanswered calls. */
+  readonly inFlight: () => number;
+  /** Ends every connection. */
+  readonly end: () => void;
+}
+
+/** Closes a server: waits up to `graceMs` for calls in flight. Streams, which may never end, are none. */
+export async function shutDown({ listener, sendGoaway, inFlight, end }: Closing, graceMs: number): Promise<void> {
+  const endMs = performance.now() + graceMs;
+  let wasIdle = false;
+  const timer = setInterval(() => {
+    const isIdle = inFlight() === 0;
+    if ((isIdle && wasIdle) || performance.now() >= endMs) end();
+    wasIdle = isIdle;
+  }, CHECK_INTERVAL_MS);
+  const closed = listener.close();
+  sendGoaway();
+  await closed;
+  clearInterval(timer);
+  end();
+}
