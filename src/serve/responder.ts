@@ -1,3 +1,4 @@
+import { every } from '../base/clock.ts';
 import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
 import { type Overload, openOverload } from '../edge/overload/overload.ts';
 import type { QuotaService } from '../edge/rlqs/quota-service.ts';
@@ -22,7 +23,7 @@ import { openCandidate, withTimes } from './open/candidate.ts';
 import { awaitStore } from './open/ledger.ts';
 import type { OpenSites } from './open/sites.ts';
 import { openTracing } from './open/tracing.ts';
-import { every, type ProcessContext } from './parts/process-context.ts';
+import type { ProcessContext } from './parts/process-context.ts';
 import { openParts, type Part } from './parts/start-up.ts';
 import { openServers, type Servers } from './servers.ts';
 import { countOpen, type Responders } from './workers/responders.ts';

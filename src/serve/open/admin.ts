@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { every } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { OverrideList } from '../../edge/http/debug.ts';
 import { profileRoutes } from '../../edge/http/profile.ts';
@@ -22,7 +23,7 @@ import { shownBy } from '../../operate/admin/shown-value.ts';
 import { siteOperations } from '../../operate/admin/site-operations.ts';
 import { parseTokens } from '../../operate/admin/tokens.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, type Part } from '../parts/start-up.ts';
 import type { OpenStore } from './ledger.ts';
 import type { SourcedRules } from './rules.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, monotonicMs } from '../../base/clock.ts';
+import { type Clock, every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
 import { healthFacts } from '../../operate/console/health-facts.ts';
@@ -10,7 +10,7 @@ import { consoleOperations } from '../../operate/console/operations.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
 import type { Responders } from '../workers/responders.ts';
 import type { OpenStore } from './ledger.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { every } from '../../base/clock.ts';
 import { type Hash, hashValue } from '../../base/hashed.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
 
 /** The hashes of callers' values. */

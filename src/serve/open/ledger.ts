@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { monotonicMs } from '../../base/clock.ts';
+import { every, monotonicMs } from '../../base/clock.ts';
 import { Breakers } from '../../engine/backends/breaker.ts';
 import { countInstances } from '../../engine/backends/instances.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
@@ -11,7 +11,7 @@ import { holderOf } from '../../engine/ledger/holder.ts';
 import { LEASE_IDLE_MS } from '../../engine/ledger/lease.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, openParts, type Part } from '../parts/start-up.ts';
 import { openBackends } from './backends.ts';
 import type { OpenBackends } from './open-backends.ts';
