@@ -8,6 +8,7 @@ import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { isChecked, seesValues } from '../../operate/admin/access.ts';
 import { type AdviceSource, adviceOperations } from '../../operate/admin/advice-operations.ts';
 import { type ApiOperation, operationRoutes } from '../../operate/admin/api.ts';
@@ -25,7 +26,6 @@ import { parseTokens } from '../../operate/admin/tokens.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, type Part } from '../parts/start-up.ts';
-import type { OpenStore } from './ledger.ts';
 import type { SourcedRules } from './rules.ts';
 
 /** Routes of the debug port that show callers' values or make changes. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
 import { healthFacts } from '../../operate/console/health-facts.ts';
 import { Heartbeat } from '../../operate/console/instances.ts';
@@ -13,7 +14,6 @@ import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
 import type { Responders } from '../workers/responders.ts';
-import type { OpenStore } from './ledger.ts';
 import type { OpenRules } from './rules.ts';
 
 /** The console's part of the debug port. */
