@@ -38,8 +38,8 @@ export function writeTypes({ project, entries, source: sources, folder }: TypesO
       const text = readFileSync(path, 'utf8');
       const target = join(folder, relative(source, path));
       mkdirSync(dirname(target), { recursive: true });
-      writeFileSync(target, text.replaceAll(RELATIVE_IMPORT, "from '$1.js'"));
-      for (const [, name] of text.matchAll(RELATIVE_IMPORT)) waiting.push(join(dirname(path), `${name}.d.ts`));
+      writeFileSync(target, text.replaceAll(RELATIVE_IMPORT, '$1$2$3.js$2'));
+      for (const [, , , name] of text.matchAll(RELATIVE_IMPORT)) waiting.push(join(dirname(path), `${name}.d.ts`));
     }
     const outside = [...written].find((path) => relative(source, path).startsWith('..') || !existsSync(path));
     if (outside !== undefined) throw new Error(`the types of ${sources} lead to ${outside}`);
@@ -48,4 +48,5 @@ export function writeTypes({ project, entries, source: sources, folder }: TypesO
   }
 }
 
-const RELATIVE_IMPORT = /from '(\.[^']+)\.ts'/g;
+/** Also those in types that TypeScript infers: `import("./limit.ts").Limit`. */
+const RELATIVE_IMPORT = /(from |import\()(['"])(\.[^'"]+)\.ts\2/g;
