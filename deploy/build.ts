@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { buildClient } from './build-client.ts';
+import { writeTypes } from './types.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
@@ -22,13 +23,16 @@ const ASIDE = join(PROJECT, 'dist.building');
 /** The command line imports it on demand. */
 const SERVICE = 'src/cli/commands/serve.ts';
 
+/** The entry of the library, relative to `src`. */
+const ENGINE = 'engine/index';
+
 /**
- * The bundles: the command line, the service, and the processes that check rules. They are built separately, so that
+ * The bundles: the command line, the service with the library, and the processes that check rules. They are built separately, so that
  * each consists of few files. Each entry becomes a file of its name in `dist/`.
  */
 const BUILDS: readonly Readonly<Record<string, string>>[] = [
   { main: 'src/cli/bin.ts' },
-  { serve: SERVICE },
+  { serve: SERVICE, engine: `src/${ENGINE}.ts` },
   { 'file-check-process': 'src/engine/rules/reload/file-check-process.ts' },
   { 'resource-check-process': 'src/edge/xds/resource-check-process.ts' },
 ];
@@ -101,6 +105,12 @@ async function bundle(): Promise<void> {
   const inputs = await buildAll();
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
+  writeTypes({
+    project: join(PROJECT, 'deploy/engine.tsconfig.json'),
+    entries: [ENGINE],
+    source: 'src',
+    folder: join(ASIDE, 'types'),
+  });
   const consoleMeta = await bundleConsole();
   writeFileSync(join(ASIDE, 'LICENSES.txt'), licences([...inputs, ...Object.keys(consoleMeta.inputs)]));
   chmodSync(join(ASIDE, 'main.js'), 0o755);

@@ -10,3 +10,9 @@ export type Monotonic = () => number;
 
 /** The monotonic clock of this process. */
 export const monotonicMs: Monotonic = () => performance.now();
+
+/** Calls the function at this interval, until the returned one is called. Does not keep the process running. */
+export function every(intervalMs: number, run: () => void): () => void {
+  const timer = setInterval(run, intervalMs).unref();
+  return () => clearInterval(timer);
+}

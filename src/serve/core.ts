@@ -3,20 +3,18 @@ import { createResponseHeaders } from '../edge/rls/headers.ts';
 import { ReadinessCheck } from '../edge/rls/health.ts';
 import { createDynamicMetadata } from '../edge/rls/metadata.ts';
 import type { Extras } from '../edge/rls/service.ts';
-import { unitMs } from '../engine/algorithms/limit.ts';
+import { createEngine } from '../engine/create-engine.ts';
 import type { Decider } from '../engine/decide/decide.ts';
-import { Overrides } from '../engine/decide/overrides.ts';
-import { createEstimates } from '../engine/ledger/estimates.ts';
+import type { Overrides } from '../engine/decide/overrides.ts';
 import type { Ledger } from '../engine/ledger/ledger.ts';
-import { createStoreBudget } from '../engine/ledger/store-budget.ts';
+import { traitsOf } from '../engine/open/options.ts';
+import type { OpenStore } from '../engine/open/store.ts';
 import type { StoreTraits } from '../engine/rules/compile/fit.ts';
 import type { RuleTree } from '../engine/rules/match/tree.ts';
 import type { Settings } from '../settings/settings.ts';
-import { traitsOf } from '../settings/store-traits.ts';
-import { countersOf } from './open/backends.ts';
 import { openHash } from './open/hash.ts';
-import { type OpenStore, openStore } from './open/ledger.ts';
 import type { OpenRules } from './open/rules.ts';
+import { loggedCounters, startStore } from './open/store.ts';
 import type { ProcessContext } from './parts/process-context.ts';
 import { openParts, type Part } from './parts/start-up.ts';
 
@@ -46,27 +44,29 @@ export function openCore<R extends OpenRules>(
   openRules: (store: StoreTraits) => Promise<R>,
   context: ProcessContext,
 ): Promise<Core<R>> {
-  const { clock } = context;
   return openParts(async (add) => {
-    const store = add(await openStore(counters, context));
-    const { hash, share } = add(openHash(admin, counters.store.kind === 'redis' ? store.records : undefined));
-    const rules = await openRules(traitsOf(counters));
+    const options = loggedCounters(counters, context);
+    const hash = add(openHash(admin));
+    const rules = await openRules(traitsOf(options));
     add(rules.book);
     add(rules.candidate);
+    const tree = hash.hash ? withHashedNames(rules.book.rules, hash.hash) : rules.book.rules;
+    const engine = add(
+      await startStore(() => createEngine({ ...options, ...decisions, rules: { tree }, startWaitMs: 0 })),
+    );
+    const { store, decider } = engine;
+    if (counters.store.kind === 'redis') hash.shareIn(store.records);
     return {
-      ...{ store, rules, hash, shareHashKey: share },
-      decider: {
-        ...{ ...decisions, ledger: store.ledger, clock, estimates: createEstimates() },
-        rules: hash ? withHashedNames(rules.book.rules, hash) : rules.book.rules,
-        counters: countersOf(counters, clock),
-        storeBudget: createStoreBudget(store.lateness.latenessMs, counters.timeoutMs),
-        overrides: new Overrides(clock, (unit) => unitMs[unit]),
-      },
+      store,
+      rules,
+      decider,
+      hash: hash.hash,
+      shareHashKey: hash.share,
       extras: {
         headers: createResponseHeaders(answers.headers),
         metadata: createDynamicMetadata(answers.metadata),
       },
-      readiness: new ReadinessCheck(readiness, { rules: rules.book.rules, store, clock }),
+      readiness: new ReadinessCheck(readiness, { rules: rules.book.rules, store, clock: context.clock }),
     };
   });
 }

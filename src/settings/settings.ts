@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
 import type { SiteSplit } from '../engine/algorithms/site-share.ts';
+import { defaultMemoryBytes } from '../engine/open/options.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';
 import type { Environment } from './near-misses.ts';
@@ -105,8 +106,6 @@ function rulesOf(values: CheckedValues) {
 
 /** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
 const MIN_CACHE_BYTES = 512 * 1024;
-/** Default share of V8's heap limit for counters in memory. */
-const DEFAULT_HEAP_SHARE = 1 / 4;
 
 /** Default share of V8's heap limit for shares of proxies, and its upper bound. */
 const DEFAULT_HEAP_SHARE_OF_SHARES = 1 / 16;
@@ -117,8 +116,7 @@ const defaultShareBytes = (): number =>
 
 function countersOf(values: CheckedValues) {
   const { MEMORY_MAX_BYTES: together, LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, WORKERS: processes } = values;
-  const memoryBytes =
-    together === undefined ? getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE : together / processes;
+  const memoryBytes = together === undefined ? defaultMemoryBytes() : Math.floor(together / processes);
   return {
     store: values.store,
     timeoutMs: values.STORE_TIMEOUT,
@@ -129,7 +127,7 @@ function countersOf(values: CheckedValues) {
       jitterMaxSeconds: values.EXPIRATION_JITTER_MAX_SECONDS,
     },
     /** Limits of one process for counters in memory. */
-    memory: { maxCounters: values.MEMORY_MAX_COUNTERS, maxBytes: Math.floor(memoryBytes) },
+    memory: { maxCounters: values.MEMORY_MAX_COUNTERS, maxBytes: memoryBytes },
     /** 0: refusals are not remembered. */
     denyCacheBytes: values.store.kind === 'memory' || cacheBytes === 0 ? 0 : Math.max(cacheBytes, MIN_CACHE_BYTES),
     startup: {

@@ -1,35 +1,31 @@
-import { algorithmNames, rowOf } from '../engine/algorithms/index.ts';
-import type { RedisAddress } from '../engine/backends/redis/address.ts';
-import type { StoreTraits } from '../engine/rules/compile/fit.ts';
+import { type CounterOptions, type StoreOptions, traitsOf } from '../engine/open/options.ts';
 import type { Settings } from './settings.ts';
+import type { StoreSettings } from './stores.ts';
 
-/** The capabilities of the configured store, without opening it. */
-export function traitsOf(options: Settings['counters']): StoreTraits {
-  const { store, spend } = options;
-  const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
+/** The engine's options for counters. */
+export function counterOptionsOf(settings: Settings['counters']): CounterOptions {
+  const { store, keys, memory, denyCacheBytes, timeoutMs, startup, split, spend } = settings;
   return {
-    name: names[store.kind],
-    atomic: atomicOf(options),
-    without: store.kind === 'memcache' ? algorithmNames.filter((name) => rowOf(name).hasLongState) : [],
-    leases: store.kind === 'redis',
+    store: storeOf(store),
+    keys,
+    memory,
+    refusalCacheBytes: denyCacheBytes,
+    storeTimeoutMs: timeoutMs,
+    startup,
+    split,
     spend,
-    split: options.split,
   };
 }
 
-/** Whether a request or each of its counters is one atomic step. */
-function atomicOf({ store, keys }: Settings['counters']): StoreTraits['atomic'] {
-  if (store.kind === 'memory') return 'request';
-  if (store.kind === 'memcache' || store.perSecond) return 'counter';
-  return atomicOfRedis(store.main.address, keys);
-}
-
-/** Keys of one request may be on several nodes of a Cluster, unless all keys of a domain are on one. */
-export function atomicOfRedis(
-  { kind }: Pick<RedisAddress, 'kind'>,
-  keys: Pick<Settings['counters']['keys'], 'kind' | 'hashTag'>,
-): StoreTraits['atomic'] {
-  return kind === 'cluster' && !(keys.hashTag === 'domain' && keys.kind === 'own') ? 'counter' : 'request';
+function storeOf(store: StoreSettings): StoreOptions {
+  switch (store.kind) {
+    case 'memory':
+      return 'memory';
+    case 'redis':
+      return { redis: store.main, perSecond: store.perSecond };
+    case 'memcache':
+      return { memcached: store.servers, tls: store.tls };
+  }
 }
 
 /** Why the configured spend cannot be applied; `isFatal`: the service does not start. */
@@ -39,9 +35,9 @@ interface SpendProblem {
 }
 
 /** @returns undefined if it can be applied */
-export function spendProblemOf(options: Settings['counters']): SpendProblem | undefined {
-  const { isSpendSet, spend, store } = options;
-  if (spend === 'each' || atomicOf(options) === 'request') return undefined;
+export function spendProblemOf(settings: Settings['counters']): SpendProblem | undefined {
+  const { isSpendSet, spend, store } = settings;
+  if (spend === 'each' || traitsOf(counterOptionsOf(settings)).atomic === 'request') return undefined;
   const how =
     store.kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
   const reason = `it requires counters with one atomic step per request: ${how}`;

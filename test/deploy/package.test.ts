@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -38,6 +38,28 @@ test('the installed package has at most 20 MB', () => {
     .map((path) => statSync(join(folder, path)))
     .reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
   expect(bytes).toBeLessThan(MAX_BYTES);
+});
+
+test('the program of docs/engine.md compiles with the installed types and prints what the page shows', async () => {
+  const page = readFileSync(join(PROJECT, 'docs/engine.md'), 'utf8');
+  const [, program = ''] = /```ts\n(.*?)```/s.exec(page) ?? [];
+  const [, printed] = /```text\n(.*?)```/s.exec(page) ?? [];
+  const compilerOptions = {
+    target: 'es2022',
+    module: 'node16',
+    moduleResolution: 'node16',
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    outDir: 'built',
+    types: [],
+    lib: ['es2023', 'dom'], // for console
+  };
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['program.ts'] }));
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+  writeFileSync(join(folder, 'program.ts'), program);
+  await run(process.execPath, [join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', '.'], folder);
+  expect(await run(process.execPath, ['built/program.js'], folder)).toBe(printed);
 });
 
 describe('the installed service', () => {

@@ -3,8 +3,9 @@ import type { CounterKey } from '../../src/engine/backends/key.ts';
 import type { StoreWatch } from '../../src/engine/backends/store-watch.ts';
 import { debitOf } from '../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../src/engine/ledger/ledger.ts';
+import { openStore } from '../../src/engine/open/store.ts';
 import { createLogger } from '../../src/operate/observe/log.ts';
-import { openStore } from '../../src/serve/open/ledger.ts';
+import { loggedCounters } from '../../src/serve/open/store.ts';
 import type { Environment } from '../../src/settings/near-misses.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { fixedWindowOf } from './limits.ts';
@@ -26,7 +27,7 @@ export async function openCounters(env: Environment): Promise<OpenCounters> {
   const lines: string[] = [];
   const log = createLogger({ level: 'silent', format: 'json' });
   for (const level of ['warn', 'error'] as const) log[level] = (line: unknown) => void lines.push(String(line));
-  const { ledger, watch, close } = await openStore(settings.counters, { clock: Date.now, log });
+  const { ledger, watch, close } = await openStore(loggedCounters(settings.counters, { clock: Date.now, log }));
   return {
     ledger,
     problem() {

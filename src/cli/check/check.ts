@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { traitsOf } from '../../engine/open/options.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
@@ -9,7 +10,7 @@ import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
 import { durationMs } from '../../engine/rules/time/duration.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
-import { spendProblemOf, traitsOf } from '../../settings/store-traits.ts';
+import { counterOptionsOf, spendProblemOf } from '../../settings/store-traits.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 
 /** The store of the counters, overriding the environment. */
@@ -82,7 +83,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   const loaded = await loadSource(source, {
     overlay: laid.files,
     mergeDomains: mergeDomains || settings.rules.mergeDomains,
-    store: traitsOf(settings.counters),
+    store: traitsOf(counterOptionsOf(settings.counters)),
   });
   if (!loaded.ok) return invalid([...found, ...laid.problems, ...loaded.problems]);
   if (laid.problems.length > 0) return invalid([...found, ...laid.problems, ...loaded.warnings]);

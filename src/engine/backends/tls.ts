@@ -17,6 +17,7 @@ export interface ClientTls {
  *
  * @param onProblem  takes each new reason why the files cannot be used
  * @throws Error  of the file system or of OpenSSL, when the files cannot be used to begin with
+ * @internal
  */
 export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void = () => {}): ConnectionOptions {
   let problem = '';

@@ -90,7 +90,7 @@ export interface Answer {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** The dependencies of decisions, which are the same for all requests between two reloads. */
+/** The dependencies of decisions, which are the same for all requests between two reloads. @internal */
 export interface Decider {
   /** Undefined until the first rules have been loaded. */
   readonly rules: () => RuleTree | undefined;
@@ -153,6 +153,7 @@ export class CountersUnavailable extends StoreUnavailable {
  * @throws InvalidRequest    no domain, no descriptors, or an invalid request limit
  * @throws RulesNotLoaded    before the first rules
  * @throws CountersUnavailable         the counters did not answer in time
+ * @internal
  */
 export function decide(
   request: RateLimitRequest,
@@ -185,6 +186,7 @@ export function decide(
  *
  * @throws TooCostly
  * @throws InvalidRequest
+ * @internal
  */
 export function debitsOf(request: RateLimitRequest, decider: Decider): readonly Debit[] {
   const rules = decider.rules();
@@ -225,7 +227,7 @@ interface OpenDecision {
 const answerOf = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
   combine(matched, available(known, domain, matched), repeated, decider);
 
-/** The match of each descriptor of a request: an operator's override if there is one, else its rule. */
+/** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
 export function matchesOf(
   { domain, descriptors }: RateLimitRequest,
   rules: RuleTree,
@@ -281,13 +283,13 @@ function withDebits(
   return debits;
 }
 
-/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. */
+/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
 export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
   if (hits <= 0) return hits;
   return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
 }
 
-/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored */
+/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
 export function usedDebit(
   counter: Counter,
   one: Pick<RuleLimit, 'limit' | 'policy'>,

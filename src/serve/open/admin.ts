@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { every } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { OverrideList } from '../../edge/http/debug.ts';
 import { profileRoutes } from '../../edge/http/profile.ts';
@@ -7,6 +8,7 @@ import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { isChecked, parseTokens, Sessions, seesValues } from '../../operate/admin/access.ts';
 import { type AdviceSource, adviceOperations } from '../../operate/admin/advice-operations.ts';
 import { type ApiOperation, operationRoutes } from '../../operate/admin/api.ts';
@@ -20,9 +22,8 @@ import { sessionOperations } from '../../operate/admin/session-operations.ts';
 import { shownBy } from '../../operate/admin/shown-value.ts';
 import { siteOperations } from '../../operate/admin/site-operations.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, type Part } from '../parts/start-up.ts';
-import type { OpenStore } from './ledger.ts';
 import type { SourcedRules } from './rules.ts';
 
 /** Routes of the debug port that show callers' values or make changes. */

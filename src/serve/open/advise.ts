@@ -1,11 +1,10 @@
 import { randomInt } from 'node:crypto';
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, every } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every } from '../parts/process-context.ts';
 import type { Responders } from '../workers/responders.ts';
 
 /** Logs the arrivals at this process. Undefined if arrivals are not followed: the module is not loaded then. */

@@ -1,3 +1,4 @@
+import { every } from '../../base/clock.ts';
 import type { Observer } from '../../edge/rls/service.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
@@ -9,7 +10,7 @@ import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book
 import type { CandidateFeed } from '../../operate/candidate/feed.ts';
 import { type FollowedCandidate, followCandidate } from '../../operate/candidate/followed.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import type { TrialSources } from './trial.ts';
 
 /** The most problems of a candidate that are logged. */

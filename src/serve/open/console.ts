@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, monotonicMs } from '../../base/clock.ts';
+import { type Clock, every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
 import { healthFacts } from '../../operate/console/health-facts.ts';
 import { Heartbeat } from '../../operate/console/instances.ts';
@@ -10,10 +11,9 @@ import { consoleOperations } from '../../operate/console/operations.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
 import type { Responders } from '../workers/responders.ts';
-import type { OpenStore } from './ledger.ts';
 import type { OpenRules } from './rules.ts';
 
 /** The console's part of the debug port. */

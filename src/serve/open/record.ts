@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { monotonicMs } from '../../base/clock.ts';
+import { every, monotonicMs } from '../../base/clock.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
@@ -9,7 +9,7 @@ import { RECORDING_VERSION } from '../../lab/record/format.ts';
 import { RecordingFiles } from '../../operate/record/files.ts';
 import { Recorder } from '../../operate/record/recorder.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { every, type ProcessContext } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import { type Part, start } from '../parts/start-up.ts';
 
 /** Records the requests that this process answers. */

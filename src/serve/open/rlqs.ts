@@ -1,11 +1,11 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { type PoolKeys, QuotaService, shareTerms } from '../../edge/rlqs/quota-service.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart } from '../parts/start-up.ts';
-import type { OpenStore } from './ledger.ts';
 import type { OpenRules } from './rules.ts';
 
 /** Only the `counter` of a limit is used. */

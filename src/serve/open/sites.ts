@@ -6,11 +6,11 @@ import { LowCounters } from '../../edge/sites/low-counters.ts';
 import { MeasuredError } from '../../edge/sites/measured-error.ts';
 import { reportShared, type SharedReport } from '../../edge/sites/shared-counters.ts';
 import { noPeerCounts, type SitesReport } from '../../edge/sites/site-counts.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part, start } from '../parts/start-up.ts';
-import type { OpenStore } from './ledger.ts';
 import type { OpenRules } from './rules.ts';
 import { openTls } from './transport.ts';
 

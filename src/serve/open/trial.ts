@@ -6,12 +6,13 @@ import { watchLateness } from '../../engine/backends/lateness.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
+import { openBackends } from '../../engine/open/backends.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { Trial, type TrialCounters } from '../../operate/candidate/trial.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { StoreSettings } from '../../settings/stores.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { openBackends } from './backends.ts';
-import type { OpenStore } from './ledger.ts';
+import { loggedCounters, startStore } from './store.ts';
 
 export interface TrialSources {
   readonly store: Pick<OpenStore, 'memory'>;
@@ -74,15 +75,27 @@ async function openTrialCounters(
   const lateness = watchLateness(monotonicMs);
   const { memory, keys } = counters;
   const prefix = `${keys.prefix}${CANDIDATE_PREFIX}`;
-  const options = {
-    ...{ ...counters, timeoutMs: SLOW_MS, store: storeOf(counters.store, candidate.redis) },
+  const settings: Settings['counters'] = {
+    ...counters,
+    timeoutMs: SLOW_MS,
+    store: storeOf(counters.store, candidate.redis),
     memory: { ...memory, maxBytes: Math.floor(memory.maxBytes * MEMORY_PART) },
-    keys: { ...keys, kind: 'own' as const, prefix },
+    keys: { ...keys, kind: 'own', prefix },
   };
-  const opened = await openBackends(options, {
-    ...{ clock: own, isOnClock: true, monotonicMs, lateness, breakers: new Breakers(monotonicMs) },
+  const { onStoreEvent = () => {}, ...options } = loggedCounters(settings, {
+    clock: own,
     log: log.child({}, { msgPrefix: 'candidate: ' }),
   });
+  const opened = await startStore(() =>
+    openBackends(options, {
+      clock: own,
+      isOnClock: true,
+      monotonicMs,
+      lateness,
+      breakers: new Breakers(monotonicMs),
+      onStoreEvent,
+    }),
+  );
   const ledger = new Ledger(opened.backends, {
     ...{ clock: own, monotonicMs, instance: randomUUID(), denyCacheBytes: 0, every: () => () => {} },
   });

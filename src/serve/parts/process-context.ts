@@ -16,9 +16,3 @@ export function contextOf(clock: Clock, log: Logger, isRecording: boolean): Proc
   const requestClock = new RequestClock(clock);
   return { clock: requestClock.read, log, requestClock };
 }
-
-/** Calls the function at this interval, until the returned one is called. */
-export function every(intervalMs: number, run: () => void): () => void {
-  const timer = setInterval(run, intervalMs).unref();
-  return () => clearInterval(timer);
-}

@@ -1,8 +1,9 @@
 import { getHeapStatistics } from 'node:v8';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
+import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
-import { openStore } from '../../../src/serve/open/ledger.ts';
+import { loggedCounters } from '../../../src/serve/open/store.ts';
 import { readSettings, type Settings } from '../../../src/settings/settings.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
@@ -28,10 +29,9 @@ describe('counters in memory', () => {
   });
 
   test('are forgotten beyond MEMORY_MAX_BYTES', async () => {
-    const { ledger } = await openStore((await readSettings({ MEMORY_MAX_BYTES: '1048576' })).counters, {
-      clock: fakeClock(),
-      log,
-    });
+    const { ledger } = await openStore(
+      loggedCounters((await readSettings({ MEMORY_MAX_BYTES: '1048576' })).counters, { clock: fakeClock(), log }),
+    );
     const hit = async (user: number, hits: number) => {
       const key = keys(limit, 'd', [{ key: 'user', value: String(user).padStart(400, 'x') }]);
       const [answer] = await ledger.debit([debitOf({ key }, { limit, policy: {} }, hits, true)], {

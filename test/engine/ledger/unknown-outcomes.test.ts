@@ -2,8 +2,9 @@ import '../../helpers/realm.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { debitOf, type Entries } from '../../../src/engine/ledger/debit.ts';
+import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
-import { openStore } from '../../../src/serve/open/ledger.ts';
+import { loggedCounters } from '../../../src/serve/open/store.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { losses } from '../../helpers/lossy-proxy.ts';
@@ -34,7 +35,7 @@ interface Answered {
 const openLedger = async (env: LossyStore['env']) => {
   const { counters } = await readSettings({ ...env, STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms` });
   const log = createLogger({ level: 'silent', format: 'json' });
-  return openStore(counters, { clock: Date.now, log });
+  return openStore(loggedCounters(counters, { clock: Date.now, log }));
 };
 
 /** Causes a fault while calls are in flight, and ends it when all have been answered. */

@@ -1,8 +1,9 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { capacityOf } from '../../../src/engine/algorithms/index.ts';
+import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
-import { openStore } from '../../../src/serve/open/ledger.ts';
+import { loggedCounters } from '../../../src/serve/open/store.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
@@ -43,10 +44,12 @@ export async function suffer({ begin, areShared = false }: Fault): Promise<Repor
     STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms`,
     ...(areShared && { COUNTER_KEYS: 'reference' }),
   });
-  const { ledger: store } = await openStore(settings.counters, {
-    clock: Date.now,
-    log: createLogger({ level: 'silent', format: 'json' }),
-  });
+  const { ledger: store } = await openStore(
+    loggedCounters(settings.counters, {
+      clock: Date.now,
+      log: createLogger({ level: 'silent', format: 'json' }),
+    }),
+  );
   try {
     await eventually(() => store.health().ready);
     const load = startLoad(store, { areShared });

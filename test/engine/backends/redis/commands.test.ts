@@ -4,8 +4,9 @@ import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { type Debit, debitOf } from '../../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
+import { openStore } from '../../../../src/engine/open/store.ts';
 import { createLogger } from '../../../../src/operate/observe/log.ts';
-import { openStore } from '../../../../src/serve/open/ledger.ts';
+import { loggedCounters } from '../../../../src/serve/open/store.ts';
 import type { Environment } from '../../../../src/settings/near-misses.ts';
 import { readSettings } from '../../../../src/settings/settings.ts';
 import { fixedWindowOf } from '../../../helpers/limits.ts';
@@ -28,10 +29,12 @@ async function serverWithout(commands: readonly string[], ...args: readonly stri
 /** Opens the counters as the service does, ready or not. */
 async function open(server: Redis, env: Environment = {}): Promise<Ledger> {
   const settings = await readSettings({ REDIS_URL: server.url, STORE_TIMEOUT: '2s', ...env });
-  const { ledger } = await openStore(settings.counters, {
-    clock: Date.now,
-    log: createLogger({ level: 'silent', format: 'json' }),
-  });
+  const { ledger } = await openStore(
+    loggedCounters(settings.counters, {
+      clock: Date.now,
+      log: createLogger({ level: 'silent', format: 'json' }),
+    }),
+  );
   closing.push(() => ledger.close());
   return ledger;
 }

@@ -1,0 +1,177 @@
+import type { Clock } from '../base/clock.ts';
+import { inTurn } from '../base/in-turn.ts';
+import { unitMs } from './algorithms/limit.ts';
+import type { BackendHealth } from './backends/backend.ts';
+import { type Answer, type Decider, decide, InvalidRequest } from './decide/decide.ts';
+import { Overrides } from './decide/overrides.ts';
+import { createEstimates } from './ledger/estimates.ts';
+import type { Ledger } from './ledger/ledger.ts';
+import { createStoreBudget } from './ledger/store-budget.ts';
+import { countersOf } from './open/backends.ts';
+import { type CounterOptions, traitsOf } from './open/options.ts';
+import type { RuleOptions } from './open/rule-options.ts';
+import { awaitStore, type OpenStore, openStore } from './open/store.ts';
+import type { StoreTraits } from './rules/compile/fit.ts';
+import type { RuleTree } from './rules/match/tree.ts';
+
+/** The options of an engine. Only `rules` is required. */
+export interface EngineOptions extends CounterOptions {
+  readonly rules: EngineRules;
+  /** Answer OK instead of OVER_LIMIT; hits are counted. Default: false. */
+  readonly shadowMode?: boolean;
+  /** Treat every rule as a quota rule, which never refuses. Default: false. */
+  readonly quotaMode?: boolean;
+  /** Verdicts report every limit of a rule, not only the tightest. Default: false. */
+  readonly reportsEveryLimit?: boolean;
+  /** How long `createEngine` waits for the store; it resolves without it, too. Default: 1,000. */
+  readonly startWaitMs?: number;
+}
+
+/** Rules that the engine loads, or the current rules of the caller. */
+export type EngineRules = RuleOptions | { readonly tree: () => RuleTree | undefined };
+
+/** A request: whether to admit what these descriptors count. */
+export interface EngineRequest {
+  readonly domain: string;
+  readonly descriptors: readonly EngineDescriptor[];
+}
+
+/** A list of entries, which the rules match in this order. */
+export interface EngineDescriptor {
+  readonly entries: readonly { readonly key: string; readonly value: string }[];
+  /** An integer; 0 peeks, a negative number refunds hits. Default: 1. */
+  readonly hits?: number;
+}
+
+/** The options of one decision. */
+export interface DecideOptions {
+  /** The time in which the caller needs the answer; default: unlimited, which leaves 250 ms for the store. */
+  readonly timeoutMs?: number;
+}
+
+/** Decides requests with the rules and counters of a service, without a service. */
+export interface Engine {
+  /**
+   * Decides one request: all its limits in one step.
+   *
+   * @returns the answer; `OVER_LIMIT` is an answer, not an error
+   * @throws InvalidRequest       no domain, no descriptors, or an invalid number of hits
+   * @throws RulesNotLoaded       the caller's `tree` is undefined
+   * @throws CountersUnavailable  the store did not answer in time, and the rule's failure policy is to fail
+   * @throws TooCostly            the request names too many counters with a long state; nothing was counted
+   */
+  decide(request: EngineRequest, options?: DecideOptions): Promise<Answer>;
+  /**
+   * Replaces the rules in one step. Limits that are unchanged keep their counters. On failure the rules stay.
+   *
+   * @throws InvalidRules with all problems
+   */
+  replaceRules(rules: EngineRules): Promise<void>;
+  /** Whether the store can be reached. */
+  health(): BackendHealth;
+  /** Closes all connections, timers and processes. Later decisions are rejected. */
+  close(): Promise<void>;
+  /** The dependencies of decisions. @internal */
+  readonly decider: Decider & { readonly ledger: Ledger; readonly overrides: Overrides };
+  /** The store. @internal */
+  readonly store: OpenStore;
+}
+
+/** The rules in force. */
+interface RulesInUse {
+  tree(): RuleTree | undefined;
+  close(): void;
+}
+
+/**
+ * Opens an engine: rules, and the store of their counters.
+ *
+ * @throws InvalidOptions  an option cannot be used
+ * @throws InvalidRules    with all problems of the rules
+ */
+export async function createEngine(given: EngineOptions): Promise<Engine> {
+  const options = { ...given, clock: given.clock ?? Date.now };
+  const traits = traitsOf(options);
+  const store = await openStore(options);
+  try {
+    const rules = await openRules(options.rules, traits);
+    await awaitStore(store, options.startWaitMs);
+    return engineOf(options, { store, rules, traits });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+type TimedOptions = EngineOptions & { readonly clock: Clock };
+
+interface EngineParts {
+  readonly store: OpenStore;
+  readonly rules: RulesInUse;
+  readonly traits: StoreTraits;
+}
+
+function engineOf(options: TimedOptions, { store, rules, traits }: EngineParts): Engine {
+  let inForce = rules;
+  let closing: Promise<void> | undefined;
+  const decider = deciderOf(options, store, () => inForce.tree());
+  const next = inTurn();
+  const replace = async (other: EngineRules): Promise<void> => {
+    const opened = await openRules(other, traits);
+    const closed = closing ? opened : inForce;
+    if (!closing) inForce = opened;
+    closed.close();
+  };
+  const close = async (): Promise<void> => {
+    inForce.close();
+    await store.close();
+  };
+  return {
+    decider,
+    store,
+    async decide(request, { timeoutMs = Number.POSITIVE_INFINITY } = {}) {
+      if (closing) throw new Error('the engine is closed');
+      return decide(requestOf(request), decider, timeoutMs);
+    },
+    replaceRules: (other) => next(() => replace(other)),
+    health: () => store.ledger.health(),
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+/** Loads YAML and the parser of rules only if the engine reads rules. */
+async function openRules(rules: EngineRules, traits: StoreTraits): Promise<RulesInUse> {
+  if ('tree' in rules) return { tree: rules.tree, close: () => {} };
+  return (await import('./open/rules.ts')).openRules(rules, traits);
+}
+
+function deciderOf(options: TimedOptions, store: OpenStore, rules: () => RuleTree | undefined): Engine['decider'] {
+  const { clock, spend = 'each', shadowMode = false, quotaMode = false, reportsEveryLimit = false } = options;
+  return {
+    rules,
+    ledger: store.ledger,
+    counters: countersOf(options, clock),
+    clock,
+    storeBudget: createStoreBudget(store.lateness.latenessMs, options.storeTimeoutMs),
+    shadowMode,
+    quotaMode,
+    spend,
+    reportsEveryLimit,
+    estimates: createEstimates(),
+    overrides: new Overrides(clock, (unit) => unitMs[unit]),
+  };
+}
+
+/** @throws InvalidRequest */
+function requestOf({ domain, descriptors }: EngineRequest) {
+  return {
+    domain,
+    descriptors: descriptors.map(({ entries, hits = 1 }) => {
+      if (!Number.isSafeInteger(hits)) throw new InvalidRequest(`hits must be an integer, got ${hits}`);
+      return { entries, hits, requestLimit: undefined };
+    }),
+  };
+}

@@ -1,0 +1,45 @@
+import type { Clock } from '../../base/clock.ts';
+import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
+import { createMemoryBackend } from '../backends/memory/backend.ts';
+import { sharedCounters } from '../backends/shared-counters.ts';
+import type { BackendContext, OpenBackends } from './open-backends.ts';
+import { type CounterOptions, InvalidOptions, keysOf, memoryOf } from './options.ts';
+
+/**
+ * Loads only the client library of the chosen store.
+ *
+ * @throws InvalidOptions
+ */
+export async function openBackends(options: CounterOptions, context: BackendContext): Promise<OpenBackends> {
+  const { store = 'memory' } = options;
+  if (store === 'memory') {
+    if (keysOf(options).kind === 'reference')
+      throw new InvalidOptions('keys.kind', 'reference requires Redis or memcached');
+    const bounds = memoryOf(options);
+    const main = createMemoryBackend(context.clock, bounds);
+    return {
+      backends: { main },
+      memory: main,
+      description: `in memory, at most ${bounds.maxCounters}`,
+      openShares: async (terms, maxBytes) =>
+        new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms, maxBytes),
+    };
+  }
+  if ('redis' in store) {
+    const { openRedisBackends } = await import('./redis.ts');
+    return openRedisBackends(store, options, context);
+  }
+  if ('memcached' in store) {
+    const { openMemcachedBackend } = await import('./memcached.ts');
+    return openMemcachedBackend(store, options, context);
+  }
+  return { backends: { main: store.backend }, description: 'in a store of the caller' };
+}
+
+/** Finds the counters of limits. */
+export function countersOf(options: CounterOptions, clock: Clock): Counters {
+  const keys = keysOf(options);
+  const own = createCounterKeys(keys.prefix, keys);
+  if (keys.kind === 'own') return ownCounters(own);
+  return sharedCounters({ ...keys, own, clock, random: Math.random });
+}

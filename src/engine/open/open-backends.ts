@@ -1,0 +1,33 @@
+import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { Breakers } from '../backends/breaker.ts';
+import type { LatenessWatch } from '../backends/lateness.ts';
+import type { MemoryBackend } from '../backends/memory/backend.ts';
+import type { Records } from '../backends/records.ts';
+import type { Backends } from '../ledger/ledger.ts';
+import type { ShareStore } from '../shares/share-store.ts';
+import type { ShareTerms } from '../shares/shares.ts';
+import type { StoreEvent } from './options.ts';
+
+/** The dependencies of backends. */
+export interface BackendContext {
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Stores with a clock of their own decide on `clock` instead. */
+  readonly isOnClock?: boolean;
+  readonly breakers: Breakers;
+  readonly lateness: LatenessWatch;
+  readonly onStoreEvent: (event: StoreEvent) => void;
+}
+
+/** Open backends, and their description. */
+export interface OpenBackends {
+  /** Undefined: counters are not in memory. */
+  readonly memory?: MemoryBackend;
+  readonly backends: Backends;
+  /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
+  readonly description: string;
+  /** Stores operators' changes; undefined: the store cannot. */
+  readonly records?: Records;
+  /** Opens the storage of shares, with a limit for this process's memory; undefined: the store has none. */
+  readonly openShares?: (terms: ShareTerms, maxBytes: number) => Promise<ShareStore>;
+}

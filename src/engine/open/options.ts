@@ -1,0 +1,201 @@
+import { getHeapStatistics } from 'node:v8';
+import type { Clock, Monotonic } from '../../base/clock.ts';
+import { algorithmNames, rowOf } from '../algorithms/index.ts';
+import type { Spend } from '../algorithms/limit.ts';
+import type { SiteSplit } from '../algorithms/site-share.ts';
+import type { Backend } from '../backends/backend.ts';
+import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from '../backends/redis/address.ts';
+import type { ClientTls } from '../backends/tls.ts';
+import type { StoreTraits } from '../rules/compile/fit.ts';
+
+/** An option cannot be used, such as a malformed address or a certificate file that cannot be read. */
+export class InvalidOptions extends Error {
+  override readonly name = 'InvalidOptions';
+  /** The name of the option: `store.redis`. */
+  readonly option: string;
+  /** What is wrong with it. */
+  readonly problem: string;
+  constructor(option: string, problem: string) {
+    super(`${option}: ${problem}`);
+    this.option = option;
+    this.problem = problem;
+  }
+}
+
+/** The store of the counters. */
+export type StoreOptions = 'memory' | RedisStore | MemcachedStore | OwnStore;
+
+/** Counters in Redis, shared with all engines and services that use it. */
+export interface RedisStore {
+  /**
+   * A single server as `redis://[user:password@]host:port[/database]`, `rediss://…` for TLS, or the path of a socket;
+   * an object for sentinels, a Cluster or certificates.
+   */
+  readonly redis: string | RedisOptions;
+  /** A separate Redis for the counters of limits per second; absent: there is none. */
+  readonly perSecond?: string | RedisOptions | undefined;
+}
+
+/** The connection to one Redis. */
+export interface RedisOptions {
+  readonly address: RedisAddress;
+  /** Absent: plain text, unless the address requires TLS. */
+  readonly tls?: ClientTls | undefined;
+  /** Credentials for the sentinels. */
+  readonly sentinelCredentials?: Credentials;
+  /** Default: 10,000. */
+  readonly connectTimeoutMs?: number;
+}
+
+/** Counters in memcached. */
+export interface MemcachedStore {
+  /** `host:port` of each server, or the DNS record that names them; `refreshMs` 0: it is resolved once. */
+  readonly memcached: readonly string[] | { readonly srv: string; readonly refreshMs: number };
+  /** Absent: plain text. */
+  readonly tls?: ClientTls | undefined;
+}
+
+/** Counters in a backend that the caller has opened. The engine closes it. */
+export interface OwnStore {
+  readonly backend: Backend;
+}
+
+/** The names of counters. */
+export interface KeyOptions {
+  /**
+   * `own` (default): keys that cannot collide; `reference`: the keys and values of envoyproxy/ratelimit, in Redis or
+   * memcached.
+   */
+  readonly kind?: 'own' | 'reference';
+  /** Precedes every key; default: empty. */
+  readonly prefix?: string;
+  /** `domain`: all counters of a domain are on one node of a Redis Cluster; default: `none`. */
+  readonly hashTag?: 'none' | 'domain';
+  /** With `reference`: maximum random extension of the time to live of a counter; default: 300. */
+  readonly jitterMaxSeconds?: number;
+}
+
+/** How and where hits are counted. */
+export interface CounterOptions {
+  /** Default: `memory`, which is lost when the process ends. */
+  readonly store?: StoreOptions;
+  readonly keys?: KeyOptions;
+  /** Bounds of the counters in this process, beyond which cold ones are evicted. */
+  readonly memory?: {
+    /** Default: 1,000,000. */
+    readonly maxCounters?: number;
+    /** Default: a quarter of the heap limit of V8. */
+    readonly maxBytes?: number;
+  };
+  /**
+   * Memory for remembered refusals, with which requests that are known to be over their limit are refused without the
+   * store; 0 (default): none are remembered.
+   */
+  readonly refusalCacheBytes?: number;
+  /** Maximum number of counters whose hits are leased in blocks, in Redis only; default: 100,000. */
+  readonly maxLeases?: number;
+  /**
+   * The longest wait of a decision for the store; absent: three quarters of the caller's timeout, at most 1,000, and
+   * 250 without a timeout.
+   */
+  readonly storeTimeoutMs?: number | undefined;
+  /** Delays between attempts before the first connection to Redis, doubled each time; default: 1,000 and 30,000. */
+  readonly startup?: { readonly initialMs: number; readonly maxMs: number };
+  /**
+   * What a refused request spends of its other limits in domains whose rules do not set it; default: `each`. The others
+   * require a store that counts a request in one step, which a Cluster without `hashTag` and memcached do not.
+   */
+  readonly spend?: Spend;
+  /** Milliseconds since the epoch; default: `Date.now`. Redis decides on its own clock. */
+  readonly clock?: Clock;
+  /** Default: `performance.now`. */
+  readonly monotonicMs?: Monotonic;
+  /** Called with each event of the store, for logs. Outages repeat their event with each attempt. */
+  readonly onStoreEvent?: (event: StoreEvent) => void;
+  /** The division of limits that sites share. @internal */
+  readonly split?: SiteSplit | undefined;
+}
+
+/**
+ * up             a connection is usable
+ * down           there is no connection
+ * refuses_calls  the store refused a call
+ * cannot_count   the store failed the test for whether it can count
+ * accepts_calls  the store can count again
+ * late           this process was too late to wait for an answer
+ * invalid_tls    certificate files cannot be used; the last usable ones stay in force
+ */
+export type StoreEvent =
+  | { readonly kind: 'up' | 'accepts_calls'; readonly server: string }
+  | { readonly kind: 'down' | 'refuses_calls' | 'cannot_count'; readonly server: string; readonly reason: string }
+  | { readonly kind: 'late'; readonly server: string; readonly latenessMs: number }
+  | { readonly kind: 'invalid_tls'; readonly server: string; readonly reason: string };
+
+/** The part of the heap limit that counters in memory may take by default. */
+const HEAP_SHARE = 1 / 4;
+const MAX_COUNTERS = 1_000_000;
+const JITTER_MAX_SECONDS = 300;
+
+/** The default memory for counters in this process. @internal */
+export const defaultMemoryBytes = (): number => Math.floor(getHeapStatistics().heap_size_limit * HEAP_SHARE);
+
+/** The options for keys, with their defaults. @internal */
+export const keysOf = ({ keys }: Pick<CounterOptions, 'keys'>): Required<KeyOptions> => ({
+  kind: keys?.kind ?? 'own',
+  prefix: keys?.prefix ?? '',
+  hashTag: keys?.hashTag ?? 'none',
+  jitterMaxSeconds: keys?.jitterMaxSeconds ?? JITTER_MAX_SECONDS,
+});
+
+/** The bounds of counters in this process, with their defaults. @internal */
+export const memoryOf = ({ memory }: Pick<CounterOptions, 'memory'>) => ({
+  maxCounters: memory?.maxCounters ?? MAX_COUNTERS,
+  maxBytes: memory?.maxBytes ?? defaultMemoryBytes(),
+});
+
+/**
+ * The connection to a Redis that is written as a URL or in parts.
+ *
+ * @param option  for the message: `store.redis`
+ * @throws InvalidOptions if the URL is malformed
+ * @internal
+ */
+export function redisOf(written: string | RedisOptions, option: string): RedisOptions {
+  if (typeof written !== 'string') return written;
+  const address = parseAddress(written, 'SINGLE', { socket: undefined, auth: undefined });
+  if (!address) throw new InvalidOptions(option, `must be ${expectedAddress.SINGLE}`); // the URL may hold a password
+  if ('refusal' in address) throw new InvalidOptions(option, address.refusal);
+  return { address };
+}
+
+/**
+ * The capabilities of the store, without opening it.
+ *
+ * @throws InvalidOptions if the URL of a Redis is malformed
+ * @internal
+ */
+export function traitsOf(options: CounterOptions): StoreTraits {
+  const { store = 'memory', spend = 'each', split } = options;
+  const common = { atomic: atomicOf(options), without: [], leases: false, spend, split };
+  if (store === 'memory') return { ...common, name: 'memory' };
+  if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
+  if ('backend' in store) return { ...common, name: 'this store' };
+  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => rowOf(name).hasLongState) };
+}
+
+/** Whether a request or each of its counters is one atomic step. */
+function atomicOf(options: CounterOptions): StoreTraits['atomic'] {
+  const { store = 'memory' } = options;
+  if (store === 'memory') return 'request';
+  if ('backend' in store) return store.backend.atomic;
+  if (!('redis' in store) || store.perSecond) return 'counter';
+  return atomicOfRedis(redisOf(store.redis, 'store.redis').address, keysOf(options));
+}
+
+/** Keys of one request may be on several nodes of a Cluster, unless all keys of a domain are on one. @internal */
+export function atomicOfRedis(
+  { kind }: Pick<RedisAddress, 'kind'>,
+  keys: Pick<Required<KeyOptions>, 'kind' | 'hashTag'>,
+): StoreTraits['atomic'] {
+  return kind === 'cluster' && !(keys.hashTag === 'domain' && keys.kind === 'own') ? 'counter' : 'request';
+}

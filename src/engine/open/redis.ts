@@ -1,0 +1,104 @@
+import type { Backend } from '../backends/backend.ts';
+import { createCounterKeys } from '../backends/key.ts';
+import { describeAddress } from '../backends/redis/address.ts';
+import { RedisBackend } from '../backends/redis/backend.ts';
+import { connect, type RedisConnection } from '../backends/redis/connect.ts';
+import { createProbe, isLate, isRefusal } from '../backends/redis/probe.ts';
+import { reasonOf } from '../backends/redis/reason.ts';
+import { RedisRecords } from '../backends/redis/records.ts';
+import { referenceCounters } from '../backends/redis/reference/counters.ts';
+import type { BackendContext, OpenBackends } from './open-backends.ts';
+import {
+  atomicOfRedis,
+  type CounterOptions,
+  InvalidOptions,
+  keysOf,
+  type RedisOptions,
+  type RedisStore,
+  redisOf,
+} from './options.ts';
+
+/** No request waits for shares. */
+const MIN_SHARES_TIMEOUT_MS = 1_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+const STARTUP = { initialMs: 1_000, maxMs: 30_000 };
+
+/** @throws InvalidOptions  a URL is malformed, or a file of certificates cannot be read */
+export async function openRedisBackends(
+  store: RedisStore,
+  options: CounterOptions,
+  context: BackendContext,
+): Promise<OpenBackends> {
+  const { backend: main, description, ...kept } = openRedis('store.redis', store.redis, options, context);
+  if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
+  try {
+    const perSecond = openRedis('store.perSecond', store.perSecond, options, context);
+    return {
+      backends: { main, perSecond: perSecond.backend },
+      ...kept,
+      description: `in Redis: ${description}; by the second: ${perSecond.description}`,
+    };
+  } catch (error) {
+    await main.close();
+    throw error;
+  }
+}
+
+function openRedis(
+  option: string,
+  written: string | RedisOptions,
+  options: CounterOptions,
+  { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
+): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares'>> & { readonly backend: Backend } {
+  const redisOptions = redisOf(written, option);
+  const keys = keysOf(options);
+  const server = describeAddress(redisOptions.address);
+  const redis = open(option, redisOptions, options, (reason) => onStoreEvent({ kind: 'invalid_tls', server, reason }));
+  redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
+  redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: reasonOf(error) }));
+  const onUnavailable = (reason: string): void => {
+    if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
+    if (!isRefusal(reason) || redis.status !== 'ready') return; // else the missing connection has been reported
+    onStoreEvent({ kind: 'refuses_calls', server, reason });
+    probe.refused();
+  };
+  const backend = new RedisBackend(redis, clock, {
+    replay: isOnClock,
+    breakers,
+    monotonicMs,
+    lateness,
+    onUnavailable,
+    name: server,
+    prefix: keys.prefix,
+    atomic: atomicOfRedis(redisOptions.address, keys),
+    ...(keys.kind === 'reference' && { foreign: referenceCounters }),
+  });
+  const probe = createProbe({
+    backend,
+    redis,
+    keys: createCounterKeys(keys.prefix, keys),
+    onProblem(reason) {
+      const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
+      if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
+    },
+    onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
+  });
+  const openShares: OpenBackends['openShares'] = async (terms) => {
+    const { RedisShares } = await import('../backends/redis/shares.ts');
+    return new RedisShares(redis, { terms, timeoutMs: Math.max(options.storeTimeoutMs ?? 0, MIN_SHARES_TIMEOUT_MS) });
+  };
+  return { backend: probe.backend, description: server, openShares, records: new RedisRecords(redis, keys.prefix) };
+}
+
+function open(
+  option: string,
+  { address, tls, sentinelCredentials = {}, connectTimeoutMs = CONNECT_TIMEOUT_MS }: RedisOptions,
+  { startup = STARTUP }: CounterOptions,
+  onTlsProblem: (problem: string) => void,
+): RedisConnection {
+  try {
+    return connect({ address, tls, sentinelCredentials, connectTimeoutMs, startup, onTlsProblem });
+  } catch (error) {
+    throw new InvalidOptions(option, error instanceof Error ? error.message : String(error));
+  }
+}

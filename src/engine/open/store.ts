@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Clock, every, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
+import { Breakers } from '../backends/breaker.ts';
+import { countInstances } from '../backends/instances.ts';
+import { createCounterKeys } from '../backends/key.ts';
+import { type Lateness, watchLateness } from '../backends/lateness.ts';
+import { memoryRecords, type Records } from '../backends/records.ts';
+import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
+import { holderOf } from '../ledger/holder.ts';
+import { LEASE_IDLE_MS } from '../ledger/lease.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { openBackends } from './backends.ts';
+import type { OpenBackends } from './open-backends.ts';
+import { type CounterOptions, keysOf, memoryOf } from './options.ts';
+
+/** The ledger, with the store in which it counts. */
+export interface OpenStore extends Pick<OpenBackends, 'memory' | 'description' | 'openShares'> {
+  readonly ledger: Ledger;
+  /** The circuits to the nodes of the store. */
+  readonly breakers: Breakers;
+  readonly lateness: Lateness;
+  /** Undefined: counters are in memory, and always reachable. */
+  readonly watch: StoreWatch | undefined;
+  /** Stores operators' changes. */
+  readonly records: Records;
+  close(): Promise<void>;
+}
+
+const MAX_LEASES = 100_000;
+
+/** @throws InvalidOptions */
+export async function openStore(options: CounterOptions & { readonly clock: Clock }): Promise<OpenStore> {
+  const { store = 'memory', clock, monotonicMs = processMonotonicMs, onStoreEvent = () => {} } = options;
+  const { refusalCacheBytes = 0, maxLeases = MAX_LEASES } = options;
+  const breakers = new Breakers(monotonicMs);
+  const lateness = watchLateness(monotonicMs);
+  const context = { clock, monotonicMs, breakers, lateness, onStoreEvent };
+  const { backends, records = memoryRecords(), ...opened } = await openBackends(options, context);
+  const isRemote = store !== 'memory';
+  const { prefix, hashTag } = keysOf(options);
+  const keys = createCounterKeys(prefix, { hashTag });
+  const instance = randomUUID();
+  const holder = holderOf(instance);
+  const instances = isRemote ? countInstances({ backend: backends.main, keys, holder, every }) : undefined;
+  const ledger = new Ledger(backends, {
+    clock,
+    monotonicMs,
+    every,
+    instance,
+    denyCacheBytes: refusalCacheBytes,
+    leases: isRemote && 'redis' in store ? { maxLeases, idleMs: LEASE_IDLE_MS } : undefined,
+    local: instances && { ...memoryOf(options), instances: instances.count },
+  });
+  const watched = [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])];
+  const watch = isRemote ? watchStore({ backends: watched, keys, clock, monotonicMs }) : undefined;
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    lateness.close();
+    watch?.close();
+    await ledger.close();
+    instances?.close();
+  };
+  return {
+    ...opened,
+    ledger,
+    breakers,
+    lateness,
+    watch,
+    records,
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+/** How long a start waits for the store, so that the first answers are not failures. */
+const START_WAIT_MS = 1_000;
+const START_POLL_MS = 5;
+
+/** Waits briefly until the store can be reached; decisions are also possible without it. */
+export async function awaitStore({ ledger }: Pick<OpenStore, 'ledger'>, maxMs = START_WAIT_MS): Promise<void> {
+  for (let waitedMs = 0; !ledger.health().ready && waitedMs < maxMs; waitedMs += START_POLL_MS)
+    await sleep(START_POLL_MS);
+}
