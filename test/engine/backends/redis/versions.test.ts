@@ -1,8 +1,10 @@
 import '../../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
+import type { Clock } from '../../../../src/base/clock.ts';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
-import type { Decision, Spend } from '../../../../src/engine/algorithms/limit.ts';
+import type { Decision } from '../../../../src/engine/algorithms/limit.ts';
+import type { Unavailable } from '../../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
@@ -17,19 +19,22 @@ import { openReady } from '../../../helpers/connection.ts';
 import { ledgerOf } from '../../../helpers/ledger.ts';
 import { anyLimitOf, fixedWindowOf, limitsOfEach, type PolicedLimit, tokenBucketOf } from '../../../helpers/limits.ts';
 import {
-  type PreviousInstance,
-  type PreviousOptions,
-  previousKeyOf,
   previousLimit,
   previousOnRedis,
   previousScript,
-  previousSharedCounter,
+  RECORDED_FROM_MS,
+  type RecordedCall,
+  recordedCounters,
+  recordedLease,
+  recordedShared,
+  sameAnswer,
+  sharesCounter,
 } from '../../../helpers/previous-build.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 import { eventually } from '../../../helpers/until.ts';
 
-const START_MS = 1_700_000_000_000;
+const START_MS = RECORDED_FROM_MS;
 const HOUR_MS = 3_600_000;
 const PATIENT_MS = 10_000;
 
@@ -52,19 +57,29 @@ afterAll(async () => {
   await server.stop();
 });
 
+type Reply = Pick<Decision, 'code' | 'degraded' | 'fromLease'> | Unavailable;
+
 /** A process of either build that counts in the same Redis. */
 interface Instance {
-  debit(request: readonly Debit[], timeoutMs: number): Promise<PreviousReplies>;
-}
-type PreviousReplies = Awaited<ReturnType<PreviousInstance['debit']>>;
-
-async function previous(options: PreviousOptions): Promise<Instance> {
-  const instance = previousOnRedis(await openReady(server), options);
-  closing.push(() => instance.close());
-  return instance;
+  debit(request: readonly Debit[], timeoutMs: number): Promise<readonly Reply[]>;
 }
 
-async function present({ clock, replay = false, leases = false, local = false }: PreviousOptions): Promise<Instance> {
+interface InstanceOptions {
+  readonly clock: Clock;
+  /** Redis also decides by that clock. */
+  readonly replay?: boolean;
+  readonly leases?: boolean;
+  readonly local?: boolean;
+}
+
+async function previous({ clock }: InstanceOptions): Promise<Instance> {
+  const own = await openReady(server);
+  closing.push(async () => own.disconnect());
+  const instance = previousOnRedis(own, clock);
+  return { debit: (request) => instance.debit(request, 'each') };
+}
+
+async function present({ clock, replay = false, leases = false, local = false }: InstanceOptions): Promise<Instance> {
   const monotonicMs = (): number => performance.now();
   const timers: NodeJS.Timeout[] = [];
   const ledger: Ledger = ledgerOf(
@@ -90,7 +105,7 @@ const hit = (limit: PolicedLimit, hits = 1, counter = counterOf(limit)): Debit =
   debitOf(counter, { limit, policy: limit }, hits, true);
 
 /** Each instance sends the debit `times` times, all at once. */
-async function ask(instances: readonly Instance[], debit: Debit, times: number): Promise<readonly Decision[]> {
+async function ask(instances: readonly Instance[], debit: Debit, times: number) {
   const asked = instances.flatMap((one) => Array.from({ length: times }, () => one.debit([debit], PATIENT_MS)));
   return (await Promise.all(asked)).flat().map((reply) => {
     if (reply.code === 'UNAVAILABLE') throw new Error(reply.reason);
@@ -102,8 +117,14 @@ async function ask(instances: readonly Instance[], debit: Debit, times: number):
 const admitted = async (...args: Parameters<typeof ask>): Promise<number> =>
   (await ask(...args)).filter(({ code }) => code === 'OK').length;
 
-/** Whether both builds use the same key; otherwise each admits the limit once. */
-const isShared = (limit: Limit): boolean => counterOf(limit).key === previousKeyOf(limit, 'demo', entry);
+test.each(recordedCounters)(
+  'the previous build has the key $key, which this build uses if the state is the same',
+  (recorded) => {
+    const own = createCounterKeys('');
+    expect(own(previousLimit(recorded.limit), 'demo', [entry])).toBe(recorded.key);
+    expect(own(recorded.limit, 'demo', [entry]) === recorded.key).toBe(recorded.limit.algorithm !== 'token_bucket');
+  },
+);
 
 test.each(limitsOfEach(20, HOUR_MS))(
   'instances of this and the previous build together admit the limit of $counter, or twice that if its key has changed',
@@ -111,16 +132,15 @@ test.each(limitsOfEach(20, HOUR_MS))(
     const options = { clock: fakeClock(START_MS), replay: true };
     const [old, now] = await both(options);
     const [otherOld, otherNow] = await both(options);
-    const before = { key: previousKeyOf(limit, 'demo', entry) as CounterKey }; // the key under which this build would find it
     const passed = await Promise.all([
-      admitted([old, otherOld], hit(previousLimit(limit), 1, before), 15),
+      admitted([old, otherOld], hit(previousLimit(limit)), 15),
       admitted([now, otherNow], hit(limit), 15),
     ]);
-    expect(passed.reduce((sum, count) => sum + count)).toBe(isShared(limit) ? 20 : 40);
+    expect(passed.reduce((sum, count) => sum + count)).toBe(sharesCounter(limit) ? 20 : 40);
   },
 );
 
-const both = (options: PreviousOptions): Promise<readonly [Instance, Instance]> =>
+const both = (options: InstanceOptions): Promise<readonly [Instance, Instance]> =>
   Promise.all([previous(options), present(options)]);
 
 test('both builds use the same keys as envoyproxy/ratelimit', async () => {
@@ -128,9 +148,45 @@ test('both builds use the same keys as envoyproxy/ratelimit', async () => {
   const limit = fixedWindowOf(20, HOUR_MS);
   const options = { prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 };
   const counter = sharedCounters(options)(limit, 'demo', [entry]);
-  expect(counter).toEqual(previousSharedCounter(limit, 'demo', entry, clock));
+  expect(counter).toEqual({ key: recordedShared.key, shared: recordedShared.shared });
   expect(await admitted(await both({ clock, replay: true }), hit(limit, 1, counter), 15)).toBe(20);
 });
+
+const continued = [
+  ...recordedCounters.filter(({ limit }) => sharesCounter(limit)),
+  { ...recordedShared, limit: fixedWindowOf(10, HOUR_MS) },
+].map((recorded) => ({ shared: undefined, ...recorded }));
+test.each(continued)(
+  'this build continues from each state of $key for $limit.requestsPerUnit hits with the answers and the state of the previous build',
+  async ({ key, shared, limit, calls }) => {
+    const clock = fakeClock(START_MS);
+    const backend = new RedisBackend(await openReady(server), clock, { replay: true, foreign: referenceCounters });
+    closing.push(() => backend.close());
+    const old = await previous({ clock });
+    const counter: Counter = { key: key as CounterKey, shared }; // it was recorded as one
+    let before: RecordedCall['stored'];
+    for (const { nowMs, hits, answer, ttlMs, stored } of calls) {
+      clock.set(nowMs);
+      for (const build of ['previous', 'present']) {
+        await (before ? connection.set(key, before, 'PX', HOUR_MS) : connection.del(key));
+        const operation = hit(limit, hits, counter);
+        const startMs = Date.now();
+        const [reply] =
+          build === 'present'
+            ? await backend.run([operation], { spend: 'each', timeoutMs: PATIENT_MS })
+            : await old.debit([operation], PATIENT_MS);
+        const at = { build, nowMs, hits };
+        expect({ at, ...reply }).toMatchObject(
+          build === 'present' ? { at, ...sameAnswer(limit, answer) } : { at, code: answer.code },
+        );
+        expect({ at, stored: await connection.getBuffer(key) }).toEqual({ at, stored: stored ?? null });
+        const leftMs = await connection.pttl(key);
+        expect(Date.now() + leftMs).toBeGreaterThanOrEqual(startMs + ttlMs);
+      }
+      before = stored;
+    }
+  },
+);
 
 /** One request on one counter, by one build. */
 interface Call {
@@ -149,29 +205,33 @@ const anyCalls: fc.Arbitrary<readonly Call[]> = fc.array(
 );
 
 const scripts = {
-  previous: previousScript,
+  previous: {
+    text: previousScript.text,
+    run: (operation: Debit, nowMs: number) => ({
+      packed: previousScript.pack(operation, 'each', nowMs),
+      codeOf: previousScript.codeOf,
+    }),
+  },
   present: {
     text: script.text,
-    encode: (operations: readonly Debit[], spend: Spend, nowMs: number) => encodeBatch([{ operations, spend }], nowMs),
-    decode: (reply: Buffer, operations: readonly Debit[], spend: Spend, nowMs: number) =>
-      decodeBatch(reply, encodeBatch([{ operations, spend }], nowMs))[0] ?? [],
+    run: (operation: Debit, nowMs: number) => {
+      const batch = encodeBatch([{ operations: [operation], spend: 'each' }], nowMs);
+      return { packed: batch.packed, codeOf: (reply: Buffer) => decodeBatch(reply, batch)[0]?.[0]?.code };
+    },
   },
 };
 
 /** One call, and the counter's contents afterwards. Nothing expires, since the schedule's clock is not the server's. */
 async function run(build: Call['build'], key: CounterKey, limit: Limit, hits: number, nowMs: number) {
-  const { text, encode, decode } = scripts[build];
-  const request = [hit(limit, hits, { key })];
-  const { packed } = encode(request, 'each', nowMs);
-  const calls = connection.multi().callBuffer('EVAL', text, 1, key, packed, nowMs).persist(key).getBuffer(key);
-  const [[error, reply] = [], , [, state] = []] = (await calls.exec()) ?? [];
+  const { packed, codeOf } = scripts[build].run(hit(limit, hits, { key }), nowMs);
+  const calls = connection.multi().callBuffer('EVAL', scripts[build].text, 1, key, packed, nowMs);
+  const [[error, reply] = [], , [, state] = []] = (await calls.persist(key).getBuffer(key).exec()) ?? [];
   if (error) throw error;
-  const [decision] = decode(reply as Buffer, request, 'each', nowMs); // the script replies with bytes
-  return { code: decision?.code, state };
+  return { code: codeOf(reply as Buffer), state }; // the script replies with bytes
 }
 
 const namesWithSharedCounters = limitsOfEach(1)
-  .filter(isShared)
+  .filter(sharesCounter)
   .map(({ algorithm }) => algorithm);
 
 test.each([...new Set(namesWithSharedCounters)])(
@@ -201,7 +261,9 @@ test('leases of both builds together admit no more than the limit, and strand no
   const clock = fakeClock(START_MS);
   const limit: PolicedLimit = { ...fixedWindowOf(LEASED, HOUR_MS), consistency: 'leased' };
   const options = { clock, replay: true, leases: true };
-  const instances = [...(await both(options)), ...(await both(options))];
+  const instances = await Promise.all([present(options), present(options)]);
+  const old = previousOnRedis(connection, clock);
+  const calls = recordedLease.flatMap((call) => [call, call]).values(); // of two processes
   let passed = 0;
   const leases = instances.map(() => 0);
   await eventually(async () => {
@@ -211,7 +273,12 @@ test('leases of both builds together admit no more than the limit, and strand no
       passed += decisions.filter(({ code }) => code === 'OK').length;
       leases[at] = (leases[at] ?? 0) + decisions.filter(({ fromLease }) => fromLease).length;
     }
-    return leases.every((count) => count > 0);
+    const { value: call } = calls.next();
+    if (call) {
+      expect(await old.debit([hit(limit, call.hits)], call.spend)).toEqual([{ code: 'OK' }]);
+      passed += call.hits;
+    }
+    return call === undefined && leases.every((count) => count > 0);
   });
   for (const close of closing.splice(0)) await close();
   expect(passed).toBeLessThan(LEASED);
@@ -225,7 +292,7 @@ const charged = [
   { limit: tokenBucketOf(10, 10_000, { burst: 10 }), name: 'a bucket that was settled to below empty' },
   { limit: fixedWindowOf(10, HOUR_MS), name: 'a window that was settled to above its limit' },
 ];
-test.each(charged.filter(({ limit }) => isShared(limit)))(
+test.each(charged.filter(({ limit }) => sharesCounter(limit)))(
   'the previous build refuses $name for as long as this build does',
   async ({ limit }) => {
     const clock = fakeClock(START_MS);
@@ -237,7 +304,7 @@ test.each(charged.filter(({ limit }) => isShared(limit)))(
     for (let second = 0; second < 12; second++) {
       const [[one], [other]] = (await Promise.all(
         [old, now].map((instance) => instance.debit([hit(limit)], PATIENT_MS)),
-      )) as [PreviousReplies, PreviousReplies];
+      )) as [readonly Reply[], readonly Reply[]];
       if (second < 10) expect([one?.code, other?.code]).toEqual(['OVER_LIMIT', 'OVER_LIMIT']);
       clock.advance(1_000);
     }
@@ -246,33 +313,30 @@ test.each(charged.filter(({ limit }) => isShared(limit)))(
 
 const SHARE = 4;
 const OUTAGES = 4;
-test('outages admit at most the limit, a share for each process of this build, and one for each process of the previous build and outage', async () => {
+test('outages admit at most the limit and a share for each process of this build, while the previous build counts as well', async () => {
   const limit: PolicedLimit = { ...fixedWindowOf(40, 24 * 365 * HOUR_MS), onStoreFailure: 'local', localShare: SHARE };
   const options = { clock: Date.now, local: true };
-  const old = await Promise.all([previous(options), previous(options)]);
+  const old = await previous(options);
   const now = await Promise.all([present(options), present(options)]);
-  const counts = { old: { local: 0, counted: 0 }, now: { local: 0, counted: 0 } };
-  const askAway = async (build: 'old' | 'now', instances: readonly Instance[], timeoutMs: number) => {
+  const counts = { local: 0, counted: 0 };
+  const askAway = async (instances: readonly Instance[], timeoutMs: number) => {
     const asked = instances.flatMap((one) => Array.from({ length: 15 }, () => one.debit([hit(limit)], timeoutMs)));
-    for (const reply of (await Promise.all(asked)).flat()) {
-      if (reply.code !== 'OK') continue;
-      counts[build][reply.degraded ? 'local' : 'counted']++;
-    }
+    for (const reply of (await Promise.all(asked)).flat())
+      if (reply.code === 'OK') counts['degraded' in reply && reply.degraded ? 'local' : 'counted']++;
   };
   const isBack = async (instance: Instance) => {
     const [reply] = await instance.debit([hit(limit, 0)], PATIENT_MS);
-    return reply !== undefined && reply.code !== 'UNAVAILABLE' && reply.degraded === undefined;
+    return reply?.code !== 'UNAVAILABLE' && reply?.degraded === undefined;
   };
   for (let outage = 0; outage < OUTAGES; outage++) {
     server.pause();
-    await Promise.all([askAway('old', old, 50), askAway('now', now, 50)]);
+    await askAway(now, 50);
     server.resume();
-    for (const instance of [...old, ...now]) await eventually(() => isBack(instance));
+    for (const instance of now) await eventually(() => isBack(instance));
+    counts.counted += await admitted([old], hit(limit), 3);
   }
-  await Promise.all([askAway('old', old, PATIENT_MS), askAway('now', now, PATIENT_MS)]);
-  const share = Math.floor(40 / SHARE);
-  expect(counts.now.local).toBeGreaterThan(0);
-  expect(counts.now.local).toBeLessThanOrEqual(now.length * share);
-  expect(counts.old.local).toBeLessThanOrEqual(old.length * share * OUTAGES);
-  expect(counts.old.counted + counts.now.counted).toBeLessThanOrEqual(40);
+  await askAway([old, ...now], PATIENT_MS);
+  expect(counts.local).toBeGreaterThan(0);
+  expect(counts.local).toBeLessThanOrEqual(now.length * Math.floor(40 / SHARE));
+  expect(counts.counted).toBeLessThanOrEqual(40);
 });
