@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { PackageDefinition } from '@grpc/proto-loader';
-import { showHelp } from '../bench/usage.ts';
+import { showHelp } from '../proof/bench/usage.ts';
 import { loadProtos } from '../src/protobuf/load.ts';
 import { ProtoWriter } from '../src/protobuf/writer.ts';
 import { linkDescriptors } from './link-descriptors.ts';

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { showUsage } from '../bench/usage.ts';
 import { dashboards } from '../deploy/grafana/dashboards.ts';
+import { showUsage } from '../proof/bench/usage.ts';
 import { type Field, format } from '../src/engine/rules/read/format.ts';
 import { settingsTable } from '../src/settings/settings.ts';
 import { wrapped } from '../test/words/wrap.ts';

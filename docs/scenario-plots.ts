@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { showUsage } from '../bench/usage.ts';
+import { showUsage } from '../proof/bench/usage.ts';
 import { loadRules } from '../src/engine/rules/reload/load.ts';
 import { ReplayEngine } from '../src/lab/replay/engine.ts';
 import { parseMapping } from '../src/lab/replay/mapping/mapping.ts';

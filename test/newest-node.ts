@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { showHelp } from '../bench/usage.ts';
+import { showHelp } from '../proof/bench/usage.ts';
 import { newestNode } from './helpers/tools.ts';
 
 showHelp(`Usage: npm run test:newest-node [-- JEST_ARGUMENTS]

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { showHelp } from '../bench/usage.ts';
+import { showHelp } from '../proof/bench/usage.ts';
 
 showHelp(`Usage: npm run test:starved [-- JEST_ARGUMENTS]
 

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { showUsage } from '../../bench/usage.ts';
+import { showUsage } from '../../proof/bench/usage.ts';
 
 /** The text below `## VERSION` or `## VERSION - DATE`, up to the next section; undefined if missing or empty. */
 export function releaseNotes(changelog: string, version: string): string | undefined {

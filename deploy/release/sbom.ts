@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { showUsage } from '../../bench/usage.ts';
+import { showUsage } from '../../proof/bench/usage.ts';
 import { bundledPackages, manifestIn } from '../build.ts';
 import { optionalPackages } from '../image/rootfs.ts';
 

@@ -1,8 +1,8 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { stormTable } from '../../bench/retry-storm.ts';
 import { checkFetchOptions } from '../../client/src/outgoing/options.ts';
+import { stormTable } from '../../proof/bench/retry-storm.ts';
 
 const page = readFileSync(fileURLToPath(new URL('../../docs/good-client.md', import.meta.url)), 'utf8');
 

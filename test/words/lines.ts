@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { showHelp } from '../../bench/usage.ts';
+import { showHelp } from '../../proof/bench/usage.ts';
 import { longLines, MAX_LINE, wrapped } from './wrap.ts';
 
 showHelp(`Usage: npm run lines [-- --fix]

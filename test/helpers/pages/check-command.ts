@@ -40,10 +40,10 @@ export const programs = [
 
 /** Accepts settings of the service, and variables that benchmarks read. */
 const unknownVariable = (name: string): readonly string[] =>
-  isSetting(name) || isReadIn(name, sourcesIn('bench')) ? [] : [`${name} is no setting`];
+  isSetting(name) || isReadIn(name, sourcesIn('proof')) ? [] : [`${name} is no setting`];
 
 /** Folders of the project: a path into one of them must exist. */
-const INSIDE = /^(?:deploy|docs|test|bench|src|client|proto|config)\/[\w./-]+$/;
+const INSIDE = /^(?:deploy|docs|test|proof|src|client|proto|config)\/[\w./-]+$/;
 
 export async function checkCommand(command: SimpleCommand, isMention: boolean): Promise<readonly string[] | undefined> {
   const { words, assignments } = command;

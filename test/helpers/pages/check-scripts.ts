@@ -40,7 +40,7 @@ function helpOf(script: string): Promise<string> {
 export async function checkNpm({ assignments, words }: SimpleCommand): Promise<readonly string[]> {
   const [, verb = '', ...rest] = words;
   const variables = assignments
-    .filter(([variable]) => !isSetting(variable) && !isReadIn(variable, sourcesIn('bench')))
+    .filter(([variable]) => !isSetting(variable) && !isReadIn(variable, sourcesIn('proof')))
     .map(([variable]) => `npm ${verb} does not read ${variable}`);
   if (verb === 'install' || verb === 'pack')
     return rest.filter((one) => !installable.has(one)).map((one) => `${one} is no package of this project`);

@@ -1,5 +1,5 @@
-import { adviceOn, judge } from '../../../bench/advise-judgement.ts';
-import { adviseModels } from '../../../bench/advise-models.ts';
+import { adviceOn, judge } from '../../../proof/bench/advise-judgement.ts';
+import { adviseModels } from '../../../proof/bench/advise-models.ts';
 
 /** `npm run advise-proof` is the long form, with 100 runs of each model. */
 test.each(adviseModels)(
