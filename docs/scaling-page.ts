@@ -12,7 +12,7 @@ import {
 
 const PAGE = new URL('scaling-model.md', import.meta.url);
 
-/** docs/scaling-model.md with the tables that `npm run scaling -- --simulate` prints. */
+/** docs/scaling-model.md with the tables that `npm run proof -- scaling --simulate` prints. */
 export async function scalingPage(): Promise<string> {
   const costs = measuredCosts();
   const tables: ReadonlyMap<string, string> = new Map([

@@ -1,9 +1,9 @@
 import { constants, getPriority, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { serveParent } from '../processes/child.ts';
 import type { Attacker } from './attack.ts';
 import type { AttackerQuestion, Outcome } from './attacker.ts';
 import { attacks } from './attacks.ts';
-import { serveParent } from './child.ts';
 import { Http2Client } from './http2-client.ts';
 import { Ledger } from './ledger.ts';
 import { TcpClient } from './tcp-client.ts';

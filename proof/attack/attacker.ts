@@ -1,4 +1,4 @@
-import { type Child, startChild } from './child.ts';
+import { type Child, startChild } from '../processes/child.ts';
 import type { Profile } from './ledger.ts';
 import type { Service } from './service.ts';
 
@@ -23,4 +23,4 @@ export interface Outcome {
 /** The attacking client, in a separate process: its connections stay open until it is killed. */
 export type AttackerProcess = Child<AttackerQuestion, Outcome | undefined>;
 
-export const startAttacker = (): AttackerProcess => startChild('./attacker-process.ts');
+export const startAttacker = (): AttackerProcess => startChild(new URL('./attacker-process.ts', import.meta.url));

@@ -7,8 +7,8 @@ import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/h2/http2
 import { HpackDecoder } from '../../src/h2/http2/hpack/decoder.ts';
 import { callFields, data, frame, framed, settings, windowUpdate } from '../../test/helpers/h2-client.ts';
 import { encodeRequestHeaders } from '../bench/generator/request-headers.ts';
+import { serveParent } from '../processes/child.ts';
 import type { BystanderQuestion, Sight } from './bystander.ts';
-import { serveParent } from './child.ts';
 import { ordinaryMessage } from './messages.ts';
 
 const INTERVAL_MS = 5;

@@ -1,4 +1,4 @@
-import { type Child, startChild } from './child.ts';
+import { type Child, startChild } from '../processes/child.ts';
 
 /** The other client's results since the last report. */
 export interface Sight {
@@ -31,7 +31,7 @@ export interface Bystander {
 }
 
 export async function startBystander(port: number, tls: boolean): Promise<Bystander> {
-  const child: Child<BystanderQuestion, Sight> = startChild('./bystander-process.ts');
+  const child: Child<BystanderQuestion, Sight> = startChild(new URL('./bystander-process.ts', import.meta.url));
   await child.ask({ kind: 'start', port, tls });
   return { report: (settleMs = 0) => child.ask({ kind: 'report', settleMs }), kill: child.kill };
 }

@@ -2,8 +2,8 @@ import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../src/h2/http2/frames.t
 import { encodeFields } from '../../src/h2/http2/hpack/encode.ts';
 import { callFields, data, type Fields, frame, framed } from '../../test/helpers/h2-client.ts';
 import { encodeRequestHeaders } from '../bench/generator/request-headers.ts';
+import { range } from '../tables/figures.ts';
 import type { Http2Client } from './http2-client.ts';
-import { range } from './range.ts';
 
 /** The common properties of the calls in a batch. */
 export interface CallShape {

@@ -1,5 +1,6 @@
+import { KIB, MIB } from '../tables/figures.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 import type { Result } from './run-attack.ts';
-import { KIB, MIB } from './units.ts';
 import { failuresOf, problemsOf } from './verdict.ts';
 
 const columns = [
@@ -8,12 +9,10 @@ const columns = [
 ] as const;
 
 /** The head of the table, in Markdown. */
-export const tableHead = [columns, columns.map((_, at) => (at === 0 || at > 9 ? '---' : '---:'))]
-  .map((cells) => `| ${cells.join(' | ')} |`)
-  .join('\n');
+export const resultHead = tableHead(columns);
 
 /** A row of the table. */
-export function tableRow(result: Result, heapMib: number): string {
+export function resultRow(result: Result, heapMib: number): string {
   const { bystander, valid } = result;
   const problems = problemsOf(result, heapMib);
   const cells = [
@@ -30,7 +29,7 @@ export function tableRow(result: Result, heapMib: number): string {
     result.end === undefined ? 'yes' : 'no',
     problems.length === 0 ? 'holds' : problems.join(', '),
   ];
-  return `| ${cells.join(' | ')} |`;
+  return tableRow(cells);
 }
 
 const size = (bytes: number): string =>

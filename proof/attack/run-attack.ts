@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startRedis } from '../../test/helpers/redis.ts';
+import { withCleanup } from '../processes/cleanup.ts';
+import { MIB, median } from '../tables/figures.ts';
 import type { Attack } from './attack.ts';
 import { type AttackerProcess, type AttackerQuestion, type Outcome, startAttacker } from './attacker.ts';
 import { type Bystander, type Sight, startBystander } from './bystander.ts';
 import type { Profile } from './ledger.ts';
 import { heldBytes, type Sample, type Service, startService } from './service.ts';
-import { MIB } from './units.ts';
 
 export interface RunOptions {
   /** A checkout with a build. */
@@ -93,24 +94,21 @@ async function onStage<T>(
   question: AttackerQuestion,
   run: (stage: Stage) => Promise<T>,
 ): Promise<T> {
-  const closing: (() => Promise<unknown>)[] = [];
-  try {
+  return withCleanup(async (onEnd) => {
     const redis = attack.redis || attack.frozenRedis ? await startRedis() : undefined;
-    if (redis) closing.unshift(redis.stop);
+    if (redis) onEnd(redis.stop);
     const attacker = startAttacker();
-    closing.unshift(attacker.kill);
+    onEnd(attacker.kill);
     const prepared = attacker.ask(question);
     prepared.catch(() => {}); // awaited below, unless the service does not start
     const service = await startService(attack, { ...options, redisUrl: redis?.url });
-    closing.unshift(service.stop);
+    onEnd(service.stop);
     await prepared;
     if (attack.frozenRedis) redis?.pause();
     const bystander = await startBystander(service.ports.grpc, attack.tls === true);
-    closing.unshift(bystander.kill);
-    return await run({ service, bystander, attacker });
-  } finally {
-    for (const close of closing) await close();
-  }
+    onEnd(bystander.kill);
+    return run({ service, bystander, attacker });
+  });
 }
 
 async function measure(
@@ -122,7 +120,8 @@ async function measure(
   const before = await service.collect();
   service.resetStall();
   await sleep(normalMs * (1 - COLLECT_AT));
-  const baseline = median(service.samples.filter(({ atMs }) => atMs > Date.now() - normalMs * (1 - COLLECT_AT)));
+  const lateSamples = service.samples.filter(({ atMs }) => atMs > Date.now() - normalMs * (1 - COLLECT_AT));
+  const baseline = median(lateSamples.map(heldBytes));
   await bystander.report();
   const startedMs = Date.now();
   const outcome = await attackWith(attacker, service, timeMs ?? attackMs);
@@ -180,9 +179,4 @@ async function recover(service: Service, enoughBytes: number): Promise<Sample | 
     if (Date.now() + POLL_MS > deadlineMs) return after;
     await sleep(POLL_MS);
   }
-}
-
-function median(samples: readonly Sample[]): number {
-  const held = samples.map(heldBytes).sort((one, other) => one - other);
-  return held[Math.floor(held.length / 2)] ?? 0;
 }

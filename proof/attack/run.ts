@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { runMain } from '../bench/main.ts';
+import { choiceOf, countOf } from '../options.ts';
 import { attacks } from './attacks.ts';
-import { tableHead, tableRow } from './report.ts';
+import { resultHead, resultRow } from './report.ts';
 import { type RunOptions, runAttack } from './run-attack.ts';
 import { PROJECT } from './service.ts';
 import { problemsOf } from './verdict.ts';
 
-const usage = `Usage: npm run attack -- [options]
+export const usage = `Usage: npm run proof -- attack [options]
 
 Starts the service with a small heap, once for each attack, and attacks it on this machine while another client keeps calling it.
 Prints a table of the effects on the service and on the other client. Exits with 1 if the service failed an attack.
@@ -31,40 +31,36 @@ const options = {
   quick: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   list: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const NORMAL_MS = 5_000;
 const ATTACK_MS = 2_500;
 
-runMain(runAll);
-
-async function runAll(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) return void process.stdout.write(usage);
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
   const chosen = attacks.filter(({ name }) => name.toLowerCase().includes(values.only.toLowerCase()));
   if (chosen.length === 0) throw new Error(`--only must be a part of an attack's name, got '${values.only}'`);
   if (values.list) return console.log(chosen.map(({ name }) => name).join('\n'));
-  const run: RunOptions = {
+  const plan: RunOptions = {
     dir: built(values.dir),
-    transport: transport(values.transport),
-    heapMib: heapMib(values.heap),
+    transport: choiceOf('--transport', values.transport, ['h2', 'grpc-js']),
+    heapMib: countOf('--heap', values.heap, 99_999),
     normalMs: NORMAL_MS,
     attackMs: ATTACK_MS,
     compares: !values.quick,
   };
-  if (!values.json) console.log(tableHead);
+  if (!values.json) console.log(resultHead);
   const notes: string[] = [];
   let withstood = 0;
   for (const [at, attack] of chosen.entries()) {
     console.error(`${at + 1} of ${chosen.length}: ${attack.name} …`);
-    const result = await runAttack(attack, run).catch((error: Error) => error);
+    const result = await runAttack(attack, plan).catch((error: Error) => error);
     if (result instanceof Error) {
       notes.push(`${attack.name}: not measured: ${result.message}`);
       continue;
     }
-    const problems = problemsOf(result, run.heapMib);
-    console.log(values.json ? JSON.stringify({ ...result, problems }) : tableRow(result, run.heapMib));
+    const problems = problemsOf(result, plan.heapMib);
+    console.log(values.json ? JSON.stringify({ ...result, problems }) : resultRow(result, plan.heapMib));
     if (problems.length === 0) withstood++;
     if (result.end !== undefined) notes.push(`${attack.name}: ${result.end}`);
   }
@@ -76,14 +72,4 @@ async function runAll(): Promise<void> {
 function built(dir: string): string {
   if (existsSync(join(dir, 'dist/main.js'))) return resolve(dir);
   throw new Error(`--dir must be a checkout that is built (dist/main.js), got '${dir}'`);
-}
-
-function transport(written: string): string {
-  if (written === 'h2' || written === 'grpc-js') return written;
-  throw new Error(`--transport must be h2 or grpc-js, got '${written}'`);
-}
-
-function heapMib(written: string): number {
-  if (/^[1-9]\d{1,4}$/.test(written)) return Number(written);
-  throw new Error(`--heap must be a number of MiB from 10 to 99999, got '${written}'`);
 }

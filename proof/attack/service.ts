@@ -4,10 +4,10 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createAuthority, writeCertificate } from '../../test/helpers/certificates.ts';
 import { accepts, freePort } from '../../test/helpers/process.ts';
+import { eventually, until } from '../../test/helpers/until.ts';
 import type { Attack } from './attack.ts';
 import { defaultRules } from './rules.ts';
 
@@ -160,22 +160,19 @@ function certificateFiles(folder: string): NodeJS.ProcessEnv {
 }
 
 async function untilReady(state: { readonly end: string | undefined; readonly output: string }, port: number) {
-  const deadlineMs = Date.now() + READY_MS;
-  while (!(state.output.includes('  gRPC ') && (await accepts(port)))) {
+  const isReady = async (): Promise<boolean> => {
     if (state.end !== undefined) throw new Error(`the service has ended: ${state.end}`);
-    if (Date.now() > deadlineMs) throw new Error(`the service is not ready after ${READY_MS} ms: ${state.output}`);
-    await sleep(25);
-  }
+    return state.output.includes('  gRPC ') && accepts(port);
+  };
+  await eventually(isReady, () => `the service must be ready, its output is ${state.output}`, READY_MS);
 }
 
 /** Ends the process, with SIGKILL if its event loop is stuck and SIGTERM has no effect. */
 async function end(child: ChildProcess, state: { readonly end: string | undefined }): Promise<void> {
   child.kill('SIGTERM');
-  const deadlineMs = Date.now() + STOP_MS;
-  while (state.end === undefined) {
-    if (Date.now() > deadlineMs) child.kill('SIGKILL');
-    await sleep(25);
-  }
+  const killer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  await until('the end of the service', () => state.end !== undefined);
+  clearTimeout(killer);
 }
 
 export const PROJECT = fileURLToPath(new URL('../..', import.meta.url));

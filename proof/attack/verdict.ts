@@ -1,6 +1,6 @@
+import { MIB } from '../tables/figures.ts';
 import type { Sight } from './bystander.ts';
 import { KEPT_TOLERANCE_BYTES, type Result } from './run-attack.ts';
-import { MIB } from './units.ts';
 
 /** The most that an attack may add to the service's heap and external memory. */
 export const MAX_GROWTH_BYTES = 64 * MIB;

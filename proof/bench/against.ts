@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { orderOfRound } from '../tables/order.ts';
 import type { Generator } from './generator/generator.ts';
 import { type Measurement, type MeasureOptions, measureShape } from './measure.ts';
-import { orderOfRound } from './order.ts';
 import type { Shape } from './shapes.ts';
 import { type Subject, weirOn } from './subjects.ts';
-import { type Comparison, compare, type Launch } from './verdict.ts';
+import { ALWAYS_ALLOWED, type Comparison, compare, type Launch } from './verdict.ts';
 
 /** A built Weir. */
 export interface Checkout {
@@ -99,6 +99,24 @@ export async function compareShape(
 /** A row is slower if one of its comparisons is. */
 export const isSlower = ({ service, withRedis }: ComparedRow): boolean =>
   [service, withRedis].some((comparison) => comparison?.verdict === 'slower');
+
+/** A summary of all rows, to print below their table, and the exit code. */
+export interface Conclusion {
+  readonly text: string;
+  readonly exitCode: 0 | 1;
+}
+
+export function conclude(rows: readonly ComparedRow[]): Conclusion {
+  const slower = rows.filter(isSlower).map(({ shape, transport }) => `${shape.name} (${transport})`);
+  const coarse = rows.filter((row) =>
+    [row.service, row.withRedis].some((comparison) => comparison && comparison.spread > ALWAYS_ALLOWED),
+  );
+  const caution =
+    `In ${coarse.length} of ${rows.length} rows this build differs from itself by more than ${ALWAYS_ALLOWED * 100} %: ` +
+    'smaller differences cannot be seen there.\nLess other work on the machine, or more --rounds, makes the spread smaller.\n';
+  const result = slower.length === 0 ? 'No row is slower.' : `Slower: ${slower.join('; ')}.`;
+  return { text: `${coarse.length === 0 ? '' : caution}${result}`, exitCode: slower.length === 0 ? 0 : 1 };
+}
 
 /** Splits rounds into parts as evenly as possible; none is empty. */
 export const shares = (rounds: number, parts: number): readonly number[] =>

@@ -1,17 +1,16 @@
+import { parseArgs } from 'node:util';
 import { credentials, Client as GrpcClient } from '@grpc/grpc-js';
 import { type Client, createClient } from 'weir-client';
 import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
-import { runMain } from './main.ts';
-import { median } from './median.ts';
-import { table } from './table.ts';
-import { showUsage } from './usage.ts';
+import { median } from '../tables/figures.ts';
+import { table } from '../tables/table.ts';
 
-showUsage(`Usage: npm run client-overhead
+export const usage = `Usage: npm run proof -- client-overhead
 
 Measures the CPU time of a call of weir-client, compared with the same call by @grpc/grpc-js and @grpc/proto-loader
 alone: calls one after another, and 32 calls in each turn of the event loop. Takes about a minute.
-`);
+`;
 
 const ROUNDS = 15;
 const CALLS = 1_920;
@@ -28,9 +27,8 @@ interface Row {
   readonly us: number[];
 }
 
-runMain(measureAll);
-
-async function measureAll(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   const weir = await startWeir({ RULES_PATH: 'config/rules.yaml', WORKERS: '1' });
   const target = `127.0.0.1:${weir.grpcPort}`;
   const raw = new GrpcClient(target, credentials.createInsecure());

@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import type { Redis as Connection } from 'ioredis';
 import type { Limit } from '../../src/engine/algorithms/index.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
@@ -8,8 +9,7 @@ import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { heapBytes } from '../../test/helpers/heap.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
-import { runMain } from './main.ts';
-import { showUsage } from './usage.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
 const COUNTERS = 1_000_000;
 /** The number of hits in one call of a store. */
@@ -68,30 +68,37 @@ const cases: readonly Case[] = [
   { name: '`leaky_bucket`', limit: { ...anHour, algorithm: 'leaky_bucket', burst: 100, maxDelayMs: 0 }, hits: 3 },
 ];
 
-showUsage(`Usage: npm run bytes
+export const usage = `Usage: npm run proof -- counter-bytes
 
 Measures the bytes of a counter, in memory and in Redis, by algorithm. Takes a few minutes and some gigabytes of memory;
 each row is printed when it is done.
-`);
+`;
 
-runMain(measureAll);
-
-async function measureAll(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   const redis = await startRedis();
   const connection = await openReady(redis);
   try {
     for (const one of cases) await inMemory(one, COUNTERS / 100); // warm-up, so that compiled code does not count below
     const reference = await inRedisByReference(connection);
-    console.log('| algorithm | counters | in memory | in Redis | of that, `MEMORY USAGE` | to envoyproxy/ratelimit |');
-    console.log('| --- | --- | --- | --- | --- | --- |');
+    console.log(
+      tableHead([
+        'algorithm',
+        'counters',
+        'in memory',
+        'in Redis',
+        'of that, `MEMORY USAGE`',
+        'to envoyproxy/ratelimit',
+      ]),
+    );
     for (const one of cases) {
       const { name, counters = COUNTERS } = one;
       const memory = await inMemory(one, counters);
       const { used, usage } = await inRedis(one, counters, connection);
       const ratio = (used / reference.used).toFixed(2);
-      console.log(`| ${name} | ${counters} | ${memory} | ${used} | ${usage} | ${ratio} |`);
+      console.log(tableRow([name, counters, memory, used, usage, ratio]));
     }
-    console.log(`| envoyproxy/ratelimit's fixed window | ${COUNTERS} | | ${reference.used} | ${reference.usage} | 1 |`);
+    console.log(tableRow(["envoyproxy/ratelimit's fixed window", COUNTERS, '', reference.used, reference.usage, 1]));
   } finally {
     connection.disconnect();
     await redis.stop();

@@ -2,18 +2,17 @@ import { writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { transports } from '../../src/edge/grpc/transports.ts';
-import { type Checkout, type ComparedRow, checkoutAt, compareShape, LAUNCHES } from './against.ts';
-import { conclude } from './conclusion.ts';
+import { countOf, numberOf } from '../options.ts';
+import { type Checkout, type ComparedRow, checkoutAt, compareShape, conclude, LAUNCHES } from './against.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
 import { withoutEach, withoutViews } from './levers.ts';
-import { runMain } from './main.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
+import { comparisonsToMarkdown, toMarkdown } from './report.ts';
 import { type Shape, shapes, viewShapes, workerShapes } from './shapes.ts';
 import { measureSpread } from './spread.ts';
 import { weirOn, weirWithCandidate, weirWithConsole, weirWithWorkers } from './subjects.ts';
-import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
 const ownTransports = Object.keys(transports).join(',');
 
@@ -28,9 +27,9 @@ const defaults = {
   viewsQuick: { seconds: '1.5', rounds: '24', transports: 'h2', warmUpMs: 5_000 },
 } as const;
 
-const usage = `Usage: npm run bench -- [options]
+export const usage = `Usage: npm run bench -- [options]
 
-Measures the cost of a decision, side by side with other services: those that npm run peers has built, or whose programs the
+Measures the cost of a decision, side by side with other services: those that npm run proof -- peers has built, or whose programs the
 environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador-server).
 
   --against DIR      compares this build with another one instead, and prints for each row whether this build is slower;
@@ -64,7 +63,6 @@ const options = {
   workers: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
-  help: { type: 'boolean', default: false },
 } as const;
 
 /** The shapes to measure, and the options. */
@@ -78,14 +76,8 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly json: string | undefined;
 }
 
-runMain(bench);
-
-async function bench(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) {
-    process.stdout.write(usage);
-    return;
-  }
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
   const { against, levers, json } = values;
   const offered = values.views ? viewShapes : values.workers ? workerShapes : shapes;
   const chosen = offered.filter(({ name }) => name.includes(values.only));
@@ -97,8 +89,8 @@ async function bench(): Promise<void> {
   const plan: Plan = {
     shapes: chosen,
     transports: alone !== undefined ? ['h2'] : (values.transports ?? fallback.transports).split(','),
-    roundMs: seconds('--seconds', values.seconds ?? fallback.seconds) * 1000,
-    rounds: count('--rounds', values.rounds ?? fallback.rounds),
+    roundMs: numberOf('--seconds', values.seconds ?? fallback.seconds, [0.1, 999]) * 1000,
+    rounds: countOf('--rounds', values.rounds ?? fallback.rounds, 999),
     warmUpMs: fallback.warmUpMs,
     levers,
     console: values.console,
@@ -151,7 +143,9 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
       ),
     );
     for (const { name, variable, cached } of missing) {
-      console.log(`\n${name} was not measured: ${variable} is not set, and npm run peers has not made ${cached}.`);
+      console.log(
+        `\n${name} was not measured: ${variable} is not set, and npm run proof -- peers has not made ${cached}.`,
+      );
     }
   }
   writeJson(plan, {
@@ -198,15 +192,4 @@ function writeJson({ json, roundMs, rounds }: Plan, results: object): void {
   if (json === undefined) return;
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version };
   writeFileSync(json, `${JSON.stringify({ machine, roundMs, rounds, ...results }, null, 2)}\n`);
-}
-
-function count(option: string, written: string): number {
-  if (/^[1-9]\d{0,2}$/.test(written)) return Number(written);
-  throw new Error(`${option} must be a whole number from 1 to 999, got '${written}'`);
-}
-
-function seconds(option: string, written: string): number {
-  const number = Number(written);
-  if (/^\d{1,3}(\.\d)?$/.test(written) && number > 0) return number;
-  throw new Error(`${option} must be a number from 0.1 to 999, got '${written}'`);
 }

@@ -1,10 +1,10 @@
+import { parseArgs } from 'node:util';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
 import { type Backend, operationOf } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { runMain } from './main.ts';
-import { showUsage } from './usage.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
 /** The number of counters that expire together, and of hits of either kind in each phase. */
 const COUNTERS = 1_000_000;
@@ -20,21 +20,19 @@ const limit: FixedWindowLimit = {
 };
 const counterKeys = createCounterKeys('');
 
-showUsage(`Usage: npm run expiry
+export const usage = `Usage: npm run proof -- expiry
 
 Measures the time of one hit while a million counters are live, while they expire, and after they are gone. Takes about a minute.
-`);
-
-runMain(measure);
+`;
 
 /** Times one hit while a million counters are live, while they expire, and after they are gone. */
-async function measure(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   let nowMs = START_MS;
   const store = createMemoryBackend(() => nowMs, { maxCounters: 4 * COUNTERS });
   for (let at = 0; at < COUNTERS; at++) await hitUs(store, at);
 
-  console.log('| while they | a hit on | p50 µs | p99 µs | p99.9 µs | max µs |');
-  console.log('| --- | --- | --- | --- | --- | --- |');
+  console.log(tableHead(['while they', 'a hit on', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs'], 2));
   await report('are live', store, COUNTERS);
   nowMs += limit.windowMs; // expires all counters; each new one then drops two
   await report('expire', store, 2 * COUNTERS);
@@ -54,8 +52,8 @@ async function report(phase: string, store: Backend, firstNew: number): Promise<
     ['a known one', onKnownUs],
   ] as const) {
     us.sort();
-    const at = [0.5, 0.99, 0.999, 1].map((share) => us[Math.ceil(share * COUNTERS) - 1]?.toFixed(1));
-    console.log(`| ${[phase, what, ...at].join(' | ')} |`);
+    const at = [0.5, 0.99, 0.999, 1].map((share) => us[Math.ceil(share * COUNTERS) - 1]?.toFixed(1) ?? '');
+    console.log(tableRow([phase, what, ...at]));
   }
 }
 

@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import type { InFlightLimit } from '../../src/engine/algorithms/in-flight.ts';
 import { heldLimit } from '../../src/engine/algorithms/index.ts';
 import type { ReservationLimit } from '../../src/engine/algorithms/reservation.ts';
@@ -7,15 +8,14 @@ import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
-import { runMain } from './main.ts';
-import { showUsage } from './usage.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
-showUsage(`Usage: npm run holds
+export const usage = `Usage: npm run proof -- holds
 
 Measures the time to take and release a slot of a limit on requests in flight, by the number of slots held meanwhile, with
 and without ids; and the time to reserve hits and commit them, by the number of requests that the counter knows. In memory
 and in Redis, one operation after the other. Takes about a minute.
-`);
+`;
 
 const HOLDERS = [0, 10, 100, 999] as const;
 const TTL_MS = 3_600_000;
@@ -39,10 +39,11 @@ const reserving: ReservationLimit = {
 };
 const counterKeys = createCounterKeys('');
 
-async function measureAll(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   const server = await startRedis();
   const redis = new RedisBackend(await openReady(server), Date.now);
-  console.log('| store | what | holders meanwhile | µs an operation |\n| --- | --- | --- | --- |');
+  console.log(tableHead(['store', 'what', 'holders meanwhile', 'µs an operation'], 2));
   for (const [name, open] of [
     ['memory', () => createMemoryBackend(Date.now, { maxCounters: 1_000 })],
     ['Redis', () => redis],
@@ -50,7 +51,7 @@ async function measureAll(): Promise<void> {
     for (const [what, pairOf] of Object.entries(pairs))
       for (const holders of HOLDERS) {
         const micros = await measure(open(), pairOf(`${what} ${holders}`), holders);
-        console.log(`| ${name} | ${what} | ${holders} | ${micros.toFixed(1)} |`);
+        console.log(tableRow([name, what, holders, micros.toFixed(1)]));
       }
   await redis.close();
   await server.stop();
@@ -79,18 +80,18 @@ const reservationsOf: PairOf = (counter) => {
 
 /** @returns microseconds per operation */
 async function measure(backend: Backend, pairOf: ReturnType<PairOf>, holders: number): Promise<number> {
-  const run = async (operation: Operation): Promise<void> => {
+  const take = async (operation: Operation): Promise<void> => {
     const [reply] = await backend.run([operation], how);
     if (reply?.code !== 'OK') throw new Error(`expected OK, got ${JSON.stringify(reply)}`);
   };
-  for (let holder = 1; holder <= holders; holder++) await run(pairOf(holder)[0]);
+  for (let holder = 1; holder <= holders; holder++) await take(pairOf(holder)[0]);
   const [begin, end] = pairOf(holders + 1);
   const startMs = performance.now();
   let operations = 0;
   while (performance.now() - startMs < MEASURED_MS) {
     for (let round = 0; round < ROUND; round++) {
-      await run(begin);
-      await run(end);
+      await take(begin);
+      await take(end);
     }
     operations += 2 * ROUND;
   }
@@ -102,5 +103,3 @@ const pairs: Readonly<Record<string, PairOf>> = {
   'slots without': slotsOf(false),
   reservations: reservationsOf,
 };
-
-runMain(measureAll);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import type { Redis as Connection } from 'ioredis';
 import type { Limit as LimitNumbers } from '../../src/engine/algorithms/index.ts';
 import { type LimitPolicy, unitMs } from '../../src/engine/algorithms/limit.ts';
@@ -11,8 +12,8 @@ import { LEASE_IDLE_MS } from '../../src/engine/ledger/lease.ts';
 import { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
-import { runMain } from './main.ts';
-import { showUsage } from './usage.ts';
+import { percent } from '../tables/figures.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
 type Policed = LimitNumbers & LimitPolicy;
 
@@ -51,23 +52,20 @@ const limits: readonly Policed[] = [
 
 const counterKeys = createCounterKeys('');
 
-showUsage(`Usage: npm run leases
+export const usage = `Usage: npm run proof -- leases
 
 Measures what leases save: calls to Redis, and how much of a limit they leave unused.
 Starts a Redis of its own. Takes a few minutes; each row is printed when it is done.
-`);
+`;
 
-runMain(measureAll);
-
-async function measureAll(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   console.log(HEADING);
   const redis = await startRedis();
   const observer = await openReady(redis);
   try {
-    console.log(
-      '| instances | algorithm | consistency | decisions | Redis calls per decision | leased and unused | admitted, of what may pass |',
-    );
-    console.log('| ---: | --- | --- | ---: | ---: | ---: | ---: |');
+    const shares = ['Redis calls per decision', 'leased and unused', 'admitted, of what may pass'];
+    console.log(tableHead(['instances', 'algorithm', 'consistency', 'decisions', ...shares], 3));
     for (const instances of [1, 2, 8])
       for (const limit of limits)
         for (const measured of [limit, { ...limit, consistency: 'leased' } as const]) {
@@ -99,10 +97,10 @@ async function measure(limit: Policed, connections: readonly Connection[], obser
 
   const isBucket = limit.algorithm === 'token_bucket';
   const mayPass = isBucket ? BURST + (PER_SECOND * above.lastedMs) / unitMs.SECOND : PER_SECOND;
-  const admitted = `${((100 * above.admitted) / mayPass).toFixed(1)} %`;
+  const admitted = percent(above.admitted / mayPass);
   const { algorithm, consistency = 'strict' } = limit;
   const counted = [below.decisions, (calls / below.decisions).toFixed(4), unused, admitted];
-  console.log(`| ${[stores.length, `\`${algorithm}\``, consistency, ...counted].join(' | ')} |`);
+  console.log(tableRow([stores.length, `\`${algorithm}\``, consistency, ...counted]));
   // a bucket also admits tokens that leases held at the start
   const bound = mayPass + (isBucket && consistency === 'leased' ? (PER_SECOND * LONGEST_LEASE_MS) / unitMs.SECOND : 0);
   if (above.admitted > bound) throw new Error(`expected at most ${bound} admitted, got ${above.admitted}`);

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
+import { countOf } from '../options.ts';
 import { runGhz } from './ghz.ts';
-import { runMain } from './main.ts';
 
-const usage = `Usage: npm run load -- [options]
+export const usage = `Usage: npm run proof -- load [options]
 
 Sends requests to a running service, on this machine only, and prints ghz's summary of them.
 Exits with 1 if a call fails; a request over its limit is an answer, not a failure.
@@ -25,25 +25,18 @@ const options = {
   domain: { type: 'string', default: 'demo' },
   key: { type: 'string', default: 'user' },
   value: { type: 'string', default: 'user-{{randomInt 0 1000}}' },
-  help: { type: 'boolean', default: false },
 } as const;
 
-runMain(drive);
-
-async function drive(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) {
-    process.stdout.write(usage);
-    return;
-  }
-  const calls = count('--total', values.total);
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
+  const calls = countOf('--total', values.total);
   const summary = await runGhz(
     {
       ...values,
       calls,
       target: loopback(values.target),
-      concurrency: count('--concurrency', values.concurrency),
-      connections: count('--connections', values.connections),
+      concurrency: countOf('--concurrency', values.concurrency),
+      connections: countOf('--connections', values.connections),
     },
     'summary',
   );
@@ -56,9 +49,4 @@ async function drive(): Promise<void> {
 function loopback(target: string): string {
   if (/^(localhost|127\.0\.0\.1|\[::1\]):\d+$/.test(target)) return target;
   throw new Error(`--target must be a port of localhost, 127.0.0.1 or [::1], got '${target}'`);
-}
-
-function count(option: string, written: string): number {
-  if (/^[1-9]\d{0,8}$/.test(written)) return Number(written);
-  throw new Error(`${option} must be a whole number from 1 to 999999999, got '${written}'`);
 }

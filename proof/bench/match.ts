@@ -1,20 +1,16 @@
+import { parseArgs } from 'node:util';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import type { Descriptor } from '../../src/engine/rules/match/match.ts';
 import { match } from '../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { rulesFrom } from '../../test/helpers/rules.ts';
-import { showUsage } from './usage.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
-/**
- * Measures the time to find the rule of a descriptor and the key of its counter, in trees of different sizes and
- * depths.
- */
-
-showUsage(`Usage: npm run match
+export const usage = `Usage: npm run proof -- match
 
 Measures the time to find the rule of a descriptor and the key of its counter, in trees of different sizes and depths.
 Takes about a minute.
-`);
+`;
 
 const ROUNDS = 300_000;
 const LIMIT = 'rate_limit: {unit: hour, requests_per_unit: 100}';
@@ -80,13 +76,18 @@ const cases: readonly Case[] = [
   { name: '10 levels', ...deep(10) },
 ];
 
-console.log('| rules | µs a descriptor | of that, the counter’s name |');
-console.log('| --- | --- | --- |');
-for (const { name, rules, asked } of cases) {
-  const tree = rulesFrom(`domain: bench\ndescriptors:\n${rules}\n`);
-  for (let warm = 0; warm < 3; warm++) measure(tree, asked, true);
-  const [matching, whole] = [measure(tree, asked, false), measure(tree, asked, true)];
-  console.log(`| ${name} | ${whole.toFixed(2)} | ${Math.max(whole - matching, 0).toFixed(2)} |`);
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
+  console.log(tableHead(['rules', 'µs a descriptor', 'of that, the counter’s name']));
+  for (const { name, rules, asked } of cases) {
+    const tree = rulesFrom(`domain: bench
+descriptors:
+${rules}
+`);
+    for (let warm = 0; warm < 3; warm++) measure(tree, asked, true);
+    const [matching, whole] = [measure(tree, asked, false), measure(tree, asked, true)];
+    console.log(tableRow([name, whole.toFixed(2), Math.max(whole - matching, 0).toFixed(2)]));
+  }
 }
 
 /** Microseconds per descriptor. */

@@ -1,9 +1,9 @@
+import { type Usage, usageOf } from '../processes/process-tree.ts';
+import { median } from '../tables/figures.ts';
+import { orderOfRound } from '../tables/order.ts';
 import type { Tally } from './generator/drive.ts';
 import type { Generator } from './generator/generator.ts';
 import type { Pace } from './generator/pace.ts';
-import { median } from './median.ts';
-import { orderOfRound } from './order.ts';
-import { type Usage, usageOf } from './process-tree.ts';
 import type { Shape } from './shapes.ts';
 import { type Stage, setStage } from './stage.ts';
 import type { Subject } from './subjects.ts';

@@ -1,12 +1,11 @@
 import { parseArgs } from 'node:util';
 import { startGenerator } from './generator/generator.ts';
-import { runMain } from './main.ts';
 import { overloadWithLargeCalls, overloadWithSmallCalls } from './overload/calls.ts';
 import { flood } from './overload/flood.ts';
 import { exhaustOneUser } from './overload/one-user.ts';
 import type { Environment } from './overload/proxied.ts';
 
-const usage = `Usage: npm run overload -- [options]
+export const usage = `Usage: npm run proof -- overload [options]
 
 Overloads the service in several ways, and prints the outcomes. Exits with 1 if a bound is exceeded.
 
@@ -16,7 +15,7 @@ Overloads the service in several ways, and prints the outcomes. Exits with 1 if 
              Bounds: at least 80 % of its capacity is answered within 20 ms of the time when the call was due, and memory does not grow any more
              in the second half.
   busy       20,000 requests of one user with a limit of 3, over 20 and over 200 connections through an Envoy that waits for 1 s and then lets them
-             pass, counters in Redis, beside six busy processes. Bound: at most 2 more pass than with envoyproxy/ratelimit (npm run peers), or than the
+             pass, counters in Redis, beside six busy processes. Bound: at most 2 more pass than with envoyproxy/ratelimit (npm run proof -- peers), or than the
              limit where that is not built.
   throttled  the same while the service is stopped for 60 ms of every 100 ms, as a CPU quota does, instead of the busy processes.
   flood      one abuser at ten times the capacity of Envoy and the service together, and 50 honest clients at their normal rate, through an Envoy that
@@ -34,14 +33,10 @@ const options = {
   only: { type: 'string' },
   seconds: { type: 'string', default: '60' },
   env: { type: 'string', multiple: true },
-  help: { type: 'boolean', default: false },
 } as const;
 
-runMain(measure);
-
-async function measure(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) return void process.stdout.write(usage);
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
   const env = environmentOf(values.env ?? []);
   const generator = startGenerator();
   const shared = { generator, env };

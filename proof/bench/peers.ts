@@ -1,15 +1,14 @@
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Generator, startGenerator } from './generator/generator.ts';
-import { runMain } from './main.ts';
 import { type Peer, programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
 import { shapes } from './shapes.ts';
 import { setStage } from './stage.ts';
 
-const usage = `Usage: npm run peers
+export const usage = `Usage: npm run proof -- peers
 
-Builds the services that npm run bench compares Weir with, into .cache/peers; npm run bench finds them there.
+Builds the services that npm run bench compares Weir with, into .cache/peers, where it finds them there.
 Prints the version and the path of each, and tests each: it must start and refuse a call that is over a limit.
 If a peer is not available, prints the reason and still exits with 0.
 
@@ -18,14 +17,8 @@ ${peers.map(({ name, variable }) => `  ${variable.padEnd(16)} a program of ${nam
   --help           this text
 `;
 
-runMain(provide);
-
-async function provide(): Promise<void> {
-  const { values } = parseArgs({ options: { help: { type: 'boolean', default: false } } });
-  if (values.help) {
-    process.stdout.write(usage);
-    return;
-  }
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   const generator = startGenerator();
   try {
     for (const peer of peers) console.log(await report(peer, generator));

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientDuplexStream, credentials, Metadata } from '@grpc/grpc-js';
@@ -7,8 +6,10 @@ import { Redis as Connection } from 'ioredis';
 import { streamQuotas } from '../../test/helpers/quota-client.ts';
 import { type Redis, startRedis } from '../../test/helpers/redis.ts';
 import { startWeir, type Weir } from '../../test/helpers/weir.ts';
-import { usageOf } from './process-tree.ts';
-import { table } from './table.ts';
+import { temporaryFolder, withCleanup } from '../processes/cleanup.ts';
+import { usageOf } from '../processes/process-tree.ts';
+import { MIB } from '../tables/figures.ts';
+import { table } from '../tables/table.ts';
 
 export interface ReportedBuckets {
   /** The buckets of all streams together; each stream is that of one proxy. */
@@ -29,7 +30,6 @@ const SETTLING_REPORTS = 4;
 const VARIANTS = 4;
 const MOST_REQUESTS = 40;
 const BYTES = 2 ** 30;
-const MIB = 2 ** 20;
 
 /** A proxy that reports its buckets, and counts the messages that it receives. */
 interface Proxy {
@@ -58,24 +58,20 @@ export async function measureBuckets(options: ReportedBuckets): Promise<void> {
   console.log('\nCPU as a share of one core; MiB resident at the end.');
 }
 
-async function measureIn(store: 'memory' | 'Redis', options: ReportedBuckets): Promise<readonly string[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'quotas-'));
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, RULES);
-  const redis = store === 'Redis' ? await startRedis() : undefined;
-  const weir = await startWeir({
-    ...{ RLQS: 'true', RULES_PATH: path, USE_STATSD: 'false' },
-    ...{ RLQS_MAX_BYTES: String(BYTES), CALLER_MEMORY_BYTES: String(BYTES) },
-    ...(redis && { BACKEND_TYPE: 'redis', REDIS_URL: redis.url }),
-  });
-  try {
+const measureIn = (store: 'memory' | 'Redis', options: ReportedBuckets): Promise<readonly string[]> =>
+  withCleanup(async (onEnd) => {
+    const path = join(temporaryFolder('quotas', onEnd), 'rules.yaml');
+    writeFileSync(path, RULES);
+    const redis = store === 'Redis' ? await startRedis() : undefined;
+    if (redis) onEnd(redis.stop);
+    const weir = await startWeir({
+      ...{ RLQS: 'true', RULES_PATH: path, USE_STATSD: 'false' },
+      ...{ RLQS_MAX_BYTES: String(BYTES), CALLER_MEMORY_BYTES: String(BYTES) },
+      ...(redis && { BACKEND_TYPE: 'redis', REDIS_URL: redis.url }),
+    });
+    onEnd(weir.stop);
     return [store, ...(await measure(weir, redis, options))];
-  } finally {
-    await weir.stop();
-    await redis?.stop();
-    rmSync(folder, { recursive: true });
-  }
-}
+  });
 
 async function measure(
   weir: Weir,

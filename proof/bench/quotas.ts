@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -9,9 +8,11 @@ import { type QuotaEnvoyOptions, startQuotaEnvoy } from '../../test/helpers/quot
 import { mostAboveBound, startQuotaLoad } from '../../test/helpers/quota-load.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
-import { runMain } from './main.ts';
+import { countOf } from '../options.ts';
+import { type OnEnd, temporaryFolder, withCleanup } from '../processes/cleanup.ts';
+import { percent } from '../tables/figures.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 import { measureBuckets } from './quota-buckets.ts';
-import { countOf } from './usage.ts';
 
 const RATE = 100;
 const BURST = 50;
@@ -38,7 +39,7 @@ const ways: readonly Way[] = [
   { name: 'RLQS', consistency: '', settings: { RLQS: 'true' }, print: undefined },
 ];
 
-const usage = `Usage: npm run quotas -- [options]
+export const usage = `Usage: npm run proof -- quotas [options]
 
 Measures how much 1, 3 and 10 Envoys admit of twice the rate of one rule: if they call Weir for each request, if Weir answers from leases,
 and if they decide themselves with quotas. Starts Envoys, Weir and a Redis of its own. Takes about ten minutes.
@@ -53,14 +54,10 @@ const options = {
   buckets: { type: 'string' },
   streams: { type: 'string', default: '20' },
   seconds: { type: 'string', default: '30' },
-  help: { type: 'boolean', default: false },
 } as const;
 
-runMain(run);
-
-async function run(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) return void process.stdout.write(usage);
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
   if (values.buckets === undefined) return measureAll();
   const [buckets, streams] = [countOf('--buckets', values.buckets), countOf('--streams', values.streams)];
   if (buckets > streams * MAX_BUCKETS)
@@ -71,53 +68,59 @@ async function run(): Promise<void> {
 async function measureAll(): Promise<void> {
   console.log(`A token bucket of ${RATE} requests a second, burst ${BURST}; half of the load goes to one Envoy. Bound: rate × T + burst + 1 for each Envoy.
 "Above the bound" is the most in any window; 0 or less is within it.
-
-| limited by | Envoys | sent | admitted | of the rate | above the bound | Redis commands for each request |
-| --- | --- | --- | --- | --- | --- | --- |`);
-  for (const way of ways) for (const count of [1, 3, 10]) console.log(await measure(way, count));
+`);
+  console.log(
+    tableHead([
+      'limited by',
+      'Envoys',
+      'sent',
+      'admitted',
+      'of the rate',
+      'above the bound',
+      'Redis commands for each request',
+    ]),
+  );
+  for (const way of ways)
+    for (const count of [1, 3, 10]) console.log(await withCleanup((onEnd) => measure(way, count, onEnd)));
 }
 
-async function measure({ name, consistency, settings, print }: Way, count: number): Promise<string> {
+async function measure({ name, consistency, settings, print }: Way, count: number, onEnd: OnEnd): Promise<string> {
   const rules = `domain: edge\ndescriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: ${RATE}, algorithm: token_bucket, burst: ${BURST}${consistency} } }]\n`;
-  const folder = mkdtempSync(join(tmpdir(), 'quotas-'));
-  const path = join(folder, 'rules.yaml');
+  const path = join(temporaryFolder('quotas', onEnd), 'rules.yaml');
   writeFileSync(path, rules);
   const redis = await startRedis();
+  onEnd(redis.stop);
   const connection = new Connection(redis.port, '127.0.0.1');
+  onEnd(() => connection.disconnect());
   const env = { BACKEND_TYPE: 'redis', REDIS_URL: redis.url, RULES_PATH: path, USE_STATSD: 'false' };
   const weir = await startWeir({ ...env, ...settings });
+  onEnd(weir.stop);
   const envoys = await Promise.all(
     Array.from({ length: count }, (_, at) =>
       startQuotaEnvoy(rules, weir.grpcPort, { name: `envoy-${at}`, ...(print && { print }) }),
     ),
   );
-  try {
-    const total = OFFERED * RATE;
-    const loads = envoys.map((envoy, at) =>
-      startQuotaLoad(envoy, count === 1 ? total : at === 0 ? total / 2 : total / 2 / (count - 1)),
-    );
-    await sleep(SETTLING_MS);
-    const sentBefore = loads.reduce((sum, load) => sum + load.sent(), 0);
-    const commandsBefore = await commandsOf(connection);
-    const fromMs = performance.now();
-    await sleep(MEASURED_SECONDS * 1_000);
-    const commands = (await commandsOf(connection)) - commandsBefore;
-    const untilMs = performance.now();
-    await Promise.all(loads.map((load) => load.stop()));
-    const sent = loads.reduce((sum, load) => sum + load.sent(), 0) - sentBefore;
-    const passed = loads.flatMap((load) =>
-      load.passed.filter(({ answeredAtMs }) => answeredAtMs >= fromMs && answeredAtMs < untilMs),
-    );
-    const share = passed.length / ((RATE * (untilMs - fromMs)) / 1_000);
-    const above = Math.ceil(mostAboveBound(passed, RATE, BURST + count));
-    const perRequest = (commands / sent).toFixed(3);
-    return `| ${name} | ${count} | ${sent} | ${passed.length} | ${(100 * share).toFixed(1)} % | ${above} | ${perRequest} |`;
-  } finally {
-    connection.disconnect();
-    await Promise.all([...envoys, weir].map((one) => one.stop()));
-    await redis.stop();
-    rmSync(folder, { recursive: true });
-  }
+  onEnd(() => Promise.all(envoys.map((envoy) => envoy.stop())));
+  const total = OFFERED * RATE;
+  const loads = envoys.map((envoy, at) =>
+    startQuotaLoad(envoy, count === 1 ? total : at === 0 ? total / 2 : total / 2 / (count - 1)),
+  );
+  await sleep(SETTLING_MS);
+  const sentBefore = loads.reduce((sum, load) => sum + load.sent(), 0);
+  const commandsBefore = await commandsOf(connection);
+  const fromMs = performance.now();
+  await sleep(MEASURED_SECONDS * 1_000);
+  const commands = (await commandsOf(connection)) - commandsBefore;
+  const untilMs = performance.now();
+  await Promise.all(loads.map((load) => load.stop()));
+  const sent = loads.reduce((sum, load) => sum + load.sent(), 0) - sentBefore;
+  const passed = loads.flatMap((load) =>
+    load.passed.filter(({ answeredAtMs }) => answeredAtMs >= fromMs && answeredAtMs < untilMs),
+  );
+  const share = passed.length / ((RATE * (untilMs - fromMs)) / 1_000);
+  const above = Math.ceil(mostAboveBound(passed, RATE, BURST + count));
+  const perRequest = (commands / sent).toFixed(3);
+  return tableRow([name, count, sent, passed.length, percent(share), above, perRequest]);
 }
 
 /** Commands that Redis has run for clients. */

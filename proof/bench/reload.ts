@@ -1,21 +1,19 @@
+import { spawn } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startWeir, type Weir } from '../../test/helpers/weir.ts';
-import { startBusyProcess } from './busy.ts';
+import { countOf } from '../options.ts';
+import { processorWaitMs, usageOf } from '../processes/process-tree.ts';
+import { median } from '../tables/figures.ts';
+import { orderOfRound } from '../tables/order.ts';
+import { table } from '../tables/table.ts';
 import type { Load, Tally } from './generator/drive.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
-import { runMain } from './main.ts';
-import { median } from './median.ts';
-import { orderOfRound } from './order.ts';
-import { usageOf } from './process-tree.ts';
-import { table } from './table.ts';
-import { countOf } from './usage.ts';
-import { processorWaitMs } from './waits.ts';
 
-const usage = `Usage: npm run reload -- [options]
+export const usage = `Usage: npm run proof -- reload [options]
 
 Calls at a steady rate while the rules stay as they are, while one of their files is rewritten once a second, and while a broken file lies beside them; prints latencies
 and the processor time of the service, and by how much p99 grew. Counters are in memory. Exits with 1 if reloads more than double p99.
@@ -38,7 +36,6 @@ const options = {
   rate: { type: 'string', default: '2000' },
   seconds: { type: 'string', default: '5' },
   rounds: { type: 'string', default: '7' },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const DOMAIN = 'bench';
@@ -48,6 +45,17 @@ const SETTLE_MS = 5_000;
 const CONNECTIONS = 4;
 const MS_PER_SECOND = 1_000;
 const MAX_GROWTH = 2;
+/** A program that uses processor time once in each interval: the first argument, in ms. */
+const BURN = `
+const [cpuMs, intervalMs] = process.argv.slice(1).map(Number);
+setInterval(() => {
+  const start = process.cpuUsage();
+  for (;;) {
+    const { user, system } = process.cpuUsage(start);
+    if ((user + system) / 1_000 >= cpuMs) return;
+  }
+}, intervalMs);
+`;
 
 /** A condition under which the calls are made. */
 interface Condition {
@@ -65,11 +73,8 @@ interface Sample extends Tally {
   readonly generatorWait: number;
 }
 
-runMain(measure);
-
-async function measure(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) return void process.stdout.write(usage);
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
   const [rules, rate, seconds, rounds] = (['rules', 'rate', 'seconds', 'rounds'] as const).map((name) =>
     countOf(`--${name}`, values[name]),
   ) as [number, number, number, number];
@@ -132,8 +137,9 @@ const conditionsOf = (folder: string, rewrite: () => void, reloadCpuMs: () => nu
   {
     name: 'another process instead',
     begin() {
-      const busy = startBusyProcess(reloadCpuMs(), REWRITE_INTERVAL_MS);
-      return () => busy.stop();
+      const bursts = [String(reloadCpuMs()), String(REWRITE_INTERVAL_MS)];
+      const busy = spawn(process.execPath, ['-e', BURN, ...bursts], { stdio: 'ignore' });
+      return () => void busy.kill('SIGKILL');
     },
   },
 ];

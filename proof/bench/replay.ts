@@ -1,15 +1,17 @@
 import { execFileSync } from 'node:child_process';
-import { createWriteStream, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { createWriteStream, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createGzip } from 'node:zlib';
+import { numbers } from '../../test/helpers/numbers.ts';
+import { MAIN } from '../../test/helpers/weir.ts';
+import { countOf } from '../options.ts';
+import { temporaryFolder, withCleanup } from '../processes/cleanup.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
 const START_MS = 1_700_000_000_000;
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const RULES = `
 domain: demo
 descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 10 } }]
@@ -24,7 +26,7 @@ rate_limits:
 /** Makes Node report its resource usage on exit. */
 const REPORT_USAGE = `data:text/javascript,process.on('exit',()=>process._rawDebug(JSON.stringify(process.resourceUsage())))`;
 
-const usage = `Usage: npm run replay-cost -- [options]
+export const usage = `Usage: npm run proof -- replay [options]
 
 Measures the CPU time that \`weir replay\` takes for each request of a compressed recording, and of a compressed access
 log of Envoy Gateway, and its peak memory. Takes about two minutes.
@@ -34,18 +36,10 @@ log of Envoy Gateway, and its peak memory. Takes about two minutes.
   --help        this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    requests: { type: 'string', default: '2000000' },
-    users: { type: 'string', default: '100000' },
-    help: { type: 'boolean', default: false },
-  },
-});
-if (values.help) {
-  process.stdout.write(usage);
-  process.exit(0);
-}
-const [REQUESTS, USERS] = [Number(values.requests), Number(values.users)];
+const options = {
+  requests: { type: 'string', default: '2000000' },
+  users: { type: 'string', default: '100000' },
+} as const;
 
 type LineOf = (user: string, timeMs: number) => object;
 
@@ -85,25 +79,33 @@ const logged: LineOf = (user, timeMs) => ({
   'x-user': user,
 });
 
-const folder = mkdtempSync(join(tmpdir(), 'replay-cost-'));
-try {
-  await measure();
-} finally {
-  rmSync(folder, { recursive: true });
+/** How many requests a file has, and of how many users. */
+interface Traffic {
+  readonly requests: number;
+  readonly users: number;
 }
 
-async function measure(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
+  const traffic = { requests: countOf('--requests', values.requests), users: countOf('--users', values.users) };
+  await withCleanup((onEnd) => measure(traffic, temporaryFolder('replay-cost', onEnd)));
+}
+
+async function measure(traffic: Traffic, folder: string): Promise<void> {
   const recording = join(folder, 'recording.ndjson.gz');
   const [rules, other] = [join(folder, 'rules.yaml'), join(folder, 'other.yaml')];
   writeFileSync(rules, RULES);
   writeFileSync(other, RULES.replace('10 }', '8 }'));
   const [log, mapping] = [join(folder, 'access.log.gz'), join(folder, 'mapping.yaml')];
   writeFileSync(mapping, MAPPING);
-  await pipeline(Readable.from(lines(recorded)), createGzip({ level: 1 }), createWriteStream(recording));
-  await pipeline(Readable.from(lines(logged)), createGzip({ level: 1 }), createWriteStream(log));
-  console.log(`${REQUESTS} requests of ${USERS} users, ${Math.round(statSync(recording).size / 1e6)} MB compressed\n`);
-  console.log('| weir replay | CPU a request, µs | largest memory, MB |');
-  console.log('| --- | --- | --- |');
+  await pipeline(Readable.from(lines(recorded, traffic)), createGzip({ level: 1 }), createWriteStream(recording));
+  await pipeline(Readable.from(lines(logged, traffic)), createGzip({ level: 1 }), createWriteStream(log));
+  console.log(
+    `${traffic.requests} requests of ${traffic.users} users, ${Math.round(statSync(recording).size / 1e6)} MB compressed\n`,
+  );
+  const report = (name: string, args: readonly string[]) =>
+    console.log(tableRow([name, ...costOf(args, traffic.requests)]));
+  console.log(tableHead(['weir replay', 'CPU a request, µs', 'largest memory, MB']));
   report('--rules', ['--rules', rules, recording]);
   report('--rules --answers', ['--rules', rules, '--answers', recording]);
   report('--rules --against', ['--rules', rules, '--against', other, recording]);
@@ -112,12 +114,11 @@ async function measure(): Promise<void> {
 }
 
 /** Two requests per millisecond, most of them by a few users. */
-function* lines(lineOf: LineOf): Iterable<string> {
+function* lines(lineOf: LineOf, { requests, users }: Traffic): Iterable<string> {
+  const random = numbers(1);
   let text = '';
-  let state = 1;
-  for (let at = 0; at < REQUESTS; at++) {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    const user = `user-${Math.floor((state / 2 ** 32) ** 3 * USERS)}`;
+  for (let at = 0; at < requests; at++) {
+    const user = `user-${Math.floor(random() ** 3 * users)}`;
     text += `${JSON.stringify(lineOf(user, START_MS + Math.floor(at / 2)))}\n`;
     if (text.length < 1_000_000) continue;
     yield text;
@@ -126,10 +127,11 @@ function* lines(lineOf: LineOf): Iterable<string> {
   yield text;
 }
 
-function report(name: string, args: readonly string[]): void {
+/** @returns  CPU time per request, and peak memory */
+function costOf(args: readonly string[], requests: number): readonly [string, number] {
   const script = '"$0" "$@" 2>&1 >/dev/null';
   const command = [process.execPath, '--import', REPORT_USAGE, MAIN, 'replay', ...args];
   const printed = execFileSync('sh', ['-c', script, ...command], { encoding: 'utf8' });
   const { userCPUTime, systemCPUTime, maxRSS }: NodeJS.ResourceUsage = JSON.parse(printed);
-  console.log(`| ${name} | ${((userCPUTime + systemCPUTime) / REQUESTS).toFixed(1)} | ${Math.round(maxRSS / 1024)} |`);
+  return [((userCPUTime + systemCPUTime) / requests).toFixed(1), Math.round(maxRSS / 1024)];
 }

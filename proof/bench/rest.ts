@@ -1,21 +1,20 @@
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { startRedis } from '../../test/helpers/redis.ts';
+import { choiceOf, countOf } from '../options.ts';
 import { measureArrivals } from './at-rest/arrivals.ts';
 import { measureIdle } from './at-rest/idle.ts';
 import { measureIdleConnections } from './at-rest/idle-connections.ts';
 import { packageSize } from './at-rest/package.ts';
 import { limitadorSite, referenceSite, type Site, weirSite } from './at-rest/site.ts';
-import { runMain } from './main.ts';
 import { limitadorPeer } from './peers/limitador.ts';
 import { type Peer, programOf } from './peers/peer.ts';
 import { referencePeer } from './peers/reference.ts';
-import { countOf } from './usage.ts';
 
-const usage = `Usage: npm run rest -- [options]
+export const usage = `Usage: npm run proof -- rest [options]
 
 Measures the service while nothing calls it: from start to first answer, memory, CPU time and wake-ups; the cost of connections that are
-idle, or opened by the thousand in a second; and the size of the npm package. Compares other services if npm run peers has built them,
+idle, or opened by the thousand in a second; and the size of the npm package. Compares other services if npm run proof -- peers has built them,
 or REFERENCE_BIN and LIMITADOR_BIN name their programs. Takes six minutes, on Linux only.
 
   --only PART      idle, connections or package
@@ -34,20 +33,15 @@ const options = {
   connections: { type: 'string', default: '10000' },
   rounds: { type: 'string' },
   quick: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const BYTES_PER_MB = 1_000_000;
 
 const parts = ['idle', 'connections', 'package'] as const;
-type Part = (typeof parts)[number];
 
-runMain(measure);
-
-async function measure(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) return void process.stdout.write(usage);
-  const only = partOf(values.only);
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
+  const only = values.only === undefined ? parts : [choiceOf('--only', values.only, parts)];
   const starts = countOf('--starts', values.starts ?? (values.quick ? '5' : '15'));
   const seconds = countOf('--seconds', values.seconds ?? (values.quick ? '10' : '60'));
   const connections = countOf('--connections', values.connections);
@@ -65,21 +59,14 @@ async function measure(): Promise<void> {
       console.log(`${await measureIdleConnections(compared, connections)}\n`);
       console.log(`${await measureArrivals(compared, Math.ceil(connections / 2), rounds)}\n`);
     }
-    for (const { name, variable } of missing) console.log(`${name} is not measured: npm run peers, or ${variable}\n`);
+    for (const { name, variable } of missing)
+      console.log(`${name} is not measured: npm run proof -- peers, or ${variable}\n`);
     if (only.includes('package')) console.log(`${await describePackage()}\n`);
     console.log(`${cpus().length} processors, ${cpus()[0]?.model}; Linux ${release()}; Node ${process.version}`);
   } finally {
     for (const site of [...weir, ...others]) site.remove();
     await redis.stop();
   }
-}
-
-/** @throws Error  unknown part */
-function partOf(written: string | undefined): readonly Part[] {
-  if (written === undefined) return parts;
-  const chosen = parts.filter((part) => part === written);
-  if (chosen.length === 0) throw new Error(`--only must be ${parts.join(', ')}, got '${written}'`);
-  return chosen;
 }
 
 interface Sites {

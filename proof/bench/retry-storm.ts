@@ -1,8 +1,8 @@
-import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { table } from '../tables/table.ts';
 import { type Manners, neverRecovers, type StormResult, simulateStorm } from './retry-simulation.ts';
-import { showUsage } from './usage.ts';
 
-const usage = `Usage: npm run retry-storm
+export const usage = `Usage: npm run proof -- retry-storm
 
 Runs the 200 clients of the traffic model retry-storm against a server that stalls for two minutes, on a clock of its
 own, and prints the effect of their retry policies. The figures are always the same. Takes less than a minute.
@@ -20,17 +20,15 @@ const rows: readonly (readonly [string, Manners])[] = [
 
 /** The table of docs/good-client.md. */
 export async function stormTable(): Promise<string> {
-  const lines = [
-    '| clients | requests | most in a second | failed in the outage | failed later | recovery |',
-    '| --- | --- | --- | --- | --- | --- |',
-  ];
+  const lines: string[][] = [];
   for (const [name, manners] of rows) {
     const result = await simulateStorm(manners);
     const { requests, peakPerSecond, failedWhileDown, failedAfter } = result;
     const counts = [requests, peakPerSecond, failedWhileDown, failedAfter].map((count) => count.toLocaleString('en'));
-    lines.push(`| ${[name, ...counts, recoveryOf(result)].join(' | ')} |`);
+    lines.push([name, ...counts, recoveryOf(result)]);
   }
-  return `${lines.join('\n')}\n`;
+  const columns = ['clients', 'requests', 'most in a second', 'failed in the outage', 'failed later', 'recovery'];
+  return `${table(columns, columns.length, lines)}\n`;
 }
 
 const recoveryOf = (result: StormResult): string => {
@@ -38,9 +36,7 @@ const recoveryOf = (result: StormResult): string => {
   return result.recoveryMs === 0 ? 'at once' : `${(result.recoveryMs / 1_000).toFixed(1)} s`;
 };
 
-async function main(): Promise<void> {
-  showUsage(usage);
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   process.stdout.write(await stormTable());
 }
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) void main();

@@ -1,14 +1,15 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { loadRules } from '../../src/engine/rules/reload/load.ts';
-import { showUsage } from './usage.ts';
+import { temporaryFolder, withCleanup } from '../processes/cleanup.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
-showUsage(`Usage: npm run rule-files
+export const usage = `Usage: npm run proof -- rule-files
 
 Measures the time to load a rule file, and whether a file four times as large takes four times as long.
 Takes about a minute; each row is printed when it is done.
-`);
+`;
 
 /** Makes a file of about `length` characters. */
 type Make = (length: number) => string;
@@ -52,22 +53,20 @@ const cases: Readonly<Record<string, Make>> = {
   'a text over many lines at the left': (length) => `domain: "${'d\n'.repeat(length / 2)}"\n`,
 };
 
-/** Measures the time to load files, and whether a file of four times the size takes four times as long. */
-const folder = mkdtempSync(join(tmpdir(), 'rule-files-'));
-try {
-  console.log('| a file of | ms for 250 kB | ms for 1 MB | times |');
-  console.log('| --- | --- | --- | --- |');
-  for (const [name, make] of Object.entries(cases)) {
-    const [first = 0, second = 0] = [FIRST_LENGTH, FIRST_LENGTH * GROWTH].map((length) => loadMs(make(length)));
-    console.log(`| ${name} | ${first.toFixed(0)} | ${second.toFixed(0)} | ${(second / first).toFixed(1)} |`);
-  }
-} finally {
-  rmSync(folder, { recursive: true });
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
+  await withCleanup(async (onEnd) => {
+    const path = join(temporaryFolder('rule-files', onEnd), 'rules.yaml');
+    console.log(tableHead(['a file of', 'ms for 250 kB', 'ms for 1 MB', 'times']));
+    for (const [name, make] of Object.entries(cases)) {
+      const [first = 0, second = 0] = [FIRST_LENGTH, FIRST_LENGTH * GROWTH].map((length) => loadMs(path, make(length)));
+      console.log(tableRow([name, first.toFixed(0), second.toFixed(0), (second / first).toFixed(1)]));
+    }
+  });
 }
 
 /** Processor time of the fastest round. */
-function loadMs(text: string): number {
-  const path = join(folder, 'rules.yaml');
+function loadMs(path: string, text: string): number {
   writeFileSync(path, text);
   const rounds = Array.from({ length: ROUNDS }, () => {
     const before = process.cpuUsage();

@@ -2,9 +2,8 @@ import { parseArgs } from 'node:util';
 import { measuredCosts } from './scaling/costs.ts';
 import { largeLoad, usualPlanning } from './scaling/load.ts';
 import { costsTable, measuredTable, partsTable, simulationTable, sizesTable, stepsTable } from './scaling/tables.ts';
-import { showHelp } from './usage.ts';
 
-const USAGE = `Usage: npm run scaling -- [OPTIONS]
+export const usage = `Usage: npm run proof -- scaling [options]
 
 Computes the machines that a load needs, step by step, from the measured costs in docs/results: docs/scaling-model.md.
 Measures nothing, and takes a few seconds.
@@ -24,15 +23,10 @@ Measures nothing, and takes a few seconds.
   --simulate          also print the simulation, and the comparison with measured rows
 `;
 
-showHelp(USAGE);
-run().catch((error: Error) => {
-  process.stderr.write(`${error.message}\n\n${USAGE}`);
-  process.exitCode = 1;
-});
-
-async function run(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
+    args,
     options: {
       ...{ decisions: text, keys: text, proxies: text, threads: text, 'hot-share': text, 'hot-keys': text },
       ...{ 'over-share': text, 'over-keys': text, 'refusal-ms': text, utilization: text, 'round-trip-ms': text },

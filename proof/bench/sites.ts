@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { createAuthority, writeCertificate } from '../../test/helpers/certificates.ts';
 import { createClient } from '../../test/helpers/grpc-client.ts';
 import { freePort } from '../../test/helpers/process.ts';
@@ -9,7 +9,8 @@ import { startQuotaEnvoy } from '../../test/helpers/quota-envoy.ts';
 import { mostAboveBound, startQuotaLoad } from '../../test/helpers/quota-load.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
-import { showUsage } from './usage.ts';
+import { type OnEnd, temporaryFolder, withCleanup } from '../processes/cleanup.ts';
+import { tableHead, tableRow } from '../tables/table.ts';
 
 const RATE = 100;
 const BURST = 200;
@@ -31,19 +32,19 @@ interface Way {
   readonly burst: number;
   readonly keys: string;
   /** Opens two callers, with one service or one each. */
-  open(rules: string, folder: string, stops: (() => unknown)[]): Promise<readonly Caller[]>;
+  open(rules: string, folder: string, onEnd: OnEnd): Promise<readonly Caller[]>;
 }
 
-showUsage(`Usage: npm run sites
+export const usage = `Usage: npm run proof -- sites
 
 Measures what one rule admits of two callers that together send twice its rate, nine tenths of it first by one and then by the other:
 with one Redis, with leases, with quotas of two Envoys, and with two sites. Starts Redis, Weir and Envoys of its own. Takes about five minutes.
-`);
+`;
 
 const service = async (
   folder: string,
   env: Readonly<Record<string, string>>,
-  stops: (() => unknown)[],
+  onEnd: OnEnd,
 ): Promise<Caller & { readonly grpcPort: number }> => {
   const weir = await startWeir({
     RULES_PATH: join(folder, RULES_FILE),
@@ -51,9 +52,9 @@ const service = async (
     BACKEND_TYPE: 'redis',
     ...env,
   });
-  stops.push(() => weir.stop());
+  onEnd(() => weir.stop());
   const client = createClient(`127.0.0.1:${weir.grpcPort}`);
-  stops.push(() => client.close());
+  onEnd(() => client.close());
   const entries = [{ key: 'generic_key', value: 'all' }];
   const descriptors = [{ entries, limit: null, hits_addend: null, is_negative_hits: false }];
   return {
@@ -62,25 +63,25 @@ const service = async (
   };
 };
 
-async function redisOf(stops: (() => unknown)[]): Promise<string> {
+async function redisOf(onEnd: OnEnd): Promise<string> {
   const redis = await startRedis();
-  stops.push(() => redis.stop());
+  onEnd(() => redis.stop());
   return redis.url;
 }
 
-const oneRedis: Way['open'] = async (_, folder, stops) => {
-  const env = { REDIS_URL: await redisOf(stops) };
-  return Promise.all([service(folder, env, stops), service(folder, env, stops)]);
+const oneRedis: Way['open'] = async (_, folder, onEnd) => {
+  const env = { REDIS_URL: await redisOf(onEnd) };
+  return Promise.all([service(folder, env, onEnd), service(folder, env, onEnd)]);
 };
 
-const quotas: Way['open'] = async (rules, folder, stops) => {
-  const { grpcPort } = await service(folder, { RLQS: 'true', REDIS_URL: await redisOf(stops) }, stops);
+const quotas: Way['open'] = async (rules, folder, onEnd) => {
+  const { grpcPort } = await service(folder, { RLQS: 'true', REDIS_URL: await redisOf(onEnd) }, onEnd);
   const envoys = await Promise.all([0, 1].map((at) => startQuotaEnvoy(rules, grpcPort, { name: `envoy-${at}` })));
-  for (const envoy of envoys) stops.push(() => envoy.stop());
+  for (const envoy of envoys) onEnd(() => envoy.stop());
   return envoys;
 };
 
-const twoSites: Way['open'] = async (_, folder, stops) => {
+const twoSites: Way['open'] = async (_, folder, onEnd) => {
   const authority = createAuthority();
   const ca = writeCertificate(folder, 'authority', authority).cert;
   const ports = [await freePort(), await freePort()];
@@ -91,11 +92,11 @@ const twoSites: Way['open'] = async (_, folder, stops) => {
       return service(
         folder,
         {
-          ...{ REDIS_URL: await redisOf(stops), SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(ports[at]) },
+          ...{ REDIS_URL: await redisOf(onEnd), SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(ports[at]) },
           SITE_PEERS: `${names[1 - at]}=127.0.0.1:${ports[1 - at]}`,
           ...{ SITE_TLS_CERT: cert, SITE_TLS_KEY: key, SITE_TLS_CACERT: ca },
         },
-        stops,
+        onEnd,
       );
     }),
   );
@@ -114,48 +115,46 @@ const ways: readonly Way[] = [
   },
 ];
 
-measureAll().catch((error: Error) => {
-  console.error(error);
-  process.exitCode = 1;
-});
-
-async function measureAll(): Promise<void> {
+export async function run(args: readonly string[]): Promise<void> {
+  parseArgs({ args });
   console.log(`A token bucket of ${RATE} requests a second, burst ${BURST}. Two callers send ${OFFERED} a second; ${100 * SKEW} % of them the first one, then the second one.
 "Beyond the bound" is the most in any window of time; 0 or less is within it. A timer that is late by a millisecond shows as ${RATE / 1_000} of a request.
-
-| limited by | sent | admitted | limit | of the rate | declared bound in a time T | beyond the bound |
-| --- | --- | --- | --- | --- | --- | --- |`);
-  for (const way of ways) console.log(await measure(way));
+`);
+  const columns = [
+    'limited by',
+    'sent',
+    'admitted',
+    'limit',
+    'of the rate',
+    'declared bound in a time T',
+    'beyond the bound',
+  ];
+  console.log(tableHead(columns));
+  for (const way of ways) console.log(await withCleanup((onEnd) => measure(way, onEnd)));
 }
 
-async function measure({ name, burst, keys, open }: Way): Promise<string> {
+async function measure({ name, burst, keys, open }: Way, onEnd: OnEnd): Promise<string> {
   const rules = `domain: edge\ndescriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: ${RATE}, algorithm: token_bucket, burst: ${BURST}${keys} } }]\n`;
-  const folder = mkdtempSync(join(tmpdir(), 'sites-'));
+  const folder = temporaryFolder('sites', onEnd);
   writeFileSync(join(folder, RULES_FILE), rules);
-  const stops: (() => unknown)[] = [];
-  try {
-    const callers = await open(rules, folder, stops);
-    const shares = [SKEW, 1 - SKEW];
-    const loads = callers.map((caller, at) => startQuotaLoad(caller, OFFERED * (shares[at] ?? 0)));
-    await sleep(SETTLING_MS);
-    const sent = (): number => loads.reduce((sum, load) => sum + load.sent(), 0);
-    const sentBefore = sent();
-    const fromMs = performance.now();
-    await sleep(HALF_SECONDS * 1_000);
-    for (const [at, load] of loads.entries()) load.perSecond = OFFERED * (shares[1 - at] ?? 0);
-    await sleep(HALF_SECONDS * 1_000);
-    const untilMs = performance.now();
-    const sentSince = sent() - sentBefore;
-    await Promise.all(loads.map((load) => load.stop()));
-    const passed = loads.flatMap((load) =>
-      load.passed.filter(({ answeredAtMs }) => answeredAtMs >= fromMs && answeredAtMs < untilMs),
-    );
-    const limit = (RATE * (untilMs - fromMs)) / 1_000;
-    const share = ((100 * passed.length) / limit).toFixed(1);
-    const beyond = mostAboveBound(passed, RATE, burst).toFixed(1);
-    return `| ${name} | ${sentSince} | ${passed.length} | ${limit.toFixed(0)} | ${share} % | ${RATE} × T + ${burst} | ${beyond} |`;
-  } finally {
-    for (const stop of stops.reverse()) await stop();
-    rmSync(folder, { recursive: true });
-  }
+  const callers = await open(rules, folder, onEnd);
+  const shares = [SKEW, 1 - SKEW];
+  const loads = callers.map((caller, at) => startQuotaLoad(caller, OFFERED * (shares[at] ?? 0)));
+  await sleep(SETTLING_MS);
+  const sent = (): number => loads.reduce((sum, load) => sum + load.sent(), 0);
+  const sentBefore = sent();
+  const fromMs = performance.now();
+  await sleep(HALF_SECONDS * 1_000);
+  for (const [at, load] of loads.entries()) load.perSecond = OFFERED * (shares[1 - at] ?? 0);
+  await sleep(HALF_SECONDS * 1_000);
+  const untilMs = performance.now();
+  const sentSince = sent() - sentBefore;
+  await Promise.all(loads.map((load) => load.stop()));
+  const passed = loads.flatMap((load) =>
+    load.passed.filter(({ answeredAtMs }) => answeredAtMs >= fromMs && answeredAtMs < untilMs),
+  );
+  const limit = (RATE * (untilMs - fromMs)) / 1_000;
+  const share = ((100 * passed.length) / limit).toFixed(1);
+  const beyond = mostAboveBound(passed, RATE, burst).toFixed(1);
+  return tableRow([name, sentSince, passed.length, limit.toFixed(0), `${share} %`, `${RATE} × T + ${burst}`, beyond]);
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { treeOf } from '../processes/process-tree.ts';
 import { type Crowd, startCrowd } from './at-rest/crowd.ts';
 import type { Generator } from './generator/generator.ts';
-import { treeOf } from './process-tree.ts';
 import type { Shape } from './shapes.ts';
 import { setStage } from './stage.ts';
 import type { Service, Subject } from './subjects.ts';

@@ -1,4 +1,4 @@
-import { median } from './median.ts';
+import { median } from '../tables/figures.ts';
 
 /**
  * CPU time per call, in microseconds: one number per round, at the same index in all three lists. The processes of a

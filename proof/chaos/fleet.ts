@@ -5,7 +5,7 @@ import { signal } from '../../test/helpers/child-processes.ts';
 import { parseExposition } from '../../test/helpers/exposition.ts';
 import { freePort } from '../../test/helpers/process.ts';
 import { startWeir, type Weir } from '../../test/helpers/weir.ts';
-import { treeOf } from '../bench/process-tree.ts';
+import { treeOf } from '../processes/process-tree.ts';
 import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
 
 /** Instances of the built service that share rules and counters. */

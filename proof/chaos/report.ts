@@ -1,3 +1,4 @@
+import { table } from '../tables/table.ts';
 import { type Evidence, findFailingOpenOverruns, isUndecided, type Violation } from './checker.ts';
 import type { RunLog } from './log.ts';
 import { isTrouble, type Spell, spellsOf } from './spells.ts';
@@ -15,10 +16,9 @@ export function toMarkdown(log: RunLog): string {
     const kinds = spell.faults.length === 0 ? ['none yet'] : new Set(spell.faults.map(({ kind }) => kind));
     for (const kind of kinds) byKind.set(kind, [...(byKind.get(kind) ?? []), spell]);
   }
-  const head = ['fault', 'times', 'calls', 'failed', 'degraded', 'worst answer ms', 'worst time to normal ms'];
+  const columns = ['fault', 'times', 'calls', 'failed', 'degraded', 'worst answer ms', 'worst time to normal ms'];
   const [first = [], ...others] = Array.from(byKind, ([kind, spells]) => line(kind, spells));
-  const lines = [head, head.map((_, at) => (at === 0 ? '---' : '---:')), first, ...others.toSorted(byName)];
-  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  return table(columns, 1, [first, ...others.toSorted(byName)]);
 }
 
 const byName = ([a = '']: readonly string[], [b = '']: readonly string[]): number => (a < b ? -1 : 1);
@@ -44,7 +44,7 @@ export function exposureOf(log: RunLog): string {
     return [rule.key, rule.onStoreFailure, undecided.toFixed(0), Math.max(0, ...overruns).toFixed(0)];
   });
   const head = ['limit', 'on_store_failure', 'undecided hits', 'most beyond the bound'];
-  return [head, ['---', '---', '---:', '---:'], ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  return table(head, 2, rows);
 }
 
 /** Describes violations, with the log lines that show them. */

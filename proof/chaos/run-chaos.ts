@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withCleanup } from '../processes/cleanup.ts';
 import { CLOCK_SLACK_MS } from './admission.ts';
 import { countedHits, startClients } from './clients.ts';
 import { createInstanceFaults, createStoreFaults, effectsOf } from './faults.ts';
@@ -54,12 +55,11 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
     normalWithinMs: NORMAL_WITHIN_MS,
   };
   writePlan(folder, plan);
-  const closing: (() => Promise<unknown>)[] = [];
-  try {
+  await withCleanup(async (onEnd) => {
     const log = openFaults(folder);
-    closing.push(log.close);
+    onEnd(log.close);
     const store = await startStore[topology](folder);
-    closing.push(store.stop);
+    onEnd(store.stop);
     const onUnplanned = (on: number): void => {
       const atMs = nowMs();
       log.write({ kind: 'ended by itself', on, begunMs: atMs, endedMs: atMs, effects: ['unplanned'] });
@@ -69,11 +69,11 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       ...(LOSSY.has(at) ? store.lossyEnv : store.env),
     }));
     const fleet = await startFleet({ folder, envs, rules, onUnplanned });
-    closing.push(fleet.stop);
+    onEnd(fleet.stop);
     const scrapes = startScrapes(fleet, folder, nowMs);
-    closing.push(scrapes.stop);
+    onEnd(scrapes.stop);
     const clients = startClients({ ports: fleet.ports, rules, folder, seed, nowMs });
-    closing.push(clients.stop);
+    onEnd(clients.stop);
     const faults = { store: createStoreFaults(store), instance: createInstanceFaults(fleet) };
     const recorded = async <F extends PlannedFault>(
       fault: F,
@@ -103,9 +103,7 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
     for (const rule of rules.filter(({ isTotal }) => isTotal))
       counts.write({ key: rule.key, counted: await countedHits(fleet.ports[0] ?? 0, rule) });
     await counts.close();
-  } finally {
-    for (const close of closing.reverse()) await close();
-  }
+  });
   const byMs = setByMs();
   if (Math.abs(byMs) > CLOCK_SLACK_MS / 2)
     throw new Error(

@@ -2,14 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { runMain } from '../bench/main.ts';
+import { choiceOf, countOf, numberOf } from '../options.ts';
 import { check } from './checker.ts';
 import { readRunLog } from './log.ts';
 import { describeViolations, exposureOf, toMarkdown } from './report.ts';
 import { runChaos } from './run-chaos.ts';
-import { type Topology, topologies } from './schedule.ts';
+import { topologies } from './schedule.ts';
 
-const usage = `Usage: npm run chaos -- [options]
+export const usage = `Usage: npm run proof -- chaos [options]
 
 Runs the service and its counters on this machine, injects faults into both, and checks its invariants from the logs of its callers.
 Exits with 1 if one is violated.
@@ -26,27 +26,16 @@ const options = {
   minutes: { type: 'string', default: '2' },
   topology: { type: 'string', default: 'all' },
   keep: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const MS_PER_MINUTE = 60_000;
 
-runMain(runAll);
-
-async function runAll(): Promise<void> {
-  const { values } = parseArgs({ options });
-  if (values.help) {
-    process.stdout.write(usage);
-    return;
-  }
-  const seed = number('--seed', values.seed, /^\d{1,9}$/, 'a whole number below 1000000000');
-  const minutes = number(
-    '--minutes',
-    values.minutes,
-    /^(?!0+(\.0+)?$)\d{1,4}(\.\d+)?$/,
-    'a number above 0 and below 10000',
-  );
-  for (const topology of chosen(values.topology)) {
+export async function run(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
+  const seed = countOf('--seed', values.seed);
+  const minutes = numberOf('--minutes', values.minutes, [0.01, 9_999]);
+  const chosen = choiceOf('--topology', values.topology, [...topologies, 'all']);
+  for (const topology of chosen === 'all' ? topologies : [chosen]) {
     const folder = await mkdtemp(join(tmpdir(), `chaos-${topology}-`));
     const isWhole = await runOne({ topology, seed, lengthMs: minutes * MS_PER_MINUTE, folder });
     if (!isWhole) process.exitCode = 1;
@@ -67,15 +56,4 @@ async function runOne(run: Parameters<typeof runChaos>[0]): Promise<boolean> {
   const verdict = violations.length === 0 ? 'every invariant held' : `${violations.length} violations`;
   console.log(`${log.calls.length} calls, ${log.faults.length} faults: ${verdict}\n`);
   return violations.length === 0;
-}
-
-function chosen(written: string): readonly Topology[] {
-  const found = topologies.filter((topology) => written === 'all' || written === topology);
-  if (found.length > 0) return found;
-  throw new Error(`--topology must be ${topologies.join(', ')} or all, got '${written}'`);
-}
-
-function number(option: string, written: string, pattern: RegExp, expected: string): number {
-  if (pattern.test(written)) return Number(written);
-  throw new Error(`${option} must be ${expected}, got '${written}'`);
 }

@@ -9,8 +9,10 @@ import { type Redis, startRedis } from '../../test/helpers/redis.ts';
 import { startCluster, startWatched } from '../../test/helpers/redis-topologies.ts';
 import type { Stoppable } from '../../test/helpers/stoppable.ts';
 import { redis6Server, redisServer } from '../../test/helpers/tools.ts';
+import { until } from '../../test/helpers/until.ts';
 import type { Topology } from './schedule.ts';
-import { until } from './until.ts';
+
+const RECOVERY_LIMIT_MS = 150_000;
 
 /** A server with counters. */
 export interface ChaosServer extends Stoppable {
@@ -89,14 +91,14 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
       flush: () => flushEach(() => those(servers, isMaster)),
       ...withoutForgetting,
       whole: () =>
-        until('a replica that the sentinel knows', async () => {
+        recovered('a replica that the sentinel knows', async () => {
           const replicas = (await command(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
           const has = (fields: readonly string[], field: string, value: string) =>
             fields[fields.indexOf(field) + 1] === value;
           return replicas.some((fields) => has(fields, 'flags', 'slave') && has(fields, 'master-link-status', 'ok'));
         }),
       replaced: (dead) =>
-        until('another master', async () => {
+        recovered('another master', async () => {
           const address = await command(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
           const other = otherThan(dead);
           const ports = [other.port, ...(other === master ? proxies.map(({ port }) => port) : [])];
@@ -104,7 +106,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
         }),
       async rejoined(server) {
         await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
-        await until('a replica again', () => isReplica(server));
+        await recovered('a replica again', () => isReplica(server));
       },
       stop: closing(proxies, stop),
     };
@@ -130,17 +132,17 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
       flush: () => flushEach(masters),
       ...withoutForgetting,
       whole: () =>
-        until('a replica for each master', async () => {
+        recovered('a replica for each master', async () => {
           const counts = [await masters(), await those(nodes, isReplica), await those(nodes, isUp)];
           return counts.map(({ length }) => length).join() === [half, half, nodes.length].join();
         }),
       replaced: (dead) =>
-        until('another master', async () => {
+        recovered('another master', async () => {
           const others = nodes.filter((node) => node !== dead);
           const counts = [await those(others, isMaster), await those(others, isUp)];
           return counts.map(({ length }) => length).join() === [half, others.length].join();
         }),
-      rejoined: (server) => until('a replica again', () => isReplica(server)),
+      rejoined: (server) => recovered('a replica again', () => isReplica(server)),
       stop: closing(proxies, stop),
     };
   },
@@ -152,12 +154,16 @@ async function announceProxies(nodes: readonly Redis[]): Promise<readonly LossyP
   for (const [at, node] of nodes.entries())
     await command(node, 'CONFIG', 'SET', 'cluster-announce-port', proxies[at]?.port ?? node.port);
   for (const node of nodes)
-    await until('every node knows the proxies', async () => {
+    await recovered('every node knows the proxies', async () => {
       const known = JSON.stringify(await command(node, 'CLUSTER', 'SLOTS'));
       return proxies.every(({ port }) => known.includes(`,${port},`));
     });
   return proxies;
 }
+
+/** Waits until the condition holds; an error means that it does not hold yet. */
+const recovered = (what: string, holds: () => Promise<boolean>): Promise<void> =>
+  until(what, () => holds().catch(() => false), RECOVERY_LIMIT_MS);
 
 const closing = (proxies: readonly LossyProxy[], stop: () => Promise<void>) => async (): Promise<void> => {
   await Promise.all(proxies.map((proxy) => proxy.close()));

@@ -6,7 +6,7 @@ import { stormTable } from '../../proof/bench/retry-storm.ts';
 
 const page = readFileSync(fileURLToPath(new URL('../../docs/good-client.md', import.meta.url)), 'utf8');
 
-test('the page about good clients has the table that npm run retry-storm prints', async () =>
+test('the page about good clients has the table that npm run proof -- retry-storm prints', async () =>
   expect(page).toContain(await stormTable()));
 
 test('the page about good clients has the defaults of weirFetch', () => {

@@ -18,7 +18,7 @@ import { startRedis } from '../helpers/redis.ts';
 /** Weir with its defaults: neither STORE_TIMEOUT nor any other setting of overload. */
 const weir = weirWith({ limit: LIMIT, env: {} });
 
-/** In `npm run overload` Envoy waits for 1 s. On a starved machine answers may take longer. */
+/** In `npm run proof -- overload` Envoy waits for 1 s. On a starved machine answers may take longer. */
 const TIMEOUT_MS = 10_000;
 
 const closing: (() => unknown)[] = [];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Tally } from '../../proof/bench/generator/drive.ts';
 import { type Generator, startGenerator } from '../../proof/bench/generator/generator.ts';
 import type { Question } from '../../proof/bench/generator/requests.ts';
-import { usageOf } from '../../proof/bench/process-tree.ts';
+import { usageOf } from '../../proof/processes/process-tree.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';

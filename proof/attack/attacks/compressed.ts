@@ -1,9 +1,9 @@
 import { deflateSync, gzipSync } from 'node:zlib';
 import { framed } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { DOMAIN_FIELD, descriptor, field, repeated } from '../messages.ts';
-import { range } from '../range.ts';
 
 /** Slightly less than the longest message that the service accepts. */
 const LARGE_BYTES = 4_000_000;

@@ -1,11 +1,11 @@
 import { Flag, FrameType } from '../../../src/h2/http2/frames.ts';
 import { encodeFields } from '../../../src/h2/http2/hpack/encode.ts';
 import { callFields, frame, framed } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import type { Attack, Attacker } from '../attack.ts';
 import { post } from '../http1.ts';
 import type { Http2Client } from '../http2-client.ts';
 import { descriptor, entry, request } from '../messages.ts';
-import { range } from '../range.ts';
 import { DOMAIN, defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 

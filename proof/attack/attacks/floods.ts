@@ -1,9 +1,9 @@
 import { Flag, FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import { data, frame, framed, goaway, rstStream, settings, windowUpdate } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { ordinaryMessage } from '../messages.ts';
-import { range } from '../range.ts';
 
 const CANCEL = 8;
 /** Connections of a flood; one that the service ends is replaced. */

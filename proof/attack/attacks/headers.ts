@@ -2,10 +2,10 @@ import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../../src/h2/http2/frame
 import { encodeFields } from '../../../src/h2/http2/hpack/encode.ts';
 import { callFields, data, frame, framed } from '../../../test/helpers/h2-client.ts';
 import { HpackEncoder } from '../../../test/helpers/hpack-encoder.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, type Attacker, crowd } from '../attack.ts';
 import type { Http2Client } from '../http2-client.ts';
 import { ordinaryMessage } from '../messages.ts';
-import { range } from '../range.ts';
 
 /** The index of the newest entry of the dynamic table. */
 const NEWEST = 0xbe;

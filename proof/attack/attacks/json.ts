@@ -1,6 +1,6 @@
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd, FIXED_MS } from '../attack.ts';
 import { post, readPage } from '../http1.ts';
-import { range } from '../range.ts';
 import { DOMAIN } from '../rules.ts';
 
 /** Slightly less than the longest body that the service accepts. */

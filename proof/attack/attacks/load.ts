@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { type Fields, framed } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { get, readPage } from '../http1.ts';
 import { descriptor, entry, field, ordinaryMessage, repeated, request } from '../messages.ts';
-import { range } from '../range.ts';
 
 /** Sends calls as fast as the service reads them from the sockets, without waiting for answers. */
 const openLoop =

@@ -1,9 +1,9 @@
 import { framed } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { get, postTo, readPage } from '../http1.ts';
 import { descriptor, entry, request } from '../messages.ts';
-import { range } from '../range.ts';
 import { DOMAIN, defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 

@@ -1,9 +1,9 @@
 import { framed, rstStream } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, type Attacker, crowd } from '../attack.ts';
 import { CallBatch, digits } from '../calls.ts';
 import type { Http2Client } from '../http2-client.ts';
 import { DOMAIN_FIELD, entry, field, repeated, usage } from '../messages.ts';
-import { range } from '../range.ts';
 import { BUDGETS } from '../verdict.ts';
 
 const RLQS = { ':path': '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas' };

@@ -1,8 +1,8 @@
 import { framed } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, placesIn } from '../calls.ts';
 import { DOMAIN_FIELD, descriptor, entry, field, limitOf, varintField } from '../messages.ts';
-import { range } from '../range.ts';
 import { defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 

@@ -1,9 +1,9 @@
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { framed, rstStream } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch, type CallShape, DIGITS_PLACE, placesIn } from '../calls.ts';
 import { DOMAIN_FIELD, descriptor, entry, field, varintField } from '../messages.ts';
-import { range } from '../range.ts';
 import { defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 

@@ -1,10 +1,10 @@
 import { gzipSync } from 'node:zlib';
 import { framed, rstStream } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, digits, placesIn } from '../calls.ts';
 import { get, readPage } from '../http1.ts';
 import { descriptor, entry, limitOf, request } from '../messages.ts';
-import { range } from '../range.ts';
 import { defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 

@@ -2,10 +2,10 @@ import { gzipSync } from 'node:zlib';
 import { Flag, FrameType } from '../../../src/h2/http2/frames.ts';
 import { callFields, type Fields, frame, framed, rstStream, uint32 } from '../../../test/helpers/h2-client.ts';
 import { encodeRequestHeaders } from '../../bench/generator/request-headers.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, digits, placesIn } from '../calls.ts';
 import { field, ordinaryMessage } from '../messages.ts';
-import { range } from '../range.ts';
 
 const WATCH = { ':path': '/grpc.health.v1.Health/Watch' };
 const REFLECTION = { ':path': '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo' };

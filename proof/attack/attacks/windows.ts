@@ -1,11 +1,11 @@
 import { gzipSync } from 'node:zlib';
 import { Setting } from '../../../src/h2/http2/frames.ts';
 import { framed, settings, windowUpdate } from '../../../test/helpers/h2-client.ts';
+import { range } from '../../tables/figures.ts';
 import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import type { Http2Client } from '../http2-client.ts';
 import { descriptor, entry, ordinaryMessage, request } from '../messages.ts';
-import { range } from '../range.ts';
 
 /** A request with the maximum number of descriptors. */
 const manyDescriptors = request(range(256).map((at) => descriptor(entry('user', String(at % 10)))));

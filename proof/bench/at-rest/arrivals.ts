@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { accepts, type Running, start } from '../../../test/helpers/process.ts';
+import { median } from '../../tables/figures.ts';
+import { table } from '../../tables/table.ts';
 import type { Load } from '../generator/drive.ts';
 import { type Generator, startGenerator } from '../generator/generator.ts';
-import { median } from '../median.ts';
-import { table } from '../table.ts';
 import { bareSite, cannedSite } from './bare-server.ts';
 import { type Crowd, startCrowd } from './crowd.ts';
 import { firstAnswer } from './first-answer.ts';

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../../src/h2/http2/frames.ts';
 import { frame, settings } from '../../../test/helpers/h2-client.ts';
-import { serveParent } from '../../attack/child.ts';
+import { serveParent } from '../../processes/child.ts';
 import { headersTo } from '../generator/drive.ts';
 import { createRequests } from '../generator/requests.ts';
 import type { CrowdOrder, CrowdQuestion } from './crowd.ts';

@@ -1,4 +1,4 @@
-import { startChild } from '../../attack/child.ts';
+import { startChild } from '../../processes/child.ts';
 
 /** Connections to open on 127.0.0.1. */
 export interface CrowdOrder {
@@ -27,8 +27,7 @@ export interface Crowd {
 }
 
 export function startCrowd(): Crowd {
-  const file = new URL('./crowd-process.ts', import.meta.url).href;
-  const { ask, kill } = startChild<CrowdQuestion, number>(file);
+  const { ask, kill } = startChild<CrowdQuestion, number>(new URL('./crowd-process.ts', import.meta.url));
   return {
     open: (order) => ask({ kind: 'open', order }),
     async close() {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { accepts, start } from '../../../test/helpers/process.ts';
-import { table } from '../table.ts';
+import { MIB } from '../../tables/figures.ts';
+import { table } from '../../tables/table.ts';
 import { bareSite } from './bare-server.ts';
 import { startCrowd } from './crowd.ts';
 import type { Site } from './site.ts';
@@ -12,7 +13,6 @@ const SETTLE_MS = 10_000;
 const WARM_UP = 100;
 const CONNECTIONS_PER_SECOND = 2_000;
 const BYTES_PER_KIB = 1024;
-const BYTES_PER_MIB = 1024 * 1024;
 
 /** Memory of one service without connections, and with all of them. */
 interface Held {
@@ -38,7 +38,7 @@ export async function measureIdleConnections(sites: readonly Site[], connections
     1,
     [bare, ...services].map((held) => [
       held.name,
-      ...[held.beforeBytes, held.withBytes].map((bytes) => (bytes / BYTES_PER_MIB).toFixed(1)),
+      ...[held.beforeBytes, held.withBytes].map((bytes) => (bytes / MIB).toFixed(1)),
       kib(bytesEach(held)),
       held === bare ? '' : kib(bytesEach(held) - bytesEach(bare)),
     ]),

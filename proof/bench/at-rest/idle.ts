@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Running, start } from '../../../test/helpers/process.ts';
-import { table } from '../table.ts';
+import { MIB } from '../../tables/figures.ts';
+import { table } from '../../tables/table.ts';
 import { firstAnswer } from './first-answer.ts';
 import type { Site } from './site.ts';
 import { type StartTime, timeStarts } from './starts.ts';
@@ -8,7 +9,6 @@ import { type RestUsage, restUsageOf } from './usage.ts';
 
 /** How long a service has been idle when its memory is read and its CPU time begins to count. */
 const SETTLE_MS = 5_000;
-const BYTES_PER_MIB = 1024 * 1024;
 const COLUMNS = [
   ...['start ÷ `node -e 0`', 'start, ms', 'RSS, MiB', 'shared once, MiB', 'PSS, MiB', 'RSS later, MiB'],
   ...['CPU at first', 'CPU afterwards', 'wake-ups/s'],
@@ -86,4 +86,4 @@ const toMarkdown = (rows: readonly Idle[], missing: readonly string[]): string =
     ...missing.map((name) => [name, ...COLUMNS.map(() => 'not measured')]),
   ]);
 
-const mib = (bytes: number): string => (bytes / BYTES_PER_MIB).toFixed(1);
+const mib = (bytes: number): string => (bytes / MIB).toFixed(1);

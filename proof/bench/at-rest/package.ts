@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { run } from '../peers/run.ts';
+import { temporaryFolder, withCleanup } from '../../processes/cleanup.ts';
+import { run } from '../../processes/run-program.ts';
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
 const NPM_LIMIT_MS = 120_000;
@@ -15,9 +15,9 @@ export interface PackageSize {
   readonly packages: number;
 }
 
-export async function packageSize(): Promise<PackageSize> {
-  const aside = mkdtempSync(join(tmpdir(), 'rest-package-'));
-  try {
+export const packageSize = (): Promise<PackageSize> =>
+  withCleanup(async (onEnd) => {
+    const aside = temporaryFolder('rest-package', onEnd);
     const folder = join(aside, 'empty');
     mkdirSync(folder);
     const npm = (cwd: string, ...args: readonly string[]) => run('npm', args, { cwd, limitMs: NPM_LIMIT_MS });
@@ -31,7 +31,4 @@ export async function packageSize(): Promise<PackageSize> {
       installedBytes: files.reduce((sum, { size }) => sum + size, 0),
       packages: paths.filter((path) => /(^|\/)node_modules\/(@[^/]+\/)?[^/@.]+\/package\.json$/.test(path)).length,
     };
-  } finally {
-    rmSync(aside, { recursive: true });
-  }
-}
+  });

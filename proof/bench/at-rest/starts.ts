@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { median } from '../median.ts';
+import { median } from '../../tables/figures.ts';
 import { firstAnswer } from './first-answer.ts';
 import type { Site } from './site.ts';
 

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { treeOf } from '../process-tree.ts';
+import { treeOf } from '../../processes/process-tree.ts';
 
 /** The memory of a process and its descendants, and what they have used since their start. */
 export interface RestUsage {

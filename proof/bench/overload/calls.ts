@@ -1,11 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startRedis } from '../../../test/helpers/redis.ts';
 import { startWeir, type Weir } from '../../../test/helpers/weir.ts';
+import { temporaryFolder, withCleanup } from '../../processes/cleanup.ts';
+import { type Usage, usageOf } from '../../processes/process-tree.ts';
+import { MIB } from '../../tables/figures.ts';
+import { tableHead, tableRow } from '../../tables/table.ts';
 import { IN_TIME_MS, type Load, type Tally } from '../generator/drive.ts';
 import type { Generator } from '../generator/generator.ts';
-import { type Usage, usageOf } from '../process-tree.ts';
 import { DOMAIN } from '../shapes.ts';
 import type { Environment } from './proxied.ts';
 
@@ -14,7 +16,6 @@ domain: ${DOMAIN}
 descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
 `;
-const BYTES_PER_MIB = 1024 * 1024;
 const SAMPLE_INTERVAL_MS = 250;
 const NORMAL = { connections: 4, callsInFlight: 25, ms: 5_000 };
 const TEN_TIMES = { connections: 40, callsInFlight: 25 };
@@ -43,17 +44,14 @@ interface Outcome extends Tally {
 }
 
 /** Starts the service with rules for users, and stops it afterwards. */
-async function withWeir(env: Environment, use: (weir: Weir) => Promise<void>): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'overload-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  const weir = await startWeir(env, { args: ['--rules', folder], isPatient: false });
-  try {
+const withWeir = (env: Environment, use: (weir: Weir) => Promise<void>): Promise<void> =>
+  withCleanup(async (onEnd) => {
+    const folder = temporaryFolder('overload', onEnd);
+    writeFileSync(join(folder, 'rules.yaml'), RULES);
+    const weir = await startWeir(env, { args: ['--rules', folder], isPatient: false });
+    onEnd(weir.stop);
     await use(weir);
-  } finally {
-    await weir.stop();
-    rmSync(folder, { recursive: true });
-  }
-}
+  });
 
 /** Drives one load, and prints its row; `calls` is the text of the second column. */
 async function drive(generator: Generator, { pid }: Weir, load: Load, [name, calls]: [string, string]) {
@@ -68,10 +66,8 @@ async function drive(generator: Generator, { pid }: Weir, load: Load, [name, cal
 }
 
 const printHead = (calls: string): void => {
-  console.log(
-    `\n| load | ${calls} | decided/s | in time/s | undecided/s | p50 ms | p99 ms | most memory MiB | cores | of the load |`,
-  );
-  console.log(`| --- |${' ---: |'.repeat(9)}`);
+  const times = ['decided/s', 'in time/s', 'undecided/s', 'p50 ms', 'p99 ms'];
+  console.log(`\n${tableHead(['load', calls, ...times, 'most memory MiB', 'cores', 'of the load'])}`);
 };
 
 /** @throws  calls are not decided more than a second after the overload */
@@ -179,9 +175,9 @@ function rowOf(
     perSecond(answers.REFUSED),
     p50Ms.toFixed(1),
     p99Ms.toFixed(1),
-    (service.memoryBytes / BYTES_PER_MIB).toFixed(0),
+    (service.memoryBytes / MIB).toFixed(0),
     (service.cpuMs / elapsedMs).toFixed(2),
     (cpuMs / elapsedMs).toFixed(2),
   ];
-  return `| ${cells.join(' | ')} |`;
+  return tableRow(cells);
 }

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startRedis } from '../../../test/helpers/redis.ts';
 import { startSlowProxy } from '../../../test/helpers/slow-proxy.ts';
+import { percent } from '../../tables/figures.ts';
+import { tableHead, tableRow } from '../../tables/table.ts';
 import type { HttpTally } from '../generator/drive-http.ts';
 import { type Generator, startGenerator } from '../generator/generator.ts';
 import { type Environment, listeners, type Proxied, startProxied, weirWith } from './proxied.ts';
@@ -70,10 +72,9 @@ interface FloodOptions {
 export async function flood(options: FloodOptions): Promise<void> {
   const honestGenerator = startGenerator();
   const problems: string[] = [];
-  console.log(
-    `\n| flood | Envoy fails | capacity/s | due/s | sent/s | abuser passed, limit ${LIMIT} | of these undecided | honest alone, in time | honest, in time | p99 ms |`,
-  );
-  console.log(`| --- | --- |${' ---: |'.repeat(8)}`);
+  const sent = ['capacity/s', 'due/s', 'sent/s', `abuser passed, limit ${LIMIT}`, 'of these undecided'];
+  const honest = ['honest alone, in time', 'honest, in time', 'p99 ms'];
+  console.log(`\n${tableHead(['flood', 'Envoy fails', ...sent, ...honest], 2)}`);
   try {
     for (const one of floods) {
       for (const listener of ['open', 'closed'] as const) {
@@ -169,8 +170,6 @@ function problemsOf({ abuser, alone, honest }: Outcome): readonly string[] {
   ];
 }
 
-const percent = (share: number): string => `${(share * 100).toFixed(1)} %`;
-
 function rowOf(name: string, listener: string, { capacity, alone, abuser, honest }: Outcome): string {
   const cells = [
     name,
@@ -184,5 +183,5 @@ function rowOf(name: string, listener: string, { capacity, alone, abuser, honest
     percent(shareInTime(honest)),
     honest.p99Ms.toFixed(0),
   ];
-  return `| ${cells.join(' | ')} |`;
+  return tableRow(cells);
 }

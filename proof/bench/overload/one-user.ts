@@ -1,6 +1,7 @@
 import { startBusyNeighbours } from '../../../test/helpers/busy-neighbours.ts';
 import { startRedis } from '../../../test/helpers/redis.ts';
 import { throttle } from '../../../test/helpers/throttle.ts';
+import { tableHead, tableRow } from '../../tables/table.ts';
 import type { HttpTally } from '../generator/drive-http.ts';
 import type { Generator } from '../generator/generator.ts';
 import { programOf } from '../peers/peer.ts';
@@ -39,8 +40,7 @@ export async function exhaustOneUser(
   { generator, env }: { readonly generator: Generator; readonly env: Environment },
 ): Promise<void> {
   const binary = programOf(referencePeer, process.env);
-  console.log(`\n| ${mode} | connections | passed | of these undecided | refused | seconds |`);
-  console.log(`| --- |${' ---: |'.repeat(5)}`);
+  console.log(`\n${tableHead([mode, 'connections', 'passed', 'of these undecided', 'refused', 'seconds'])}`);
   const problems: string[] = [];
   for (const connections of CONNECTIONS) {
     const passedBy = async (service: LimitedService): Promise<number> => {
@@ -60,7 +60,7 @@ export async function exhaustOneUser(
     if (passed > reference + ALLOWANCE)
       problems.push(`${connections} connections: at most ${reference + ALLOWANCE} requests may pass, got ${passed}`);
   }
-  if (binary === undefined) console.log(`\n${referencePeer.name} is not built: npm run peers`);
+  if (binary === undefined) console.log(`\n${referencePeer.name} is not built: npm run proof -- peers`);
   if (problems.length > 0) throw new Error(problems.join('; '));
 }
 
@@ -98,5 +98,5 @@ export async function sendAsOneUser(
 function rowOf(name: string, connections: number, { answers, elapsedMs }: HttpTally): string {
   const { ADMITTED, UNLIMITED, REFUSED } = answers;
   const cells = [name, connections, ADMITTED + UNLIMITED, UNLIMITED, REFUSED, (elapsedMs / 1_000).toFixed(1)];
-  return `| ${cells.join(' | ')} |`;
+  return tableRow(cells);
 }

@@ -1,6 +1,6 @@
+import { run } from '../../processes/run-program.ts';
 import { limitador } from '../subjects.ts';
 import { cachedAs, type Peer, programOf } from './peer.ts';
-import { run } from './run.ts';
 
 const CRATE = 'limitador-server';
 const QUERY_LIMIT_MS = 60_000;

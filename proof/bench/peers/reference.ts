@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { install, isNewer } from '../../../test/helpers/tools.ts';
+import { run } from '../../processes/run-program.ts';
 import { reference } from '../subjects.ts';
 import { cachedAs, type Peer } from './peer.ts';
-import { run } from './run.ts';
 
 /** The Go module that pins envoyproxy/ratelimit and its dependencies. */
 const MODULE = fileURLToPath(new URL('ratelimit', import.meta.url));

@@ -108,7 +108,7 @@ const tableRows = (name: string): readonly (readonly string[])[] =>
         .map((cell) => cell.trim()),
     );
 
-const page = (name: string): string => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+const page = (name: string): string => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
 
 /** Rounds to the precision of the tables. */
 const round = (us: number): number => Math.round(us * 10) / 10;

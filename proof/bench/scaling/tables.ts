@@ -1,4 +1,4 @@
-import { table } from '../table.ts';
+import { table } from '../../tables/table.ts';
 import { groupedCalls, leasedCalls } from './calls.ts';
 import { type Costs, fixedRateRow, measuredLeases } from './costs.ts';
 import { nothingOn, type Planning, type ScaledLoad, type Switches } from './load.ts';
@@ -136,7 +136,7 @@ export function measuredTable(costs: Costs): string {
   );
 }
 
-/** The limit and the burst of `npm run leases`. */
+/** The limit and the burst of `npm run proof -- leases`. */
 const LIMIT = 8_000;
 const BURST = 1_000;
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkCall, checkDocker, checkHelm } from './check-deployment.ts';
-import { checkJest, checkNpm, isReadIn, sourcesIn } from './check-scripts.ts';
+import { checkJest, checkNpm, checkTsx, isReadIn, sourcesIn } from './check-scripts.ts';
 import { checkWeir, isSetting } from './check-weir.ts';
 import { PROJECT } from './page.ts';
 import type { SimpleCommand } from './shell.ts';
@@ -17,7 +17,9 @@ const checks: Readonly<Record<string, Check>> = {
       ? checkWeir(command, isMention)
       : command.words[1] === 'jest'
         ? checkJest(command)
-        : undefined,
+        : command.words[1] === 'tsx'
+          ? checkTsx(command)
+          : undefined,
   helm: checkHelm,
   docker: checkDocker,
   curl: checkCall,

@@ -1,4 +1,4 @@
-import { tableRow } from '../../../proof/attack/report.ts';
+import { resultRow } from '../../../proof/attack/report.ts';
 import type { Result } from '../../../proof/attack/run-attack.ts';
 import { problemsOf } from '../../../proof/attack/verdict.ts';
 
@@ -34,9 +34,9 @@ test.each<[readonly string[], Partial<Result>]>([
 });
 
 test('a row shows the measurements and the verdict', () => {
-  expect(tableRow(withstood, HEAP_MIB)).toBe(
+  expect(resultRow(withstood, HEAP_MIB)).toBe(
     '| a flood | 3.0 MiB | 4 | 10 | 120 | 20 | 20 | 0 | 0 | 1 | yes | holds |',
   );
   const dead: Result = { ...withstood, sentBytes: 2_048, end: 'SIGABRT', keptBytes: undefined, valid: undefined };
-  expect(tableRow(dead, HEAP_MIB)).toBe('| a flood | 2.0 KiB | 4 | 10 | 120 | 20 |  | 0 | 0 |  | no | ends |');
+  expect(resultRow(dead, HEAP_MIB)).toBe('| a flood | 2.0 KiB | 4 | 10 | 120 | 20 |  | 0 | 0 |  | no | ends |');
 });

@@ -1,11 +1,17 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { type ComparedRow, checkoutAt, compareShape, isSlower, shares } from '../../../proof/bench/against.ts';
-import { conclude } from '../../../proof/bench/conclusion.ts';
+import {
+  type ComparedRow,
+  checkoutAt,
+  compareShape,
+  conclude,
+  isSlower,
+  shares,
+} from '../../../proof/bench/against.ts';
 import { startGenerator } from '../../../proof/bench/generator/generator.ts';
+import { comparisonsToMarkdown } from '../../../proof/bench/report.ts';
 import { shapes } from '../../../proof/bench/shapes.ts';
-import { comparisonsToMarkdown } from '../../../proof/bench/table.ts';
 import { type Comparison, compare } from '../../../proof/bench/verdict.ts';
 
 const PROJECT = resolve(__dirname, '../../..');

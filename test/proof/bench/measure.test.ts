@@ -1,8 +1,8 @@
 import { type Generator, startGenerator } from '../../../proof/bench/generator/generator.ts';
 import { measureShape } from '../../../proof/bench/measure.ts';
+import { toMarkdown } from '../../../proof/bench/report.ts';
 import { type Shape, shapes } from '../../../proof/bench/shapes.ts';
 import { weirOn } from '../../../proof/bench/subjects.ts';
-import { toMarkdown } from '../../../proof/bench/table.ts';
 
 const weir = weirOn('h2');
 const short = { roundMs: 100, rounds: 1, warmUpMs: 100 };

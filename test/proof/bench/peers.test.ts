@@ -1,10 +1,10 @@
 import { join, resolve } from 'node:path';
 import { programOf } from '../../../proof/bench/peers/peer.ts';
 import { peers } from '../../../proof/bench/peers/peers.ts';
-import { run } from '../../../proof/bench/peers/run.ts';
+import { toMarkdown } from '../../../proof/bench/report.ts';
 import { shapes } from '../../../proof/bench/shapes.ts';
 import { weirOn } from '../../../proof/bench/subjects.ts';
-import { toMarkdown } from '../../../proof/bench/table.ts';
+import { run } from '../../../proof/processes/run-program.ts';
 
 const PROJECT = resolve(__dirname, '../../..');
 const node = process.execPath;
@@ -59,6 +59,6 @@ test.each([
   [['--against', '.', '--levers'], '--levers cannot be combined with --against'],
   [['--seconds', '0'], "--seconds must be a number from 0.1 to 999, got '0'"],
 ])('npm run bench refuses %j', async (args, message) => {
-  const program = [join(PROJECT, 'proof/bench/decisions.ts'), ...args];
+  const program = [join(PROJECT, 'proof/run.ts'), 'bench', ...args];
   await expect(run(node, ['--import', 'tsx', ...program], { cwd: PROJECT, limitMs: 60_000 })).rejects.toThrow(message);
 });

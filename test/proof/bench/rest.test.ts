@@ -1,19 +1,19 @@
 import { join, resolve } from 'node:path';
 import { restUsageOf } from '../../../proof/bench/at-rest/usage.ts';
-import { run } from '../../../proof/bench/peers/run.ts';
+import { run } from '../../../proof/processes/run-program.ts';
 import { start } from '../../helpers/process.ts';
 
 const PROJECT = resolve(__dirname, '../../..');
 const LIMIT_MS = 300_000;
 
 const rest = (...args: readonly string[]): Promise<string> =>
-  run(process.execPath, ['--import', 'tsx', join(PROJECT, 'proof/bench/rest.ts'), ...args], {
+  run(process.execPath, ['--import', 'tsx', join(PROJECT, 'proof/run.ts'), 'rest', ...args], {
     cwd: PROJECT,
     limitMs: LIMIT_MS,
   });
 
 test(
-  'npm run rest prints a line for each way to run the service, the cost of connections, and the size of the package',
+  'npm run proof -- rest prints a line for each way to run the service, the cost of connections, and the size of the package',
   async () => {
     const printed = await rest(...['--starts', '1', '--seconds', '1', '--connections', '50', '--rounds', '1']);
     const number = String.raw`\d+(\.\d+)?`;
@@ -28,11 +28,11 @@ test(
   LIMIT_MS,
 );
 
-test('npm run rest refuses an invalid number of starts', async () => {
+test('npm run proof -- rest refuses an invalid number of starts', async () => {
   await expect(rest('--starts', 'many')).rejects.toThrow("--starts must be a whole number above 0, got 'many'");
 });
 
-test('npm run rest refuses an unknown part', async () => {
+test('npm run proof -- rest refuses an unknown part', async () => {
   await expect(rest('--only', 'memory')).rejects.toThrow("--only must be idle, connections, package, got 'memory'");
 });
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { median } from '../../../../proof/bench/median.ts';
+import { median } from '../../../../proof/tables/figures.ts';
 import { createHealth } from '../../../../src/edge/rls/health.ts';
 import { sideLimits } from '../../../../src/h2/grpc/side-limits.ts';
 import { FrameType } from '../../../../src/h2/http2/frames.ts';

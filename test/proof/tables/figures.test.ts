@@ -1,4 +1,4 @@
-import { median } from '../../../proof/bench/median.ts';
+import { median } from '../../../proof/tables/figures.ts';
 
 test.each([
   [[3], 3],

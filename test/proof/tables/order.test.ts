@@ -1,4 +1,4 @@
-import { orderOfRound } from '../../../proof/bench/order.ts';
+import { orderOfRound } from '../../../proof/tables/order.ts';
 
 const ordersOf = (rounds: number, subjects: number) =>
   Array.from({ length: rounds }, (_, round) => orderOfRound(round, subjects));

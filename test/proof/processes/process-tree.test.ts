@@ -1,4 +1,4 @@
-import { usageOf } from '../../../proof/bench/process-tree.ts';
+import { usageOf } from '../../../proof/processes/process-tree.ts';
 import { start } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 

@@ -2,8 +2,9 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { proofs } from '../../proof/proofs.ts';
 
-const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const { scripts } = JSON.parse(readFileSync(`${PROJECT}/package.json`, 'utf8')) as { scripts: Record<string, string> };
 
 /** Whether npm runs this script automatically, before another script or `npm pack`. */
@@ -27,4 +28,29 @@ test('npm run passes arguments to the last step of a script, and stops at a step
   const { stdout } = await run('echo one', 'env A=b echo two', '--', 'a b', 'c');
   expect(stdout).toBe('one\ntwo a b c\n');
   await expect(run('false', 'echo two', '--')).rejects.toMatchObject({ code: 1, stdout: '' });
+});
+
+const proof = (...args: readonly string[]) =>
+  promisify(execFile)(process.execPath, ['--import', 'tsx', 'proof/run.ts', ...args], { cwd: PROJECT });
+
+test('npm run proof -- list prints every proof with a sentence', async () => {
+  const { stdout } = await proof('list');
+  const lines = stdout.trimEnd().split('\n');
+  expect(lines.map((line) => line.split(' ', 1)[0])).toEqual([...proofs.keys()]);
+  for (const line of lines) expect(line).toMatch(/^\S+ +[\dA-Z].*\.$/);
+});
+
+test('npm run proof -- NAME... --help describes the proofs, and does nothing else', async () => {
+  const names = [...proofs.keys()];
+  const { stdout } = await proof(...names, '--help');
+  const described = Array.from(stdout.matchAll(/^Usage: npm run (?:proof -- )?(\S+)/gm), ([, name]) => name);
+  expect(described).toEqual(names);
+});
+
+test.each([
+  [['atack'], "there is no proof 'atack'; did you mean attack?"],
+  [['xyz'], "there is no proof 'xyz'; npm run proof -- list prints the names"],
+  [['match', '--nope'], "Unknown option '--nope'"],
+])('npm run proof -- %j fails', async (args, message) => {
+  await expect(proof(...args)).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
 });

@@ -19,10 +19,3 @@ export function showUsage(usage: string, maxArguments = 0): void {
   process.stderr.write(`unexpected argument '${wrong}'\n\n${usage}`);
   process.exit(1);
 }
-
-/** @throws Error  the text is no positive integer */
-export function countOf(option: string, written: string): number {
-  const value = Number(written);
-  if (Number.isInteger(value) && value > 0) return value;
-  throw new Error(`${option} must be a whole number above 0, got '${written}'`);
-}

@@ -3,28 +3,31 @@ import { fileURLToPath } from 'node:url';
 
 /** A child process that answers one question at a time. It ends with this process. */
 export interface Child<Question, Answer> {
+  readonly pid: number;
   /** @throws Error  it failed, has ended, or did not answer in time */
   ask(question: Question, timeoutMs?: number): Promise<Answer>;
   /** Ends it and its connections at once. */
   kill(): Promise<void>;
 }
 
-export type Reply<Answer> = { readonly answer: Answer } | { readonly failure: string };
+type Reply<Answer> = { readonly answer: Answer } | { readonly failure: unknown };
 
 const ANSWER_MS = 120_000;
 
-/** Starts a TypeScript file of this folder as a process. */
-export function startChild<Question, Answer>(file: string): Child<Question, Answer> {
-  const path = fileURLToPath(new URL(file, import.meta.url));
-  const child = fork(path, { execArgv: ['--import', 'tsx'] });
+/** Starts a TypeScript file as a process. */
+export function startChild<Question, Answer>(file: URL): Child<Question, Answer> {
+  const path = fileURLToPath(file);
+  // the structured clone keeps errors with their messages and stacks
+  const child = fork(path, { execArgv: ['--import', 'tsx'], serialization: 'advanced' });
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   child.on('error', () => {}); // 'exit' comes next, or has come
   return {
+    pid: child.pid ?? 0, // a child that could not be started fails in `ask`
     ask: (question, timeoutMs = ANSWER_MS) =>
       new Promise((resolve, reject) => {
-        const fail = (why: string) => done(() => reject(new Error(`${file}: ${why}`)));
+        const fail = (why: string) => done(() => reject(new Error(`${path}: ${why}`)));
         const onMessage = (reply: Reply<Answer>) =>
-          done(() => ('failure' in reply ? reject(new Error(`${file}: ${reply.failure}`)) : resolve(reply.answer)));
+          done(() => ('failure' in reply ? reject(reply.failure) : resolve(reply.answer)));
         const onExit = () => fail('the process has ended');
         const timer = setTimeout(() => fail(`no answer after ${timeoutMs} ms`), timeoutMs);
         const done = (settle: () => void) => {
@@ -34,7 +37,7 @@ export function startChild<Question, Answer>(file: string): Child<Question, Answ
         };
         child.on('message', onMessage).on('exit', onExit);
         if (child.connected)
-          child.send(question as object); // serializable as JSON
+          child.send(question as object); // questions are objects
         else onExit();
       }),
     async kill() {
@@ -49,8 +52,8 @@ export function serveParent<Question, Answer>(reply: (question: Question) => Pro
   process.on('message', async (question: Question) => {
     try {
       process.send?.({ answer: await reply(question) } satisfies Reply<Answer>);
-    } catch (error) {
-      process.send?.({ failure: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    } catch (failure) {
+      process.send?.({ failure } satisfies Reply<Answer>);
     }
   });
   process.on('disconnect', () => process.exit());

@@ -1,10 +1,11 @@
+import { MIB } from '../tables/figures.ts';
+import { table } from '../tables/table.ts';
 import type { ComparedRow } from './against.ts';
 import type { Measurement, Row } from './measure.ts';
 import type { Shape } from './shapes.ts';
 import type { Subject } from './subjects.ts';
 import type { Comparison } from './verdict.ts';
 
-const BYTES_PER_MIB = 1024 * 1024;
 const NOT_MEASURED = 'not measured';
 
 /**
@@ -48,12 +49,6 @@ const comparisonLine = (row: ComparedRow, of: string, comparison: Comparison): s
   comparison.verdict,
 ];
 
-/** A Markdown table. @param texts  how many columns at the left are text; the others are aligned as numbers */
-export const table = (head: readonly string[], texts: number, lines: readonly (readonly string[])[]): string =>
-  [head, head.map((_, at) => (at < texts ? '---' : '---:')), ...lines]
-    .map((cells) => `| ${cells.join(' | ')} |`)
-    .join('\n');
-
 const nameOf = ({ shape, callsPerSecond }: { shape: Shape; callsPerSecond: number | undefined }): string =>
   callsPerSecond === undefined ? shape.name : `${shape.name} of ${callsPerSecond}/s`;
 
@@ -66,7 +61,7 @@ function line(row: Row, subject: Subject, own: Measurement, bases: readonly Subj
     own.redisUs?.toFixed(1) ?? '',
     own.p50Ms.toFixed(2),
     own.p99Ms.toFixed(2),
-    (own.memoryBytes / BYTES_PER_MIB).toFixed(0),
+    (own.memoryBytes / MIB).toFixed(0),
     `${(own.generatorLoad * 100).toFixed(0)} %`,
     ...bases.map((base) => ratios(own, row.measured.get(base))),
   ];
