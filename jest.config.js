@@ -4,7 +4,7 @@
  */
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
-  '/test/(attack|bench|chaos|conformance|deploy|e2e|examples)/',
+  '/test/(conformance|deploy|e2e|examples|proof)/',
   '/test/cli/main\\.',
   '/test/client/(calls|deferral|deferral-drain|deferral-recovery|faults|fetch-shared|frameworks|package|readme|reference|reservations|slots)\\.',
   '/test/docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)\\.',

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { PackageDefinition } from '@grpc/proto-loader';
-import { showHelp } from '../bench/usage.ts';
 import { loadProtos } from '../src/protobuf/load.ts';
 import { ProtoWriter } from '../src/protobuf/writer.ts';
 import { linkDescriptors } from './link-descriptors.ts';
+import { showHelp } from './usage.ts';
 
 /** The services of the gRPC server. */
 const FILES = [
@@ -36,7 +36,7 @@ export function descriptorSet(): Buffer {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  showHelp(`Usage: npm run descriptors
+  showHelp(`Usage: npx tsx deploy/descriptors.ts
 
 Writes proto/descriptors.binpb, which the reflection service reads, from the .proto files.
 `);

@@ -100,7 +100,7 @@ function figuresBlock(): string {
     row('99th percentile latency at a fixed rate', p99Ms, 'ms'),
     '',
     `In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented`,
-    `bound ([\`npm run chaos\`](docs/results/chaos.md)). A process starts in ${figures.startMs} ms and takes ${figures.memoryMib} MiB at rest ([\`npm run`,
-    'rest`](docs/results/rest.md)).',
+    `bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). A process starts in ${figures.startMs} ms and takes ${figures.memoryMib} MiB at rest`,
+    '([`npm run proof -- rest`](docs/results/rest.md)).',
   ].join('\n');
 }

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { showUsage } from '../bench/usage.ts';
 import { dashboards } from '../deploy/grafana/dashboards.ts';
+import { showUsage } from '../deploy/usage.ts';
 import { type Field, format } from '../src/engine/rules/read/format.ts';
+import { scenarioNames } from '../src/lab/simulate/scenario-names.ts';
 import { settingsTable } from '../src/settings/table.ts';
 import { wrapped } from '../test/words/wrap.ts';
 import { adminApiPage } from './admin-api-page.ts';
@@ -138,14 +140,47 @@ function neighbourSchema({ insteadOf, goesWith }: Field): object | undefined {
   return { required, properties: { algorithm: { enum: goesWith } } };
 }
 
-if (import.meta.url === `file://${process.argv[1]}`) {
-  showUsage(
-    'Usage: npm run docs\n\nWrites the generated pages of docs/, the plots and the schema of rule files anew, and lists them.\n',
-  );
-  const write = (path: string, text: string): void => {
-    writeFileSync(new URL(`../${path}`, import.meta.url), text);
-    console.log(path);
-  };
+const usage = `Usage: npm run docs [-- scenarios | client-reference]
+
+Writes the generated pages of docs/, the plots and the schema of rule files anew, and lists them.
+
+  scenarios         instead draws what each algorithm does in each scenario of \`weir simulate\`: docs/scenarios/
+  client-reference  instead writes the reference of the client to client/reference
+`;
+
+const write = (path: string, text: string): void => {
+  writeFileSync(new URL(`../${path}`, import.meta.url), text);
+  console.log(path);
+};
+
+async function writePages(): Promise<void> {
   for (const [path, text] of generatedPages) write(path, text);
-  void scalingPage().then((text) => write('docs/scaling-model.md', text));
+  write('docs/scaling-model.md', await scalingPage());
+}
+
+async function drawScenarios(): Promise<void> {
+  const { pathOf, scenarioPlot } = await import('./scenario-plots.ts');
+  for (const name of scenarioNames) write(pathOf(name), await scenarioPlot(name));
+}
+
+function writeClientReference(): void {
+  const client = new URL('../client/', import.meta.url);
+  execFileSync(process.execPath, ['node_modules/typedoc/bin/typedoc'], { cwd: client, stdio: 'inherit' });
+}
+
+const parts: Readonly<Record<string, () => unknown>> = {
+  pages: writePages,
+  scenarios: drawScenarios,
+  'client-reference': writeClientReference,
+};
+
+if (import.meta.url === `file://${process.argv[1]}`) {
+  showUsage(usage, 1);
+  const [part = 'pages'] = process.argv.slice(2);
+  const make = parts[part];
+  if (make) void make();
+  else {
+    process.stderr.write(`unexpected argument '${part}'\n\n${usage}`);
+    process.exitCode = 1;
+  }
 }

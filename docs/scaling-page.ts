@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { measuredCosts } from '../bench/scaling/costs.ts';
-import { largeLoad, usualPlanning } from '../bench/scaling/load.ts';
+import { measuredCosts } from '../proof/bench/scaling/costs.ts';
+import { largeLoad, usualPlanning } from '../proof/bench/scaling/load.ts';
 import {
   costsTable,
   measuredTable,
@@ -8,11 +8,11 @@ import {
   simulationTable,
   sizesTable,
   stepsTable,
-} from '../bench/scaling/tables.ts';
+} from '../proof/bench/scaling/tables.ts';
 
 const PAGE = new URL('scaling-model.md', import.meta.url);
 
-/** docs/scaling-model.md with the tables that `npm run scaling -- --simulate` prints. */
+/** docs/scaling-model.md with the tables that `npm run proof -- scaling --simulate` prints. */
 export async function scalingPage(): Promise<string> {
   const costs = measuredCosts();
   const tables: ReadonlyMap<string, string> = new Map([

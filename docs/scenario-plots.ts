@@ -1,11 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { showUsage } from '../bench/usage.ts';
 import { loadRules } from '../src/engine/rules/reload/load.ts';
 import { ReplayEngine } from '../src/lab/replay/engine.ts';
 import { parseMapping } from '../src/lab/replay/mapping/mapping.ts';
 import type { RecordedRequest } from '../src/lab/replay/request.ts';
-import { type ScenarioName, scenarioNames } from '../src/lab/simulate/scenario-names.ts';
+import type { ScenarioName } from '../src/lab/simulate/scenario-names.ts';
 import { START_MS, simulated } from '../src/lab/simulate/simulate.ts';
 
 const SEED = 1;
@@ -163,14 +160,3 @@ label: { field: label, allow: allow, refuse: refuse }
 
 /** The path of a plot, relative to the project's root. */
 export const pathOf = (name: ScenarioName): string => `docs/scenarios/${name}.svg`;
-
-async function main(): Promise<void> {
-  showUsage(`Usage: npm run scenarios
-
-Draws what each algorithm does in each scenario of \`weir simulate\`: docs/scenarios/.
-`);
-  mkdirSync('docs/scenarios', { recursive: true });
-  for (const name of scenarioNames) writeFileSync(pathOf(name), await scenarioPlot(name));
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) void main();

@@ -36,8 +36,8 @@ ${SIMULATED_RULES}\`\`\`
 
 The models are open: clients do not react to a refusal. Every scenario begins on Monday, 2026-01-05, at 0:00 in UTC.
 
-The plots show one rule with each algorithm, drawn by \`npm run scenarios\`. \`sliding_window_buckets\` has 6 buckets and
-\`leaky_bucket\` a burst of 10; everything else has its default ([algorithms.md](algorithms.md)). They compare
+The plots show one rule with each algorithm, drawn by \`npm run docs -- scenarios\`. \`sliding_window_buckets\` has 6
+buckets and \`leaky_bucket\` a burst of 10; everything else has its default ([algorithms.md](algorithms.md)). They compare
 algorithms at the same rate. They do not say which limit is right for you.
 `;
 

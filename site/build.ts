@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { build, serve } from 'vitepress';
-import { showHelp } from '../bench/usage.ts';
+import { showHelp } from '../deploy/usage.ts';
 
 const usage = `Usage: npm run site [-- options]
 

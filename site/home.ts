@@ -26,7 +26,7 @@ export function home(): object {
         title: 'Bounds that hold in failures',
         details: `${faults} injected faults in ${inWords(calls)} calls: no limit was exceeded by more than its documented bound.`,
         link: '/results/chaos',
-        linkText: 'npm run chaos',
+        linkText: 'npm run proof -- chaos',
       },
       {
         title: 'It says why',
@@ -51,7 +51,7 @@ export function home(): object {
         title: 'Nothing else to run',
         details: `One process without dependencies, up in ${startMs} ms with ${memoryMib} MiB. Add Redis when there are two.`,
         link: '/results/rest',
-        linkText: 'npm run rest',
+        linkText: 'npm run proof -- rest',
       },
     ],
   };

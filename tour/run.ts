@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { showHelp } from '../bench/usage.ts';
+import { showHelp } from '../deploy/usage.ts';
 import { createNarrator } from './narrator.ts';
 import { openStage } from './stage.ts';
 import { steps } from './steps.ts';

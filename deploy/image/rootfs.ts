@@ -1,7 +1,7 @@
 /**
  * Assembles the image's root file system in a folder: Node from npm, its shared libraries from Debian, the built
- * project, and OpenTelemetry, its optional peer. `npm run image:rootfs -- --out DIR` needs apt-get's package lists,
- * dpkg-deb, npm and tar; `--base` leaves the project out.
+ * project, and OpenTelemetry, its optional peer. `npx tsx deploy/image/rootfs.ts --out DIR` needs a build, apt-get's
+ * package lists, dpkg-deb, npm and tar; `--base` leaves the project out.
  *
  * The Dockerfile runs this in its build stage, so that tests without a container engine test the image's contents.
  */
@@ -193,10 +193,10 @@ const isNeededAtRunTime = (path: string): boolean =>
   !/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(path) &&
   !/node_modules\/(@[^/]+\/)?[^/]+\/.*node_modules$/.test(path);
 
-const USAGE = `Usage: npm run image:rootfs -- --out DIR [--base]
+const USAGE = `Usage: npx tsx deploy/image/rootfs.ts --out DIR [--base]
 
 Assembles the root file system of the image in DIR, which is emptied first; with --base without the project.
-It needs apt-get with its package lists, dpkg-deb, npm and tar.
+It needs a build, apt-get with its package lists, dpkg-deb, npm and tar.
 `;
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

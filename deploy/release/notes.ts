@@ -1,10 +1,10 @@
 /**
- * Prints the section of a version in CHANGELOG.md: `npm run --silent release-notes -- 0.2.0`. Exits with 1 if there is
+ * Prints the section of a version in CHANGELOG.md: `npx tsx deploy/release/notes.ts 0.2.0`. Exits with 1 if there is
  * none.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { showUsage } from '../../bench/usage.ts';
+import { showUsage } from '../usage.ts';
 
 /** The text below `## VERSION` or `## VERSION - DATE`, up to the next section; undefined if missing or empty. */
 export function releaseNotes(changelog: string, version: string): string | undefined {
@@ -15,7 +15,7 @@ export function releaseNotes(changelog: string, version: string): string | undef
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   showUsage(
-    'Usage: npm run release-notes -- [VERSION]\n\nPrints the section of a version in CHANGELOG.md; without a version, the unreleased section.\n',
+    'Usage: npx tsx deploy/release/notes.ts [VERSION]\n\nPrints the section of a version in CHANGELOG.md; without a version, the unreleased section.\n',
     1,
   );
   const [version = 'Unreleased'] = process.argv.slice(2);

@@ -1,13 +1,13 @@
 /**
- * Prints the bill of materials as CycloneDX: `npm run --silent sbom`. It lists the bundled packages, and OpenTelemetry,
+ * Prints the bill of materials as CycloneDX: `npx tsx deploy/release/sbom.ts`. It lists the bundled packages, and OpenTelemetry,
  * which is optional for the npm package and included in the image. `npm sbom` cannot do this: to npm, all of them are
  * development dependencies.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { showUsage } from '../../bench/usage.ts';
 import { bundledPackages, manifestIn } from '../build.ts';
 import { optionalPackages } from '../image/rootfs.ts';
+import { showUsage } from '../usage.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -42,7 +42,7 @@ function componentIn(folder: string, type: 'application' | 'library') {
   };
 }
 
-showUsage(`Usage: npm run sbom
+showUsage(`Usage: npx tsx deploy/release/sbom.ts
 
 Prints the bill of materials as CycloneDX: the packages in the bundle, and the optional ones that the image includes.
 `);

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { reference } from '../../bench/subjects.ts';
+import { reference } from '../../proof/bench/subjects.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { startScripted } from './scripted-server.ts';
 import { closeAll, closeLater, openClient } from './service.ts';

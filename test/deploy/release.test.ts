@@ -49,7 +49,7 @@ test('the project is published as weir-rls, with the command weir and without de
 });
 
 test('the SBOM is CycloneDX, and lists bundled and optional packages, but no development dependencies', async () => {
-  const { stdout } = await run('npm', ['run', '--silent', 'sbom']);
+  const { stdout } = await run('npx', ['tsx', 'deploy/release/sbom.ts']);
   const sbom = JSON.parse(stdout) as { specVersion: string; components: Component[] }; // checked below
   const schemas = await cyclonedxSchemas();
   const schemaOf = (name: string): object => JSON.parse(readFileSync(join(schemas, name), 'utf8'));
@@ -99,6 +99,7 @@ describe('the release workflow', () => {
   test('runs existing commands of the project', () => {
     const scripts = Object.keys((JSON.parse(read('package.json')) as { readonly scripts: object }).scripts);
     for (const [, name] of workflow.matchAll(/npm run (?:--silent )?([\w:-]+)/g)) expect(scripts).toContain(name);
+    for (const [, file = ''] of workflow.matchAll(/npx tsx (\S+)/g)) expect(read(file)).toContain('Usage: npx tsx');
   });
 });
 

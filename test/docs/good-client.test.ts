@@ -1,12 +1,12 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { stormTable } from '../../bench/retry-storm.ts';
 import { checkFetchOptions } from '../../client/src/outgoing/options.ts';
+import { stormTable } from '../../proof/bench/retry-storm.ts';
 
 const page = readFileSync(fileURLToPath(new URL('../../docs/good-client.md', import.meta.url)), 'utf8');
 
-test('the page about good clients has the table that npm run retry-storm prints', async () =>
+test('the page about good clients has the table that npm run proof -- retry-storm prints', async () =>
   expect(page).toContain(await stormTable()));
 
 test('the page about good clients has the defaults of weirFetch', () => {

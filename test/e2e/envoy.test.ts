@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { driveHttp } from '../../bench/generator/drive-http.ts';
+import { driveHttp } from '../../proof/bench/generator/drive-http.ts';
 import { signal } from '../helpers/child-processes.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { until } from '../helpers/until.ts';

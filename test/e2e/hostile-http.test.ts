@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { usageOf } from '../../bench/process-tree.ts';
+import { usageOf } from '../../proof/processes/process-tree.ts';
 import { type RawClient, rawClient } from '../helpers/raw-client.ts';
 import { eventually } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Metadata } from '@grpc/grpc-js';
-import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
-import { ALLOWANCE, hindrances, LIMIT, sendAsOneUser } from '../../bench/overload/one-user.ts';
-import { weirWith } from '../../bench/overload/proxied.ts';
-import { DOMAIN } from '../../bench/shapes.ts';
-import type { Service } from '../../bench/subjects.ts';
+import { type Generator, startGenerator } from '../../proof/bench/generator/generator.ts';
+import { ALLOWANCE, hindrances, LIMIT, sendAsOneUser } from '../../proof/bench/overload/one-user.ts';
+import { weirWith } from '../../proof/bench/overload/proxied.ts';
+import { DOMAIN } from '../../proof/bench/shapes.ts';
+import type { Service } from '../../proof/bench/subjects.ts';
 import { signal } from '../helpers/child-processes.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { freePort } from '../helpers/process.ts';
@@ -18,7 +18,7 @@ import { startRedis } from '../helpers/redis.ts';
 /** Weir with its defaults: neither STORE_TIMEOUT nor any other setting of overload. */
 const weir = weirWith({ limit: LIMIT, env: {} });
 
-/** In `npm run overload` Envoy waits for 1 s. On a starved machine answers may take longer. */
+/** In `npm run proof -- overload` Envoy waits for 1 s. On a starved machine answers may take longer. */
 const TIMEOUT_MS = 10_000;
 
 const closing: (() => unknown)[] = [];

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runGhz } from '../../bench/ghz.ts';
+import { runGhz } from '../../proof/bench/ghz.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWeir } from '../helpers/weir.ts';
 

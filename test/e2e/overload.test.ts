@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Tally } from '../../bench/generator/drive.ts';
-import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
-import type { Question } from '../../bench/generator/requests.ts';
-import { usageOf } from '../../bench/process-tree.ts';
+import type { Tally } from '../../proof/bench/generator/drive.ts';
+import { type Generator, startGenerator } from '../../proof/bench/generator/generator.ts';
+import type { Question } from '../../proof/bench/generator/requests.ts';
+import { usageOf } from '../../proof/processes/process-tree.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';

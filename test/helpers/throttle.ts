@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { treeOf } from '../../bench/process-tree.ts';
+import { treeOf } from '../../proof/processes/process-tree.ts';
 import { signal } from './child-processes.ts';
 
 /** The time in each period that the processes run. */

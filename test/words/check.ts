@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { showHelp } from '../../bench/usage.ts';
+import { showHelp } from '../../deploy/usage.ts';
 import { exceptions, pending, pendingNames } from './exceptions.ts';
 import { judge } from './judge.ts';
 import { scan, sharedNames } from './scan.ts';
@@ -20,9 +20,7 @@ const PLACES = [
   'docs',
   'config',
   'test',
-  'bench',
-  'chaos',
-  'attack',
+  'proof',
   'deploy',
   'console',
   'site',

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { showHelp } from '../../bench/usage.ts';
+import { showHelp } from '../../deploy/usage.ts';
 import { longLines, MAX_LINE, wrapped } from './wrap.ts';
 
-showHelp(`Usage: npm run lines [-- --fix]
+showHelp(`Usage: npx tsx test/words/lines.ts [--fix]
 
 Lists lines of more than ${MAX_LINE} characters in the Markdown of README.md, docs/ and so on, and exits with 1 if there
 is one. Code, tables, headings, pictures and long links are exempt.
@@ -32,5 +32,5 @@ for (const page of pages) {
   }
   process.exitCode = 1;
   for (const line of tooLong)
-    process.stderr.write(`${page}:${line}: more than ${MAX_LINE} characters: npm run lines -- --fix\n`);
+    process.stderr.write(`${page}:${line}: more than ${MAX_LINE} characters: npm run format\n`);
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
-import { field } from '../../../attack/messages.ts';
+import { field } from '../../../proof/attack/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import { bufferBytes } from '../../helpers/heap.ts';

@@ -46,7 +46,7 @@ function sorted(answer: Answer): object {
   return { ...answer, fileDescriptorResponse: [first, ...imports.sort()] };
 }
 
-test('the file of descriptors describes the .proto files; if not: npm run descriptors', () => {
+test('the file of descriptors describes the .proto files; if not: npx tsx deploy/descriptors.ts', () => {
   expect(committed.equals(descriptorSet())).toBe(true);
 });
 

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
-import { field } from '../../../attack/messages.ts';
+import { field } from '../../../proof/attack/messages.ts';
 import type { Overload } from '../../../src/edge/overload/overload.ts';
 import { createHealth } from '../../../src/edge/rls/health.ts';
 import { sideTurns } from '../../../src/h2/http2/side-turns.ts';

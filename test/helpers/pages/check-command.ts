@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkCall, checkDocker, checkHelm } from './check-deployment.ts';
-import { checkJest, checkNpm, isReadIn, sourcesIn } from './check-scripts.ts';
+import { checkJest, checkNpm, checkTsx, isReadIn, sourcesIn } from './check-scripts.ts';
 import { checkWeir, isSetting } from './check-weir.ts';
 import { PROJECT } from './page.ts';
 import type { SimpleCommand } from './shell.ts';
@@ -17,7 +17,9 @@ const checks: Readonly<Record<string, Check>> = {
       ? checkWeir(command, isMention)
       : command.words[1] === 'jest'
         ? checkJest(command)
-        : undefined,
+        : command.words[1] === 'tsx'
+          ? checkTsx(command)
+          : undefined,
   helm: checkHelm,
   docker: checkDocker,
   curl: checkCall,
@@ -40,10 +42,10 @@ export const programs = [
 
 /** Accepts settings of the service, and variables that benchmarks read. */
 const unknownVariable = (name: string): readonly string[] =>
-  isSetting(name) || isReadIn(name, sourcesIn('bench')) ? [] : [`${name} is no setting`];
+  isSetting(name) || isReadIn(name, sourcesIn('proof')) ? [] : [`${name} is no setting`];
 
 /** Folders of the project: a path into one of them must exist. */
-const INSIDE = /^(?:deploy|docs|test|bench|src|client|proto|config)\/[\w./-]+$/;
+const INSIDE = /^(?:deploy|docs|test|proof|src|client|proto|config)\/[\w./-]+$/;
 
 export async function checkCommand(command: SimpleCommand, isMention: boolean): Promise<readonly string[] | undefined> {
   const { words, assignments } = command;

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { proofs } from '../../../proof/proofs.ts';
 import { isSetting } from './check-weir.ts';
 import { PROJECT, textOf } from './page.ts';
 import type { SimpleCommand } from './shell.ts';
@@ -25,22 +26,43 @@ export const isReadIn = (variable: string, files: readonly string[]): boolean =>
   files.some((file) => readFileSync(join(PROJECT, file), 'utf8').includes(variable));
 
 const helps = new Map<string, Promise<string>>();
-/** The output of an npm script with --help. Skips the build before it, since other tests use dist/ meanwhile. */
-function helpOf(script: string): Promise<string> {
-  const found = helps.get(script);
+/** The output of a command line with --help. */
+function helpOf(line: string): Promise<string> {
+  const found = helps.get(line);
   if (found) return found;
-  const line = `${scripts[script]?.replace('npm run --silent build && ', '')} --help`;
   const env = { ...process.env, PATH: `${PROJECT}/node_modules/.bin:${process.env.PATH}` };
-  const help = promisify(execFile)('sh', ['-c', line], { cwd: PROJECT, env }).then(({ stdout }) => stdout);
-  helps.set(script, help);
+  const help = promisify(execFile)('sh', ['-c', `${line} --help`], { cwd: PROJECT, env }).then(({ stdout }) => stdout);
+  helps.set(line, help);
   return help;
+}
+
+/** The arguments that a help text does not have as flags. */
+const unknownFlags = (args: readonly string[], help: string): readonly string[] =>
+  args.filter(
+    (arg) => arg.startsWith('--') && arg !== '--' && arg !== '--help' && !new RegExp(`${arg}(?![\\w-])`).test(help),
+  );
+
+/** Lists the problems of `npm run proof -- NAME FLAGS`. */
+async function checkProof([name = 'list', ...args]: readonly string[]): Promise<readonly string[]> {
+  if (['list', '--help', 'NAME'].includes(name)) return [];
+  if (!proofs.has(name)) return [`there is no proof ${name}`];
+  const flags = args.some((arg) => arg.startsWith('--'))
+    ? unknownFlags(args, await helpOf(`tsx proof/run.ts ${name}`))
+    : [];
+  return flags.map((flag) => `npm run proof -- ${name} has no flag ${flag}`);
+}
+
+/** Lists the problems of `npx tsx FILE FLAGS`. */
+export async function checkTsx({ words: [, , file = '', ...args] }: SimpleCommand): Promise<readonly string[]> {
+  if (!existsSync(join(PROJECT, file))) return [`there is no ${file}`];
+  return unknownFlags(args, await helpOf(`tsx ${file}`)).map((flag) => `${file} has no flag ${flag}`);
 }
 
 /** Lists the problems of `npm run SCRIPT -- FLAGS`, `npm ci` and `npm install PACKAGE`. */
 export async function checkNpm({ assignments, words }: SimpleCommand): Promise<readonly string[]> {
   const [, verb = '', ...rest] = words;
   const variables = assignments
-    .filter(([variable]) => !isSetting(variable) && !isReadIn(variable, sourcesIn('bench')))
+    .filter(([variable]) => !isSetting(variable) && !isReadIn(variable, sourcesIn('proof')))
     .map(([variable]) => `npm ${verb} does not read ${variable}`);
   if (verb === 'install' || verb === 'pack')
     return rest.filter((one) => !installable.has(one)).map((one) => `${one} is no package of this project`);
@@ -48,10 +70,9 @@ export async function checkNpm({ assignments, words }: SimpleCommand): Promise<r
   const [script = verb, ...args] = verb === 'run' ? rest : [verb, ...rest];
   if (scripts[script] === undefined) return [...variables, `package.json has no script ${script}`];
   if (args.length === 0) return variables;
-  const help = await helpOf(script);
-  const unknown = args.filter(
-    (arg) => arg.startsWith('--') && arg !== '--' && arg !== '--help' && !new RegExp(`${arg}(?![\\w-])`).test(help),
-  );
+  if (script === 'proof') return [...variables, ...(await checkProof(args.slice(1)))];
+  // the build is skipped, since other tests use dist/ meanwhile
+  const unknown = unknownFlags(args, await helpOf(scripts[script].replace('npm run --silent build && ', '')));
   return [
     ...variables,
     ...(args[0] === '--' ? [] : [`npm run ${script}: its arguments need -- before them`]),

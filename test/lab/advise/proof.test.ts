@@ -1,7 +1,7 @@
-import { adviceOn, judge } from '../../../bench/advise-judgement.ts';
-import { adviseModels } from '../../../bench/advise-models.ts';
+import { adviceOn, judge } from '../../../proof/bench/advise-judgement.ts';
+import { adviseModels } from '../../../proof/bench/advise-models.ts';
 
-/** `npm run advise-proof` is the long form, with 100 runs of each model. */
+/** `npm run proof -- advise` is the long form, with 100 runs of each model. */
 test.each(adviseModels)(
   'advice from $name affects at most 1 % of the legitimate keys, and the abusive ones',
   async (model) => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { median } from '../../../../bench/median.ts';
+import { median } from '../../../../proof/tables/figures.ts';
 import { createHealth } from '../../../../src/edge/rls/health.ts';
 import { defaultMethodLimits } from '../../../../src/h2/grpc/method.ts';
 import { MAX_SIDE_STREAMS } from '../../../../src/h2/grpc/router.ts';

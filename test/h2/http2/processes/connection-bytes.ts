@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { median } from '../../../../bench/median.ts';
+import { median } from '../../../../proof/tables/figures.ts';
 import { PREFACE } from '../../../../src/h2/http2/frames.ts';
 import { call, settings } from '../../../helpers/h2-client.ts';
 import { startH2 } from '../../../helpers/h2-server.ts';

@@ -1,0 +1,72 @@
+import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
+
+/** The content of a call: one hit on each descriptor, which has one entry. */
+export interface Question {
+  readonly domain: string;
+  readonly descriptors: readonly Descriptor[];
+}
+
+export interface Descriptor {
+  readonly key: string;
+  readonly value: string;
+  /**
+   * The number of values, equally frequent, from `<value>-000000`: a power of ten, at most a million. Absent: one
+   * value.
+   */
+  readonly values?: number;
+}
+
+const DIGITS = 6;
+/** Shares no factor with a power of ten, so that all values are visited before the first one repeats. */
+const STRIDE = 61_803;
+const GRPC_PREFIX_BYTES = 5;
+const ZERO = 48;
+
+/** Writes the messages of calls, framed for gRPC; all have the same length. */
+export interface Requests {
+  readonly bytes: number;
+  /** Writes the next message. The order of values is always the same. */
+  writeNext(target: Buffer, at: number): void;
+}
+
+export function createRequests({ domain, descriptors }: Question): Requests {
+  const message = shouldRateLimit.requestSerialize({
+    domain,
+    hits_addend: 0,
+    descriptors: descriptors.map(({ key, value, values }) => ({
+      entries: [{ key, value: values === undefined ? value : firstOf(value) }],
+      limit: null,
+      hits_addend: null,
+      is_negative_hits: false,
+    })),
+  });
+  const prefix = Buffer.alloc(GRPC_PREFIX_BYTES); // not compressed
+  prefix.writeUInt32BE(message.length, 1);
+  const template = Buffer.concat([prefix, message]);
+  let end = 0;
+  const varied = descriptors.flatMap(({ value, values }) => {
+    if (values === undefined) return [];
+    const first = firstOf(value);
+    end = template.indexOf(first, end) + first.length;
+    return [{ values, end }];
+  });
+  let written = 0;
+  return {
+    bytes: template.length,
+    writeNext(target, at) {
+      template.copy(target, at);
+      for (const { values, end } of varied) writeDigits(target, at + end, (written * STRIDE) % values);
+      written++;
+    },
+  };
+}
+
+const firstOf = (value: string) => `${value}-${'0'.repeat(DIGITS)}`;
+
+function writeDigits(target: Buffer, end: number, number: number): void {
+  let rest = number;
+  for (let at = end - 1; at >= end - DIGITS; at--) {
+    target[at] = ZERO + (rest % 10);
+    rest = Math.floor(rest / 10);
+  }
+}

@@ -1,0 +1,166 @@
+import { type Usage, usageOf } from '../processes/process-tree.ts';
+import { median } from '../tables/figures.ts';
+import { orderOfRound } from '../tables/order.ts';
+import type { Tally } from './generator/drive.ts';
+import type { Generator } from './generator/generator.ts';
+import type { Pace } from './generator/pace.ts';
+import type { Shape } from './shapes.ts';
+import { type Stage, setStage } from './stage.ts';
+import type { Subject } from './subjects.ts';
+
+/** The result of one service for one shape. */
+export interface Measurement {
+  readonly callsPerSecond: number;
+  /** CPU time per call of all processes of the service. */
+  readonly serviceUs: number;
+  /** CPU time per call of Redis; undefined if counters are in memory. */
+  readonly redisUs: number | undefined;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Resident memory of the service after the calls. */
+  readonly memoryBytes: number;
+  /** The fraction of a core that the load generator used: near 1, the generator was the bottleneck. */
+  readonly generatorLoad: number;
+}
+
+/** The measurements of all services for a shape. */
+export interface Row {
+  readonly shape: Shape;
+  /** The offered rate; undefined for a closed loop. */
+  readonly callsPerSecond: number | undefined;
+  /** The median over the rounds, for each number. */
+  readonly measured: ReadonlyMap<Subject, Measurement>;
+  /** The measurements of each round, at the same index for every service. */
+  readonly rounds: ReadonlyMap<Subject, readonly Measurement[]>;
+}
+
+export interface MeasureOptions {
+  /** The measured time of one round. */
+  readonly roundMs: number;
+  readonly rounds: number;
+  /** The rate of an open loop; absent: half the rate of the slowest service in a closed loop. */
+  readonly callsPerSecond?: number | undefined;
+  /** The warm-up time of each service; absent: two seconds. */
+  readonly warmUpMs?: number;
+  /** Called before each round of a launch; rounds count from 1. */
+  readonly onRound?: ((round: number) => void) | undefined;
+}
+
+const WARM_UP_MS = 2_000;
+/** The warm-up time before every round, since other services have used the caches meanwhile. */
+const REWARM_MS = 300;
+const US_PER_MS = 1_000;
+const MS_PER_S = 1_000;
+
+/**
+ * Measures all services that serve the shape. They run side by side, and are called one at a time, in another order
+ * each round, so that other work on the machine affects all of them.
+ *
+ * @throws  a call failed or was answered wrongly
+ */
+export async function measureShape(
+  shape: Shape,
+  subjects: readonly Subject[],
+  generator: Generator,
+  { roundMs, rounds, callsPerSecond: offered, warmUpMs = WARM_UP_MS, onRound }: MeasureOptions,
+): Promise<Row> {
+  const stages: Stage[] = [];
+  try {
+    for (const subject of subjects) {
+      if (subject.serves(shape)) stages.push(await setStage(subject, shape, generator));
+    }
+    const rates: number[] = [];
+    for (const stage of stages) {
+      rates.push(rateOf(await drive(stage, shape, closedLoop(shape, warmUpMs), generator)));
+    }
+    const callsPerSecond = shape.pace === 'half capacity' ? (offered ?? Math.floor(Math.min(...rates) / 2)) : undefined;
+    const pace = (elapsedMs: number): Pace =>
+      callsPerSecond === undefined
+        ? closedLoop(shape, elapsedMs)
+        : { kind: 'open', callsPerSecond, end: { elapsedMs } };
+    const all = await takeRounds(stages, { rounds, onRound }, async (stage) => {
+      await drive(stage, shape, pace(REWARM_MS), generator);
+      return measure(stage, shape, pace(roundMs), generator);
+    });
+    const measured = new Map([...all].map(([subject, measurements]) => [subject, medianOf(measurements)]));
+    return { shape, callsPerSecond, measured, rounds: all };
+  } finally {
+    for (const stage of stages) await stage.clear();
+  }
+}
+
+/** Measures every stage once in each round. @returns the measurements, in the order of the rounds */
+async function takeRounds(
+  stages: readonly Stage[],
+  { rounds, onRound }: Pick<MeasureOptions, 'rounds' | 'onRound'>,
+  measureOne: (stage: Stage) => Promise<Measurement>,
+): Promise<ReadonlyMap<Subject, readonly Measurement[]>> {
+  const all = new Map<Subject, Measurement[]>(stages.map(({ subject }) => [subject, []]));
+  for (let round = 0; round < rounds; round++) {
+    onRound?.(round + 1);
+    for (const at of orderOfRound(round, stages.length)) {
+      const stage = stages[at];
+      if (stage) all.get(stage.subject)?.push(await measureOne(stage));
+    }
+  }
+  return all;
+}
+
+async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Measurement> {
+  const { service, redisPid } = stage;
+  const usages = () => ({
+    service: usageOf(service.pid),
+    redis: redisPid === undefined ? undefined : usageOf(redisPid),
+  });
+  const before = usages();
+  const tally = await drive(stage, shape, pace, generator);
+  const after = usages();
+  const { answers, elapsedMs, p50Ms, p99Ms, cpuMs } = tally;
+  const calls = answers.OK + answers.OVER_LIMIT;
+  if (answers[shape.code] !== calls) {
+    const got = `${answers.OK} OK and ${answers.OVER_LIMIT} OVER_LIMIT`;
+    throw new Error(`${stage.subject.name} must answer ${calls} calls with ${shape.code}, got ${got}`);
+  }
+  const usEach = (from: Usage, to: Usage) => ((to.cpuMs - from.cpuMs) * US_PER_MS) / calls;
+  return {
+    callsPerSecond: rateOf(tally),
+    serviceUs: usEach(before.service, after.service),
+    redisUs: before.redis && after.redis ? usEach(before.redis, after.redis) : undefined,
+    p50Ms,
+    p99Ms,
+    memoryBytes: after.service.memoryBytes,
+    generatorLoad: cpuMs / elapsedMs,
+  };
+}
+
+async function drive({ subject, service }: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Tally> {
+  const { connections, question } = shape;
+  try {
+    return await generator.drive({ port: service.port, connections, pace, question });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : cause;
+    throw new Error(`${subject.name} failed at "${shape.name}": ${reason}`, { cause });
+  }
+}
+
+const closedLoop = ({ callsInFlight }: Shape, elapsedMs: number): Pace => ({
+  kind: 'closed',
+  callsInFlight,
+  end: { elapsedMs },
+});
+
+const rateOf = ({ answers, elapsedMs }: Tally): number => ((answers.OK + answers.OVER_LIMIT) / elapsedMs) * MS_PER_S;
+
+/** The median of each number separately. */
+function medianOf(rounds: readonly Measurement[]): Measurement {
+  const of = (number: (round: Measurement) => number) => median(rounds.map(number));
+  return {
+    callsPerSecond: of((round) => round.callsPerSecond),
+    serviceUs: of((round) => round.serviceUs),
+    redisUs: rounds.every(({ redisUs }) => redisUs === undefined) ? undefined : of((round) => round.redisUs ?? 0),
+    p50Ms: of((round) => round.p50Ms),
+    p99Ms: of((round) => round.p99Ms),
+    memoryBytes: of((round) => round.memoryBytes),
+    generatorLoad: of((round) => round.generatorLoad),
+  };
+}

@@ -1,0 +1,110 @@
+import type { Limit } from '../../src/engine/algorithms/index.ts';
+import type { Unit } from '../../src/engine/algorithms/limit.ts';
+import type { Code } from './generator/answer.ts';
+import type { Question } from './generator/requests.ts';
+
+export const DOMAIN = 'bench';
+
+/** A rule for all values of one key. */
+export interface BenchRule {
+  readonly key: string;
+  readonly requestsPerUnit: number;
+  readonly unit: Extract<Unit, 'HOUR' | 'DAY'>;
+  readonly algorithm: Limit['algorithm'];
+}
+
+/** A row of the benchmark: the same load for every service that supports it. */
+export interface Shape {
+  readonly name: string;
+  readonly store: 'memory' | 'redis';
+  readonly rules: readonly BenchRule[];
+  readonly question: Question;
+  readonly connections: number;
+  /** Calls in flight on each connection, in a closed loop. */
+  readonly callsInFlight: number;
+  /** half capacity: the same rate for all services, half of the slowest one's in a closed loop. */
+  readonly pace: 'closed loop' | 'half capacity';
+  /** The expected code of every answer after the warm-up. */
+  readonly code: Code;
+  /** Size of the deny cache; 0: off. */
+  readonly denyCacheBytes: number;
+}
+
+const KEYS = 100_000;
+const NEVER_REACHED = 1_000_000_000;
+
+/** Shows that a service has its rules: the second call of the day is over the limit. */
+const probe: BenchRule = { key: 'probe', requestsPerUnit: 1, unit: 'DAY', algorithm: 'fixed_window' };
+export const PROBE: Question = { domain: DOMAIN, descriptors: [{ key: 'probe', value: 'rules' }] };
+
+const user: BenchRule = { key: 'user', requestsPerUnit: NEVER_REACHED, unit: 'HOUR', algorithm: 'fixed_window' };
+const oneUser = { key: 'user', value: 'alice' };
+const manyUsers = { key: 'user', value: 'user', values: KEYS };
+
+const ordinary: Omit<Shape, 'name'> = {
+  store: 'redis',
+  rules: [probe, user],
+  question: { domain: DOMAIN, descriptors: [oneUser] },
+  connections: 4,
+  callsInFlight: 25,
+  pace: 'closed loop',
+  code: 'OK',
+  denyCacheBytes: 0,
+};
+const distinct = { ...ordinary, question: { domain: DOMAIN, descriptors: [manyUsers] } };
+
+/** A limit that none of many keys reaches, and that is small enough for every algorithm. */
+const PER_KEY = 1_000;
+const algorithms = [
+  'sliding_window_counter',
+  'sliding_window_buckets',
+  'sliding_window_log',
+  'token_bucket',
+  'leaky_bucket',
+] as const;
+
+/** Rows for the cost of recording answers for operators; the last one matches no rule. */
+export const viewShapes: readonly Shape[] = [
+  { ...ordinary, name: 'memory, one hot key', store: 'memory' },
+  { ...distinct, name: `memory, ${KEYS} keys`, store: 'memory' },
+  { ...distinct, name: `Redis, ${KEYS} keys` },
+  {
+    ...ordinary,
+    name: `memory, ${KEYS} unmatched descriptors`,
+    store: 'memory',
+    question: { domain: DOMAIN, descriptors: [{ key: 'usr', value: 'user', values: KEYS }] },
+  },
+];
+
+/** Rows that compare one process with several, with the same number of connections per worker. */
+export const workerShapes: readonly Shape[] = [
+  { ...ordinary, name: 'Redis, one hot key, 8 connections', connections: 8 },
+  { ...distinct, name: `Redis, ${KEYS} keys, 8 connections`, connections: 8 },
+];
+
+export const shapes: readonly Shape[] = [
+  { ...ordinary, name: 'Redis, one hot key' },
+  { ...distinct, name: `Redis, ${KEYS} keys` },
+  {
+    ...ordinary,
+    name: 'Redis, two descriptors',
+    rules: [probe, user, { ...user, key: 'path' }],
+    question: { domain: DOMAIN, descriptors: [manyUsers, { key: 'path', value: '/checkout' }] },
+  },
+  { ...ordinary, name: 'Redis, 64 connections of one call', connections: 64, callsInFlight: 1 },
+  {
+    ...ordinary,
+    name: 'Redis, a key over its limit, deny cache',
+    rules: [probe, { ...user, requestsPerUnit: 1, unit: 'DAY' }],
+    code: 'OVER_LIMIT',
+    denyCacheBytes: 1024 * 1024,
+  },
+  { ...distinct, name: `Redis, ${KEYS} keys, fixed rate`, pace: 'half capacity' },
+  { ...ordinary, name: 'memory, one hot key', store: 'memory' },
+  { ...distinct, name: `memory, ${KEYS} keys`, store: 'memory' },
+  ...algorithms.map((algorithm) => ({
+    ...distinct,
+    name: `Redis, ${KEYS} keys, ${algorithm}`,
+    rules: [probe, { ...user, algorithm, requestsPerUnit: PER_KEY }],
+  })),
+];

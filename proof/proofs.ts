@@ -1,0 +1,127 @@
+import type { Proof } from './proof.ts';
+
+interface Listed {
+  /** What it shows, in a sentence. */
+  readonly about: string;
+  /** Whether it starts the built service or tests the build. */
+  readonly needsBuild?: true;
+  load(): Promise<Proof>;
+}
+
+/** What `npm run proof` can run, by name. */
+export const proofs: ReadonlyMap<string, Listed> = new Map(
+  Object.entries({
+    bench: {
+      about: 'The cost of a decision, compared with other services or another build.',
+      needsBuild: true,
+      load: () => import('./bench/decisions.ts'),
+    },
+    attack: {
+      about: 'Attacks the service while another client calls it, and checks its bounds.',
+      needsBuild: true,
+      load: () => import('./attack/run.ts'),
+    },
+    chaos: {
+      about: 'Injects faults into the service and its Redis, and checks the invariants.',
+      needsBuild: true,
+      load: () => import('./chaos/run.ts'),
+    },
+    overload: {
+      about: '10 and 100 times the normal load, busy and throttled machines, and floods.',
+      needsBuild: true,
+      load: () => import('./bench/overload.ts'),
+    },
+    reload: {
+      about: 'Latencies during a reload of 5,000 rules, and with an invalid file.',
+      needsBuild: true,
+      load: () => import('./bench/reload.ts'),
+    },
+    rest: {
+      about: 'Start-up time, memory and CPU of an idle service, the cost of connections, and the size of the package.',
+      needsBuild: true,
+      load: () => import('./bench/rest.ts'),
+    },
+    faults: {
+      about: 'What callers see for each kind of Redis failure.',
+      load: () => import('./bench/faults.ts'),
+    },
+    leases: {
+      about: 'The calls to Redis that leases save, and what they leave unused.',
+      load: () => import('./bench/leases.ts'),
+    },
+    quotas: {
+      about: 'What 1, 3 and 10 Envoys admit with quotas and without, and the cost of their reports.',
+      needsBuild: true,
+      load: () => import('./bench/quotas.ts'),
+    },
+    sites: {
+      about: 'The hits admitted for two callers with one Redis, with leases, with quotas, and with two sites.',
+      needsBuild: true,
+      load: () => import('./bench/sites.ts'),
+    },
+    scaling: {
+      about: 'Computes the machines that a load needs from the measured costs.',
+      load: () => import('./bench/scaling.ts'),
+    },
+    load: {
+      about: 'Sends load to a running service.',
+      load: () => import('./bench/load.ts'),
+    },
+    peers: {
+      about: 'Builds the services that bench compares Weir with.',
+      load: () => import('./bench/peers.ts'),
+    },
+    match: {
+      about: 'The cost of matching a descriptor.',
+      load: () => import('./bench/match.ts'),
+    },
+    replay: {
+      about: 'The CPU time and memory that weir replay takes for each request.',
+      needsBuild: true,
+      load: () => import('./bench/replay.ts'),
+    },
+    holds: {
+      about: 'The cost of slots and reservations, by the number held.',
+      load: () => import('./bench/holds.ts'),
+    },
+    'client-overhead': {
+      about: 'The cost of a call of weir-client, compared with @grpc/grpc-js.',
+      needsBuild: true,
+      load: () => import('./bench/client-overhead.ts'),
+    },
+    'llm-trace': {
+      about: 'The refusals and overspending of 100,000 synthetic LLM requests, by what they reserve.',
+      load: () => import('./bench/llm-trace.ts'),
+    },
+    'retry-storm': {
+      about: 'The effect of cooperating and other clients on a server that stalls.',
+      load: () => import('./bench/retry-storm.ts'),
+    },
+    'counter-bytes': {
+      about: 'The bytes of a counter, in memory and in Redis.',
+      load: () => import('./bench/counter-bytes.ts'),
+    },
+    'rule-files': {
+      about: 'The time to load rule files, and whether it is proportional to their size.',
+      load: () => import('./bench/rule-files.ts'),
+    },
+    expiry: {
+      about: 'The latency of a hit while a million counters expire.',
+      load: () => import('./bench/expiry.ts'),
+    },
+    advise: {
+      about: 'The shares of legitimate and abusive keys that the proposals of weir advise hit.',
+      load: () => import('./bench/advise.ts'),
+    },
+    starved: {
+      about: 'All tests while one busy process per core competes with them.',
+      needsBuild: true,
+      load: async () => (await import('./tests.ts')).starved,
+    },
+    'newest-node': {
+      about: 'All tests on the newest Node with long-term support.',
+      needsBuild: true,
+      load: async () => (await import('./tests.ts')).onNewestNode,
+    },
+  } satisfies Readonly<Record<string, Listed>>),
+);
