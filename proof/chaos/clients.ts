@@ -1,8 +1,10 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
 import type { WireResponse } from '../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
+import { until } from '../../test/helpers/until.ts';
 import { type CallRecord, openCalls } from './log.ts';
 import { type ChaosRule, DOMAIN, hasIds, ID_KEY, USED_KEY } from './rules.ts';
 import { createDraw, type Draw } from './schedule.ts';
@@ -41,6 +43,7 @@ const DEADLINE_MS = 15_000;
 /** Runs clients that record every answer. `stop` resolves after the last answer. */
 export function startClients(options: ClientOptions): { stop(): Promise<void> } {
   const stopping = new AbortController();
+  setMaxListeners(0, stopping.signal); // each hit that is held listens until its release
   const all = Array.from({ length: CLIENTS }, (_, at) => drive(at, options, stopping.signal));
   return {
     async stop() {
@@ -100,24 +103,28 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   await log.close();
 }
 
-/** Asks an instance for the hits that the store has counted for a rule. */
+/** Asks an instance for the hits that the store has counted for a rule, until the store has answered in time. */
 export async function countedHits(port: number, { key, limit }: ChaosRule): Promise<number> {
   const channel = openChannel(port);
   const { path, requestSerialize, responseDeserialize } = shouldRateLimit;
   const peek = { entries: [{ key, value: '' }], limit: null, hits_addend: { value: 0 }, is_negative_hits: false };
   const request = { domain: DOMAIN, descriptors: [peek], hits_addend: 0 };
-  const options = { deadline: Date.now() + DEADLINE_MS };
+  let counted: WireResponse | undefined;
   try {
-    const response = await new Promise<WireResponse>((resolve, reject) => {
-      channel.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, options, (error, answer) => {
-        if (answer) resolve(answer);
-        else reject(error);
+    await until(`an answer from the counters of ${key}`, async () => {
+      const options = { deadline: Date.now() + DEADLINE_MS };
+      const response = await new Promise<WireResponse | undefined>((resolve) => {
+        channel.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, options, (_, answer) =>
+          resolve(answer),
+        );
       });
+      counted = response && answerOf(response).degraded === undefined ? response : undefined;
+      return counted !== undefined;
     });
-    return limit - (response.statuses[0]?.limit_remaining ?? limit);
   } finally {
     channel.close();
   }
+  return limit - (counted?.statuses[0]?.limit_remaining ?? limit);
 }
 
 /**

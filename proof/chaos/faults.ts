@@ -23,6 +23,10 @@ export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: r
   'worker killed, rules broken': ['local_lost'],
 };
 
+/** How long a fault waits for a request that it can affect: a busy machine sends few. */
+const AFFECTED_WITHIN_MS = 30_000;
+const POLL_MS = 25;
+
 /** Resolves when the fault is over; false: there was no target. */
 type Do<K> = (fault: PlannedFault<K>) => Promise<unknown>;
 
@@ -47,10 +51,14 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
   };
   /** False: no connection lost anything, since the proxies are not in use after a failover. */
   const lose = async (what: Loss, { forMs }: PlannedFault): Promise<boolean> => {
-    const affected = (): number => store.proxies.reduce((sum, proxy) => sum + proxy.affected, 0);
+    const sum = (of: 'affected' | 'connections'): number =>
+      store.proxies.reduce((total, proxy) => total + proxy[of], 0);
+    const affected = (): number => sum('affected');
     const before = affected();
     for (const proxy of store.proxies) proxy.lose(what);
     await sleep(forMs);
+    const endMs = performance.now() + AFFECTED_WITHIN_MS;
+    while (affected() === before && sum('connections') > 0 && performance.now() < endMs) await sleep(POLL_MS);
     for (const proxy of store.proxies) proxy.lose(undefined);
     return affected() > before;
   };

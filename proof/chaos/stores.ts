@@ -42,19 +42,31 @@ export interface ChaosStore {
   stop(): Promise<void>;
 }
 
-const COMMAND_TIMEOUT_MS = 10_000;
+/** How long a server may take to do what a fault needs: it may be busy, or start. */
+const COMMAND_TIMEOUT_MS = 100_000;
+/** How long a server may take to tell its state; a frozen one never does. */
+const STATE_TIMEOUT_MS = 10_000;
 /** How long a master is silent before a sentinel replaces it: a busy one may be silent for a while. */
 const DOWN_AFTER_MS = 1_500;
 
 /** Sends one command to a server; rejects without an answer. */
-export async function command(
+export const command = (server: Pick<Redis, 'port'>, name: string, ...args: readonly (string | number)[]) =>
+  answerTo(server, [name, ...args], COMMAND_TIMEOUT_MS);
+
+/** As `command`, for a question to a server that may be frozen. */
+const ask = (server: Pick<Redis, 'port'>, name: string, ...args: readonly (string | number)[]) =>
+  answerTo(server, [name, ...args], STATE_TIMEOUT_MS);
+
+async function answerTo(
   { port }: Pick<Redis, 'port'>,
-  name: string,
-  ...args: readonly (string | number)[]
+  [name, ...args]: readonly [string, ...(string | number)[]],
+  commandTimeout: number,
 ): Promise<unknown> {
   const client = new Client(port, '127.0.0.1', {
-    ...{ replyMapping: 'legacy', retryStrategy: () => null, commandTimeout: COMMAND_TIMEOUT_MS },
-    ...{ enableReadyCheck: false },
+    replyMapping: 'legacy',
+    retryStrategy: () => null,
+    commandTimeout,
+    enableReadyCheck: false,
   });
   client.on('error', () => {}); // the command reports it
   try {
@@ -92,14 +104,14 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
       ...withoutForgetting,
       whole: () =>
         recovered('a replica that the sentinel knows', async () => {
-          const replicas = (await command(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
+          const replicas = (await ask(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
           const has = (fields: readonly string[], field: string, value: string) =>
             fields[fields.indexOf(field) + 1] === value;
           return replicas.some((fields) => has(fields, 'flags', 'slave') && has(fields, 'master-link-status', 'ok'));
         }),
       replaced: (dead) =>
         recovered('another master', async () => {
-          const address = await command(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
+          const address = await ask(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
           const other = otherThan(dead);
           const ports = [other.port, ...(other === master ? proxies.map(({ port }) => port) : [])];
           return ports.some((port) => String(address) === `127.0.0.1,${port}`) && (await isMaster(other));
@@ -125,7 +137,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     };
     const half = nodes.length / 2;
     const masters = () => those(nodes, isMaster);
-    const isUp = async (node: Redis) => String(await command(node, 'CLUSTER', 'INFO')).includes('cluster_state:ok');
+    const isUp = async (node: Redis) => String(await ask(node, 'CLUSTER', 'INFO')).includes('cluster_state:ok');
     return {
       ...{ env, lossyEnv: env, proxies },
       masters,
@@ -155,7 +167,7 @@ async function announceProxies(nodes: readonly Redis[]): Promise<readonly LossyP
     await command(node, 'CONFIG', 'SET', 'cluster-announce-port', proxies[at]?.port ?? node.port);
   for (const node of nodes)
     await recovered('every node knows the proxies', async () => {
-      const known = JSON.stringify(await command(node, 'CLUSTER', 'SLOTS'));
+      const known = JSON.stringify(await ask(node, 'CLUSTER', 'SLOTS'));
       return proxies.every(({ port }) => known.includes(`,${port},`));
     });
   return proxies;
@@ -223,10 +235,10 @@ const withoutReplicas = {
 const withoutForgetting = { forget: cannot('start a server without its data') };
 
 const isMaster = async (server: ChaosServer): Promise<boolean> =>
-  String(await command(server, 'ROLE')).startsWith('master');
+  String(await ask(server, 'ROLE')).startsWith('master');
 
 const isReplica = async (server: ChaosServer): Promise<boolean> =>
-  /^slave,.*,connected,/.test(String(await command(server, 'ROLE')));
+  /^slave,.*,connected,/.test(String(await ask(server, 'ROLE')));
 
 /** The servers for which the condition holds; those without an answer are left out. */
 async function those<S extends ChaosServer>(

@@ -17,6 +17,8 @@ export interface LossyProxy {
   readonly port: number;
   /** The number of connections that have lost something. */
   readonly affected: number;
+  /** The number of open connections. */
+  readonly connections: number;
   /** @param what  undefined: nothing more, on connections that have lost nothing yet */
   lose(what: Loss | undefined): void;
   close(): Promise<void>;
@@ -62,6 +64,9 @@ export async function startLossyProxy(to: number): Promise<LossyProxy> {
     port,
     get affected() {
       return affected;
+    },
+    get connections() {
+      return sockets.size / 2; // each has one to the server
     },
     lose(what) {
       losing = what;
