@@ -36,9 +36,13 @@ test('the packed project contains the built service, its messages and rules, and
     new Set(['LICENSE', 'README.md', 'config', 'dist', 'package.json', 'proto']),
   );
   expect(paths).toEqual(
-    expect.arrayContaining(['dist/main.js', 'dist/token-bucket.lua', 'dist/console/index.html', 'config/rules.yaml']),
+    expect.arrayContaining([
+      ...['dist/main.js', 'dist/token-bucket.lua', 'dist/console/index.html', 'config/rules.yaml'],
+      ...['dist/engine.js', 'dist/types/engine/index.d.ts'],
+    ]),
   );
-  const built = /\.(js|js\.map|lua|proto)$|^dist\/LICENSES\.txt$|^dist\/console\/[\w-]+\.(css|html|js|svg)(\.gz)?$/;
+  const built =
+    /\.(js|js\.map|lua|proto)$|^dist\/types\/.+\.d\.ts$|^dist\/LICENSES\.txt$|^dist\/console\/[\w-]+\.(css|html|js|svg)(\.gz)?$/;
   expect(paths.filter((path) => path.startsWith('dist/') && !built.test(path))).toEqual([]);
 });
 
