@@ -44,7 +44,7 @@ export interface ChaosStore {
 
 /** How long a server may take to do what a fault needs: it may be busy, or start. */
 const COMMAND_TIMEOUT_MS = 100_000;
-/** How long a server may take to tell its state; a frozen one never does. */
+/** How long a server may take to report its state; a frozen one never does. */
 const STATE_TIMEOUT_MS = 10_000;
 /** How long a master is silent before a sentinel replaces it: a busy one may be silent for a while. */
 const DOWN_AFTER_MS = 1_500;
