@@ -344,6 +344,7 @@ class ProcessPlayer {
     return this.withRedis(db, async (client) => {
       const found: Record<string, { readonly value: string | null; readonly ttl: number }> = {};
       for (const key of await client.keys('*')) {
+        if (key.startsWith('weir_instances|')) continue; // counts the processes that share the store
         if ((await client.type(key)) === 'string')
           found[key] = { value: await client.get(key), ttl: await client.ttl(key) };
       }
