@@ -10,6 +10,7 @@ import { createStoreBudget } from './ledger/store-budget.ts';
 import { countersOf } from './open/backends.ts';
 import { type CounterOptions, traitsOf } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
+import type { CurrentRules } from './open/rules.ts';
 import { awaitStore, type OpenStore, openStore } from './open/store.ts';
 import type { StoreTraits } from './rules/compile/fit.ts';
 import type { RuleTree } from './rules/match/tree.ts';
@@ -77,12 +78,6 @@ export interface Engine {
   readonly store: OpenStore;
 }
 
-/** The rules in force. */
-interface RulesInUse {
-  tree(): RuleTree | undefined;
-  close(): void;
-}
-
 /**
  * Opens an engine: rules, and the store of their counters.
  *
@@ -107,23 +102,23 @@ type TimedOptions = EngineOptions & { readonly clock: Clock };
 
 interface EngineParts {
   readonly store: OpenStore;
-  readonly rules: RulesInUse;
+  readonly rules: CurrentRules;
   readonly traits: StoreTraits;
 }
 
 function engineOf(options: TimedOptions, { store, rules, traits }: EngineParts): Engine {
-  let inForce = rules;
+  let current = rules;
   let closing: Promise<void> | undefined;
-  const decider = deciderOf(options, store, () => inForce.tree());
+  const decider = deciderOf(options, store, () => current.tree());
   const next = inTurn();
   const replace = async (other: EngineRules): Promise<void> => {
     const opened = await openRules(other, traits);
-    const closed = closing ? opened : inForce;
-    if (!closing) inForce = opened;
+    const closed = closing ? opened : current;
+    if (!closing) current = opened;
     closed.close();
   };
   const close = async (): Promise<void> => {
-    inForce.close();
+    current.close();
     await store.close();
   };
   return {
@@ -143,7 +138,7 @@ function engineOf(options: TimedOptions, { store, rules, traits }: EngineParts):
 }
 
 /** Loads YAML and the parser of rules only if the engine reads rules. */
-async function openRules(rules: EngineRules, traits: StoreTraits): Promise<RulesInUse> {
+async function openRules(rules: EngineRules, traits: StoreTraits): Promise<CurrentRules> {
   if ('tree' in rules) return { tree: rules.tree, close: () => {} };
   return (await import('./open/rules.ts')).openRules(rules, traits);
 }

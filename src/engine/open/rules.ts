@@ -7,14 +7,14 @@ import { InvalidRules, type RuleOptions } from './rule-options.ts';
 
 const POLL_INTERVAL_MS = 1_000;
 
-/** The rules in force. */
-interface OpenRules {
+/** The current rules, and whatever follows their files. */
+export interface CurrentRules {
   tree(): RuleTree | undefined;
   close(): void;
 }
 
 /** @throws InvalidRules with all problems */
-export async function openRules(options: RuleOptions, store: StoreTraits): Promise<OpenRules> {
+export async function openRules(options: RuleOptions, store: StoreTraits): Promise<CurrentRules> {
   const { mergeDomains = false, onLoad = () => {} } = options;
   const source = sourceOf(options);
   if ('files' in options && options.watch) {
