@@ -7,7 +7,14 @@ import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { remainingOf } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, nameOf, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
-import type { LineDescriptor, RecordingHeader, RequestLineFields } from '../../lab/record/format.ts';
+import type {
+  DroppedLine,
+  LineDescriptor,
+  OverridesLine,
+  RecordingHeader,
+  RequestLineFields,
+  RulesLine,
+} from '../../lab/record/format.ts';
 import { matchDigest, needsValue } from '../../lab/record/hashing.ts';
 import { isSampled } from '../../lab/record/sampling.ts';
 import type { RecordingFiles } from './files.ts';
@@ -111,7 +118,7 @@ export class Recorder {
       this.#options.onRecorded(0, 1);
       return;
     }
-    if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
+    if (this.#dropped > 0) this.#waiting.push(droppedLine(this.#dropped));
     this.#dropped = 0;
     const timeMs = storeTimeOf(answer) ?? nowMs;
     if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
@@ -127,7 +134,7 @@ export class Recorder {
 
   /** Writes the waiting lines, and ends the last file. */
   async close(): Promise<void> {
-    if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
+    if (this.#dropped > 0) this.#waiting.push(droppedLine(this.#dropped));
     while (this.#waiting.length > 0) {
       await new Promise<void>((resolve) => this.#files.whenWritable(resolve));
       this.#writeLines(LINES_PER_TURN);
@@ -154,7 +161,8 @@ export class Recorder {
     let changes = '';
     if (one.rules !== this.#rules) {
       this.#rules = one.rules;
-      if (one.rules) changes = `${JSON.stringify({ rulesChanged: { digest: matchDigest(one.rules) } })}\n`;
+      if (one.rules)
+        changes = `${JSON.stringify({ rulesChanged: { digest: matchDigest(one.rules) } } satisfies RulesLine)}\n`;
     }
     if (one.overrides !== this.#overridesWritten) {
       this.#overridesWritten = one.overrides;
@@ -296,6 +304,8 @@ export function hashedEntries(
 
 const hashedEntry = ({ key, value }: Entry, hashKey: string): Entry => ({ key, value: hashValue(value, hashKey) });
 
+const droppedLine = (dropped: number): string => JSON.stringify({ dropped } satisfies DroppedLine);
+
 /** The overrides that operators have set, without the operators' names and reasons. */
 function overridesLine(
   overrides: Iterable<StandingOverride>,
@@ -308,5 +318,5 @@ function overridesLine(
     by: '',
     reason: '',
   }));
-  return JSON.stringify({ overrides: written });
+  return JSON.stringify({ overrides: written } satisfies OverridesLine);
 }
