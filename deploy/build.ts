@@ -27,7 +27,7 @@ const SERVICE = 'src/cli/commands/serve.ts';
 const ENGINE = 'engine/index';
 
 /**
- * The bundles: the command line, the service with the library, and the processes that check rules. They are built separately, so that
+ * Bundles of the command line, of the service with the library, and of the processes that check rules, built separately so
  * each consists of few files. Each entry becomes a file of its name in `dist/`.
  */
 const BUILDS: readonly Readonly<Record<string, string>>[] = [

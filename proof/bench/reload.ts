@@ -45,7 +45,7 @@ const SETTLE_MS = 5_000;
 const CONNECTIONS = 4;
 const MS_PER_SECOND = 1_000;
 const MAX_GROWTH = 2;
-/** A program that uses processor time once in each interval: the first argument, in ms. */
+/** A program that uses `cpuMs` of processor time in each `intervalMs`. */
 const BURN = `
 const [cpuMs, intervalMs] = process.argv.slice(1).map(Number);
 setInterval(() => {

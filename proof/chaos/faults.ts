@@ -23,7 +23,7 @@ export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: r
   'worker killed, rules broken': ['local_lost'],
 };
 
-/** How long a fault waits for a request that it can affect: a busy machine sends few. */
+/** How long a fault waits for a request that it can affect, since a busy machine sends few. */
 const AFFECTED_WITHIN_MS = 30_000;
 const POLL_MS = 25;
 

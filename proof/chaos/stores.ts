@@ -42,7 +42,7 @@ export interface ChaosStore {
   stop(): Promise<void>;
 }
 
-/** How long a server may take to do what a fault needs: it may be busy, or start. */
+/** How long a server may take to do what a fault needs while it is busy or starting. */
 const COMMAND_TIMEOUT_MS = 100_000;
 /** How long a server may take to report its state; a frozen one never does. */
 const STATE_TIMEOUT_MS = 10_000;

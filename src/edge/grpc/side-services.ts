@@ -23,7 +23,7 @@ const reflectionPaths = ['v1', 'v1alpha'].flatMap((version) =>
   pathsOf(`grpc.reflection.${version}.ServerReflection`, ['ServerReflectionInfo']),
 );
 
-/** The services besides decisions, health and quotas, as far as they are offered. */
+/** Services on offer besides decisions, health and quotas. */
 export function sideServices(options: GrpcServerOptions): readonly SideService[] {
   const { rules, holds, kuadrant, overload, quotas, startTimer } = options;
   const offered: SideService[] = [];

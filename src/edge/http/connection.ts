@@ -196,7 +196,7 @@ const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
 /** A connection's socket whose input may have to wait. */
 export interface PacedSocket extends Socket {
-  /** Input, read or not, waits for its turn. Absent: it never waits. */
+  /** Whether input, read or not, must wait for its turn. If absent, it never waits. */
   readonly waitsForTurn?: () => boolean;
 }
 

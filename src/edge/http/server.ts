@@ -173,7 +173,7 @@ export interface HttpBounds extends ConnectionBounds {
 
 const MAX_HEAD_BYTES = 16 * 1024;
 
-/** How often connections are checked for requests: those without may be ended for new ones. */
+/** How often connections are checked for requests. Idle ones may be closed to make room. */
 const IDLE_CHECK_MS = 1_000;
 
 /** Memory held for clients of an operators' server; a page of statistics has a few megabytes at most. */

@@ -122,7 +122,7 @@ function planOf(
 
 /** A proxy's stream, as seen by the transport. */
 interface QuotaTransport {
-  /** The value of PROXY_HEADER; undefined: the proxy has no name. */
+  /** Value of PROXY_HEADER, or undefined for a proxy without a name. */
   readonly name: string | undefined;
   readonly write: (actions: readonly BucketAction[]) => void;
   readonly charge: (bytes: number) => void;
@@ -138,12 +138,12 @@ interface QuotaReceiver {
   close(): void;
 }
 
-/** Ignores everything: the stream has failed. */
+/** Ignores all messages of a stream that has failed. */
 const NO_RECEIVER: QuotaReceiver = { report: () => {}, close: () => {} };
 
 /** The most reports of a stream that wait while one is handled. With more, the stream fails with RESOURCE_EXHAUSTED. */
 const MAX_WAITING_REPORTS = 4;
-/** A report may have this many more fields than a proxy may have buckets: the excess is handled as unknown buckets. */
+/** Fields a report may have beyond the buckets of a proxy. They are handled as unknown buckets. */
 const FURTHER_USAGES = 1_024;
 const MAX_DOMAIN_LENGTH = 1_024;
 
