@@ -34,11 +34,12 @@ test('the time in which the process has not run is the sum of all lags, the pres
   lateness.began();
   tick(60);
   tick(5);
-  expect(lateness.stoodMs(nowMs + 10)).toBe(65);
-  expect(lateness.stoodMs(nowMs + 30)).toBe(85);
+  expect(lateness.stoodMs).toBe(65);
+  expect(lateness.stoodAtMs(nowMs + 10)).toBe(65);
+  expect(lateness.stoodAtMs(nowMs + 30)).toBe(85);
   lateness.ended();
   tick();
   nowMs += 1_000; // without calls, nothing is measured
-  expect(lateness.stoodMs(nowMs)).toBe(65);
+  expect(lateness.stoodAtMs(nowMs)).toBe(65);
   lateness.close();
 });

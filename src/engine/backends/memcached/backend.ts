@@ -133,10 +133,10 @@ export class MemcachedBackend implements Backend {
     const chargedAtMs = clock();
     this.#lateness.began();
     const startedMs = monotonicMs();
-    const stoodBeforeMs = this.#lateness.stoodMs(startedMs);
+    const stoodBeforeMs = this.#lateness.stoodMs;
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs)); // never rejects
     const endedMs = monotonicMs();
-    const stoodMs = this.#lateness.stoodMs(endedMs) - stoodBeforeMs;
+    const stoodMs = this.#lateness.stoodAtMs(endedMs) - stoodBeforeMs;
     this.#lateness.ended();
     if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
     const reason = `memcached: ${outcome.reason}`;

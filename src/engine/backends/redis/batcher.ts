@@ -36,26 +36,26 @@ class Waiting extends Later<Replies> implements BatchRequest {
   readonly operations: readonly Operation[];
   readonly spend: Spend;
   readonly receipts: boolean | undefined;
+  /** The end of its wait, unless time in which this process does not run extends it. */
+  readonly untilMs: number;
   readonly timeoutMs: number;
-  /** The time that it may wait now: `timeoutMs`, extended by time in which this process did not run. */
-  allowedMs: number;
-  beganAtMs = 0;
-  /** How long this process had not run when the wait began. */
-  stoodMs = 0;
+  /** The longest that it may wait, however long this process does not run. */
   readonly longestMs: number;
+  /** How long this process had not run when the wait began. */
+  readonly stoodMs: number;
 
-  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, longestMs: number) {
+  constructor(
+    { operations, spend, receipts }: BatchRequest,
+    wait: Pick<Waiting, 'untilMs' | 'timeoutMs' | 'longestMs' | 'stoodMs'>,
+  ) {
     super();
     this.operations = operations;
     this.spend = spend;
     this.receipts = receipts;
-    this.timeoutMs = timeoutMs;
-    this.allowedMs = timeoutMs;
-    this.longestMs = longestMs;
-  }
-
-  get untilMs(): number {
-    return this.beganAtMs + this.allowedMs;
+    this.untilMs = wait.untilMs;
+    this.timeoutMs = wait.timeoutMs;
+    this.longestMs = wait.longestMs;
+    this.stoodMs = wait.stoodMs;
   }
 }
 
@@ -123,12 +123,11 @@ export class Batcher {
     if (refusal !== undefined) return operations.map(() => unavailable(refusal));
     const tooMany = this.#tooManyBefore(timeoutMs);
     if (tooMany !== undefined) return operations.map(() => ({ ...unavailable(tooMany), isOverload: true }));
-    const waiting = new Waiting(request, timeoutMs, longestMs);
-    waiting.beganAtMs = this.#nowMs();
-    waiting.stoodMs = lateness.stoodMs(waiting.beganAtMs);
+    const untilMs = this.#nowMs() + timeoutMs;
+    const waiting = new Waiting(request, { untilMs, timeoutMs, longestMs, stoodMs: lateness.stoodMs });
     this.#queue.push(waiting);
     this.#queuedHits += operations.length;
-    this.#watch(waiting.untilMs);
+    this.#watch(untilMs);
     this.#schedule();
     return waiting;
   }
@@ -197,7 +196,7 @@ export class Batcher {
     breaker.began();
     let isPending = true;
     const sentAtMs = this.#nowMs();
-    const stoodBeforeMs = lateness.stoodMs(sentAtMs);
+    const stoodBeforeMs = lateness.stoodMs;
     const extraWork = extraWorkOf(requests);
     this.#extraWork += extraWork;
     const isBehindCostly = this.#extraWork > 0; // or is costly itself
@@ -229,7 +228,7 @@ export class Batcher {
     };
     const giveUpSlow = (): void => {
       const nowMs = this.#nowMs();
-      const silentMs = nowMs - sentAtMs - (lateness.stoodMs(nowMs) - stoodBeforeMs);
+      const silentMs = nowMs - sentAtMs - (lateness.stoodAtMs(nowMs) - stoodBeforeMs);
       if (isPending && allowedMs - silentMs >= TIMER_MS) return giveUpAfter(allowedMs - silentMs);
       notePeak(allowedMs);
       // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
@@ -276,17 +275,17 @@ export class Batcher {
     const { unavailable, lateness } = this.#options;
     const nowMs = this.#nowMs();
     const reason = `no reply within ${request.timeoutMs} ms`;
-    const waitedMs = nowMs - request.beganAtMs;
-    const stoodMs = lateness.stoodMs(nowMs) - request.stoodMs;
+    const waitedMs = nowMs - request.untilMs + request.timeoutMs;
+    const stoodMs = lateness.stoodAtMs(nowMs) - request.stoodMs;
     if (stoodMs < waitedMs * LATE_SHARE) return this.#giveUp(request, reason, isSent);
     const late = unavailable(`${reason}: this process was ${Math.round(stoodMs)} ms late`);
     this.#fail(request, { ...late, isOverload: true }, isSent);
   }
 
-  /** The time that a request may wait, with that in which this process has not run. */
-  #allowed({ timeoutMs, longestMs, stoodMs }: Waiting, nowMs: number): number {
-    const extendedMs = Math.ceil(timeoutMs + this.#options.lateness.stoodMs(nowMs) - stoodMs);
-    return Math.max(timeoutMs, Math.min(extendedMs, longestMs));
+  /** The end of a wait, extended by the time in which this process has not run. */
+  #extendedUntilMs({ untilMs, timeoutMs, longestMs, stoodMs }: Waiting, nowMs: number): number {
+    const extraMs = Math.min(this.#options.lateness.stoodAtMs(nowMs) - stoodMs, longestMs - timeoutMs);
+    return untilMs + Math.max(Math.ceil(extraMs), 0);
   }
 
   /** Ensures that a timer checks at this time. */
@@ -303,12 +302,12 @@ export class Batcher {
     let expired: Waiting[] = [];
     const isInTime = (request: Waiting): boolean => {
       if (request.isSettled) return false;
-      if (request.untilMs <= nowMs) request.allowedMs = this.#allowed(request, nowMs);
-      if (request.untilMs <= nowMs) {
+      const untilMs = request.untilMs <= nowMs ? this.#extendedUntilMs(request, nowMs) : request.untilMs;
+      if (untilMs <= nowMs) {
         expired.push(request);
         return false;
       }
-      nextMs = Math.min(nextMs, request.untilMs);
+      nextMs = Math.min(nextMs, untilMs);
       return true;
     };
     for (const requests of this.#sent) requests.forEach(isInTime);

@@ -42,7 +42,13 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxInFlight: 2,
     slowMs,
-    lateness: { ...PUNCTUAL, stoodMs: (nowMs) => nowMs * stoodShare },
+    lateness: {
+      ...PUNCTUAL,
+      get stoodMs() {
+        return Math.floor(monotonicMs() * stoodShare);
+      },
+      stoodAtMs: (nowMs) => nowMs * stoodShare,
+    },
     breaker: () => breaker,
     isAnswer: () => false,
     monotonicMs,
