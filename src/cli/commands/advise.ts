@@ -1,20 +1,18 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
-import { formatOption, mappingOption, onFiles, overlayOption, part, reorderOption } from './traffic-input.ts';
+import { addTrafficOptions, onFiles, part, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that proposes limits. */
 export function addAdviseCommand(program: Command, surroundings: ReplaySurroundings): void {
-  program
+  const command = program
     .command('advise')
     .summary('propose limits from traffic')
     .description(
       'Report for each limit how its keys use it, what other limits would do, and which one to choose, with the reasons. Reads recordings and access logs like `weir replay`, or the observations of a running service (ADVISE_BYTES). Changes nothing.',
     )
     .argument('[file...]', 'recordings or access logs, plain or compressed; - or none: standard input')
-    .option('--rules <path>', 'rule file or directory with the limits to advise on')
-    .addOption(overlayOption('the rules'))
-    .addOption(mappingOption('weir replay --learn'))
-    .addOption(formatOption())
+    .option('--rules <path>', 'rule file or directory with the limits to advise on');
+  addTrafficOptions(command, { rules: 'the rules', learn: 'weir replay --learn' })
     .addOption(reorderOption())
     .option('--from <host:port>', 'debug port of a running service, instead of files')
     .option(

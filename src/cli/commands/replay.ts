@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
-import { formatOption, mappingOption, onFiles, overlayOption, part, reorderOption } from './traffic-input.ts';
+import { addTrafficOptions, onFiles, part, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that replays recorded traffic. */
 export function addReplayCommands(program: Command, surroundings: ReplaySurroundings): void {
-  program
+  const command = program
     .command('replay')
     .summary('replay recorded traffic against rules')
     .description(
@@ -12,10 +12,8 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
     )
     .argument('[file...]', 'recordings or access logs, plain or compressed; - or none: standard input')
     .option('--rules <path>', 'rule file or directory')
-    .option('--against <path>', 'other rules to compare with these: the planned change')
-    .addOption(overlayOption('both'))
-    .addOption(mappingOption('--learn'))
-    .addOption(formatOption())
+    .option('--against <path>', 'other rules to compare with these: the planned change');
+  addTrafficOptions(command, { rules: 'both', learn: '--learn' })
     .option('--learn', 'only print a draft mapping for an access log', false)
     .addOption(reorderOption())
     .option('--json', 'print the report as JSON', false)

@@ -1,23 +1,28 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { logFormats } from '../../lab/replay/readers/format-names.ts';
 import { CommandFailed, guarded } from './client.ts';
 
 /** Options and helpers of commands that read recordings and access logs. */
 
-/** @param of  the rules that the overlay applies to */
-export const overlayOption = (of: string): Option =>
-  new Option('--overlay <path>', `overlay of ${of}; may be given several times`)
+/**
+ * Adds the options for reading traffic.
+ *
+ * @param rules  to which the overlay applies
+ * @param learn  the command that prints a first mapping
+ */
+export function addTrafficOptions(command: Command, { rules, learn }: { rules: string; learn: string }): Command {
+  const overlay = new Option('--overlay <path>', `overlay of ${rules}; may be given several times`)
     .argParser((path: string, before: readonly string[]) => [...before, path])
     .default([]);
-
-/** @param learn  the command that prints a first mapping */
-export const mappingOption = (learn: string): Option =>
-  new Option('--mapping <file>', `how a line of an access log becomes a request; see ${learn}`);
-
-export const formatOption = (): Option =>
-  new Option('--format <name>', 'format of access logs, instead of the one detected from the first line').choices(
-    logFormats,
-  );
+  const format = new Option(
+    '--format <name>',
+    'format of access logs, instead of the one detected from the first line',
+  ).choices(logFormats);
+  return command
+    .addOption(overlay)
+    .option('--mapping <file>', `how a line of an access log becomes a request; see ${learn}`)
+    .addOption(format);
+}
 
 export const reorderOption = (): Option =>
   new Option('--reorder <time>', 'sort requests that are up to this far out of order (access logs: 60s)').argParser(

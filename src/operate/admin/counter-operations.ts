@@ -10,6 +10,7 @@ import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { type CounterState, counterState, describeOverride } from './explain.ts';
 import type { AdminOptions } from './options.ts';
@@ -18,7 +19,6 @@ import {
   DESCRIPTOR_QUERY,
   descriptor,
   domain,
-  MAX_HITS,
   noQuery,
   readDescriptor,
   reason,
@@ -69,7 +69,7 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
       summary: 'refunds hits to the counters of a descriptor, at most as many as were used',
       need: 'operate',
       query: noQuery,
-      body: object({ domain, descriptor, hits: { type: 'integer', minimum: 1, maximum: MAX_HITS }, reason }, [
+      body: object({ domain, descriptor, hits: { type: 'integer', minimum: 1, maximum: MAX_UINT32 }, reason }, [
         'domain',
         'descriptor',
         'hits',

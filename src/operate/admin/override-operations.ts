@@ -13,11 +13,12 @@ import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { search, stopOf } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';
 import type { OverrideRecords } from './override-records.ts';
-import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, reason, refuseHashes } from './parameters.ts';
+import { type ChangeBody, descriptor, domain, noQuery, reason, refuseHashes } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
@@ -63,7 +64,7 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
           domain,
           descriptor,
           effect: { type: 'string', maxLength: 10, enum: ['limit', 'block', 'exempt'] },
-          requestsPerUnit: { type: 'integer', minimum: 0, maximum: MAX_HITS, description: 'of a limit' },
+          requestsPerUnit: { type: 'integer', minimum: 0, maximum: MAX_UINT32, description: 'of a limit' },
           unit: { type: 'string', maxLength: 10, enum: units, description: 'of a limit' },
           until: { type: 'string', maxLength: 40, description: 'RFC 3339, at most a year from now' },
           reason,

@@ -1,11 +1,9 @@
 import { type Hash, isHash } from '../../base/hashed.ts';
 import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { MAX_UINT32, maximumRequest } from '../../engine/wire/wire.ts';
+import { maximumRequest } from '../../engine/wire/wire.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
-
-export const MAX_HITS = MAX_UINT32;
 
 export const text = { type: 'string', maxLength: maximumRequest.textLength } as const;
 const entry = object({ key: { ...text, minLength: 1 }, value: text }, ['key', 'value']);

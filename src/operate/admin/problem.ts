@@ -1,7 +1,7 @@
 import type { Page } from '../../edge/http/server.ts';
 
 /** A problem with one part of a request. */
-export interface Flaw {
+interface Flaw {
   /** A JSON pointer into the body, or the name of a query parameter. */
   readonly at: string;
   readonly detail: string;

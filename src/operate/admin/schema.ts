@@ -1,4 +1,6 @@
-import { ApiProblem, type Flaw } from './problem.ts';
+import { ApiProblem } from './problem.ts';
+
+type Flaw = ApiProblem['flaws'][number];
 
 /**
  * The subset of JSON Schema that the API's bodies and parameters use. It validates them, and is part of the OpenAPI

@@ -55,9 +55,6 @@ export const writeSeries = (name: string, labels: string, value: number): string
 export const writeLabels = (labels: Labels): string =>
   labels.length === 0 ? '' : `{${labels.map(([name, text]) => `${name}="${escapedValue(text)}"`).join(',')}}`;
 
-/** Turns a text into a metric or label name: invalid characters become `_`, as in envoyproxy/ratelimit. */
-export const escapedName = (text: string): string => text.replaceAll(/[^A-Za-z0-9_]/gu, '_').replace(/^(?=\d)/, '_');
-
 /** Escapes a label value. */
 export const escapedValue = (text: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');

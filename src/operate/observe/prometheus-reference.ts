@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import { encodeInSlices } from '../../base/slices.ts';
-import { beginMetric, type Exposition, escapedName, type Labels, writeLabels, writeSeries } from './exposition.ts';
+import { beginMetric, type Exposition, type Labels, writeLabels, writeSeries } from './exposition.ts';
 import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
 
@@ -82,6 +82,9 @@ function* samplesOf(statistics: Statistics, extra: Labels): Iterable<Sample> {
   yield counter('config_load_error', [], statistics.loads.error);
   yield counter('global_shadow_mode', [], statistics.sums.shadowed);
 }
+
+/** Turns a text into a metric or label name: invalid characters become `_`, as in envoyproxy/ratelimit. */
+const escapedName = (text: string): string => text.replaceAll(/[^A-Za-z0-9_]/gu, '_').replace(/^(?=\d)/, '_');
 
 const sampleOf = (metric: string, labels: Labels, extra: Labels, value: number): Sample => ({
   metric,
