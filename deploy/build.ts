@@ -33,6 +33,7 @@ const ENGINE = 'engine/index';
 const BUILDS: readonly Readonly<Record<string, string>>[] = [
   { main: 'src/cli/bin.ts' },
   { serve: SERVICE, engine: `src/${ENGINE}.ts` },
+  { 'control-process': 'src/serve/control/control-process.ts' },
   { 'file-check-process': 'src/engine/rules/reload/file-check-process.ts' },
   { 'resource-check-process': 'src/edge/xds/resource-check-process.ts' },
 ];

@@ -2,7 +2,7 @@
 import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
-import { endStartOnSignals } from './process/process.ts';
+import { endStartOnSignals, startControl } from './process/process.ts';
 
 // The entry of `weir`. A service that is started without flags, as in a container, does not load the whole command line
 // first.
@@ -10,10 +10,11 @@ enableCompileCache();
 const [command = 'serve', ...rest] = process.argv.slice(2);
 if (command === 'serve' || command.startsWith('-')) endStartOnSignals(); // before anything slow
 if (command === 'serve' && rest.length === 0) {
+  const control = startControl();
   const restore = loadLean(process.execArgv.length > 0 || process.env.NODE_OPTIONS !== undefined);
   const { runService } = await import('./commands/serve.ts');
   restore();
-  await runService(process.env, undefined, { clock: Date.now, onOpen: endStartOnSignals() });
+  await runService(process.env, undefined, { clock: Date.now, control, onOpen: endStartOnSignals() });
 } else {
   await import('./main.ts');
 }

@@ -14,7 +14,7 @@ import { addReplayCommands } from './commands/replay.ts';
 import type { ReplaySurroundings } from './commands/replay-flags.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
-import { endStartOnSignals, fail, version } from './process/process.ts';
+import { endStartOnSignals, fail, startControl, version } from './process/process.ts';
 
 // Each command loads its own modules: `weir check` must not wait for Redis clients and servers.
 
@@ -144,8 +144,9 @@ type ServeOptions = Readonly<Record<string, string | undefined>>;
 async function serveWithFlags({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
   refuseOperands(command);
   const onOpen = endStartOnSignals();
+  const control = startControl();
   const { runService } = await import('./commands/serve.ts');
-  await runService({ ...process.env, ...variablesOf(flags) }, rules, { clock: Date.now, onOpen });
+  await runService({ ...process.env, ...variablesOf(flags) }, rules, { clock: Date.now, control, onOpen });
 }
 
 /** The variables that the given flags of `weir serve` set. */

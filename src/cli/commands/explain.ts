@@ -90,7 +90,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
     }),
     metadata: createDynamicMetadata({ ofRequest: false }),
   };
-  return explain(request, { decider, extras, source: path });
+  return { ...(await explain(request, { decider, extras })), rules: { source: path } };
 }
 
 /** An explanation for a terminal. */

@@ -1,8 +1,10 @@
+import type { ChildProcess } from 'node:child_process';
 import cluster from 'node:cluster';
 import type { Clock } from '../../base/clock.ts';
 import { CannotStart } from '../../serve/parts/start-up.ts';
-import { serve } from '../../serve/serve.ts';
-import { serveAsWorker } from '../../serve/worker.ts';
+import { serveAsWorker } from '../../serve/decider/worker.ts';
+import { withRules } from '../../serve/link/with-rules.ts';
+import { serve } from '../../serve/supervisor/serve.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings } from '../../settings/settings.ts';
 import { InvalidSettings } from '../../settings/values.ts';
@@ -12,6 +14,8 @@ import { fail, onSignal, version } from '../process/process.ts';
 /** The parts of the starting program that the service uses. */
 interface ServiceSurroundings {
   readonly clock: Clock;
+  /** The control process, started before this module was loaded; undefined: this process is a worker. */
+  readonly control: ChildProcess | undefined;
   /** Called once the service handles signals itself. */
   readonly onOpen: () => void;
 }
@@ -24,18 +28,17 @@ interface ServiceSurroundings {
 export async function runService(
   env: Environment,
   rules: string | undefined,
-  { clock, onOpen }: ServiceSurroundings,
+  { clock, control, onOpen }: ServiceSurroundings,
 ): Promise<void> {
   try {
-    const read = await readSettings(env);
-    const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
+    const settings = withRules(await readSettings(env), rules);
     if (cluster.worker) {
       const close = await serveAsWorker(settings, clock, cluster.worker);
       collectCheaply();
       onSignal(() => close());
       return onOpen();
     }
-    const service = await serve(settings, clock, version);
+    const service = await serve(settings, { clock, version, control, source: { env, rules } });
     collectCheaply();
     onSignal(service.close);
     onOpen();
@@ -47,5 +50,6 @@ export async function runService(
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
     fail(error.message);
+    control?.disconnect(); // ends it
   }
 }

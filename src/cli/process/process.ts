@@ -1,7 +1,9 @@
+import type { ChildProcess } from 'node:child_process';
 import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
 import { printableLines } from '../../base/printable.ts';
+import { forkControl } from '../../serve/supervisor/fork-control.ts';
 
 /** The version of the package, for commands. */
 
@@ -43,3 +45,6 @@ export function endStartOnSignals(): () => void {
   };
   return restoreSignals;
 }
+
+/** Starts the control process of the service, which loads its modules while this one does; not in a worker. */
+export const startControl = (): ChildProcess | undefined => (cluster.isWorker ? undefined : forkControl());

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
@@ -9,7 +10,19 @@ import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalBatch, ArrivalSample } from '../../lab/advise/arrival-log.ts';
 import { SLOT_MS } from '../../lab/sketches/rotating-top.ts';
 import type { TrialReport } from '../candidate/report.ts';
-import { type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
+import { type ExplainOptions, type Explanation, explain } from './explain.ts';
+import {
+  type CountedDescriptor,
+  type CounterChange,
+  type CounterListing,
+  type CounterSources,
+  changeCounters,
+  type ListQuery,
+  listCounters,
+  type NamedCounters,
+  readCounters,
+} from './named-counters.ts';
+import { ApiProblem } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
@@ -17,6 +30,11 @@ import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 /** The questions that the admin API asks each process that answers requests. */
 export type AgentQuestion =
   | { readonly kind: 'explain'; readonly request: WireRequest }
+  | ({ readonly kind: 'counters' } & CountedDescriptor)
+  /** Change every counter of the descriptor. */
+  | ({ readonly kind: 'change'; readonly change: CounterChange } & CountedDescriptor)
+  /** A page of all counters. */
+  | { readonly kind: 'list'; readonly query: ListQuery }
   | { readonly kind: 'unmatched' }
   /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
   | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
@@ -39,7 +57,11 @@ export type AgentQuestion =
   | { readonly kind: 'record'; readonly untilMs?: number };
 
 export type AgentReply =
-  | { readonly kind: 'explain'; readonly explanation: ExplainAnswer }
+  | { readonly kind: 'explain'; readonly explanation: Explanation }
+  | { readonly kind: 'counters'; readonly answer: CounterAnswer<NamedCounters> }
+  /** The counters after the change. */
+  | { readonly kind: 'change'; readonly answer: CounterAnswer<NamedCounters> }
+  | { readonly kind: 'list'; readonly answer: CounterAnswer<CounterListing> }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
   /** Undefined: no refusals are kept. */
@@ -58,6 +80,11 @@ export type AgentReply =
   /** When the recording ends; undefined: RECORD_TO is not set. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
+/** What was found, or why nothing was. */
+export type CounterAnswer<T> =
+  | { readonly found: T }
+  | { readonly problem: { readonly status: number; readonly detail: string } };
+
 /** The reply to a kind of question. */
 export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
 
@@ -74,7 +101,8 @@ export interface NamedReply<R extends AgentReply = AgentReply> {
   readonly reply: R;
 }
 
-interface AgentOptions extends ExplainOptions {
+interface AgentOptions extends ExplainOptions, CounterSources {
+  readonly decider: ExplainOptions['decider'] & CounterSources['decider'];
   readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
   /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;
@@ -93,6 +121,16 @@ interface AgentOptions extends ExplainOptions {
   readonly candidate: (keys: number, rule?: string) => TrialReport | undefined;
   /** Calls the function at an interval, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+async function answered<T>(finding: Promise<T>): Promise<CounterAnswer<T>> {
+  try {
+    return { found: await finding };
+  } catch (cause) {
+    if (cause instanceof ApiProblem) return { problem: { status: cause.status, detail: cause.message } };
+    if (cause instanceof StoreUnavailable) return { problem: { status: 503, detail: cause.message } };
+    throw cause;
+  }
 }
 
 /** What one process keeps for operators; answers their questions about it. */
@@ -128,6 +166,12 @@ export class AdminAgent {
     switch (question.kind) {
       case 'explain':
         return { kind: 'explain', explanation: await explain(question.request, this.#options) };
+      case 'counters':
+        return { kind: 'counters', answer: await answered(readCounters(question, this.#options)) };
+      case 'change':
+        return { kind: 'change', answer: await answered(changeCounters(question, question.change, this.#options)) };
+      case 'list':
+        return { kind: 'list', answer: await answered(listCounters(question.query, this.#options)) };
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':

@@ -1,12 +1,14 @@
-import type { Asker } from '../../base/slices.ts';
+import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { NamedReply, ReplyTo } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { type ExplainAnswer, explain } from './explain.ts';
+import type { ExplainAnswer, Explanation } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery } from './parameters.ts';
 import { quotasOf } from './quota-operations.ts';
+import { ApiProblem } from './problem.ts';
 import { parseJson } from './schema.ts';
 
 /** The operation that explains the answer to a request. */
@@ -20,34 +22,41 @@ export function explainOperations(options: AdminOptions): readonly ApiOperation[
       query: noQuery,
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody, request }) => explainRequest(rawBody, options, request),
+      answer: ({ rawBody }) => explainRequest(rawBody, options),
     }),
   ];
 }
 
-async function explainRequest(body: Buffer, options: AdminOptions, asker: Asker): Promise<object> {
+async function explainRequest(body: Buffer, options: AdminOptions): Promise<object> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
   } catch (error) {
     if (!(error instanceof InvalidJson)) throw error;
     parseJson(body); // refuses a body that is not JSON at all
-    return { status: 400, error: error.message, descriptors: [] } satisfies Omit<ExplainAnswer, 'rules'>;
+    return { status: 400, error: error.message, descriptors: [] } satisfies Explanation;
   }
-  const explained = await explain(request, options, asker);
-  if (asker.isGone) return explained;
-  const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
-  if (!options.hasWorkers || asker.isGone) return explanation;
   const replies = await options.ask({ kind: 'explain', request });
-  const workers = replies.map(({ process, reply: { explanation: own } }) => ({
-    process,
-    status: own.status,
-    ...(own.answer && { answer: own.answer }),
-    ...(own.error !== undefined && { error: own.error }),
-    sources: [...new Set(own.descriptors.flatMap(({ limits }) => limits.flatMap((limit) => limit.source ?? [])))],
-  }));
-  return { ...explanation, workers };
+  const [first] = replies;
+  if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
+  const own = options.packed();
+  const rules = { ...(own && { version: hashOf(own) }), source: options.source };
+  const explained = { ...first.reply.explanation, rules };
+  const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
+  return options.hasWorkers ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
+
+/** What one of several processes answers. */
+const ofWorker = ({
+  process,
+  reply: { explanation },
+}: NamedReply<ReplyTo<{ kind: 'explain'; request: WireRequest }>>) => ({
+  process,
+  status: explanation.status,
+  ...(explanation.answer && { answer: explanation.answer }),
+  ...(explanation.error !== undefined && { error: explanation.error }),
+  sources: [...new Set(explanation.descriptors.flatMap(({ limits }) => limits.flatMap((limit) => limit.source ?? [])))],
+});
 
 /** Adds the quotas that proxies have for each descriptor. */
 async function withQuotas(explanation: ExplainAnswer, domain: string, options: AdminOptions): Promise<ExplainAnswer> {

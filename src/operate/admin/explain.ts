@@ -1,4 +1,4 @@
-import { type Asker, inSlices } from '../../base/slices.ts';
+import { inSlices } from '../../base/slices.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../../edge/rls/service.ts';
@@ -17,7 +17,6 @@ import { BLOCK_TEXT, type StandingOverride } from '../../engine/decide/overrides
 import { type Debit, type Entries, sourceOf } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
-import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Entry, Match } from '../../engine/rules/match/match.ts';
 import type { Stop } from '../../engine/rules/match/stop.ts';
@@ -31,18 +30,22 @@ import { copyCounters } from './copy-counters.ts';
 import { drawState, type StateDrawing } from './state-drawing.ts';
 
 /** The answer that a request would get now, and the reason for it. */
-export interface ExplainAnswer {
+export interface Explanation {
   /** The HTTP status of `/json`. */
   readonly status: 200 | 400 | 429;
   /** The body of `/json`; absent if the request has no answer. */
   readonly answer?: object;
   /** Why the request has no answer. */
   readonly error?: string;
-  readonly rules: { readonly version?: string; readonly source: string };
   readonly descriptors: readonly ExplainedDescriptor[];
   readonly decision?: ExplainedDecision;
   /** Why a call may get another answer than this one. */
   readonly warning?: string;
+}
+
+/** An explanation, with the rules that it is based on. */
+export interface ExplainAnswer extends Explanation {
+  readonly rules: { readonly version?: string; readonly source: string };
 }
 
 export interface ExplainedDescriptor {
@@ -139,10 +142,6 @@ interface ExplainedDecision {
 export interface ExplainOptions {
   readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork' | 'health'> };
   readonly extras: Extras;
-  /** The rules in force as they are sent to other processes; their version is computed from this. */
-  readonly packed?: () => PackedRules | undefined;
-  /** A description of the rules' source, for people. */
-  readonly source: string;
 }
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -158,13 +157,9 @@ interface Observed {
 
 /**
  * Answers a request as the service would now, on copies of its counters: runs the same code, and charges nothing.
- *
- * @param asker  once it is gone, no more descriptors are traced: the answer must not be used
  */
-export async function explain(wire: WireRequest, options: ExplainOptions, asker?: Asker): Promise<ExplainAnswer> {
-  const { decider, extras, packed, source } = options;
-  const own = packed?.();
-  const rules = { ...(own && { version: hashOf(own) }), source };
+export async function explain(wire: WireRequest, options: ExplainOptions): Promise<Explanation> {
+  const { decider, extras } = options;
   let observed: readonly Observed[] = [];
   const ledger: Decider['ledger'] = {
     async debit(request, how) {
@@ -184,18 +179,17 @@ export async function explain(wire: WireRequest, options: ExplainOptions, asker?
   try {
     request = decodeRequest(wire);
   } catch (cause) {
-    return { ...refused(toStatus(cause)), rules, descriptors: [] };
+    return { ...refused(toStatus(cause)), descriptors: [] };
   }
   const tree = decider.rules();
   try {
     const estimates = decider.estimates && { estimates: readOnly(decider.estimates) };
     const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
     const response = encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer));
-    const descriptors = tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [];
+    const descriptors = tree ? await explainDescriptors(tree, request, observed, decider) : [];
     return {
       status: response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200,
       answer: responseToJson(response),
-      rules,
       descriptors,
       decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
       ...warningOf(decider.ledger, observed),
@@ -203,14 +197,13 @@ export async function explain(wire: WireRequest, options: ExplainOptions, asker?
   } catch (cause) {
     return {
       ...refused(toStatus(cause)),
-      rules,
-      descriptors: tree ? await explainDescriptors(tree, request, observed, { decider, asker }) : [],
+      descriptors: tree ? await explainDescriptors(tree, request, observed, decider) : [],
     };
   }
 }
 
 /** Counters may be readable while the store refuses to change them. */
-function warningOf(ledger: Pick<Ledger, 'health'>, observed: readonly Observed[]): Pick<ExplainAnswer, 'warning'> {
+function warningOf(ledger: Pick<Ledger, 'health'>, observed: readonly Observed[]): Pick<Explanation, 'warning'> {
   const health = ledger.health();
   const areRead = observed.length > 0 && observed.every(({ failure }) => failure === undefined);
   if (health.ready || !areRead) return {};
@@ -227,11 +220,11 @@ async function explainDescriptors(
   tree: RuleTree,
   { domain, descriptors }: RateLimitRequest,
   observed: readonly Observed[],
-  { decider, asker }: { readonly decider: Pick<Decider, 'overrides' | 'clock'>; readonly asker: Asker | undefined },
+  decider: Pick<Decider, 'overrides' | 'clock'>,
 ): Promise<readonly ExplainedDescriptor[]> {
   const applied = matchesOf({ domain, descriptors }, tree, decider);
   const traced: MatchTrace[] = [];
-  for await (const slice of inSlices(descriptors, TRACED_A_TURN, asker))
+  for await (const slice of inSlices(descriptors, TRACED_A_TURN))
     for (const descriptor of slice) traced.push(trace(tree, domain, descriptor));
   const replacing = traced.flatMap(({ found }) =>
     'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],

@@ -1,26 +1,28 @@
 import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
-import type { Counters } from '../../engine/backends/key.ts';
-import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { CandidateBook } from '../candidate/book.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { ApiOperation } from './api.ts';
 import type { CandidateRecords } from './candidate-records.ts';
 import type { TrialTerms } from './candidate-view.ts';
-import type { ExplainOptions } from './explain.ts';
 import type { OverrideOptions } from './override-operations.ts';
 
 /** The dependencies of the admin API. */
-export interface AdminOptions extends ExplainOptions, OverrideOptions {
+export interface AdminOptions extends OverrideOptions {
   readonly version: string;
-  readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
-  readonly counters: Counters;
   readonly rules: () => RuleTree | undefined;
+  /** The rules in force as they are sent to deciders; their version is computed from this. */
+  readonly packed: () => PackedRules | undefined;
+  /** A description of the rules' source, for people. */
+  readonly source: string;
   /** Asks every process that answers requests. */
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  /** Asks one of these processes; undefined: none replied in time. */
+  readonly askOne: <Q extends AgentQuestion>(question: Q) => Promise<ReplyTo<Q> | undefined>;
   /** Requests that all processes received in the last minute. */
   readonly requestsOfMinute: () => Promise<number>;
-  /** Whether other processes answer requests. */
+  /** Whether several processes answer requests. */
   readonly hasWorkers: boolean;
   /** `RLQS` is on: proxies have quotas. */
   readonly hasQuotas: boolean;

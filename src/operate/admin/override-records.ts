@@ -38,6 +38,15 @@ export class OverrideRecords {
     return this.#reading;
   }
 
+  /** Stores overrides that the deciders already follow. */
+  async restore(standing: readonly StandingOverride[]): Promise<void> {
+    for (const override of standing) {
+      const key = descriptorKey(override.domain, override.entries);
+      await this.#options.records.put(MAP, key, JSON.stringify(override));
+    }
+    await this.#refresh();
+  }
+
   async put(override: StandingOverride): Promise<void> {
     const known = await this.follow();
     const key = descriptorKey(override.domain, override.entries);

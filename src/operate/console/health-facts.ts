@@ -1,5 +1,4 @@
 import { memoryUsage } from 'node:process';
-import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -43,6 +42,8 @@ export interface ResponderFacts {
   openCircuits(): ReadonlyMap<string, number>;
   /** Leased but unused hits. */
   leased(): number;
+  /** Counters in the memory of these processes; undefined: they are elsewhere. */
+  memory(): MemoryFacts | undefined;
   /** The load of all these processes. */
   load(): Load;
   /** The number of replaced workers. */
@@ -54,7 +55,6 @@ interface HealthSources {
   readonly store: {
     readonly description: string;
     readonly watch: Pick<StoreWatch, 'state'> | undefined;
-    readonly memory?: Pick<MemoryBackend, 'held'> | undefined;
   };
   readonly rules: {
     readonly book: { rules(): RuleTree | undefined };
@@ -71,7 +71,7 @@ const MAX_SHOWN_PROBLEMS = 20;
 export function healthFacts({ store, rules, responders, workers }: HealthSources): HealthFacts {
   const state = store.watch?.state();
   const cache = responders.cache();
-  const memory = store.memory?.held();
+  const memory = responders.memory();
   const { rss, heapUsed } = memoryUsage();
   return {
     store: {

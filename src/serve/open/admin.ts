@@ -6,8 +6,8 @@ import { profileRoutes } from '../../edge/http/profile.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
-import type { Overrides } from '../../engine/decide/overrides.ts';
-import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
 import type { OpenStore } from '../../engine/open/store.ts';
 import { isChecked, parseTokens, Sessions, seesValues } from '../../operate/admin/access.ts';
 import { type AdviceSource, adviceOperations } from '../../operate/admin/advice-operations.ts';
@@ -34,18 +34,19 @@ interface AdminPages extends Part {
   isChecked(request: IncomingMessage): boolean;
 }
 
-interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsOfMinute'> {
+export interface AdminSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'version' | 'requestsOfMinute'> {
   readonly core: {
     readonly store: Pick<OpenStore, 'records' | 'memory'>;
     readonly rules: SourcedRules;
-    readonly decider: AdminOptions['decider'] & { readonly ledger: Ledger; readonly overrides: Overrides };
-    readonly extras: AdminOptions['extras'];
+    readonly decider: Pick<Decider, 'clock' | 'counters'> & { readonly overrides: Overrides };
     readonly hash: Hash | undefined;
   };
   /** The exchange with other sites, summed over all processes of this instance. */
   readonly sites: () => SitesReport | undefined;
   /** Undefined: arrivals are not followed. */
   readonly advice: AdviceSource | undefined;
+  /** The overrides that the deciders follow; undefined: they have none. */
+  readonly standing: readonly StandingOverride[] | undefined;
   /** Operations of the console. */
   readonly console: readonly ApiOperation[];
 }
@@ -53,7 +54,7 @@ interface AdminSources extends Pick<AdminOptions, 'ask' | 'version' | 'requestsO
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
 export function openAdminPages(
   settings: Settings,
-  { core, ask, version, requestsOfMinute, sites, advice, console }: AdminSources,
+  { core, ask, askOne, version, requestsOfMinute, sites, advice, standing, console }: AdminSources,
   { clock, log }: ProcessContext,
 ): AdminPages {
   const { store, rules, decider, hash } = core;
@@ -73,8 +74,8 @@ export function openAdminPages(
   const hasQuotas = settings.rlqs.isOn;
   const ofRules = { rules: rules.book.rules, packed: rules.book.packed, source: rules.description };
   const operations = adminOperations({
-    ...{ ...ofRules, ...candidates.options, overrides, clock, decider, extras: core.extras, version, ask, hash },
-    ...{ ledger: decider.ledger, counters: decider.counters, hasWorkers: settings.workers > 1, hasQuotas },
+    ...{ ...ofRules, ...candidates.options, overrides, clock, version, ask, askOne, hash },
+    ...{ hasWorkers: settings.workers > 1, hasQuotas },
     requestsOfMinute,
     audit: new Audit({ sink: auditLog, clock, records: store.records }),
     more: [
@@ -90,7 +91,8 @@ export function openAdminPages(
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
-  const isAlone = store.memory !== undefined; // then nothing else changes the overrides
+  const isAlone = store.memory !== undefined; // then nothing else changes or keeps the overrides
+  if (isAlone && standing) void overrides.restore(standing);
   const stopFollowing = isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow);
   return {
     overrides: {

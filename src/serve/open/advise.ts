@@ -5,7 +5,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Responders } from '../workers/responders.ts';
+import type { Responders } from '../link/responders.ts';
 
 /** Logs the arrivals at this process. Undefined if arrivals are not followed: the module is not loaded then. */
 export async function openArrivals(

@@ -13,7 +13,7 @@ import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
-import type { Responders } from '../workers/responders.ts';
+import type { Responders } from '../link/responders.ts';
 import type { OpenRules } from './rules.ts';
 
 /** The console's part of the debug port. */

@@ -1,23 +1,23 @@
-import { joined } from '../base/slices.ts';
-import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
-import { type DebugSources, debugRoutes } from '../edge/http/debug.ts';
-import { shareRendering } from '../edge/http/metrics.ts';
-import { candidateMetrics, overrideMetrics, unmatchedMetrics } from '../operate/admin/metrics.ts';
-import { createMetrics } from '../operate/observe/prometheus.ts';
-import { referenceCounters, referenceGauges } from '../operate/observe/reference-names.ts';
-import type { Statistics } from '../operate/observe/stats.ts';
-import type { Settings } from '../settings/settings.ts';
-import type { Core } from './core.ts';
-import { openAdminPages } from './open/admin.ts';
-import { openAdvice } from './open/advise.ts';
-import { openConsole } from './open/console.ts';
-import { at, openHttp } from './open/http.ts';
-import type { SourcedRules } from './open/rules.ts';
-import { openSink } from './open/sink.ts';
-import { openTls } from './open/transport.ts';
-import type { ProcessContext } from './parts/process-context.ts';
-import { openParts, type Part } from './parts/start-up.ts';
-import type { Responders } from './workers/responders.ts';
+import { joined } from '../../base/slices.ts';
+import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import { type DebugSources, debugRoutes } from '../../edge/http/debug.ts';
+import { shareRendering } from '../../edge/http/metrics.ts';
+import { candidateMetrics, overrideMetrics, unmatchedMetrics } from '../../operate/admin/metrics.ts';
+import { createMetrics } from '../../operate/observe/prometheus.ts';
+import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
+import type { Statistics } from '../../operate/observe/stats.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Core } from '../open/core.ts';
+import { type AdminSources, openAdminPages } from '../open/admin.ts';
+import { openAdvice } from '../open/advise.ts';
+import { openConsole } from '../open/console.ts';
+import { at, openHttp } from '../open/http.ts';
+import type { SourcedRules } from '../open/rules.ts';
+import { openSink } from '../open/sink.ts';
+import { openTls } from '../open/transport.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
+import type { Responders } from '../link/responders.ts';
 
 /** The debug port, and the sink of statistics. */
 interface Ops extends Part {
@@ -32,24 +32,28 @@ interface OpsSources {
   readonly responders: Responders;
   readonly statistics: Statistics;
   readonly version: string;
+  /** The overrides that the deciders follow; undefined: they have none. */
+  readonly overrides: AdminSources['standing'];
 }
 
 /** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
 export function openOps(
   settings: Settings,
-  { core, responders, statistics, version }: OpsSources,
+  { core, responders, statistics, version, overrides }: OpsSources,
   context: ProcessContext,
 ): Promise<Ops> {
-  const { store, rules, decider, readiness, hash } = core;
-  const { ask, refresh, load, restarts } = responders;
+  const { store, rules, decider, hash } = core;
+  const ask: Responders['ask'] = (question) => responders.ask(question);
   const gauges = () => referenceGauges(responders.cache());
-  const refreshed = shareRendering(refresh);
-  const metrics = createMetrics(statistics, () => readiness.state().ready, responders, {
-    ...{ load, restarts, version },
+  const refreshed = shareRendering(() => responders.refresh());
+  const metrics = createMetrics(statistics, () => responders.isReady(), responders, {
+    version,
+    load: () => responders.load(),
+    restarts: () => responders.restarts(),
     rules: rules.book.rules,
     lastLoad: rules.inForce,
     store: () => store.watch?.state(),
-    memory: () => store.memory?.held(),
+    memory: () => responders.memory(),
   });
   return openParts(async (add) => {
     const console = add(
@@ -62,11 +66,22 @@ export function openOps(
       return console.requestsOfMinute();
     };
     const own = {
-      ...{ core, ask, version, advice, requestsOfMinute },
-      ...{ sites: () => load().sites, console: console.operations },
+      ...{
+        core,
+        ask,
+        version,
+        advice,
+        requestsOfMinute,
+        console: console.operations,
+        standing: overrides,
+      },
+      askOne: ((question) => responders.askOne(question)) as Responders['askOne'],
+      sites: () => responders.load().sites,
     };
     const admin = add(openAdminPages(settings, own, context));
-    const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
+    const sink = add(
+      await openSink(settings.sink, { statistics, gauges, refresh: () => responders.refresh() }, context.log),
+    );
     const pages: DebugSources = {
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,

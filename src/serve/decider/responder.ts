@@ -1,38 +1,36 @@
 import cluster from 'node:cluster';
-import { every, monotonicMs } from '../base/clock.ts';
-import type { Hash } from '../base/hashed.ts';
-import type { OnCallFinished } from '../edge/grpc/grpc-server.ts';
-import { type Overload, openOverload } from '../edge/overload/overload.ts';
-import type { QuotaService } from '../edge/rlqs/quota-service.ts';
-import { createCountLate } from '../edge/rls/count-late.ts';
-import { createHealth, type Health } from '../edge/rls/health.ts';
-import { createHoldsService, createKuadrantService } from '../edge/rls/holds.ts';
-import { createRlsService, INTERNAL_ERROR, type Observer } from '../edge/rls/service.ts';
-import type { Answer, Decider } from '../engine/decide/decide.ts';
-import { createKuadrantLimits } from '../engine/holds/kuadrant.ts';
-import { createReservations } from '../engine/holds/reservations.ts';
-import { createSlots } from '../engine/holds/slots.ts';
-import type { Ledger } from '../engine/ledger/ledger.ts';
-import { awaitStore } from '../engine/open/store.ts';
-import type { WireRequest } from '../engine/wire/wire.ts';
-import type { ArrivalLog } from '../lab/advise/arrival-log.ts';
-import { AdminAgent, replyTo } from '../operate/admin/agent.ts';
-import { createDecisionLog, type LogDecision } from '../operate/observe/decision-log.ts';
-import { createDecisionSink } from '../operate/observe/log.ts';
-import type { Load } from '../operate/observe/service-gauges.ts';
-import type { ServiceObserver } from '../operate/observe/service-observer.ts';
-import type { Statistics } from '../operate/observe/stats.ts';
-import type { Settings } from '../settings/settings.ts';
-import type { Core } from './core.ts';
-import { openArrivals } from './open/advise.ts';
-import { openCandidate, withTimes } from './open/candidate.ts';
-import type { Recording } from './open/record.ts';
-import type { OpenSites } from './open/sites.ts';
-import { openTracing } from './open/tracing.ts';
-import type { ProcessContext } from './parts/process-context.ts';
-import { openParts, type Part } from './parts/start-up.ts';
+import { every, monotonicMs } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import { type Overload, openOverload } from '../../edge/overload/overload.ts';
+import type { QuotaService } from '../../edge/rlqs/quota-service.ts';
+import { createCountLate } from '../../edge/rls/count-late.ts';
+import { createHealth, type Health } from '../../edge/rls/health.ts';
+import { createHoldsService, createKuadrantService } from '../../edge/rls/holds.ts';
+import { createRlsService, INTERNAL_ERROR, type Observer } from '../../edge/rls/service.ts';
+import type { Answer, Decider } from '../../engine/decide/decide.ts';
+import { createKuadrantLimits } from '../../engine/holds/kuadrant.ts';
+import { createReservations } from '../../engine/holds/reservations.ts';
+import { createSlots } from '../../engine/holds/slots.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { awaitStore } from '../../engine/open/store.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
+import { AdminAgent } from '../../operate/admin/agent.ts';
+import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
+import { createDecisionSink } from '../../operate/observe/log.ts';
+import type { Load } from '../../operate/observe/service-gauges.ts';
+import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Core } from '../open/core.ts';
+import { openArrivals } from '../open/advise.ts';
+import { openCandidate, withTimes } from '../open/candidate.ts';
+import type { Recording } from '../open/record.ts';
+import type { OpenSites } from '../open/sites.ts';
+import { openTracing } from '../open/tracing.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
 import { openServers, type Servers } from './servers.ts';
-import { countOpen, type Responders } from './workers/responders.ts';
 
 /** Decides requests in this process. */
 interface Responder extends Part {
@@ -113,15 +111,15 @@ function openOptional(settings: Settings, core: Core, { recorded }: ServiceObser
   const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
   return openParts(async (add) => {
     const sites =
-      siteSettings && add(await (await import('./open/sites.ts')).openSites(siteSettings, counters, core, context));
+      siteSettings && add(await (await import('../open/sites.ts')).openSites(siteSettings, counters, core, context));
     const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
     const recording =
-      recordTo && add(await (await import('./open/record.ts')).openRecording(recordTo, watched, recorded, context));
+      recordTo && add(await (await import('../open/record.ts')).openRecording(recordTo, watched, recorded, context));
     return {
       ...{ sites, recording },
       /** `decider` uses hits that sites lend, and its decisions are recorded. */
       ...{ watched, decider: recording?.decider ?? watched },
-      quotas: rlqs.isOn ? await (await import('./open/rlqs.ts')).openQuotas(settings, core, context) : undefined,
+      quotas: rlqs.isOn ? await (await import('../open/rlqs.ts')).openQuotas(settings, core, context) : undefined,
       arrivals: await openArrivals(settings, context.clock),
     };
   });
@@ -155,31 +153,6 @@ const storeSpans = {
   redis: 'Redis Pipeline Execution',
   memcache: 'Memcached Fetch Execution',
 } as const;
-
-/** Answers requests in this process. */
-export async function openLocalResponder(
-  settings: Settings,
-  core: Core,
-  statistics: Statistics,
-  context: ProcessContext,
-): Promise<Responders> {
-  const { agent, load, listen, close } = await openResponder(settings, core, statistics, context);
-  const { ledger, breakers } = core.store;
-  return {
-    ...{ load, close },
-    listen: (onCallFinished) =>
-      listen((method, status, elapsedMs) => {
-        statistics.onCallFinished(method);
-        onCallFinished(method, status, elapsedMs);
-      }),
-    ask: async (question) => [{ process: 'this process', reply: replyTo(question, await agent.ask(question)) }],
-    cache: () => ledger.refusals,
-    leased: () => ledger.leases?.leased ?? 0,
-    openCircuits: () => countOpen([breakers.states()]),
-    restarts: () => 0,
-    refresh: async () => {}, // always up to date
-  };
-}
 
 interface ObserverSources {
   readonly serviceObserver: ServiceObserver;

@@ -1,64 +1,73 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { sumOfQuotaCounts } from '../../edge/rlqs/quota-counts.ts';
 import { sumOfSites } from '../../edge/sites/site-counts.ts';
+import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { DenyCacheCounts, DenyCacheState } from '../../engine/ledger/refusals.ts';
-import type { Load } from '../../operate/observe/service-gauges.ts';
+import type { Load, MemoryFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
-import type { Report } from './messages.ts';
-import { NO_LOAD } from './reporter.ts';
-import { countOpen } from './responders.ts';
+import type { Report } from '../link/messages.ts';
+import { NO_LOAD } from '../link/no-load.ts';
 
-/** The sums over all workers. */
-interface WorkerTotals {
-  add(worker: number, report: Report, onCallFinished: OnCallFinished): void;
-  /** The worker has ended: its counts are kept; its cache, leases and what it held are gone. */
-  ended(worker: number): void;
+/** The sums over all deciders. */
+interface Totals {
+  add(decider: number, report: Report, onCallFinished: OnCallFinished): void;
+  /** The decider has ended: its counts are kept; its cache, leases and what it held are gone. */
+  ended(decider: number): void;
   /** Leased but unused hits. */
   leased(): number;
-  /** The number of workers with an open circuit, for each node of the store. */
+  /** The number of deciders with an open circuit, for each node of the store. */
   openCircuits(): ReadonlyMap<string, number>;
   load(): Load;
-  /** The sum of all caches of refusals; undefined: no worker has one. */
+  /** Whether there is a decider, and every one can decide requests. */
+  isReady(): boolean;
+  /** Undefined: counters are not in the memory of deciders. */
+  memory(): MemoryFacts | undefined;
+  /** The sum of all caches of refusals; undefined: no decider has one. */
   cache(): DenyCacheState | undefined;
 }
 
 /** @param statistics  receives the counts of reports */
-export function createWorkerTotals(statistics: Statistics): WorkerTotals {
-  const circuits = new Map<number, Report['circuits']>();
-  const leases = new Map<number, number>();
-  const loads = new Map<number, Load>();
-  const caches = new Map<number, NonNullable<Report['cache']>>();
+export function createTotals(statistics: Statistics): Totals {
+  const states = new Map<number, Omit<Report, 'counted' | 'calls'>>();
   let ofEnded: DenyCacheCounts | undefined;
   let loadOfEnded = NO_LOAD;
+  const all = () => [...states.values()];
   return {
-    add(worker, { counted, calls, cache, circuits: states, leased, load }, onCallFinished) {
+    add(decider, { counted, calls, ...state }, onCallFinished) {
       statistics.merge(counted);
-      circuits.set(worker, states);
-      leases.set(worker, leased);
-      loads.set(worker, load);
+      states.set(decider, state);
       for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) onCallFinished(method, status, ms);
-      if (cache) caches.set(worker, cache);
     },
-    ended(worker) {
-      const { counts } = caches.get(worker) ?? {};
-      loadOfEnded = addLoads(loadOfEnded, pastOf(loads.get(worker) ?? NO_LOAD));
-      caches.delete(worker);
-      circuits.delete(worker);
-      leases.delete(worker);
-      loads.delete(worker);
+    ended(decider) {
+      const state = states.get(decider);
+      if (!state) return;
+      states.delete(decider);
+      loadOfEnded = addLoads(loadOfEnded, pastOf(state.load));
+      const counts = state.cache?.counts;
       if (counts) ofEnded = ofEnded ? sum(ofEnded, counts) : counts;
     },
-    leased: () => [...leases.values()].reduce((sum, leased) => sum + leased, 0),
-    load: () => [...loads.values()].reduce(addLoads, loadOfEnded),
-    openCircuits: () => countOpen([...circuits.values()]),
+    leased: () => all().reduce((total, { leased }) => total + leased, 0),
+    load: () => all().reduce((total, { load }) => addLoads(total, load), loadOfEnded),
+    isReady: () => states.size > 0 && all().every(({ isReady }) => isReady),
+    memory: () => all().find(({ memory }) => memory !== undefined)?.memory, // then there is one decider
+    openCircuits: () => countOpen(all().map(({ circuits }) => circuits)),
     cache() {
-      const all = [...(ofEnded ? [ofEnded] : []), ...Array.from(caches.values(), ({ counts }) => counts)];
-      if (all.length === 0) return undefined;
-      const size = [...caches.values()].reduce((total, cache) => total + cache.size, 0);
-      return { counts: all.reduce(sum), size: () => size };
+      const caches = all().flatMap(({ cache }) => cache ?? []);
+      const counts = [...(ofEnded ? [ofEnded] : []), ...caches.map((cache) => cache.counts)];
+      if (counts.length === 0) return undefined;
+      const size = caches.reduce((total, cache) => total + cache.size, 0);
+      return { counts: counts.reduce(sum), size: () => size };
     },
   };
+}
+
+/** @param states  of the circuits of each process, by node */
+function countOpen(states: readonly ReadonlyMap<string, BreakerState>[]): ReadonlyMap<string, number> {
+  const open = new Map<string, number>();
+  for (const ofProcess of states)
+    for (const [node, state] of ofProcess) open.set(node, (open.get(node) ?? 0) + (state === 'closed' ? 0 : 1));
+  return open;
 }
 
 /** What a process has counted, without what it held. */

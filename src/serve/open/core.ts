@@ -1,22 +1,22 @@
-import type { Hash } from '../base/hashed.ts';
-import { createResponseHeaders } from '../edge/rls/headers.ts';
-import { ReadinessCheck } from '../edge/rls/health.ts';
-import { createDynamicMetadata } from '../edge/rls/metadata.ts';
-import type { Extras } from '../edge/rls/service.ts';
-import { createEngine } from '../engine/create-engine.ts';
-import type { Decider } from '../engine/decide/decide.ts';
-import type { Overrides } from '../engine/decide/overrides.ts';
-import type { Ledger } from '../engine/ledger/ledger.ts';
-import { traitsOf } from '../engine/open/options.ts';
-import type { OpenStore } from '../engine/open/store.ts';
-import type { StoreTraits } from '../engine/rules/compile/fit.ts';
-import type { RuleTree } from '../engine/rules/match/tree.ts';
-import type { Settings } from '../settings/settings.ts';
-import { openHash } from './open/hash.ts';
-import type { OpenRules } from './open/rules.ts';
-import { loggedCounters, startStore } from './open/store.ts';
-import type { ProcessContext } from './parts/process-context.ts';
-import { openParts, type Part } from './parts/start-up.ts';
+import type { Hash } from '../../base/hashed.ts';
+import { createResponseHeaders } from '../../edge/rls/headers.ts';
+import { ReadinessCheck } from '../../edge/rls/health.ts';
+import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
+import type { Extras } from '../../edge/rls/service.ts';
+import { createEngine } from '../../engine/create-engine.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import type { Overrides } from '../../engine/decide/overrides.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { traitsOf } from '../../engine/open/options.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
+import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { openHash } from './hash.ts';
+import type { OpenRules } from './rules.ts';
+import { loggedCounters, startStore } from './store.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
 
 /** The counters and rules of a process, and the parts that depend on them. */
 export interface Core<R extends OpenRules = OpenRules> extends Part {

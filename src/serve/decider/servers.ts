@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { apiRoutes } from '../edge/http/api.ts';
-import type { Route } from '../edge/http/server.ts';
-import type { Settings } from '../settings/settings.ts';
-import type { Core } from './core.ts';
-import { at, openHttp } from './open/http.ts';
-import { type GrpcHandlers, openGrpc } from './open/transport.ts';
-import type { ProcessContext } from './parts/process-context.ts';
-import { openParts, type Part } from './parts/start-up.ts';
+import { apiRoutes } from '../../edge/http/api.ts';
+import type { Route } from '../../edge/http/server.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Core } from '../open/core.ts';
+import { at, openHttp } from '../open/http.ts';
+import { type GrpcHandlers, openGrpc } from '../open/transport.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
 
 /** The addresses of the servers. */
 export interface Servers extends Part {

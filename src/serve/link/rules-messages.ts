@@ -4,13 +4,14 @@ import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { type CandidateFeed, ReceivedCandidate } from '../../operate/candidate/feed.ts';
 import type { Logger } from '../../operate/observe/log.ts';
-import type { RulesMessage } from './messages.ts';
+import type { RulesMessage, SpreadMessage } from './messages.ts';
 
 /** The number of pieces of rules per message: about 256 rules. */
 const MESSAGE_PIECES = 8;
 
-/** The messages that send the rules in force to a worker. */
+/** The messages that send rules to deciders. */
 export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMessage> {
+  yield { kind: 'rules_begin' };
   for (const { name, spend, hash, pieces } of packed ?? []) {
     for (let at = 0; at === 0 || at < pieces.length; at += MESSAGE_PIECES) {
       yield { kind: 'rules_part', part: { name, spend, hash, pieces: pieces.slice(at, at + MESSAGE_PIECES) } };
@@ -19,14 +20,45 @@ export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMes
   yield { kind: 'rules_end', areLoaded: packed !== undefined };
 }
 
-/** The rules of a worker, received from the primary process, which alone reads files or connects to a control plane. */
+/** The last version of rules that was sent completely, and the messages of the next one, for deciders that start later. */
+class KeptVersion {
+  #complete: readonly RulesMessage[] = [];
+  #next: RulesMessage[] = [];
+
+  keep(message: RulesMessage): void {
+    if (message.kind === 'rules_begin') this.#next = []; // the sender of an unfinished version has ended
+    this.#next.push(message);
+    if (message.kind !== 'rules_end') return;
+    this.#complete = this.#next;
+    this.#next = [];
+  }
+
+  get messages(): readonly RulesMessage[] {
+    return [...this.#complete, ...this.#next];
+  }
+}
+
+/** Keeps what deciders have been sent, for those that start later. */
+export class KeptRules {
+  readonly #versions = { rules: new KeptVersion(), candidate: new KeptVersion() };
+
+  keep({ kind, message }: SpreadMessage): void {
+    this.#versions[kind].keep(message);
+  }
+
+  *messages(): Generator<SpreadMessage> {
+    for (const kind of ['rules', 'candidate'] as const)
+      for (const message of this.#versions[kind].messages) yield { kind, message };
+  }
+}
+
+/** The rules of a decider, received from the control process, which alone reads files or connects to a control plane. */
 export interface ReceivedRules {
   readonly book: RuleBook;
   /** The candidate: rules that are evaluated in addition to those in force. */
   readonly candidate: CandidateFeed;
-  receive(message: RulesMessage): void;
-  receiveCandidate(message: RulesMessage): void;
-  /** Resolves when the first rules have been received: a worker must not listen without the rules in force. */
+  receive(message: SpreadMessage): void;
+  /** Resolves when the first rules have been received: a decider must not listen without the rules in force. */
   readonly arrived: Promise<void>;
 }
 
@@ -40,9 +72,9 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
     arrive = resolve;
   });
   const put = async (packed: PackedRules | undefined): Promise<void> => {
-    if (packed) {
+    if (packed && !inForce.has(packed)) {
       const { rules } = await inForce.replace(packed);
-      log.debug(`received ${rules.length} rules from the primary process`);
+      log.debug(`received ${rules.length} rules from the control process`);
     }
     arrive();
   };
@@ -52,26 +84,32 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
     onChange: (listener) => inForce.onChange(listener),
     close: () => {},
   };
-  return {
-    ...{ book, arrived, candidate },
-    receive: receiver((packed) => {
+  const receivers = {
+    rules: receiver((packed) => {
       last = last.then(() => put(packed));
     }),
-    receiveCandidate: receiver((packed) => candidate.put(packed)),
+    candidate: receiver((packed) => candidate.put(packed)),
   };
+  return { book, arrived, candidate, receive: ({ kind, message }) => receivers[kind](message) };
 }
 
 /** Joins the parts of rules. @param onEnd  called with all of them at the end; undefined: none are loaded */
 function receiver(onEnd: (packed: PackedRules | undefined) => void): (message: RulesMessage) => void {
   let parts: PackedDomain[] = [];
   return (message) => {
-    if (message.kind === 'rules_part') {
-      parts.push(message.part);
-      return;
+    switch (message.kind) {
+      case 'rules_begin':
+        parts = [];
+        return;
+      case 'rules_part':
+        parts.push(message.part);
+        return;
+      case 'rules_end': {
+        const packed = message.areLoaded ? joined(parts) : undefined;
+        parts = [];
+        return onEnd(packed);
+      }
     }
-    const packed = message.areLoaded ? joined(parts) : undefined;
-    parts = [];
-    onEnd(packed);
   };
 }
 

@@ -1,0 +1,229 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { heldLimit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
+import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { type Debit, debitOf } from '../../engine/ledger/debit.ts';
+import { holderOf } from '../../engine/ledger/holder.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
+import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
+import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import { type CounterState, counterState } from './explain.ts';
+import { ApiProblem } from './problem.ts';
+
+/** The descriptor whose counters are meant. */
+export interface CountedDescriptor {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+}
+
+/** A counter of a descriptor. */
+export interface NamedCounter {
+  readonly key: CounterKey;
+  /** The path of its rule. */
+  readonly rule: string;
+  /** What pages say of it besides its state. */
+  readonly about: object;
+  readonly state: CounterState;
+  /** What remains of its limit after a reset. */
+  readonly wholeRemaining: number;
+}
+
+/** The counters of a descriptor, for operators to see and change. */
+export interface NamedCounters {
+  /** Under an exemption, the counters of the rule, which applies again when it ends. */
+  readonly counters: readonly NamedCounter[];
+  readonly override?: StandingOverride;
+}
+
+/** A change of every counter of a descriptor. */
+export type CounterChange = { readonly kind: 'reset' } | { readonly kind: 'grant'; readonly hits: number };
+
+/** A page of all counters. */
+export interface CounterListing {
+  /** The number of counters examined. */
+  readonly looked: number;
+  readonly counters: readonly ListedCounter[];
+  readonly next?: string;
+}
+
+interface ListedCounter extends CountedDescriptor {
+  readonly about: object;
+  readonly state: CounterState;
+}
+
+export interface ListQuery {
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly after?: string;
+}
+
+/** What finds, reads and changes the counters of a process that decides. */
+export interface CounterSources {
+  readonly decider: Pick<Decider, 'rules' | 'counters' | 'clock' | 'overrides'> & {
+    readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
+  };
+}
+
+/** The timeout of the store. */
+const STORE_TIMEOUT_MS = 1_000;
+
+/** The number of counters examined for each page of a listing. */
+const PAGE_COUNTERS = 1_000;
+
+/** The number of counters read from the store in one call, and in one turn of the event loop. */
+const COUNTERS_A_CALL = 100;
+
+/**
+ * The counters of a descriptor.
+ *
+ * @throws ApiProblem  404: no limit applies; 503: the counters cannot be reached
+ */
+export async function readCounters(descriptor: CountedDescriptor, sources: CounterSources): Promise<NamedCounters> {
+  const { found, override } = findCounters(descriptor, sources);
+  const states = await statesOf(
+    sources,
+    found.map(({ debit }) => debit),
+  );
+  return {
+    counters: found.map((one, at) => ({
+      key: one.debit.key,
+      rule: one.rule.path,
+      about: describeCounter(one),
+      state: states[at] as CounterState, // one for each
+      wholeRemaining: counterState(one.limit.limit, undefined, 0).remaining,
+    })),
+    ...(override && { override }),
+  };
+}
+
+/**
+ * Changes every counter of a descriptor.
+ *
+ * @returns the counters after the change
+ * @throws ApiProblem  as `readCounters`
+ */
+export async function changeCounters(
+  descriptor: CountedDescriptor,
+  change: CounterChange,
+  sources: CounterSources,
+): Promise<NamedCounters> {
+  for (const counter of findCounters(descriptor, sources).found) {
+    if (change.kind === 'reset') await reset(counter, sources);
+    else await grant(counter, change.hits, sources);
+  }
+  return readCounters(descriptor, sources);
+}
+
+async function reset({ debit, limit }: FoundCounter, { decider: { ledger } }: CounterSources): Promise<void> {
+  const failed = await ledger.forget(debit, limit.limit, limit.policy);
+  if (failed) throw new ApiProblem(503, failed.reason);
+}
+
+async function grant(
+  { debit, limit }: FoundCounter,
+  hits: number,
+  { decider: { ledger } }: CounterSources,
+): Promise<void> {
+  const back = debitOf(debit, { ...limit, limit: debit.limit }, -hits, false);
+  const [entry] = await ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+  if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
+  if (entry?.degraded) throw new ApiProblem(503, 'store unavailable; refund queued');
+}
+
+/**
+ * One page: of about `PAGE_COUNTERS` keys, the counters that belong to a rule in force.
+ *
+ * @throws ApiProblem  501: the store cannot list; 503: the counters cannot be reached
+ */
+export async function listCounters(query: ListQuery, sources: CounterSources): Promise<CounterListing> {
+  const { decider } = sources;
+  const page = await decider.ledger.list(query.after, PAGE_COUNTERS);
+  if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
+  const rules = decider.rules();
+  const counters: ListedCounter[] = [];
+  for (let at = 0; rules && at < page.keys.length; at += COUNTERS_A_CALL) {
+    const keys = page.keys.slice(at, at + COUNTERS_A_CALL);
+    const known = keys.flatMap((key) => chosen(counterOf(rules, key, decider), query));
+    const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
+    const states = debits.length > 0 ? await statesOf(sources, debits) : [];
+    for (const [one, { domain, entries, rule, limit }] of known.entries()) {
+      const about = { rule: rule.path, limit: describeLimit(limit), algorithm: namedAlgorithmOf(limit.limit) };
+      counters.push({ domain, entries, about, state: states[one] as CounterState }); // one for each
+    }
+    await nextTurn();
+  }
+  return { looked: page.keys.length, counters, ...(page.next !== undefined && { next: page.next }) };
+}
+
+function chosen(found: KnownCounter | undefined, { domain, rule }: ListQuery): readonly KnownCounter[] {
+  if (!found || (domain !== undefined && found.domain !== domain)) return [];
+  return rule === undefined || found.rule.path === rule ? [found] : [];
+}
+
+/** A limit of a descriptor, and its counter. */
+interface FoundCounter {
+  readonly rule: Rule;
+  readonly limit: RuleLimit;
+  readonly debit: Debit;
+}
+
+/** @throws ApiProblem  404: no limit applies */
+function findCounters(
+  { domain, entries }: CountedDescriptor,
+  { decider }: CounterSources,
+): { readonly found: readonly FoundCounter[]; readonly override: StandingOverride | undefined } {
+  const { clock, overrides } = decider;
+  const rules = decider.rules();
+  const matched = rules && atTime(matchCounter(rules, domain, entries), clock);
+  const applied = matched && (overrides?.apply(matched, domain, entries) ?? matched);
+  const override = matched && applied !== matched ? overrides?.of(matched, domain, entries) : undefined;
+  const match = override?.effect.kind === 'exempt' ? matched : applied;
+  if (match?.kind !== 'limited') {
+    const why =
+      match?.kind === 'unlimited'
+        ? `${match.rule.path} is unlimited${match.rule.schedule ? ' at this time' : ''}`
+        : 'no rule applies; explain says why';
+    throw new ApiProblem(404, `the descriptor has no counters: ${why}`);
+  }
+  const found = match.limits.map((limit): FoundCounter => {
+    const counter = decider.counters(limit.limit, domain, match.entries);
+    const own = { ...limit, limit: heldLimit(limit.limit, holderOf(match.id ?? '')) };
+    return { rule: match.rule, limit, debit: debitOf(counter, own, 0, false) };
+  });
+  return { found, override };
+}
+
+/** The entries of an id may be missing: the counter is the same for all ids. */
+function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]): Match {
+  const found = match(rules, domain, { entries, requestLimit: undefined });
+  if (found.kind !== 'no_rule') return found;
+  const others = withIds(rules, domain, entries).map((sent) =>
+    match(rules, domain, { entries: sent, requestLimit: undefined }),
+  );
+  return others.find(({ kind }) => kind === 'limited') ?? found;
+}
+
+/** The states of the counters, in their order. @throws ApiProblem  503: the counters cannot be reached */
+async function statesOf(
+  { decider: { ledger } }: CounterSources,
+  debits: readonly Debit[],
+): Promise<readonly CounterState[]> {
+  const fork = await ledger.fork(debits, STORE_TIMEOUT_MS);
+  for (const debit of debits) {
+    const failure = fork.failureOf(debit);
+    if (failure !== undefined) throw new ApiProblem(503, failure);
+  }
+  return debits.map((debit) => counterState(debit.limit, fork.stateOf(debit), fork.nowMs(debit)));
+}
+
+const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter): object => ({
+  rule: rule.path,
+  ...placeFields(rule.place),
+  ...(limit.label.name !== '' && { name: limit.label.name }),
+  limit: describeLimit(limit),
+  algorithm: namedAlgorithmOf(limit.limit),
+  counter: key,
+});

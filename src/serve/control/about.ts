@@ -1,0 +1,71 @@
+import { take } from '../../base/slices.ts';
+import { describeLimit } from '../../engine/rules/match/describe.ts';
+import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { About } from '../link/messages.ts';
+import type { Core } from '../open/core.ts';
+
+/** The most rules that are listed individually; the rest are counted. */
+const LISTED_RULES = 10;
+
+interface Opened {
+  readonly core: Pick<Core, 'rules' | 'store'>;
+  /** The address of the debug port. */
+  readonly debug: string;
+}
+
+/** What the text at the start says of the rules, the counters and the debug port. */
+export function about(settings: Pick<Settings, 'debug'>, { core: { rules, store }, debug }: Opened): About {
+  const tree = rules.book.rules();
+  const listed = Array.from(take(LISTED_RULES, tree?.rules ?? []), ({ path, unlimited, limits }) => {
+    return `${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
+  });
+  const more = (tree?.rules.length ?? 0) - LISTED_RULES;
+  return {
+    debug,
+    console: consoleAddress(settings.debug.tls !== undefined, debug),
+    counters: store.description,
+    rules: `${rules.description}: ${tree ? count(tree) : 'none yet'}`,
+    details: [
+      ...rules.notes.map((note) => `note: ${note}`),
+      ...listed,
+      ...(more > 0 ? [`… and ${more} more: see /rlconfig on the debug port`] : []),
+    ],
+    example: tree && exampleRequest(tree),
+  };
+}
+
+const count = ({ domains, rules }: RuleTree): string =>
+  `${plural(domains.size, 'domain')}, ${plural(rules.length, 'rule')}`;
+const plural = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+/** A request that matches the first rule of the first domain. */
+function exampleRequest({ domains }: RuleTree): string {
+  const [domain] = domains.values();
+  const entries = domain ? exampleEntries(domain.root) : undefined;
+  return `${domain?.name ?? 'demo'} ${entries?.join(',') ?? 'user=alice'}`;
+}
+
+function exampleEntries({ byKey }: Level): readonly string[] | undefined {
+  for (const [key, { byValue, anyValue }] of byKey) {
+    for (const [value, node] of [...(anyValue ? [['alice', anyValue] as const] : []), ...byValue]) {
+      const entry = `${key}=${value.replaceAll('*', '')}`;
+      if (node.rule) return [entry];
+      const below = node.children && exampleEntries(node.children);
+      if (below) return [entry, ...below];
+    }
+  }
+  return undefined;
+}
+
+/**
+ * The address of the console for a browser on this machine.
+ *
+ * @param debug  the address of the debug port
+ */
+function consoleAddress(hasTls: boolean, debug: string): string {
+  const at = debug.lastIndexOf(':');
+  const host = debug.slice(0, at);
+  const isAny = ['0.0.0.0', '::', '[::]', '', '127.0.0.1', '::1'].includes(host);
+  return `${hasTls ? 'https' : 'http'}://${isAny ? 'localhost' : host}:${debug.slice(at + 1)}/console/`;
+}

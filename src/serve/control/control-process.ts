@@ -1,0 +1,54 @@
+import { setPriority } from 'node:os';
+import { createLogger } from '../../operate/observe/log.ts';
+import { readSettings } from '../../settings/settings.ts';
+import { InvalidSettings } from '../../settings/values.ts';
+import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
+import { withRules } from '../link/with-rules.ts';
+import { CannotStart } from '../parts/start-up.ts';
+import { openControl } from './control.ts';
+
+// The entry of the control process, which the supervisor starts, and starts again if it ends.
+
+/** The processors are for the deciders first. */
+const NICENESS = 10;
+
+let control: Awaited<ReturnType<typeof openControl>> | undefined;
+const early: ToControl[] = [];
+
+// a terminal, and systemd by default, send these to all processes of the service: the supervisor decides
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+process.once('disconnect', () => process.exit()); // the supervisor has ended
+process.on('message', (message: ToControl) => {
+  if (message.kind === 'start') void start(message.start);
+  else if (message.kind === 'close') void close();
+  else if (control) control.receive(message);
+  else early.push(message);
+});
+
+async function start({ env, rules, version, ...rest }: ControlStart): Promise<void> {
+  try {
+    const read = withRules(await readSettings(env), rules);
+    const { hashKey = read.admin.hashKey } = rest;
+    const settings = { ...read, admin: { ...read.admin, hashKey } };
+    const log = createLogger(settings.log);
+    const send = (message: FromControl): void => void process.send?.(message);
+    control = await openControl(settings, { clock: Date.now, log, version, start: rest, send });
+    for (const message of early.splice(0)) control.receive(message);
+    lowerPriority(); // nobody waits for it any more
+  } catch (error) {
+    if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
+    process.send?.({ kind: 'failed', message: error.message } satisfies FromControl, () => process.exit(1));
+  }
+}
+
+async function close(): Promise<void> {
+  await control?.close();
+  process.disconnect();
+  process.exit();
+}
+
+function lowerPriority(): void {
+  try {
+    setPriority(NICENESS);
+  } catch {} // forbidden here: the control process competes with the deciders
+}

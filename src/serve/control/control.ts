@@ -1,0 +1,88 @@
+import type { Clock } from '../../base/clock.ts';
+import { takeUsable, usableFiles } from '../../h2/listen/usable-files.ts';
+import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
+import type { Logger } from '../../operate/observe/log.ts';
+import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
+import { createStatistics } from '../../operate/observe/stats.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
+import { messagesOf } from '../link/rules-messages.ts';
+import { openCore } from '../open/core.ts';
+import { openRules, type SourcedRules } from '../open/rules.ts';
+import { whenNeverReached } from '../open/store.ts';
+import { openTls } from '../open/transport.ts';
+import { contextOf } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
+import { about } from './about.ts';
+import { Deciders } from './deciders.ts';
+import { openOps } from './ops.ts';
+
+/** The part of the service that serves operators, reads rules, and sends them to the deciders. */
+interface Control extends Part {
+  /** Takes the supervisor's later messages. */
+  receive(message: ToControl): void;
+}
+
+interface ControlOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly version: string;
+  readonly start: Omit<ControlStart, 'env' | 'rules' | 'version'>;
+  /** Sends a message to the supervisor. */
+  readonly send: (message: FromControl) => void;
+}
+
+/** @throws CannotStart if rules at a plain path are invalid, or the settings of a part cannot be used */
+export function openControl(
+  settings: Settings,
+  { clock, log, version, start, send }: ControlOptions,
+): Promise<Control> {
+  takeUsable(start.usable);
+  return openParts(async (add) => {
+    const context = contextOf(clock, log, false);
+    const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
+    const open = (traits: StoreTraits) => openRules(settings.rules, traits, logRuleLoads(statistics, log), context);
+    const core = add(await openCore(settings, open, context));
+    if (settings.workers > 1 && settings.grpc.tls)
+      add(await openTls('GRPC_SERVER_USE_TLS', settings.grpc.tls.files, context)); // to pass them to workers
+    await core.shareHashKey();
+    const deciders = add(new Deciders({ statistics, send: (id, message) => send({ kind: 'to', id, message }) }));
+    const ops = add(
+      await openOps(settings, { core, responders: deciders, statistics, version, overrides: start.overrides }, context),
+    );
+    deciders.follow(ops.onCallFinished);
+    if (settings.workers > 1) send({ kind: 'files', usable: usableFiles() });
+    sendRules(core.rules, send);
+    send({ kind: 'opened', about: about(settings, { core, debug: ops.debug }) });
+    void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store).then(({ message }) =>
+      send({ kind: 'failed', message }),
+    );
+    return {
+      receive(message: ToControl) {
+        switch (message.kind) {
+          case 'decider':
+            return deciders.started(message.id, message.name, message.restarts);
+          case 'decider_ended':
+            return deciders.ended(message.id);
+          case 'from':
+            return deciders.received(message.id, message.message);
+          case 'needs_files':
+            return send({ kind: 'files', usable: usableFiles() });
+          default:
+            return undefined; // is for the process
+        }
+      },
+    };
+  });
+}
+
+/** Sends the rules in force and the candidate, now and after each change. */
+function sendRules({ book, candidate }: SourcedRules, send: (message: FromControl) => void): void {
+  const sendThose = (kind: 'rules' | 'candidate', of: Pick<SourcedRules['candidate'], 'packed'>): void => {
+    for (const message of messagesOf(of.packed())) send({ kind, message });
+  };
+  book.onChange(() => sendThose('rules', book));
+  candidate.onChange(() => sendThose('candidate', candidate));
+  sendThose('rules', book);
+  sendThose('candidate', candidate);
+}

@@ -1,0 +1,168 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import {
+  type AgentQuestion,
+  type AgentReply,
+  type NamedReply,
+  type ReplyTo,
+  replyTo,
+} from '../../operate/admin/agent.ts';
+import type { MemoryFacts } from '../../operate/observe/service-gauges.ts';
+import type { Statistics } from '../../operate/observe/stats.ts';
+import type { DeciderQuestion, DeciderReply } from '../link/messages.ts';
+import type { Responders } from '../link/responders.ts';
+import { createTotals } from './totals.ts';
+
+/** How often deciders report; one that is killed loses the counts of this time. */
+const REPORT_INTERVAL_MS = 250;
+/** Timeout of a report: a decider that hangs must not block pages. */
+const REPORT_TIMEOUT_MS = 1_000;
+/** Timeout of a reply to an operator's question: longer than reading counters may take. */
+const REPLY_TIMEOUT_MS = 3_000;
+
+interface DecidersOptions {
+  readonly statistics: Statistics;
+  /** Sends a question to a decider. */
+  readonly send: (id: number, message: DeciderQuestion) => void;
+}
+
+/** A decider, as the control process knows it. */
+interface KnownDecider {
+  readonly name: string;
+  readonly reports: PendingReplies<true>;
+  readonly questions: PendingReplies<AgentReply>;
+  /** It has been asked for a report. */
+  hasReported: boolean;
+}
+
+/** The deciders of this instance: asks them for reports and for what operators want to know, and adds up their answers. */
+export class Deciders implements Responders {
+  readonly #options: DecidersOptions;
+  readonly #known = new Map<number, KnownDecider>();
+  readonly #totals: ReturnType<typeof createTotals>;
+  readonly #closing = new AbortController();
+  #onCallFinished: OnCallFinished = () => {};
+  #restarts = 0;
+
+  constructor(options: DecidersOptions) {
+    this.#options = options;
+    this.#totals = createTotals(options.statistics);
+  }
+
+  /** Has deciders report regularly. @param onCallFinished  called for each gRPC call that a decider reports */
+  follow(onCallFinished: OnCallFinished): void {
+    this.#onCallFinished = onCallFinished;
+    void this.#repeat(this.#closing.signal);
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  /** A decider listens. @param restarts  how many have replaced another one */
+  started(id: number, name: string, restarts: number): void {
+    this.#restarts = restarts;
+    this.#known.set(id, {
+      ...{ name, hasReported: false },
+      reports: new PendingReplies(REPORT_TIMEOUT_MS),
+      questions: new PendingReplies(REPLY_TIMEOUT_MS),
+    });
+  }
+
+  ended(id: number): void {
+    const decider = this.#known.get(id);
+    this.#known.delete(id);
+    this.#totals.ended(id);
+    decider?.reports.giveUp();
+    decider?.questions.giveUp();
+  }
+
+  received(id: number, message: DeciderReply): void {
+    if (message.kind === 'report') return this.#totals.add(id, message.report, this.#onCallFinished);
+    const decider = this.#known.get(id);
+    if (message.kind === 'reported') decider?.reports.received(message.number, true);
+    else decider?.questions.received(message.number, message.reply);
+  }
+
+  async ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]> {
+    const replies = await Promise.all(
+      Array.from(this.#known, async ([id, { name, questions }]) => ({
+        process: name,
+        reply: await questions.request((number) => this.#options.send(id, { kind: 'ask', number, question })),
+      })),
+    );
+    return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
+  }
+
+  async askOne<Q extends AgentQuestion>(question: Q): Promise<ReplyTo<Q> | undefined> {
+    for (const [id, { questions }] of this.#known) {
+      const reply = await questions.request((number) => this.#options.send(id, { kind: 'ask', number, question }));
+      if (reply) return replyTo(question, reply);
+    }
+    return undefined;
+  }
+
+  async refresh(): Promise<void> {
+    await Promise.all(
+      Array.from(this.#known, ([id, decider]) => {
+        const since = decider.hasReported ? 'last' : 'start';
+        decider.hasReported = true;
+        return decider.reports.request((number) => this.#options.send(id, { kind: 'report', number, since }));
+      }),
+    );
+  }
+
+  cache = () => this.#totals.cache();
+  leased = () => this.#totals.leased();
+  openCircuits = () => this.#totals.openCircuits();
+  load = () => this.#totals.load();
+  restarts = (): number => this.#restarts;
+  isReady = (): boolean => this.#totals.isReady();
+  memory = (): MemoryFacts | undefined => this.#totals.memory();
+
+  async #repeat(closing: AbortSignal): Promise<void> {
+    while (!closing.aborted) {
+      await sleep(REPORT_INTERVAL_MS, undefined, { signal: closing }).catch(() => {}); // ends early when closed
+      if (!closing.aborted) await this.refresh();
+    }
+  }
+}
+
+/** Requests to a decider that are waiting for a reply. */
+class PendingReplies<T> {
+  readonly #timeoutMs: number;
+  readonly #pending = new Map<number, (reply?: T) => void>();
+  #sent = 0;
+
+  /** @param timeoutMs  how long to wait for a reply */
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * @param send  sends the request under a number
+   * @returns undefined  there was no reply in time
+   */
+  request(send: (number: number) => void): Promise<T | undefined> {
+    return new Promise((resolve) => {
+      const number = this.#sent++;
+      const done = (reply?: T): void => {
+        clearTimeout(timer);
+        this.#pending.delete(number);
+        resolve(reply);
+      };
+      const timer = setTimeout(done, this.#timeoutMs);
+      this.#pending.set(number, done);
+      send(number);
+    });
+  }
+
+  received(number: number, reply: T): void {
+    this.#pending.get(number)?.(reply);
+  }
+
+  /** The decider has ended: no reply will arrive. */
+  giveUp(): void {
+    for (const done of this.#pending.values()) done();
+  }
+}

@@ -1,0 +1,116 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock } from '../../base/clock.ts';
+import type { AdminAgent } from '../../operate/admin/agent.ts';
+import type { Logger } from '../../operate/observe/log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { DeciderReply, Listening, Report, ToDecider } from '../link/messages.ts';
+import { type ReceivedRules, receiveRules } from '../link/rules-messages.ts';
+import { openCore } from '../open/core.ts';
+import type { OpenRules } from '../open/rules.ts';
+import { contextOf } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
+import { createReporter, partsOf } from './reporter.ts';
+import { openResponder } from './responder.ts';
+
+/** The part of the service that answers callers. */
+export interface Decider {
+  /** Takes rules, and questions of the control process. */
+  receive(message: ToDecider): void;
+  /**
+   * Waits for the first rules, then opens the servers.
+   *
+   * @throws CannotStart
+   */
+  open(): Promise<Listening>;
+  /** Finishes the calls in flight, and sends a last report. */
+  close(): Promise<void>;
+}
+
+interface DeciderOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Sends an answer to the control process; resolves when it has been taken. */
+  readonly send: (message: DeciderReply) => Promise<void>;
+}
+
+export function createDecider(settings: Settings, { clock, log, send }: DeciderOptions): Decider {
+  const { nearLimitRatio, maxNameBytes } = settings.statistics;
+  const reporter = createReporter(nearLimitRatio, maxNameBytes);
+  const rules = receiveRules(log, settings.counters.split);
+  const reports = new ReportSender(send, (since) => reporter.take(since));
+  let agent: AdminAgent | undefined;
+  let opening: Promise<Listening & Part> | undefined;
+  let hasRules = false;
+  const openAll = () =>
+    openParts(async (add) => {
+      const context = contextOf(clock, log, settings.recording !== undefined);
+      const core = add(await openCore(settings, () => takeRules(rules), context));
+      hasRules = true;
+      const responder = add(await openResponder(settings, core, reporter, context));
+      agent = responder.agent;
+      const gauges = { store: core.store, readiness: core.readiness, load: responder.load };
+      reports.take = (since) => reporter.take(since, gauges);
+      const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
+      add(core.readiness);
+      return { grpc, http };
+    });
+  return {
+    receive(message) {
+      switch (message.kind) {
+        case 'report':
+          return void reports.send(message.since).then(() => send({ kind: 'reported', number: message.number }));
+        case 'ask': {
+          const { number, question } = message;
+          return void agent?.ask(question).then((reply) => send({ kind: 'reply', number, reply }));
+        }
+        default:
+          return rules.receive(message);
+      }
+    },
+    async open() {
+      opening ??= openAll();
+      const { grpc, http } = await opening;
+      return { grpc, http };
+    },
+    async close() {
+      if (!hasRules) return; // nothing is open
+      await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
+      await reports.send('last');
+    },
+  };
+}
+
+/** Waits for the rules of the control process, which alone has the details of their loading. */
+async function takeRules({ book, candidate, arrived }: ReceivedRules): Promise<OpenRules> {
+  await arrived;
+  return {
+    ...{ book, candidate, description: 'the control process', notes: [] },
+    lastLoad: () => undefined,
+    inForce: () => undefined,
+    lastReload: () => undefined,
+  };
+}
+
+/** Sends a decider's reports, one at a time. */
+class ReportSender {
+  /** Creates the next report. */
+  take: (since: 'start' | 'last') => Report;
+  readonly #send: (message: DeciderReply) => Promise<void>;
+  /** The report that is being sent. */
+  #sending = Promise.resolve();
+
+  constructor(send: (message: DeciderReply) => Promise<void>, take: (since: 'start' | 'last') => Report) {
+    this.#send = send;
+    this.take = take;
+  }
+
+  send(since: 'start' | 'last'): Promise<void> {
+    this.#sending = this.#sending.then(async () => {
+      for (const part of partsOf(this.take(since))) {
+        await this.#send({ kind: 'report', report: part });
+        await nextTurn();
+      }
+    });
+    return this.#sending;
+  }
+}

@@ -1,0 +1,121 @@
+import { SLICE_ITEMS } from '../../base/slices.ts';
+import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import type { Breakers } from '../../engine/backends/breaker.ts';
+import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
+import type { ReadinessCheck } from '../../edge/rls/health.ts';
+import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
+import type { Load } from '../../operate/observe/service-gauges.ts';
+import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
+import { type Counted, countedBy, createStatistics } from '../../operate/observe/stats.ts';
+import type { CallTimes, Report } from '../link/messages.ts';
+import { NO_LOAD } from '../link/no-load.ts';
+
+/** The state of a decider, for its reports. */
+export interface DeciderGauges {
+  readonly store: {
+    readonly ledger: {
+      readonly refusals: DenyCacheState | undefined;
+      readonly leases: { readonly leased: number } | undefined;
+    };
+    readonly breakers: Pick<Breakers, 'states'>;
+    readonly memory?: Pick<MemoryBackend, 'held'> | undefined;
+  };
+  readonly readiness: Pick<ReadinessCheck, 'state'>;
+  load(): Load;
+}
+
+/** Collects a decider's counts for the control process. */
+interface Reporter extends ServiceObserver {
+  readonly onCallFinished: OnCallFinished;
+  /**
+   * The counts since the last report, or since the start, for a control process that has none of the earlier reports.
+   * Durations of calls are those since the last report.
+   *
+   * @param gauges  undefined: the decider is not open
+   */
+  take(since: 'start' | 'last', gauges?: DeciderGauges): Report;
+}
+
+/** The most timed calls per method and status in a report: bounds memory even if no reports are requested. */
+const MAX_TIMES = 100_000;
+
+/**
+ * @param nearLimitRatio  fraction of a limit above which hits count as near it, 0 to 1
+ * @param maxNameBytes    limit for names created by callers, in one report
+ */
+export function createReporter(nearLimitRatio: number, maxNameBytes?: number): Reporter {
+  const reported = createStatistics(nearLimitRatio, maxNameBytes);
+  let statistics = createStatistics(nearLimitRatio, maxNameBytes);
+  let times = new CallTimer();
+  return {
+    answered: (domain, answer) => statistics.answered(domain, answer),
+    failed: (cause) => statistics.failed(cause),
+    missed: (by) => statistics.missed(by),
+    decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
+    recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
+    connectionFailed: (code) => statistics.connectionFailed(code),
+    onCallFinished(method, status, elapsedMs) {
+      statistics.onCallFinished(method);
+      times.add(method, status, elapsedMs);
+    },
+    take(since, gauges) {
+      const counted = countedBy(statistics);
+      const calls = times.all();
+      reported.merge(counted);
+      statistics = createStatistics(nearLimitRatio, maxNameBytes);
+      times = new CallTimer();
+      return { counted: since === 'start' ? countedBy(reported) : counted, calls, ...stateOf(gauges) };
+    },
+  };
+}
+
+function stateOf(gauges: DeciderGauges | undefined): Omit<Report, 'counted' | 'calls'> {
+  const cache = gauges?.store.ledger.refusals;
+  return {
+    circuits: gauges?.store.breakers.states() ?? new Map(),
+    leased: gauges?.store.ledger.leases?.leased ?? 0,
+    load: gauges?.load() ?? NO_LOAD,
+    isReady: gauges?.readiness.state().ready ?? false,
+    memory: gauges?.store.memory?.held(),
+    cache: cache && { counts: cache.counts, size: cache.size() },
+  };
+}
+
+/** The durations of calls, by method and status. */
+class CallTimer {
+  readonly #byMethod = new Map<CallTimes['method'], Map<CallTimes['status'], number[]>>();
+
+  add(method: CallTimes['method'], status: CallTimes['status'], elapsedMs: number): void {
+    let byStatus = this.#byMethod.get(method);
+    if (!byStatus) this.#byMethod.set(method, (byStatus = new Map()));
+    const times = byStatus.get(status);
+    if (!times) byStatus.set(status, [elapsedMs]);
+    else if (times.length < MAX_TIMES) times.push(elapsedMs);
+  }
+
+  all(): readonly CallTimes[] {
+    return Array.from(this.#byMethod, ([method, byStatus]) =>
+      Array.from(byStatus, ([status, elapsedMs]) => ({ method, status, elapsedMs })),
+    ).flat();
+  }
+}
+
+const NOTHING: Counted = countedBy(createStatistics(0));
+
+/**
+ * Splits a report into parts with a limited number of names, so that handling a part takes no longer than a slice of
+ * other work. The first part has everything that is not counted by name.
+ */
+export function* partsOf(report: Report): Iterable<Report> {
+  const { rules, unknownDomains } = report.counted;
+  const domains = [...unknownDomains];
+  for (let from = 0; from === 0 || from < Math.max(rules.length, domains.length); from += SLICE_ITEMS) {
+    const names = {
+      rules: rules.slice(from, from + SLICE_ITEMS),
+      unknownDomains: new Map(domains.slice(from, from + SLICE_ITEMS)),
+    };
+    yield from === 0
+      ? { ...report, counted: { ...report.counted, ...names } }
+      : { ...report, counted: { ...NOTHING, ...names }, calls: [] };
+  }
+}

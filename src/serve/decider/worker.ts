@@ -1,0 +1,54 @@
+import type { Worker } from 'node:cluster';
+import type { Clock } from '../../base/clock.ts';
+import { takeUsable, type UsableFiles } from '../../h2/listen/usable-files.ts';
+import { createLogger } from '../../operate/observe/log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { FromWorker, ToWorker } from '../link/messages.ts';
+import { CannotStart } from '../parts/start-up.ts';
+import { createDecider } from './decider.ts';
+
+/**
+ * Answers requests as one of several processes, and reports to the supervisor, even if it cannot start.
+ *
+ * If the supervisor ends, Node ends its workers at once.
+ *
+ * @param self  this process as a cluster worker
+ * @returns     finishes the calls in flight, sends a last report, and lets the process end
+ */
+export async function serveAsWorker(settings: Settings, clock: Clock, self: Worker): Promise<() => Promise<void>> {
+  const log = createLogger({ ...settings.log, worker: self.id });
+  const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
+  const decider = createDecider(settings, { clock, log, send });
+  let takeFiles = (_: UsableFiles): void => {};
+  const files = new Promise<UsableFiles>((resolve) => {
+    takeFiles = resolve;
+  });
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closing ??= decider.close().then(() => void self.disconnect());
+    return closing;
+  };
+  self.on('message', (message: ToWorker) => {
+    switch (message.kind) {
+      case 'close':
+        return void close();
+      case 'files':
+        return takeFiles(message.usable);
+      default:
+        return decider.receive(message);
+    }
+  });
+
+  await send({ kind: 'takes_files' });
+  takeUsable(await files);
+  try {
+    const opening = decider.open();
+    await send({ kind: 'takes_rules' });
+    await send({ kind: 'listening', at: await opening });
+  } catch (error) {
+    if (!(error instanceof CannotStart)) throw error;
+    await send({ kind: 'cannot_start', message: error.message });
+    await close();
+  }
+  return close;
+}

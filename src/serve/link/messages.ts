@@ -1,0 +1,137 @@
+import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import type { BreakerState } from '../../engine/backends/breaker.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { DenyCacheCounts } from '../../engine/ledger/refusals.ts';
+import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
+import type { UsableFiles } from '../../h2/listen/usable-files.ts';
+import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
+import type { Load, MemoryFacts } from '../../operate/observe/service-gauges.ts';
+import type { Counted } from '../../operate/observe/stats.ts';
+import type { Environment } from '../../settings/near-misses.ts';
+
+/** The addresses of a decider. */
+export interface Listening {
+  readonly grpc: string;
+  readonly http: string;
+}
+
+/** What a decider has counted, and its state. */
+export interface Report {
+  readonly counted: Counted;
+  readonly calls: readonly CallTimes[];
+  /** Its circuits, by node of the store. */
+  readonly circuits: ReadonlyMap<string, BreakerState>;
+  /** Leased but unused hits. */
+  readonly leased: number;
+  readonly load: Load;
+  readonly isReady: boolean;
+  /** Undefined: counters are not in its memory. */
+  readonly memory: MemoryFacts | undefined;
+  /** Its cache of refusals since its start; undefined: none. */
+  readonly cache: { readonly counts: DenyCacheCounts; readonly size: number } | undefined;
+}
+
+/** Durations of calls with the same method and status. */
+export interface CallTimes {
+  readonly method: Parameters<OnCallFinished>[0];
+  readonly status: Parameters<OnCallFinished>[1];
+  readonly elapsedMs: readonly number[];
+}
+
+/**
+ * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether rules are
+ * loaded. Large rules are sent in many messages, so that none delays a decider's requests.
+ */
+export type RulesMessage =
+  | { readonly kind: 'rules_begin' }
+  | { readonly kind: 'rules_part'; readonly part: PackedDomain }
+  | { readonly kind: 'rules_end'; readonly areLoaded: boolean };
+
+/** Rules for all deciders, which the supervisor keeps for those that start later. */
+export type SpreadMessage =
+  | { readonly kind: 'rules'; readonly message: RulesMessage }
+  /** The candidate; an end without rules: there is none. */
+  | { readonly kind: 'candidate'; readonly message: RulesMessage };
+
+/** A question of the control process to one decider. */
+export type DeciderQuestion =
+  /** Requests a report with this number: what was counted since the last report, or since the decider's start. */
+  | { readonly kind: 'report'; readonly number: number; readonly since: 'start' | 'last' }
+  /** Answer an operator's question, under this number. */
+  | { readonly kind: 'ask'; readonly number: number; readonly question: AgentQuestion };
+
+/** A decider's answers to the control process. */
+export type DeciderReply =
+  /** A part of a report. */
+  | { readonly kind: 'report'; readonly report: Report }
+  /** All parts of the report with this number have been sent. */
+  | { readonly kind: 'reported'; readonly number: number }
+  | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply };
+
+export type ToDecider = SpreadMessage | DeciderQuestion;
+
+/** Messages of the supervisor to a worker, a decider in a process of its own. */
+export type ToWorker =
+  | ToDecider
+  /** The last usable contents of certificate and key files. */
+  | { readonly kind: 'files'; readonly usable: UsableFiles }
+  /** Finish the calls in flight, then end. */
+  | { readonly kind: 'close' };
+
+/** Messages of a worker to the supervisor. */
+export type FromWorker =
+  | DeciderReply
+  /** Ready to receive files, which are sent once. */
+  | { readonly kind: 'takes_files' }
+  /** Ready to receive rules: those in force, then each change. */
+  | { readonly kind: 'takes_rules' }
+  | { readonly kind: 'listening'; readonly at: Listening }
+  | { readonly kind: 'cannot_start'; readonly message: string };
+
+/** The state with which a control process begins. */
+export interface ControlStart {
+  readonly version: string;
+  readonly env: Environment;
+  /** The path of the rules, overriding the environment. */
+  readonly rules: string | undefined;
+  /** The overrides in force; undefined: none have been set since the service started. */
+  readonly overrides: readonly StandingOverride[] | undefined;
+  /** The last usable contents of certificate and key files. */
+  readonly usable: UsableFiles;
+  /** The key of hashes, if the counters are in the memory of the decider: then no store has a common one. */
+  readonly hashKey: string | undefined;
+}
+
+/** Messages of the supervisor to the control process. */
+export type ToControl =
+  | { readonly kind: 'start'; readonly start: ControlStart }
+  /** A decider listens, and answers questions. */
+  | { readonly kind: 'decider'; readonly id: number; readonly name: string; readonly restarts: number }
+  | { readonly kind: 'decider_ended'; readonly id: number }
+  | { readonly kind: 'from'; readonly id: number; readonly message: DeciderReply }
+  /** A worker that starts needs the usable contents of files. */
+  | { readonly kind: 'needs_files' }
+  | { readonly kind: 'close' };
+
+/** Messages of the control process to the supervisor. */
+export type FromControl =
+  | SpreadMessage
+  | { readonly kind: 'to'; readonly id: number; readonly message: DeciderQuestion }
+  | { readonly kind: 'files'; readonly usable: UsableFiles }
+  | { readonly kind: 'opened'; readonly about: About }
+  /** The service can never work, or this process cannot start. */
+  | { readonly kind: 'failed'; readonly message: string };
+
+/** What the text at the start says of the control process and the rules. */
+export interface About {
+  readonly debug: string;
+  /** The address of the console for a browser on this machine. */
+  readonly console: string;
+  readonly counters: string;
+  /** Where the rules come from, with their number. */
+  readonly rules: string;
+  /** Details of how they are read, and the first rules, a line each. */
+  readonly details: readonly string[];
+  /** A request that matches the first rule, as arguments of `weir ask`; undefined: there are no rules. */
+  readonly example: string | undefined;
+}

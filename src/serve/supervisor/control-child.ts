@@ -1,0 +1,104 @@
+import type { ChildProcess } from 'node:child_process';
+import type { Logger } from '../../operate/observe/log.ts';
+import type { About, FromControl, ToControl } from '../link/messages.ts';
+import { CannotStart } from '../parts/start-up.ts';
+import { forkControl } from './fork-control.ts';
+import { keepUp } from './restarts.ts';
+
+interface ControlOptions {
+  readonly log: Logger;
+  /** The first control process, if it has been started already. */
+  readonly early: ChildProcess | undefined;
+  /** The first message to each control process. */
+  readonly start: () => ToControl;
+  /** Called with the messages of the control process, except those about its start. */
+  readonly onMessage: (message: FromControl) => void;
+  /** Called after the first message to each control process. */
+  readonly onStarted: (send: (message: ToControl) => void) => void;
+}
+
+/** The control process, replaced whenever it ends. */
+interface ControlChild {
+  /** Rejects with CannotStart if the first one cannot start. */
+  readonly opened: Promise<About>;
+  /** A message that no control process can take is dropped: the next one learns the state when it starts. */
+  send(message: ToControl): void;
+  /** From now on it is not replaced. */
+  keepAlone(): void;
+  /** Lets it end, and kills it if it takes too long. */
+  close(): Promise<void>;
+}
+
+/** A control process that hangs while the service closes is killed after this time. */
+const END_GRACE_MS = 10_000;
+
+export function spawnControl({ log, early, start, onMessage, onStarted }: ControlOptions): ControlChild {
+  const closing = new AbortController();
+  let child: ChildProcess;
+  let ended: Promise<string>;
+  let hasOpened = false;
+  let open = (_: About): void => {};
+  let refuse = (_: CannotStart): void => {};
+  const opened = new Promise<About>((resolve, reject) => {
+    open = resolve;
+    refuse = reject;
+  });
+  opened.catch(() => {}); // the start fails with it
+
+  const send = (message: ToControl): void => {
+    if (child.connected) child.send(message, () => {}); // a failure is followed by its end
+  };
+  const spawn = (isFirst: boolean) => {
+    const started = isFirst && early ? early : forkControl();
+    child = started;
+    let isOpen = false;
+    started.on('message', (message: FromControl) => {
+      if (message.kind === 'opened') {
+        isOpen = true;
+        hasOpened = true;
+        if (!isFirst) log.warn('the control process was replaced');
+        return open(message.about);
+      }
+      if (message.kind !== 'failed') return onMessage(message);
+      if (isFirst && isOpen) return onMessage(message);
+      if (!isFirst) log.error(`control process cannot start: ${message.message}`);
+      else refuse(new CannotStart(message.message));
+    });
+    ended = new Promise((resolve) => {
+      started.on('error', (error) => {
+        if (started.pid === undefined) resolve(`no process: ${error.message}`);
+      });
+      started.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+    });
+    send(start());
+    onStarted(send);
+    return { ended };
+  };
+  const first = spawn(true);
+  void first.ended.then((how) => {
+    if (!hasOpened) refuse(new CannotStart(`the control process exited before it was open: ${how}`));
+  });
+  void opened
+    .then(() =>
+      keepUp(
+        first,
+        () => spawn(false),
+        closing.signal,
+        (how, waitMs) =>
+          log.error(`control process exited (${how}); restarting in ${waitMs} ms; requests are answered meanwhile`),
+      ),
+    )
+    .catch(() => {}); // it could not start
+  return {
+    opened,
+    send,
+    keepAlone: () => closing.abort(),
+    async close() {
+      closing.abort();
+      const killer = setTimeout(() => child.kill('SIGKILL'), END_GRACE_MS);
+      send({ kind: 'close' });
+      if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
+      clearTimeout(killer);
+    },
+  };
+}

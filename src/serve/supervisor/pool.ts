@@ -1,0 +1,120 @@
+import cluster from 'node:cluster';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { removeStaleSocket } from '../../h2/listen/listener.ts';
+import type { UsableFiles } from '../../h2/listen/usable-files.ts';
+import type { Logger } from '../../operate/observe/log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { SpreadMessage } from '../link/messages.ts';
+import { start } from '../parts/start-up.ts';
+import { HandedConnections } from './handed-connections.ts';
+import type { DeciderEvents, Deciders } from './own-decider.ts';
+import { keepUp } from './restarts.ts';
+import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
+
+/**
+ * Closing workers are killed this long after the calls in flight must have ended, for example while they send their
+ * last traces.
+ */
+const END_GRACE_MS = 10_000;
+
+/** What a worker that starts needs. */
+export interface KeptState {
+  /** The rules in force and the candidate, as they were spread. */
+  rules(): Iterable<SpreadMessage>;
+  /** Undefined: none have been set. */
+  overrides(): readonly StandingOverride[] | undefined;
+  files(): Promise<UsableFiles>;
+}
+
+interface PoolOptions {
+  readonly kept: KeptState;
+  readonly events: DeciderEvents;
+  readonly log: Logger;
+}
+
+/** Deciders in processes of their own, on the same ports. Distributes connections among them, and replaces those that end. */
+export function openPool(
+  { workers: count, grpc, drain }: Pick<Settings, 'workers' | 'grpc' | 'drain'>,
+  { kept, events, log }: PoolOptions,
+): Deciders {
+  const workers = new Map<number, WorkerHandle>();
+  const listening = new Map<number, string>();
+  const closing = new AbortController();
+  const connections = new HandedConnections();
+  let restarts = 0;
+  const spawn = (): WorkerHandle => {
+    const worker = spawnWorker({ kept, connections, onReply: events.onReply });
+    const { id, name } = worker;
+    workers.set(id, worker);
+    void worker.listening.then(
+      () => {
+        listening.set(id, name);
+        events.onListening(id, name);
+      },
+      () => {},
+    ); // `ended` follows
+    void worker.ended.then(() => {
+      workers.delete(id);
+      if (listening.delete(id)) events.onEnded(id);
+    });
+    return worker;
+  };
+  const replace = (): WorkerHandle => {
+    restarts++;
+    const worker = spawn();
+    worker.listening.then(
+      () => log.warn(`${worker.name} is listening`),
+      (error: Error) => log.error(`${worker.name} cannot start: ${error.message}`), // a CannotStart
+    );
+    return worker;
+  };
+  const keepWorker = (first: WorkerHandle): Promise<void> => {
+    let current = first;
+    const next = (): WorkerHandle => {
+      current = replace();
+      return current;
+    };
+    return keepUp(first, next, closing.signal, (how, waitMs) =>
+      log.error(`${current.name} exited (${how}); restarting in ${waitMs} ms`),
+    );
+  };
+  const close = (): Promise<void> => {
+    closing.abort();
+    return endAll([...workers.values()], drain.delayMs + drain.timeoutMs + END_GRACE_MS, log);
+  };
+  return {
+    async listen() {
+      const { address } = grpc;
+      const path = 'path' in address ? address.path : undefined;
+      if (path !== undefined) await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
+      cluster.schedulingPolicy = cluster.SCHED_RR;
+      cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
+      const first = Array.from({ length: count }, spawn);
+      const [at] = await Promise.all(first.map((worker) => worker.listening));
+      if (!at) throw new RangeError('a pool has one worker at least');
+      for (const { name } of first) log.info(`${name} is listening`);
+      for (const worker of first) void keepWorker(worker);
+      return at;
+    },
+    listening: () => Array.from(listening, ([id, name]) => ({ id, name })),
+    spread(message) {
+      for (const worker of workers.values()) worker.spread(message);
+    },
+    send: (id, message) => workers.get(id)?.send(message),
+    restarts: () => restarts,
+    close,
+  };
+}
+
+/** Lets all workers finish the calls in flight, send their last report, and end; kills those that take longer. */
+async function endAll(workers: readonly WorkerHandle[], withinMs: number, log: Logger): Promise<void> {
+  const last = setTimeout(() => {
+    for (const worker of workers) {
+      log.error(`${worker.name} has not ended within ${withinMs} ms and is killed`);
+      worker.kill();
+    }
+  }, withinMs);
+  for (const worker of workers) worker.close();
+  await Promise.all(Array.from(workers, ({ ended }) => ended));
+  clearTimeout(last);
+}

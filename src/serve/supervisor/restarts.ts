@@ -1,0 +1,34 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A process that lived this long is replaced at once; otherwise after a delay that doubles each time. */
+const STEADY_MS = 10_000;
+const FIRST_DELAY_MS = 100;
+const MAX_DELAY_MS = 10_000;
+
+interface KeptUp {
+  /** Resolves when the process has ended, with how it ended. */
+  readonly ended: Promise<string>;
+}
+
+/** Replaces a process each time it ends, until `closing` is aborted. @param onEnd  called before each replacement */
+export async function keepUp(
+  first: KeptUp,
+  replace: () => KeptUp,
+  closing: AbortSignal,
+  onEnd: (how: string, waitMs: number) => void,
+): Promise<void> {
+  let current = first;
+  let startedMs = performance.now();
+  let shortLives = 0;
+  for (;;) {
+    const how = await current.ended;
+    if (closing.aborted) return;
+    shortLives = performance.now() - startedMs < STEADY_MS ? shortLives + 1 : 0;
+    const waitMs = shortLives === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (shortLives - 1), MAX_DELAY_MS);
+    onEnd(how, waitMs);
+    await sleep(waitMs, undefined, { signal: closing }).catch(() => {}); // ends early when the service closes
+    if (closing.aborted) return;
+    current = replace();
+    startedMs = performance.now();
+  }
+}

@@ -1,0 +1,220 @@
+import type { ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '../../base/clock.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { UsableFiles } from '../../h2/listen/usable-files.ts';
+import { createLogger, type Logger } from '../../operate/observe/log.ts';
+import type { Environment } from '../../settings/near-misses.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { spendProblemOf } from '../../settings/store-traits.ts';
+import type { About, FromControl, Listening, ToControl } from '../link/messages.ts';
+import { KeptRules } from '../link/rules-messages.ts';
+import { CannotStart, openParts } from '../parts/start-up.ts';
+import { spawnControl } from './control-child.ts';
+import { type DeciderEvents, type Deciders, openOwnDecider } from './own-decider.ts';
+
+/** A running service. */
+interface Service {
+  /** Printed at the start. */
+  readonly banner: string;
+  /** Resolves with the reason if the service can never work. */
+  readonly failed: Promise<CannotStart>;
+  /**
+   * Finishes the calls in flight, then stops.
+   *
+   * @param reason  for the log, such as the signal
+   */
+  close(reason?: string): Promise<void>;
+}
+
+interface ServeOptions {
+  /** The control process, if it has been started already. */
+  readonly control?: ChildProcess | undefined;
+  readonly clock: Clock;
+  readonly version: string;
+  /** What the settings were read from, for the control process. */
+  readonly source: { readonly env: Environment; readonly rules: string | undefined };
+}
+
+/**
+ * Starts the control process, which reads the rules and serves operators, and the deciders, which answer callers: in
+ * this process if there is one, else in workers. Passes messages between them, keeps what a process that starts later
+ * needs, and replaces those that end.
+ *
+ * @throws CannotStart if rules at a plain path are invalid, an address cannot be bound, or certificates cannot be used
+ */
+export async function serve(settings: Settings, options: ServeOptions): Promise<Service> {
+  const log = createLogger(settings.log);
+  for (const warning of settings.warnings) log.warn(warning);
+  const spendProblem = spendProblemOf(settings.counters);
+  if (spendProblem?.isFatal) throw new CannotStart(spendProblem.message);
+  if (spendProblem) log.warn(spendProblem.message);
+
+  const supervisor = new Supervisor(withHashKey(settings), options, log);
+  const { about, at, close } = await openParts(async (add) => {
+    add(supervisor);
+    return supervisor.open();
+  });
+  let isClosing = false;
+  return {
+    banner: banner({ version: options.version, workers: settings.workers, about, at }),
+    failed: supervisor.failed,
+    async close(reason) {
+      if (reason !== undefined && !isClosing) log.info(`shutting down: ${reason}`);
+      isClosing = true;
+      await close();
+    },
+  };
+}
+
+const KEY_BYTES = 32;
+
+/** Without a store, the processes of this service have no other place for a common key. */
+function withHashKey(settings: Settings): Settings {
+  const { admin, counters } = settings;
+  if (!admin.hashKeys || admin.hashKey !== undefined || counters.store.kind !== 'memory') return settings;
+  return { ...settings, admin: { ...admin, hashKey: randomBytes(KEY_BYTES).toString('base64url') } };
+}
+
+class Supervisor {
+  readonly failed: Promise<CannotStart>;
+  readonly #settings: Settings;
+  readonly #options: ServeOptions;
+  readonly #log: Logger;
+  readonly #kept = new KeptRules();
+  #overrides: readonly StandingOverride[] | undefined;
+  #usable: UsableFiles = new Map();
+  readonly #control: ReturnType<typeof spawnControl>;
+  #deciders: Deciders | undefined;
+  #fail = (_: CannotStart): void => {};
+
+  constructor(settings: Settings, options: ServeOptions, log: Logger) {
+    this.#settings = settings;
+    this.#options = options;
+    this.#log = log;
+    this.failed = new Promise((resolve) => {
+      this.#fail = resolve;
+    });
+    this.#control = spawnControl({
+      log,
+      early: options.control,
+      start: () => this.#startMessage(),
+      onMessage: (message) => this.#fromControl(message),
+      onStarted: (send) => {
+        for (const { id, name } of this.#deciders?.listening() ?? []) send(this.#deciderMessage(id, name));
+      },
+    });
+  }
+
+  /** @throws CannotStart */
+  async open(): Promise<{ readonly about: About; readonly at: Listening }> {
+    const events: DeciderEvents = {
+      onListening: (id, name) => this.#control.send(this.#deciderMessage(id, name)),
+      onEnded: (id) => this.#control.send({ kind: 'decider_ended', id }),
+      onReply: (id, message) => this.#control.send({ kind: 'from', id, message }),
+    };
+    const { workers } = this.#settings;
+    const kept = {
+      rules: () => this.#kept.messages(),
+      overrides: () => this.#overrides,
+      files: () => this.#usableFiles(),
+    };
+    this.#deciders =
+      workers > 1
+        ? (await import('./pool.ts')).openPool(this.#settings, { kept, events, log: this.#log })
+        : openOwnDecider(this.#settings, { clock: this.#options.clock, events, log: this.#log });
+    const [about, at] = await Promise.all([this.#control.opened, this.#deciders.listen()]);
+    return { about, at };
+  }
+
+  async close(): Promise<void> {
+    this.#control.keepAlone();
+    await this.#deciders?.close(); // they send their last reports
+    await this.#control.close();
+  }
+
+  #startMessage(): ToControl {
+    const { version, source } = this.#options;
+    const { hashKey } = this.#settings.admin;
+    return {
+      kind: 'start',
+      start: { version, ...source, overrides: this.#overrides, usable: this.#usable, hashKey },
+    };
+  }
+
+  #deciderMessage(id: number, name: string): ToControl {
+    return { kind: 'decider', id, name, restarts: this.#deciders?.restarts() ?? 0 };
+  }
+
+  #fromControl(message: FromControl): void {
+    switch (message.kind) {
+      case 'rules':
+      case 'candidate':
+        this.#kept.keep(message);
+        return this.#deciders?.spread(message);
+      case 'to':
+        if (message.message.kind === 'ask' && message.message.question.kind === 'overrides')
+          this.#overrides = message.message.question.overrides;
+        return this.#deciders?.send(message.id, message.message);
+      case 'files':
+        this.#usable = message.usable;
+        return this.#filesArrived?.();
+      case 'opened':
+        return undefined; // `spawnControl` handles it
+      case 'failed':
+        return this.#fail(new CannotStart(message.message));
+    }
+  }
+
+  #filesArrived: (() => void) | undefined;
+
+  /** Certificates for a worker that starts: as the control process reads them now, or the last ones that it sent. */
+  async #usableFiles(): Promise<UsableFiles> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, FILES_TIMEOUT_MS);
+      const before = this.#filesArrived;
+      this.#filesArrived = () => {
+        before?.();
+        this.#filesArrived = undefined;
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#control.send({ kind: 'needs_files' });
+    });
+    return this.#usable;
+  }
+}
+
+/** Longer than the control process takes to read files, unless it hangs. */
+const FILES_TIMEOUT_MS = 1_000;
+
+interface Running {
+  readonly version: string;
+  /** The number of processes that answer requests. */
+  readonly workers: number;
+  readonly about: About;
+  readonly at: Listening;
+}
+
+/** The text printed at the start: the rules, the addresses, and a command to try. */
+function banner({ version, workers, about, at }: Running): string {
+  const { rules, details, counters, debug, console, example } = about;
+  return [
+    `Weir ${version}`,
+    `  rules     ${rules}`,
+    ...details.map((line) => `            ${line}`),
+    `  counters  ${counters}`,
+    ...(workers > 1 ? [`  workers   ${workers} processes`] : []),
+    `  gRPC      ${at.grpc}`,
+    `  HTTP      ${at.http}  (/json, /healthcheck)`,
+    `  debug     ${debug}  (/rlconfig, /metrics)`,
+    `  console   ${console}`,
+    ...(example === undefined ? [] : [`  try       ${exampleCommand(example, at.grpc)}`]),
+  ].join('\n');
+}
+
+function exampleCommand(request: string, grpc: string): string {
+  const port = grpc.slice(grpc.lastIndexOf(':') + 1);
+  const target = port === '8081' ? '' : ` --target localhost:${port}`;
+  return `npx weir ask ${request}${target}`;
+}

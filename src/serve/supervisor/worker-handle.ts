@@ -1,0 +1,143 @@
+import cluster, { type Worker } from 'node:cluster';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { DeciderReply, FromWorker, Listening, SpreadMessage, ToWorker } from '../link/messages.ts';
+import { CannotStart } from '../parts/start-up.ts';
+import type { HandedConnections } from './handed-connections.ts';
+import type { KeptState } from './pool.ts';
+
+/** A worker, as seen by the supervisor. */
+export interface WorkerHandle {
+  readonly id: number;
+  /** For messages: `worker 3 (process 4711)`. */
+  readonly name: string;
+  /** Its addresses; rejects with CannotStart if it ends before it listens. */
+  readonly listening: Promise<Listening>;
+  /** Resolves when it has ended and its messages are read: `exit code 1` or `SIGKILL`. */
+  readonly ended: Promise<string>;
+  /** Sends a part of rules, if the worker is ready to receive them. */
+  spread(message: SpreadMessage): void;
+  send(message: ToWorker): void;
+  /** Lets the worker answer calls in flight, then end. */
+  close(): void;
+  kill(): void;
+}
+
+interface WorkerOptions {
+  readonly kept: KeptState;
+  /** Shared by all workers. */
+  readonly connections: HandedConnections;
+  readonly onReply: (id: number, message: DeciderReply) => void;
+}
+
+/** Starts a worker process. A worker that could not be started, for lack of memory or file descriptors, counts as ended. */
+export function spawnWorker(options: WorkerOptions): WorkerHandle {
+  try {
+    return new SpawnedWorker(options);
+  } catch (error) {
+    return neverStarted(noProcess(error)); // Node throws some reasons, such as ENOMEM, and emits others
+  }
+}
+
+function neverStarted(how: string): WorkerHandle {
+  const listening = Promise.reject(new CannotStart(how));
+  listening.catch(() => {}); // as for other workers
+  const ignored = (): void => {};
+  return {
+    ...{ id: 0, name: 'a worker', listening, ended: Promise.resolve(how) },
+    ...{ spread: ignored, send: ignored, close: ignored, kill: ignored },
+  };
+}
+
+const noProcess = (error: unknown): string => `no process: ${error instanceof Error ? error.message : error}`;
+
+class SpawnedWorker implements WorkerHandle {
+  readonly id: number;
+  readonly name: string;
+  readonly listening: Promise<Listening>;
+  readonly ended: Promise<string>;
+  readonly #worker = cluster.fork();
+  readonly #kept: KeptState;
+  #isListening = false;
+  #takesRules = false;
+
+  constructor({ kept, connections, onReply }: WorkerOptions) {
+    this.id = this.#worker.id;
+    const { pid } = this.#worker.process;
+    this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
+    this.#kept = kept;
+    this.ended = endOf(this.#worker, connections);
+    this.listening = new Promise<Listening>((resolve, reject) => {
+      this.#worker.on('message', (message: FromWorker) => {
+        switch (message.kind) {
+          case 'listening':
+            this.#isListening = true;
+            return resolve(message.at);
+          case 'cannot_start':
+            return reject(new CannotStart(message.message));
+          case 'takes_files':
+            return void this.#kept.files().then((usable) => this.send({ kind: 'files', usable }));
+          case 'takes_rules':
+            return this.#sendKept();
+          default:
+            return onReply(this.id, message);
+        }
+      });
+      void this.ended.then((how) => reject(new CannotStart(`${this.name} ended before it listened: ${how}`)));
+    });
+    this.listening.catch(() => {}); // callers that await it receive the error; others use `ended`
+  }
+
+  #sendKept(): void {
+    this.#takesRules = true;
+    for (const message of this.#kept.rules()) this.send(message);
+    const overrides = this.#kept.overrides();
+    if (overrides) this.send({ kind: 'ask', number: UNNUMBERED, question: { kind: 'overrides', overrides } });
+  }
+
+  spread(message: SpreadMessage): void {
+    if (this.#takesRules) this.send(message);
+  }
+
+  close(): void {
+    if (this.#isListening) this.send({ kind: 'close' });
+    else this.#worker.process.kill(); // it has no calls yet
+  }
+
+  kill(): void {
+    this.#worker.process.kill('SIGKILL');
+  }
+
+  /** If the worker has ended, `ended` reports it. */
+  send(message: ToWorker): void {
+    if (this.#worker.isConnected()) this.#worker.send(message, () => {});
+  }
+}
+
+/** The number of a question whose reply nobody waits for. */
+const UNNUMBERED = -1;
+
+/** How long to wait for the last messages of an exited worker. */
+const LAST_MESSAGES_MS = 1_000;
+const POLL_MS = 10;
+
+/**
+ * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does
+ * not report that end if the worker died while a connection was on its way to it, so the channel is polled instead.
+ */
+async function endOf(worker: Worker, connections: HandedConnections): Promise<string> {
+  const { process: child } = worker;
+  const ended = new Promise<string>((resolve) => {
+    // not `once`: the worker may emit further errors later, such as for a failed message or signal
+    worker.on('error', (error) => child.pid === undefined && resolve(noProcess(error)));
+    worker.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  // without file descriptors, there is no channel, and nothing is passed to the worker
+  const closeHandedConnections = child.connected ? connections.track(child) : () => {};
+  const how = await ended;
+  const endMs = performance.now() + LAST_MESSAGES_MS;
+  while (child.connected && performance.now() < endMs) await sleep(POLL_MS);
+  await nextTurn(); // messages that were read are emitted a tick later
+  child.emit('disconnect'); // makes the cluster module forget the worker, in case nothing else did
+  closeHandedConnections();
+  return how;
+}
