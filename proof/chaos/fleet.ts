@@ -156,5 +156,5 @@ function countersOf(page: string): ReadonlyMap<string, number> {
 function listeningWorkers(output: string): readonly number[] {
   const pidsOf = (pattern: RegExp) => Array.from(output.matchAll(pattern), ([, pid]) => Number(pid));
   const ended = new Set(pidsOf(/worker \d+ \(process (\d+)\) ended/g));
-  return pidsOf(/worker \d+ \(process (\d+)\) listens/g).filter((pid) => !ended.has(pid));
+  return pidsOf(/worker \d+ \(process (\d+)\) is listening/g).filter((pid) => !ended.has(pid));
 }

@@ -215,10 +215,10 @@ describe('with Redis', () => {
       const keys = (await connection.keys('*')).filter((key) => key.includes('alice')).sort();
       expect(keys).toHaveLength(2);
       expect(keys[0]).toBe(`candidate|${keys[1]}`);
-      for (const [, pid] of weir.output().matchAll(/worker [12] \(process (\d+)\) listens/g))
+      for (const [, pid] of weir.output().matchAll(/worker [12] \(process (\d+)\) is listening/g))
         process.kill(Number(pid), 'SIGKILL');
       await weir.waitFor((printed) => [3, 4].every((id) => printed.includes(`worker ${id} (process`)));
-      await weir.waitFor((printed) => (printed.match(/worker [34] \(process \d+\) listens/g) ?? []).length === 2);
+      await weir.waitFor((printed) => (printed.match(/worker [34] \(process \d+\) is listening/g) ?? []).length === 2);
       await untilShown(weir, 'their figures are gone', ({ totals }) => totals.requests === 0);
       await untilRefused('bob');
       writeFileSync(join(folder, 'candidate.yaml'), rules('none'));

@@ -1,9 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
 import cluster from 'node:cluster';
 import type { Clock } from '../../base/clock.ts';
-import { CannotStart } from '../../serve/parts/start-up.ts';
 import { serveAsWorker } from '../../serve/decider/worker.ts';
 import { withRules } from '../../serve/link/with-rules.ts';
+import { CannotStart } from '../../serve/parts/start-up.ts';
 import { serve } from '../../serve/supervisor/serve.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings } from '../../settings/settings.ts';

@@ -3,6 +3,7 @@ import type { QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
+import type { Records } from '../../engine/backends/records.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
@@ -24,6 +25,7 @@ import {
 } from './named-counters.ts';
 import { ApiProblem } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
+import { type RecordsCall, runRecordsCall } from './remote-records.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
@@ -53,6 +55,8 @@ export type AgentQuestion =
   | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
   /** The arrivals since the last such question, of the keys in this sample. */
   | ({ readonly kind: 'arrivals' } & ArrivalSample)
+  /** Read or change operators' records. */
+  | { readonly kind: 'records'; readonly call: RecordsCall }
   /** Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. */
   | { readonly kind: 'record'; readonly untilMs?: number };
 
@@ -77,6 +81,7 @@ export type AgentReply =
   | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
   /** Undefined: arrivals are not followed. */
   | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
+  | { readonly kind: 'records'; readonly answer: CounterAnswer<unknown> }
   /** When the recording ends; undefined: RECORD_TO is not set. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
@@ -104,6 +109,7 @@ export interface NamedReply<R extends AgentReply = AgentReply> {
 interface AgentOptions extends ExplainOptions, CounterSources {
   readonly decider: ExplainOptions['decider'] & CounterSources['decider'];
   readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
+  readonly records: Records;
   /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;
   /** The number of refusals kept; 0: none. */
@@ -195,6 +201,8 @@ export class AdminAgent {
         return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
       case 'arrivals':
         return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
+      case 'records':
+        return { kind: 'records', answer: await answered(runRecordsCall(this.#options.records, question.call)) };
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

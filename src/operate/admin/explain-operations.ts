@@ -7,8 +7,8 @@ import { type ApiOperation, operation } from './api.ts';
 import type { ExplainAnswer, Explanation } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery } from './parameters.ts';
-import { quotasOf } from './quota-operations.ts';
 import { ApiProblem } from './problem.ts';
+import { quotasOf } from './quota-operations.ts';
 import { parseJson } from './schema.ts';
 
 /** The operation that explains the answer to a request. */

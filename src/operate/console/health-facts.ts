@@ -1,10 +1,9 @@
 import { memoryUsage } from 'node:process';
-import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { Load, MemoryFacts, ServiceGauges } from '../observe/service-gauges.ts';
+import type { Load, MemoryFacts, ServiceGauges, StoreFacts } from '../observe/service-gauges.ts';
 
 /** State that is read for each snapshot. */
 export interface HealthFacts {
@@ -42,6 +41,10 @@ export interface ResponderFacts {
   openCircuits(): ReadonlyMap<string, number>;
   /** Leased but unused hits. */
   leased(): number;
+  /** Where the counters are, for people. */
+  storeDescription(): string;
+  /** The state of the store; undefined: counters are in the memory of these processes. */
+  store(): StoreFacts | undefined;
   /** Counters in the memory of these processes; undefined: they are elsewhere. */
   memory(): MemoryFacts | undefined;
   /** The load of all these processes. */
@@ -52,10 +55,6 @@ export interface ResponderFacts {
 
 /** The sources of the facts. */
 interface HealthSources {
-  readonly store: {
-    readonly description: string;
-    readonly watch: Pick<StoreWatch, 'state'> | undefined;
-  };
   readonly rules: {
     readonly book: { rules(): RuleTree | undefined };
     readonly inForce: ServiceGauges['lastLoad'];
@@ -68,14 +67,14 @@ interface HealthSources {
 
 const MAX_SHOWN_PROBLEMS = 20;
 
-export function healthFacts({ store, rules, responders, workers }: HealthSources): HealthFacts {
-  const state = store.watch?.state();
+export function healthFacts({ rules, responders, workers }: HealthSources): HealthFacts {
+  const state = responders.store();
   const cache = responders.cache();
   const memory = responders.memory();
   const { rss, heapUsed } = memoryUsage();
   return {
     store: {
-      description: store.description,
+      description: responders.storeDescription(),
       ...(state && { isUp: state.isUp }),
       ...(state?.reason !== undefined && { reason: state.reason }),
       ...(state?.latencyMs !== undefined && { latencyMs: Math.round(state.latencyMs * 100) / 100 }),

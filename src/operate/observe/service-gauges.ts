@@ -29,8 +29,10 @@ export interface Load {
 }
 
 /** The state of the store. Times in milliseconds. */
-interface StoreFacts {
+export interface StoreFacts {
   readonly isUp: boolean;
+  /** Why it is down; undefined: it is up. */
+  readonly reason: string | undefined;
   readonly latencyMs: number | undefined;
   readonly lastSuccessAtMs: number | undefined;
 }

@@ -3,19 +3,19 @@ import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { About } from '../link/messages.ts';
-import type { Core } from '../open/core.ts';
+import type { SourcedRules } from '../open/rules.ts';
 
 /** The most rules that are listed individually; the rest are counted. */
 const LISTED_RULES = 10;
 
 interface Opened {
-  readonly core: Pick<Core, 'rules' | 'store'>;
+  readonly rules: SourcedRules;
   /** The address of the debug port. */
   readonly debug: string;
 }
 
-/** What the text at the start says of the rules, the counters and the debug port. */
-export function about(settings: Pick<Settings, 'debug'>, { core: { rules, store }, debug }: Opened): About {
+/** What the text at the start says of the rules and the debug port. */
+export function about(settings: Pick<Settings, 'debug'>, { rules, debug }: Opened): About {
   const tree = rules.book.rules();
   const listed = Array.from(take(LISTED_RULES, tree?.rules ?? []), ({ path, unlimited, limits }) => {
     return `${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
@@ -24,7 +24,6 @@ export function about(settings: Pick<Settings, 'debug'>, { core: { rules, store 
   return {
     debug,
     console: consoleAddress(settings.debug.tls !== undefined, debug),
-    counters: store.description,
     rules: `${rules.description}: ${tree ? count(tree) : 'none yet'}`,
     details: [
       ...rules.notes.map((note) => `note: ${note}`),

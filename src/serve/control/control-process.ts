@@ -27,14 +27,12 @@ process.on('message', (message: ToControl) => {
 
 async function start({ env, rules, version, ...rest }: ControlStart): Promise<void> {
   try {
-    const read = withRules(await readSettings(env), rules);
-    const { hashKey = read.admin.hashKey } = rest;
-    const settings = { ...read, admin: { ...read.admin, hashKey } };
+    const settings = withRules(await readSettings(env), rules);
     const log = createLogger(settings.log);
     const send = (message: FromControl): void => void process.send?.(message);
     control = await openControl(settings, { clock: Date.now, log, version, start: rest, send });
     for (const message of early.splice(0)) control.receive(message);
-    lowerPriority(); // nobody waits for it any more
+    lowerPriority(); // the start no longer waits for it
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
     process.send?.({ kind: 'failed', message: error.message } satisfies FromControl, () => process.exit(1));

@@ -1,19 +1,17 @@
 import type { Clock } from '../../base/clock.ts';
 import { takeUsable, usableFiles } from '../../h2/listen/usable-files.ts';
-import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { messagesOf } from '../link/rules-messages.ts';
-import { openCore } from '../open/core.ts';
-import { openRules, type SourcedRules } from '../open/rules.ts';
-import { whenNeverReached } from '../open/store.ts';
+import type { SourcedRules } from '../open/rules.ts';
 import { openTls } from '../open/transport.ts';
-import { contextOf } from '../parts/process-context.ts';
+import { contextOf, type ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
 import { about } from './about.ts';
+import { openControlCore } from './core.ts';
 import { Deciders } from './deciders.ts';
 import { openOps } from './ops.ts';
 
@@ -41,27 +39,21 @@ export function openControl(
   return openParts(async (add) => {
     const context = contextOf(clock, log, false);
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
-    const open = (traits: StoreTraits) => openRules(settings.rules, traits, logRuleLoads(statistics, log), context);
-    const core = add(await openCore(settings, open, context));
-    if (settings.workers > 1 && settings.grpc.tls)
-      add(await openTls('GRPC_SERVER_USE_TLS', settings.grpc.tls.files, context)); // to pass them to workers
-    await core.shareHashKey();
     const deciders = add(new Deciders({ statistics, send: (id, message) => send({ kind: 'to', id, message }) }));
-    const ops = add(
-      await openOps(settings, { core, responders: deciders, statistics, version, overrides: start.overrides }, context),
-    );
+    const onLoad = logRuleLoads(statistics, log);
+    const core = add(await openControlCore(settings, { askOne: deciders.askOne, onLoad }, context));
+    if (settings.workers > 1) add(await keepFiles(settings, send, context));
+    const { overrides } = start;
+    const ops = add(await openOps(settings, { core, responders: deciders, statistics, version, overrides }, context));
     deciders.follow(ops.onCallFinished);
-    if (settings.workers > 1) send({ kind: 'files', usable: usableFiles() });
     sendRules(core.rules, send);
-    send({ kind: 'opened', about: about(settings, { core, debug: ops.debug }) });
-    void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store).then(({ message }) =>
-      send({ kind: 'failed', message }),
-    );
+    send({ kind: 'opened', about: about(settings, { rules: core.rules, debug: ops.debug }) });
     return {
       receive(message: ToControl) {
         switch (message.kind) {
           case 'decider':
-            return deciders.started(message.id, message.name, message.restarts);
+            deciders.started(message.decider);
+            return void core.shareHashKey();
           case 'decider_ended':
             return deciders.ended(message.id);
           case 'from':
@@ -74,6 +66,17 @@ export function openControl(
       },
     };
   });
+}
+
+/** Reads certificates that workers need, and sends their last usable contents, for workers that start later. */
+async function keepFiles(
+  { grpc: { tls } }: Settings,
+  send: (message: FromControl) => void,
+  context: ProcessContext,
+): Promise<Part> {
+  const certificates = tls && (await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
+  send({ kind: 'files', usable: usableFiles() });
+  return { close: () => certificates?.close() };
 }
 
 /** Sends the rules in force and the candidate, now and after each change. */

@@ -7,9 +7,9 @@ import {
   type ReplyTo,
   replyTo,
 } from '../../operate/admin/agent.ts';
-import type { MemoryFacts } from '../../operate/observe/service-gauges.ts';
+import type { MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
-import type { DeciderQuestion, DeciderReply } from '../link/messages.ts';
+import type { DeciderQuestion, DeciderReply, StartedDecider } from '../link/messages.ts';
 import type { Responders } from '../link/responders.ts';
 import { createTotals } from './totals.ts';
 
@@ -35,7 +35,7 @@ interface KnownDecider {
   hasReported: boolean;
 }
 
-/** The deciders of this instance: asks them for reports and for what operators want to know, and adds up their answers. */
+/** Asks the deciders of this instance for reports and answers to operators, and adds them up. */
 export class Deciders implements Responders {
   readonly #options: DecidersOptions;
   readonly #known = new Map<number, KnownDecider>();
@@ -43,6 +43,7 @@ export class Deciders implements Responders {
   readonly #closing = new AbortController();
   #onCallFinished: OnCallFinished = () => {};
   #restarts = 0;
+  #counters = '';
 
   constructor(options: DecidersOptions) {
     this.#options = options;
@@ -59,9 +60,10 @@ export class Deciders implements Responders {
     this.#closing.abort();
   }
 
-  /** A decider listens. @param restarts  how many have replaced another one */
-  started(id: number, name: string, restarts: number): void {
+  /** A decider listens. */
+  started({ id, name, counters, restarts }: StartedDecider): void {
     this.#restarts = restarts;
+    this.#counters = counters;
     this.#known.set(id, {
       ...{ name, hasReported: false },
       reports: new PendingReplies(REPORT_TIMEOUT_MS),
@@ -84,7 +86,7 @@ export class Deciders implements Responders {
     else decider?.questions.received(message.number, message.reply);
   }
 
-  async ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]> {
+  readonly ask = async <Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]> => {
     const replies = await Promise.all(
       Array.from(this.#known, async ([id, { name, questions }]) => ({
         process: name,
@@ -92,17 +94,17 @@ export class Deciders implements Responders {
       })),
     );
     return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
-  }
+  };
 
-  async askOne<Q extends AgentQuestion>(question: Q): Promise<ReplyTo<Q> | undefined> {
+  readonly askOne = async <Q extends AgentQuestion>(question: Q): Promise<ReplyTo<Q> | undefined> => {
     for (const [id, { questions }] of this.#known) {
       const reply = await questions.request((number) => this.#options.send(id, { kind: 'ask', number, question }));
       if (reply) return replyTo(question, reply);
     }
     return undefined;
-  }
+  };
 
-  async refresh(): Promise<void> {
+  readonly refresh = async (): Promise<void> => {
     await Promise.all(
       Array.from(this.#known, ([id, decider]) => {
         const since = decider.hasReported ? 'last' : 'start';
@@ -110,15 +112,17 @@ export class Deciders implements Responders {
         return decider.reports.request((number) => this.#options.send(id, { kind: 'report', number, since }));
       }),
     );
-  }
+  };
 
-  cache = () => this.#totals.cache();
-  leased = () => this.#totals.leased();
-  openCircuits = () => this.#totals.openCircuits();
-  load = () => this.#totals.load();
-  restarts = (): number => this.#restarts;
-  isReady = (): boolean => this.#totals.isReady();
-  memory = (): MemoryFacts | undefined => this.#totals.memory();
+  readonly cache = () => this.#totals.cache();
+  readonly leased = () => this.#totals.leased();
+  readonly openCircuits = () => this.#totals.openCircuits();
+  readonly load = () => this.#totals.load();
+  readonly restarts = (): number => this.#restarts;
+  readonly isReady = (): boolean => this.#totals.isReady();
+  readonly storeDescription = (): string => this.#counters;
+  readonly store = (): StoreFacts | undefined => this.#totals.store();
+  readonly memory = (): MemoryFacts | undefined => this.#totals.memory();
 
   async #repeat(closing: AbortSignal): Promise<void> {
     while (!closing.aborted) {

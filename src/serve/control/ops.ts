@@ -3,21 +3,21 @@ import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { type DebugSources, debugRoutes } from '../../edge/http/debug.ts';
 import { shareRendering } from '../../edge/http/metrics.ts';
 import { candidateMetrics, overrideMetrics, unmatchedMetrics } from '../../operate/admin/metrics.ts';
+import type { ExpositionFormat } from '../../operate/observe/exposition.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Core } from '../open/core.ts';
+import type { Responders } from '../link/responders.ts';
 import { type AdminSources, openAdminPages } from '../open/admin.ts';
 import { openAdvice } from '../open/advise.ts';
 import { openConsole } from '../open/console.ts';
 import { at, openHttp } from '../open/http.ts';
-import type { SourcedRules } from '../open/rules.ts';
 import { openSink } from '../open/sink.ts';
 import { openTls } from '../open/transport.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
-import type { Responders } from '../link/responders.ts';
+import type { ControlCore } from './core.ts';
 
 /** The debug port, and the sink of statistics. */
 interface Ops extends Part {
@@ -28,7 +28,7 @@ interface Ops extends Part {
 }
 
 interface OpsSources {
-  readonly core: Core<SourcedRules>;
+  readonly core: ControlCore;
   readonly responders: Responders;
   readonly statistics: Statistics;
   readonly version: string;
@@ -42,22 +42,18 @@ export function openOps(
   { core, responders, statistics, version, overrides }: OpsSources,
   context: ProcessContext,
 ): Promise<Ops> {
-  const { store, rules, decider, hash } = core;
-  const ask: Responders['ask'] = (question) => responders.ask(question);
+  const { records, rules, hash } = core;
+  const { ask, askOne, refresh, load, restarts, memory, store, isReady } = responders;
   const gauges = () => referenceGauges(responders.cache());
-  const refreshed = shareRendering(() => responders.refresh());
-  const metrics = createMetrics(statistics, () => responders.isReady(), responders, {
-    version,
-    load: () => responders.load(),
-    restarts: () => responders.restarts(),
+  const refreshed = shareRendering(refresh);
+  const metrics = createMetrics(statistics, isReady, responders, {
+    ...{ version, load, restarts, memory, store },
     rules: rules.book.rules,
     lastLoad: rules.inForce,
-    store: () => store.watch?.state(),
-    memory: () => responders.memory(),
   });
   return openParts(async (add) => {
     const console = add(
-      await openConsole(settings, { store, rules, hash, responders, statistics, metrics, version }, context),
+      await openConsole(settings, { records, rules, hash, responders, statistics, metrics, version }, context),
     );
     const advice = await openAdvice(settings, { rules: rules.book.rules, hash }, responders);
     if (advice) add(advice);
@@ -66,31 +62,18 @@ export function openOps(
       return console.requestsOfMinute();
     };
     const own = {
-      ...{
-        core,
-        ask,
-        version,
-        advice,
-        requestsOfMinute,
-        console: console.operations,
-        standing: overrides,
-      },
-      askOne: ((question) => responders.askOne(question)) as Responders['askOne'],
-      sites: () => responders.load().sites,
+      ...{ core, ask, askOne, version, advice, requestsOfMinute, console: console.operations, standing: overrides },
+      sites: () => load().sites,
     };
     const admin = add(openAdminPages(settings, own, context));
-    const sink = add(
-      await openSink(settings.sink, { statistics, gauges, refresh: () => responders.refresh() }, context.log),
-    );
+    const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
     const pages: DebugSources = {
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,
       overrides: admin.overrides,
       async metrics(format = 'text') {
         await refreshed();
-        const ofOverrides = overrideMetrics(decider.overrides, rules.book.rules(), format);
-        const ofCandidate = await candidateMetrics({ ask, candidate: rules.candidate }, format);
-        const first = Buffer.from(`${await unmatchedMetrics(ask, format)}${ofOverrides}${ofCandidate}`);
+        const first = Buffer.from(await ownMetrics(core, ask, format));
         const { contentType, body } = metrics.render(format);
         return { contentType, body: following(first, body) };
       },
@@ -113,6 +96,17 @@ export function openOps(
       },
     };
   });
+}
+
+/** The metrics that deciders are asked for. */
+async function ownMetrics(
+  { rules, overrides }: ControlCore,
+  ask: Responders['ask'],
+  format: ExpositionFormat,
+): Promise<string> {
+  const ofOverrides = overrideMetrics(overrides, rules.book.rules(), format);
+  const ofCandidate = await candidateMetrics({ ask, candidate: rules.candidate }, format);
+  return `${await unmatchedMetrics(ask, format)}${ofOverrides}${ofCandidate}`;
 }
 
 async function* following<T>(first: T, more: Iterable<T> | AsyncIterable<T>): AsyncGenerator<T> {

@@ -4,7 +4,7 @@ import { sumOfSites } from '../../edge/sites/site-counts.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { DenyCacheCounts, DenyCacheState } from '../../engine/ledger/refusals.ts';
-import type { Load, MemoryFacts } from '../../operate/observe/service-gauges.ts';
+import type { Load, MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Report } from '../link/messages.ts';
 import { NO_LOAD } from '../link/no-load.ts';
@@ -21,6 +21,8 @@ interface Totals {
   load(): Load;
   /** Whether there is a decider, and every one can decide requests. */
   isReady(): boolean;
+  /** The state of the store, as the decider sees it that reaches it least; undefined: counters are in memory. */
+  store(): StoreFacts | undefined;
   /** Undefined: counters are not in the memory of deciders. */
   memory(): MemoryFacts | undefined;
   /** The sum of all caches of refusals; undefined: no decider has one. */
@@ -50,6 +52,10 @@ export function createTotals(statistics: Statistics): Totals {
     leased: () => all().reduce((total, { leased }) => total + leased, 0),
     load: () => all().reduce((total, { load }) => addLoads(total, load), loadOfEnded),
     isReady: () => states.size > 0 && all().every(({ isReady }) => isReady),
+    store() {
+      const stores = all().flatMap(({ store }) => store ?? []);
+      return stores.find(({ isUp }) => !isUp) ?? stores[0];
+    },
     memory: () => all().find(({ memory }) => memory !== undefined)?.memory, // then there is one decider
     openCircuits: () => countOpen(all().map(({ circuits }) => circuits)),
     cache() {

@@ -7,13 +7,14 @@ import type { DeciderReply, Listening, Report, ToDecider } from '../link/message
 import { type ReceivedRules, receiveRules } from '../link/rules-messages.ts';
 import { openCore } from '../open/core.ts';
 import type { OpenRules } from '../open/rules.ts';
+import { whenNeverReached } from '../open/store.ts';
 import { contextOf } from '../parts/process-context.ts';
-import { openParts, type Part } from '../parts/start-up.ts';
+import { type CannotStart, openParts, type Part } from '../parts/start-up.ts';
 import { createReporter, partsOf } from './reporter.ts';
 import { openResponder } from './responder.ts';
 
 /** The part of the service that answers callers. */
-export interface Decider {
+export interface DecidingPart {
   /** Takes rules, and questions of the control process. */
   receive(message: ToDecider): void;
   /**
@@ -31,9 +32,11 @@ interface DeciderOptions {
   readonly log: Logger;
   /** Sends an answer to the control process; resolves when it has been taken. */
   readonly send: (message: DeciderReply) => Promise<void>;
+  /** Called if the store cannot be reached within the time that the settings give it. */
+  readonly onNeverReached: (reason: CannotStart) => void;
 }
 
-export function createDecider(settings: Settings, { clock, log, send }: DeciderOptions): Decider {
+export function createDecider(settings: Settings, { clock, log, send, onNeverReached }: DeciderOptions): DecidingPart {
   const { nearLimitRatio, maxNameBytes } = settings.statistics;
   const reporter = createReporter(nearLimitRatio, maxNameBytes);
   const rules = receiveRules(log, settings.counters.split);
@@ -52,7 +55,8 @@ export function createDecider(settings: Settings, { clock, log, send }: DeciderO
       reports.take = (since) => reporter.take(since, gauges);
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
       add(core.readiness);
-      return { grpc, http };
+      void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store).then(onNeverReached);
+      return { grpc, http, counters: core.store.description };
     });
   return {
     receive(message) {
@@ -69,8 +73,8 @@ export function createDecider(settings: Settings, { clock, log, send }: DeciderO
     },
     async open() {
       opening ??= openAll();
-      const { grpc, http } = await opening;
-      return { grpc, http };
+      const { grpc, http, counters } = await opening;
+      return { grpc, http, counters };
     },
     async close() {
       if (!hasRules) return; // nothing is open

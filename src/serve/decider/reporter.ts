@@ -1,9 +1,10 @@
 import { SLICE_ITEMS } from '../../base/slices.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { Breakers } from '../../engine/backends/breaker.ts';
-import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
+import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
+import type { StoreWatch } from '../../engine/backends/store-watch.ts';
+import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { Load } from '../../operate/observe/service-gauges.ts';
 import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
 import { type Counted, countedBy, createStatistics } from '../../operate/observe/stats.ts';
@@ -18,6 +19,7 @@ export interface DeciderGauges {
       readonly leases: { readonly leased: number } | undefined;
     };
     readonly breakers: Pick<Breakers, 'states'>;
+    readonly watch?: Pick<StoreWatch, 'state'> | undefined;
     readonly memory?: Pick<MemoryBackend, 'held'> | undefined;
   };
   readonly readiness: Pick<ReadinessCheck, 'state'>;
@@ -76,6 +78,7 @@ function stateOf(gauges: DeciderGauges | undefined): Omit<Report, 'counted' | 'c
     leased: gauges?.store.ledger.leases?.leased ?? 0,
     load: gauges?.load() ?? NO_LOAD,
     isReady: gauges?.readiness.state().ready ?? false,
+    store: gauges?.store.watch?.state(),
     memory: gauges?.store.memory?.held(),
     cache: cache && { counts: cache.counts, size: cache.size() },
   };
@@ -86,8 +89,8 @@ class CallTimer {
   readonly #byMethod = new Map<CallTimes['method'], Map<CallTimes['status'], number[]>>();
 
   add(method: CallTimes['method'], status: CallTimes['status'], elapsedMs: number): void {
-    let byStatus = this.#byMethod.get(method);
-    if (!byStatus) this.#byMethod.set(method, (byStatus = new Map()));
+    const byStatus = this.#byMethod.get(method) ?? new Map<CallTimes['status'], number[]>();
+    if (byStatus.size === 0) this.#byMethod.set(method, byStatus);
     const times = byStatus.get(status);
     if (!times) byStatus.set(status, [elapsedMs]);
     else if (times.length < MAX_TIMES) times.push(elapsedMs);

@@ -22,9 +22,9 @@ import { createDecisionSink } from '../../operate/observe/log.ts';
 import type { Load } from '../../operate/observe/service-gauges.ts';
 import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Core } from '../open/core.ts';
 import { openArrivals } from '../open/advise.ts';
 import { openCandidate, withTimes } from '../open/candidate.ts';
+import type { Core } from '../open/core.ts';
 import type { Recording } from '../open/record.ts';
 import type { OpenSites } from '../open/sites.ts';
 import { openTracing } from '../open/tracing.ts';
@@ -64,7 +64,7 @@ export function openResponder(
     const agent = add(
       new AdminAgent({
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
-        ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
+        ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger, records: store.records },
         ...(quotas && { quotas: (query) => quotas.report(query) }),
         ...(sites && { sites: (count) => sites.shared(count) }),
         candidate: (keys, rule) => candidate.report(keys, rule),

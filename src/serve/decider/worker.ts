@@ -18,7 +18,8 @@ import { createDecider } from './decider.ts';
 export async function serveAsWorker(settings: Settings, clock: Clock, self: Worker): Promise<() => Promise<void>> {
   const log = createLogger({ ...settings.log, worker: self.id });
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
-  const decider = createDecider(settings, { clock, log, send });
+  const onNeverReached = ({ message }: CannotStart) => void send({ kind: 'cannot_start', message });
+  const decider = createDecider(settings, { clock, log, send, onNeverReached });
   let takeFiles = (_: UsableFiles): void => {};
   const files = new Promise<UsableFiles>((resolve) => {
     takeFiles = resolve;

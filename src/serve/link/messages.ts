@@ -5,14 +5,16 @@ import type { DenyCacheCounts } from '../../engine/ledger/refusals.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
-import type { Load, MemoryFacts } from '../../operate/observe/service-gauges.ts';
+import type { Load, MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
-/** The addresses of a decider. */
+/** The addresses of a decider, and its store. */
 export interface Listening {
   readonly grpc: string;
   readonly http: string;
+  /** Where its counters are, for people. */
+  readonly counters: string;
 }
 
 /** What a decider has counted, and its state. */
@@ -25,6 +27,8 @@ export interface Report {
   readonly leased: number;
   readonly load: Load;
   readonly isReady: boolean;
+  /** The state of the store; undefined: counters are in its memory. */
+  readonly store: StoreFacts | undefined;
   /** Undefined: counters are not in its memory. */
   readonly memory: MemoryFacts | undefined;
   /** Its cache of refusals since its start; undefined: none. */
@@ -39,8 +43,8 @@ export interface CallTimes {
 }
 
 /**
- * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether rules are
- * loaded. Large rules are sent in many messages, so that none delays a decider's requests.
+ * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether there are
+ * any. Large rules are sent in many messages, so that none delays a decider's requests.
  */
 export type RulesMessage =
   | { readonly kind: 'rules_begin' }
@@ -86,6 +90,7 @@ export type FromWorker =
   /** Ready to receive rules: those in force, then each change. */
   | { readonly kind: 'takes_rules' }
   | { readonly kind: 'listening'; readonly at: Listening }
+  /** It cannot start, or its store was never reached. */
   | { readonly kind: 'cannot_start'; readonly message: string };
 
 /** The state with which a control process begins. */
@@ -98,15 +103,24 @@ export interface ControlStart {
   readonly overrides: readonly StandingOverride[] | undefined;
   /** The last usable contents of certificate and key files. */
   readonly usable: UsableFiles;
-  /** The key of hashes, if the counters are in the memory of the decider: then no store has a common one. */
-  readonly hashKey: string | undefined;
+}
+
+/** A decider that listens. */
+export interface StartedDecider {
+  readonly id: number;
+  /** For messages: `worker 3 (process 4711)`. */
+  readonly name: string;
+  /** Where its counters are, for people. */
+  readonly counters: string;
+  /** The number of deciders so far that replaced one that ended. */
+  readonly restarts: number;
 }
 
 /** Messages of the supervisor to the control process. */
 export type ToControl =
   | { readonly kind: 'start'; readonly start: ControlStart }
   /** A decider listens, and answers questions. */
-  | { readonly kind: 'decider'; readonly id: number; readonly name: string; readonly restarts: number }
+  | { readonly kind: 'decider'; readonly decider: StartedDecider }
   | { readonly kind: 'decider_ended'; readonly id: number }
   | { readonly kind: 'from'; readonly id: number; readonly message: DeciderReply }
   /** A worker that starts needs the usable contents of files. */
@@ -119,7 +133,7 @@ export type FromControl =
   | { readonly kind: 'to'; readonly id: number; readonly message: DeciderQuestion }
   | { readonly kind: 'files'; readonly usable: UsableFiles }
   | { readonly kind: 'opened'; readonly about: About }
-  /** The service can never work, or this process cannot start. */
+  /** This process cannot start. */
   | { readonly kind: 'failed'; readonly message: string };
 
 /** What the text at the start says of the control process and the rules. */
@@ -127,7 +141,6 @@ export interface About {
   readonly debug: string;
   /** The address of the console for a browser on this machine. */
   readonly console: string;
-  readonly counters: string;
   /** Where the rules come from, with their number. */
   readonly rules: string;
   /** Details of how they are read, and the first rules, a line each. */

@@ -4,9 +4,9 @@ import type { ResponderFacts } from '../../operate/console/health-facts.ts';
 /** The deciders, as the parts that serve operators use them. */
 export interface Responders extends ResponderFacts {
   /** Asks every decider; those that do not reply in time are left out. */
-  ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Asks one decider; undefined: none replied in time. */
-  askOne<Q extends AgentQuestion>(question: Q): Promise<ReplyTo<Q> | undefined>;
+  readonly askOne: <Q extends AgentQuestion>(question: Q) => Promise<ReplyTo<Q> | undefined>;
   /** Whether there is a decider, and every one can decide requests. */
   isReady(): boolean;
   /** Updates statistics, calls and cache. */

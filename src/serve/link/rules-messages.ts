@@ -20,7 +20,7 @@ export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMes
   yield { kind: 'rules_end', areLoaded: packed !== undefined };
 }
 
-/** The last version of rules that was sent completely, and the messages of the next one, for deciders that start later. */
+/** The last complete version of rules, and the messages of the next one so far. */
 class KeptVersion {
   #complete: readonly RulesMessage[] = [];
   #next: RulesMessage[] = [];
@@ -52,7 +52,7 @@ export class KeptRules {
   }
 }
 
-/** The rules of a decider, received from the control process, which alone reads files or connects to a control plane. */
+/** The rules of a decider, received from the control process. */
 export interface ReceivedRules {
   readonly book: RuleBook;
   /** The candidate: rules that are evaluated in addition to those in force. */

@@ -5,10 +5,9 @@ import type { OverrideList } from '../../edge/http/debug.ts';
 import { profileRoutes } from '../../edge/http/profile.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import type { Counters } from '../../engine/backends/key.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
-import type { Decider } from '../../engine/decide/decide.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import type { OpenStore } from '../../engine/open/store.ts';
 import { isChecked, parseTokens, Sessions, seesValues } from '../../operate/admin/access.ts';
 import { type AdviceSource, adviceOperations } from '../../operate/admin/advice-operations.ts';
 import { type ApiOperation, operationRoutes } from '../../operate/admin/api.ts';
@@ -36,9 +35,12 @@ interface AdminPages extends Part {
 
 export interface AdminSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'version' | 'requestsOfMinute'> {
   readonly core: {
-    readonly store: Pick<OpenStore, 'records' | 'memory'>;
     readonly rules: SourcedRules;
-    readonly decider: Pick<Decider, 'clock' | 'counters'> & { readonly overrides: Overrides };
+    readonly records: Records;
+    /** The records are in this process alone. */
+    readonly hasOwnRecords: boolean;
+    readonly counters: Counters;
+    readonly overrides: Overrides;
     readonly hash: Hash | undefined;
   };
   /** The exchange with other sites, summed over all processes of this instance. */
@@ -57,7 +59,7 @@ export function openAdminPages(
   { core, ask, askOne, version, requestsOfMinute, sites, advice, standing, console }: AdminSources,
   { clock, log }: ProcessContext,
 ): AdminPages {
-  const { store, rules, decider, hash } = core;
+  const { records, rules, counters, hash } = core;
   const { hosts, auditLog } = settings.admin;
   const tokens = parseTokens(settings.admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
@@ -67,23 +69,30 @@ export function openAdminPages(
     sessions: new Sessions(clock, settings.debug.address.port),
   };
   const overrides = new OverrideRecords({
-    ...{ records: store.records, clock, overrides: decider.overrides },
+    ...{ records, clock, overrides: core.overrides },
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
   });
-  const candidates = openCandidates(settings, store.records, rules.candidate);
+  const candidates = openCandidates(settings, records, rules.candidate);
   const hasQuotas = settings.rlqs.isOn;
   const ofRules = { rules: rules.book.rules, packed: rules.book.packed, source: rules.description };
   const operations = adminOperations({
     ...{ ...ofRules, ...candidates.options, overrides, clock, version, ask, askOne, hash },
     ...{ hasWorkers: settings.workers > 1, hasQuotas },
     requestsOfMinute,
-    audit: new Audit({ sink: auditLog, clock, records: store.records }),
+    audit: new Audit({ sink: auditLog, clock, records }),
     more: [
       ...sessionOperations(access, {
         ...{ hashKeys: hash !== undefined, version, hasQuotas, hasSites: settings.sites !== undefined },
         grpcPort: settings.grpc.address.port,
       }),
-      ...siteOperations({ sites: settings.sites, report: sites, ask, hash, rules: rules.book.rules, decider }),
+      ...siteOperations({
+        sites: settings.sites,
+        report: sites,
+        ask,
+        hash,
+        rules: rules.book.rules,
+        decider: { clock, counters },
+      }),
       ...console,
       ...adviceOperations(advice),
     ],
@@ -91,13 +100,12 @@ export function openAdminPages(
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
-  const isAlone = store.memory !== undefined; // then nothing else changes or keeps the overrides
-  if (isAlone && standing) void overrides.restore(standing);
-  const stopFollowing = isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow);
+  if (core.hasOwnRecords && standing) void overrides.restore(standing);
+  const stopFollowing = every(FOLLOW_INTERVAL_MS, follow);
   return {
     overrides: {
       seesValues: (request) => seesValues(request, access),
-      list: (isShown) => listOverrides(decider.overrides, shownBy(isShown, hash)),
+      list: (isShown) => listOverrides(core.overrides, shownBy(isShown, hash)),
     },
     isChecked: (request) => isChecked(request, access),
     routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
@@ -108,13 +116,13 @@ export function openAdminPages(
   };
 }
 
-/** The API's part for candidates. Instances on one Redis follow the same candidate, except those with files for it. */
+/** The API's part for candidates. Instances on one store follow the same candidate, except those with files for it. */
 function openCandidates(
   { rules: { candidate, origin }, candidate: { sample, maxInFlight }, counters, workers }: Settings,
   records: Records,
   book: SourcedRules['candidate'],
 ) {
-  const isShared = candidate.path === undefined && counters.store.kind === 'redis';
+  const isShared = candidate.path === undefined && counters.store.kind !== 'memcache'; // which keeps no records
   const candidateRecords = new CandidateRecords(isShared ? records : memoryRecords(), book);
   const follow = () => void candidateRecords.follow().catch(() => {}); // if it fails, the last candidate stays
   return {

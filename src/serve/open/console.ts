@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
-import type { OpenStore } from '../../engine/open/store.ts';
+import type { Records } from '../../engine/backends/records.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
 import { healthFacts } from '../../operate/console/health-facts.ts';
 import { Heartbeat } from '../../operate/console/instances.ts';
@@ -11,9 +11,9 @@ import { consoleOperations } from '../../operate/console/operations.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { Responders } from '../link/responders.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
-import type { Responders } from '../link/responders.ts';
 import type { OpenRules } from './rules.ts';
 
 /** The console's part of the debug port. */
@@ -25,7 +25,7 @@ interface ConsolePages extends Part {
 }
 
 interface ConsoleSources {
-  readonly store: OpenStore;
+  readonly records: Records;
   readonly rules: OpenRules;
   /** Undefined: values are shown unchanged. */
   readonly hash: Hash | undefined;
@@ -41,12 +41,12 @@ export async function openConsole(
   sources: ConsoleSources,
   { clock }: ProcessContext,
 ): Promise<ConsolePages> {
-  const { store, rules, responders, statistics, metrics } = sources;
+  const { rules, responders, statistics, metrics } = sources;
   const live = new Live({
     ...{ statistics, ask: responders.ask, clock, every },
     durations: metrics.durations,
     latenessMs: () => responders.load().latenessMs,
-    health: () => healthFacts({ store, rules, responders, workers: settings.workers }),
+    health: () => healthFacts({ rules, responders, workers: settings.workers }),
     hash: sources.hash,
     monotonicMs,
   });
@@ -66,10 +66,10 @@ export async function openConsole(
   };
 }
 
-function openHeartbeat(settings: Settings, { store, rules, version }: ConsoleSources, live: Live, clock: Clock) {
+function openHeartbeat(settings: Settings, { records, rules, version }: ConsoleSources, live: Live, clock: Clock) {
   return new Heartbeat({
     id: randomUUID(),
-    ...{ records: store.records, clock, every },
+    ...{ records, clock, every },
     facts: () => {
       const { passed, refused } = live.service.last;
       const hash = rules.inForce()?.hash;

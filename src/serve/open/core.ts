@@ -12,11 +12,11 @@ import type { OpenStore } from '../../engine/open/store.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { openParts, type Part } from '../parts/start-up.ts';
 import { openHash } from './hash.ts';
 import type { OpenRules } from './rules.ts';
 import { loggedCounters, startStore } from './store.ts';
-import type { ProcessContext } from '../parts/process-context.ts';
-import { openParts, type Part } from '../parts/start-up.ts';
 
 /** The counters and rules of a process, and the parts that depend on them. */
 export interface Core<R extends OpenRules = OpenRules> extends Part {
@@ -55,7 +55,7 @@ export function openCore<R extends OpenRules>(
       await startStore(() => createEngine({ ...options, ...decisions, rules: { tree }, startWaitMs: 0 })),
     );
     const { store, decider } = engine;
-    if (counters.store.kind === 'redis') hash.shareIn(store.records);
+    if (counters.store.kind !== 'memcache') hash.shareIn(store.records); // which keeps none
     return {
       store,
       rules,

@@ -51,16 +51,13 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   const spawn = (isFirst: boolean) => {
     const started = isFirst && early ? early : forkControl();
     child = started;
-    let isOpen = false;
     started.on('message', (message: FromControl) => {
       if (message.kind === 'opened') {
-        isOpen = true;
         hasOpened = true;
         if (!isFirst) log.warn('the control process was replaced');
         return open(message.about);
       }
       if (message.kind !== 'failed') return onMessage(message);
-      if (isFirst && isOpen) return onMessage(message);
       if (!isFirst) log.error(`control process cannot start: ${message.message}`);
       else refuse(new CannotStart(message.message));
     });

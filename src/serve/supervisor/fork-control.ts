@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { execArgv } from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 /**
@@ -6,7 +7,7 @@ import { fileURLToPath } from 'node:url';
  * Debuggers attach to the supervisor.
  */
 const flags = (): string[] => [
-  ...process.execArgv.filter((flag) => !/^--(inspect|debug|cpu-prof|heap-prof)/.test(flag)),
+  ...execArgv.filter((flag) => !/^--(inspect|debug|cpu-prof|heap-prof)/.test(flag)),
   '--single-threaded',
 ];
 

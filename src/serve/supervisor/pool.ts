@@ -1,13 +1,10 @@
 import cluster from 'node:cluster';
-import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { removeStaleSocket } from '../../h2/listen/listener.ts';
-import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { SpreadMessage } from '../link/messages.ts';
 import { start } from '../parts/start-up.ts';
+import type { DeciderEvents, DeciderProcesses, KeptState, ListeningDecider } from './deciders.ts';
 import { HandedConnections } from './handed-connections.ts';
-import type { DeciderEvents, Deciders } from './own-decider.ts';
 import { keepUp } from './restarts.ts';
 import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
 
@@ -17,42 +14,34 @@ import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
  */
 const END_GRACE_MS = 10_000;
 
-/** What a worker that starts needs. */
-export interface KeptState {
-  /** The rules in force and the candidate, as they were spread. */
-  rules(): Iterable<SpreadMessage>;
-  /** Undefined: none have been set. */
-  overrides(): readonly StandingOverride[] | undefined;
-  files(): Promise<UsableFiles>;
-}
-
 interface PoolOptions {
   readonly kept: KeptState;
   readonly events: DeciderEvents;
   readonly log: Logger;
 }
 
-/** Deciders in processes of their own, on the same ports. Distributes connections among them, and replaces those that end. */
+/** Workers on the same ports: distributes connections among them, and replaces those that end. */
 export function openPool(
   { workers: count, grpc, drain }: Pick<Settings, 'workers' | 'grpc' | 'drain'>,
   { kept, events, log }: PoolOptions,
-): Deciders {
+): DeciderProcesses {
   const workers = new Map<number, WorkerHandle>();
-  const listening = new Map<number, string>();
+  const listening = new Map<number, ListeningDecider>();
   const closing = new AbortController();
   const connections = new HandedConnections();
   let restarts = 0;
   const spawn = (): WorkerHandle => {
-    const worker = spawnWorker({ kept, connections, onReply: events.onReply });
+    const worker = spawnWorker({ kept, connections, events });
     const { id, name } = worker;
     workers.set(id, worker);
     void worker.listening.then(
-      () => {
-        listening.set(id, name);
-        events.onListening(id, name);
+      ({ counters }) => {
+        const started = { id, name, counters };
+        listening.set(id, started);
+        events.onListening(started);
       },
-      () => {},
-    ); // `ended` follows
+      () => {}, // `ended` follows
+    );
     void worker.ended.then(() => {
       workers.delete(id);
       if (listening.delete(id)) events.onEnded(id);
@@ -96,7 +85,7 @@ export function openPool(
       for (const worker of first) void keepWorker(worker);
       return at;
     },
-    listening: () => Array.from(listening, ([id, name]) => ({ id, name })),
+    listening: () => listening.values(),
     spread(message) {
       for (const worker of workers.values()) worker.spread(message);
     },

@@ -1,5 +1,4 @@
 import type { ChildProcess } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
@@ -11,7 +10,8 @@ import type { About, FromControl, Listening, ToControl } from '../link/messages.
 import { KeptRules } from '../link/rules-messages.ts';
 import { CannotStart, openParts } from '../parts/start-up.ts';
 import { spawnControl } from './control-child.ts';
-import { type DeciderEvents, type Deciders, openOwnDecider } from './own-decider.ts';
+import type { DeciderEvents, DeciderProcesses, ListeningDecider } from './deciders.ts';
+import { openOwnDecider } from './own-decider.ts';
 
 /** A running service. */
 interface Service {
@@ -50,7 +50,7 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
   if (spendProblem?.isFatal) throw new CannotStart(spendProblem.message);
   if (spendProblem) log.warn(spendProblem.message);
 
-  const supervisor = new Supervisor(withHashKey(settings), options, log);
+  const supervisor = new Supervisor(settings, options, log);
   const { about, at, close } = await openParts(async (add) => {
     add(supervisor);
     return supervisor.open();
@@ -67,15 +67,6 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
   };
 }
 
-const KEY_BYTES = 32;
-
-/** Without a store, the processes of this service have no other place for a common key. */
-function withHashKey(settings: Settings): Settings {
-  const { admin, counters } = settings;
-  if (!admin.hashKeys || admin.hashKey !== undefined || counters.store.kind !== 'memory') return settings;
-  return { ...settings, admin: { ...admin, hashKey: randomBytes(KEY_BYTES).toString('base64url') } };
-}
-
 class Supervisor {
   readonly failed: Promise<CannotStart>;
   readonly #settings: Settings;
@@ -85,7 +76,7 @@ class Supervisor {
   #overrides: readonly StandingOverride[] | undefined;
   #usable: UsableFiles = new Map();
   readonly #control: ReturnType<typeof spawnControl>;
-  #deciders: Deciders | undefined;
+  #deciders: DeciderProcesses | undefined;
   #fail = (_: CannotStart): void => {};
 
   constructor(settings: Settings, options: ServeOptions, log: Logger) {
@@ -101,7 +92,7 @@ class Supervisor {
       start: () => this.#startMessage(),
       onMessage: (message) => this.#fromControl(message),
       onStarted: (send) => {
-        for (const { id, name } of this.#deciders?.listening() ?? []) send(this.#deciderMessage(id, name));
+        for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider));
       },
     });
   }
@@ -109,7 +100,8 @@ class Supervisor {
   /** @throws CannotStart */
   async open(): Promise<{ readonly about: About; readonly at: Listening }> {
     const events: DeciderEvents = {
-      onListening: (id, name) => this.#control.send(this.#deciderMessage(id, name)),
+      onListening: (decider) => this.#control.send(this.#deciderMessage(decider)),
+      onNeverReached: (reason) => this.#fail(reason),
       onEnded: (id) => this.#control.send({ kind: 'decider_ended', id }),
       onReply: (id, message) => this.#control.send({ kind: 'from', id, message }),
     };
@@ -135,15 +127,11 @@ class Supervisor {
 
   #startMessage(): ToControl {
     const { version, source } = this.#options;
-    const { hashKey } = this.#settings.admin;
-    return {
-      kind: 'start',
-      start: { version, ...source, overrides: this.#overrides, usable: this.#usable, hashKey },
-    };
+    return { kind: 'start', start: { version, ...source, overrides: this.#overrides, usable: this.#usable } };
   }
 
-  #deciderMessage(id: number, name: string): ToControl {
-    return { kind: 'decider', id, name, restarts: this.#deciders?.restarts() ?? 0 };
+  #deciderMessage(decider: ListeningDecider): ToControl {
+    return { kind: 'decider', decider: { ...decider, restarts: this.#deciders?.restarts() ?? 0 } };
   }
 
   #fromControl(message: FromControl): void {
@@ -159,10 +147,8 @@ class Supervisor {
       case 'files':
         this.#usable = message.usable;
         return this.#filesArrived?.();
-      case 'opened':
+      default:
         return undefined; // `spawnControl` handles it
-      case 'failed':
-        return this.#fail(new CannotStart(message.message));
     }
   }
 
@@ -198,12 +184,12 @@ interface Running {
 
 /** The text printed at the start: the rules, the addresses, and a command to try. */
 function banner({ version, workers, about, at }: Running): string {
-  const { rules, details, counters, debug, console, example } = about;
+  const { rules, details, debug, console, example } = about;
   return [
     `Weir ${version}`,
     `  rules     ${rules}`,
     ...details.map((line) => `            ${line}`),
-    `  counters  ${counters}`,
+    `  counters  ${at.counters}`,
     ...(workers > 1 ? [`  workers   ${workers} processes`] : []),
     `  gRPC      ${at.grpc}`,
     `  HTTP      ${at.http}  (/json, /healthcheck)`,

@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { DeciderReply, FromWorker, Listening, SpreadMessage, ToWorker } from '../link/messages.ts';
+import type { FromWorker, Listening, SpreadMessage, ToWorker } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
+import type { DeciderEvents, KeptState } from './deciders.ts';
 import type { HandedConnections } from './handed-connections.ts';
-import type { KeptState } from './pool.ts';
 
 /** A worker, as seen by the supervisor. */
 export interface WorkerHandle {
@@ -26,10 +26,10 @@ interface WorkerOptions {
   readonly kept: KeptState;
   /** Shared by all workers. */
   readonly connections: HandedConnections;
-  readonly onReply: (id: number, message: DeciderReply) => void;
+  readonly events: Pick<DeciderEvents, 'onReply' | 'onNeverReached'>;
 }
 
-/** Starts a worker process. A worker that could not be started, for lack of memory or file descriptors, counts as ended. */
+/** Starts a worker process. One that could not be started, for lack of memory or descriptors, counts as ended. */
 export function spawnWorker(options: WorkerOptions): WorkerHandle {
   try {
     return new SpawnedWorker(options);
@@ -60,7 +60,7 @@ class SpawnedWorker implements WorkerHandle {
   #isListening = false;
   #takesRules = false;
 
-  constructor({ kept, connections, onReply }: WorkerOptions) {
+  constructor({ kept, connections, events }: WorkerOptions) {
     this.id = this.#worker.id;
     const { pid } = this.#worker.process;
     this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
@@ -73,13 +73,15 @@ class SpawnedWorker implements WorkerHandle {
             this.#isListening = true;
             return resolve(message.at);
           case 'cannot_start':
-            return reject(new CannotStart(message.message));
+            reject(new CannotStart(message.message));
+            if (this.#isListening) events.onNeverReached(new CannotStart(message.message));
+            return;
           case 'takes_files':
             return void this.#kept.files().then((usable) => this.send({ kind: 'files', usable }));
           case 'takes_rules':
             return this.#sendKept();
           default:
-            return onReply(this.id, message);
+            return events.onReply(this.id, message);
         }
       });
       void this.ended.then((how) => reject(new CannotStart(`${this.name} ended before it listened: ${how}`)));
@@ -113,7 +115,7 @@ class SpawnedWorker implements WorkerHandle {
   }
 }
 
-/** The number of a question whose reply nobody waits for. */
+/** The number of a question whose reply is ignored. */
 const UNNUMBERED = -1;
 
 /** How long to wait for the last messages of an exited worker. */

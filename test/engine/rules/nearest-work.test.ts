@@ -107,7 +107,7 @@ test('descriptors of an explained request are compared with the rules one per tu
   const extras = extrasOf({ limits: undefined, retryAfter: [] }, { ofRequest: true });
   const most = await mostStepsInATurn(async (step) => {
     const decider = { ...deciderOf(countedRules(rules, step)) };
-    const explained = await explain(unmatched, { decider: decider as never, extras, source: 'test' });
+    const explained = await explain(unmatched, { decider: decider as never, extras });
     for (const { stopped } of explained.descriptors)
       expect(stopped?.nearest[0]?.rule).toContain('shop.user_customer-number-');
   });

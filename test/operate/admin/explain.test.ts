@@ -16,7 +16,7 @@ import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
 import { responseToJson } from '../../../src/engine/wire/json.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
-import type { ExplainAnswer } from '../../../src/operate/admin/explain.ts';
+import type { Explanation } from '../../../src/operate/admin/explain.ts';
 import { explain } from '../../../src/operate/admin/explain.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -71,7 +71,7 @@ async function answerOf(
   }
 }
 
-const told = ({ answer, error }: ExplainAnswer) => (answer ? { answer } : { error });
+const told = ({ answer, error }: Explanation) => (answer ? { answer } : { error });
 
 interface Step {
   readonly request: WireRequest;
@@ -97,7 +97,7 @@ async function compare(
   const answers: object[] = [];
   for (const step of steps) {
     move(step);
-    const explained = told(await explain(step.request, { decider, extras, source: 'test' }));
+    const explained = told(await explain(step.request, { decider, extras }));
     const answered = await answerOf(step.request, decider);
     expect(explained).toEqual(answered);
     answers.push(answered);
@@ -262,7 +262,7 @@ const requestOf = (...descriptors: readonly (readonly string[])[]): WireRequest 
 const explainingHere = () => {
   const clock = fakeClock();
   const decider = deciderOn(rules, ledgerOf(createMemoryBackend(clock, { maxCounters: 100 })));
-  return { clock, decider, explain: (request: WireRequest) => explain(request, { decider, extras, source: 'test' }) };
+  return { clock, decider, explain: (request: WireRequest) => explain(request, { decider, extras }) };
 };
 
 test('explain names the rule, position, counter and arithmetic of each limit', async () => {
@@ -345,7 +345,7 @@ describe('of a store that answers later than a call waits', () => {
       },
     };
     const decider = { ...deciderOn(denied, ledgerOf(slow, remembering(clock))), storeBudget: () => STORE_TIMEOUT_MS };
-    return explain(requestOf(['user=alice']), { decider, extras, source: 'test' });
+    return explain(requestOf(['user=alice']), { decider, extras });
   };
 
   test('explain has the state of a store that was slow for a moment', async () => {

@@ -9,7 +9,7 @@ import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { createWildcardIndex } from '../../../src/engine/rules/match/wildcard-index.ts';
-import { COUNTERS_A_TURN, listCounters, PAGE_COUNTERS } from '../../../src/operate/admin/counter-operations.ts';
+import { listCounters } from '../../../src/operate/admin/named-counters.ts';
 import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
 import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../../src/operate/admin/unmatched.ts';
@@ -64,11 +64,8 @@ async function fill(backend: Backend, tree: RuleTree): Promise<void> {
   }
 }
 
-interface Listed {
-  readonly looked: number;
-  readonly counters: readonly { readonly entries: readonly { readonly value: string }[]; readonly used: number }[];
-  readonly next?: string;
-}
+/** The number of counters of a page, and of those that are read in a turn of the event loop. */
+const [PAGE_COUNTERS, COUNTERS_A_TURN] = [1_000, 100];
 
 /** A level of 2,500 rules; creating one of them counts as a step. */
 function levelOf(step: () => void): Level {
@@ -122,17 +119,12 @@ test.each(['memory', 'Redis'])(
     const seen = new Set<string>();
     let pages = 0;
     const most = await mostStepsInATurn(async (step) => {
-      const options = {
-        ledger: counted(ledger, step),
-        rules: () => rules,
-        hash: undefined,
-        decider,
-      };
+      const sources = { decider: { ...decider, rules: () => rules, ledger: counted(ledger, step) } };
       for (let after: string | undefined = ''; after !== undefined; pages++) {
-        const page = (await listCounters(options, after === '' ? {} : { after })) as Listed;
+        const page = await listCounters(after === '' ? {} : { after }, sources);
         expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return slightly more than requested
-        for (const { entries, used } of page.counters) {
-          expect(used).toBe(1);
+        for (const { entries, state } of page.counters) {
+          expect(state.used).toBe(1);
           seen.add(entries[1]?.value ?? '');
         }
         after = page.next;

@@ -53,7 +53,7 @@ async function untilPrimaryHasRead(running: Weir): Promise<void> {
 /** Kills both workers; resolves when others listen. */
 async function replaceWorkers(running: Weir): Promise<void> {
   const listening = () =>
-    Array.from(running.output().matchAll(/worker \d+ \(process (\d+)\) listens/g), ([, pid]) => Number(pid));
+    Array.from(running.output().matchAll(/worker \d+ \(process (\d+)\) is listening/g), ([, pid]) => Number(pid));
   const before = listening();
   for (const pid of before.slice(-2)) process.kill(pid, 'SIGKILL');
   await running.waitFor(() => listening().length === before.length + 2);

@@ -46,14 +46,12 @@ testLimited(
     const env = { WORKERS: '2', REDIS_URL: redis.url, USE_STATSD: 'false', LOG_LEVEL: 'info' };
     const weir = await startWeir(env, { args: ['--rules', rules] });
     try {
-      const listening = () => [...weir.output().matchAll(/worker \d+ \(process (\d+)\) listens/g)];
+      const listening = () => [...weir.output().matchAll(/worker \d+ \(process (\d+)\) is listening/g)];
       await until('both workers listen', () => listening().length === 2);
       const before = softLimitOf(weir.pid);
       limitDescriptors(weir.pid, STANDARD_STREAMS);
       process.kill(Number(listening()[0]?.[1]), 'SIGKILL');
-      await weir.waitFor((printed) =>
-        /worker \d+ ended \(no process: spawn .*EMFILE\); it is replaced in/.test(printed),
-      );
+      await weir.waitFor((printed) => /worker \d+ exited \(no process: spawn .*EMFILE\); restarting in/.test(printed));
       limitDescriptors(weir.pid, before);
       await until('the worker is replaced', () => listening().length === 3);
       const client = createClient(`127.0.0.1:${weir.grpcPort}`);

@@ -1,8 +1,9 @@
 import { noQuotaCounts } from '../../../src/edge/rlqs/quota-counts.ts';
 import { Breakers } from '../../../src/engine/backends/breaker.ts';
 import { countedBy, createStatistics } from '../../../src/operate/observe/stats.ts';
-import { createReporter, NO_LOAD, partsOf, type WorkerGauges } from '../../../src/serve/workers/reporter.ts';
-import { createWorkerTotals } from '../../../src/serve/workers/worker-totals.ts';
+import { createTotals } from '../../../src/serve/control/totals.ts';
+import { createReporter, type DeciderGauges, partsOf } from '../../../src/serve/decider/reporter.ts';
+import { NO_LOAD } from '../../../src/serve/link/no-load.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 const OK = 0;
@@ -15,13 +16,17 @@ const keeping = (
   {
     breakers = new Breakers(() => performance.now()),
     leases,
-  }: { breakers?: WorkerGauges['breakers']; leases?: { leased: number } } = {},
-): WorkerGauges => ({
-  ledger: {
-    refusals: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
-    leases,
+  }: { breakers?: DeciderGauges['store']['breakers']; leases?: { leased: number } } = {},
+): DeciderGauges => ({
+  store: {
+    ledger: {
+      refusals: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
+      leases,
+    },
+    breakers,
   },
-  breakers,
+  readiness: { state: () => ({ ready: true, reasons: [] }) },
+  load: () => NO_LOAD,
 });
 
 test('a report has the counts since the previous one', () => {
@@ -31,7 +36,7 @@ test('a report has the counts since the previous one', () => {
   reporter.onCallFinished('ShouldRateLimit', UNAVAILABLE, 500);
   reporter.onCallFinished('ShouldRateLimit', OK, 0.25);
   reporter.onCallFinished('Check', OK, 0.5);
-  const first = reporter.take(undefined);
+  const first = reporter.take('last');
   expect(first.calls).toEqual([
     { method: 'ShouldRateLimit', status: OK, elapsedMs: [1.5, 0.25] },
     { method: 'ShouldRateLimit', status: UNAVAILABLE, elapsedMs: [500] },
@@ -46,21 +51,46 @@ test('a report has the counts since the previous one', () => {
   expect(first.counted.answers.OK).toBe(1);
 
   reporter.failed(new Error('a bug'));
-  const { calls, counted } = reporter.take(undefined);
+  const { calls, counted } = reporter.take('last');
   expect([calls, counted.calls, counted.answers.OK, counted.failures.service]).toEqual([[], new Map(), 0, 1]);
+});
+
+test('a report since the start has the counts of earlier reports as well', () => {
+  const reporter = createReporter(0.8);
+  reporter.answered('d', answerOf([]));
+  reporter.take('last');
+  reporter.answered('d', answerOf([]));
+  expect(reporter.take('start').counted.answers.OK).toBe(2);
+  expect(reporter.take('last').counted.answers.OK).toBe(0);
+  expect(reporter.take('start').counted.answers.OK).toBe(2);
+});
+
+test('the service is ready while there are deciders, and all are ready', () => {
+  const whole = createTotals(createStatistics(0.8));
+  const report = (worker: number, ready: boolean) => {
+    const gauges = { ...keeping(0, 0), readiness: { state: () => ({ ready, reasons: [] }) } };
+    whole.add(worker, createReporter(0.8).take('last', gauges), () => {});
+  };
+  expect(whole.isReady()).toBe(false);
+  report(1, true);
+  expect(whole.isReady()).toBe(true);
+  report(2, false);
+  expect(whole.isReady()).toBe(false);
+  whole.ended(2);
+  expect(whole.isReady()).toBe(true);
 });
 
 test('calls beyond 100,000 of a kind are counted, though not timed', () => {
   const reporter = createReporter(0.8);
   for (let at = 0; at < 100_010; at++) reporter.onCallFinished('Check', OK, 1);
-  const { calls, counted } = reporter.take(undefined);
+  const { calls, counted } = reporter.take('last');
   expect(calls[0]?.elapsedMs).toHaveLength(100_000);
   expect(counted.calls.get('Check')).toBe(100_010);
 });
 
 test("the totals are the sums of the workers' reports, with calls one by one", () => {
   const statistics = createStatistics(0.8);
-  const whole = createWorkerTotals(statistics);
+  const whole = createTotals(statistics);
   const calls: (readonly unknown[])[] = [];
   for (const [worker, elapsedMs] of [
     [1, 5],
@@ -69,7 +99,7 @@ test("the totals are the sums of the workers' reports, with calls one by one", (
     const reporter = createReporter(0.8);
     reporter.answered('d', answerOf([]));
     reporter.onCallFinished('Check', OK, elapsedMs);
-    whole.add(worker, structuredClone(reporter.take(undefined)), (...call) => calls.push(call));
+    whole.add(worker, structuredClone(reporter.take('last')), (...call) => calls.push(call));
   }
   expect(calls).toEqual([
     ['Check', OK, 5],
@@ -81,9 +111,9 @@ test("the totals are the sums of the workers' reports, with calls one by one", (
 });
 
 test('caches are added up, with the counts of ended workers but not their contents', () => {
-  const whole = createWorkerTotals(createStatistics(0.8));
+  const whole = createTotals(createStatistics(0.8));
   const report = (worker: number, lookups: number, size: number) =>
-    whole.add(worker, createReporter(0.8).take(keeping(lookups, size)), () => {});
+    whole.add(worker, createReporter(0.8).take('last', keeping(lookups, size)), () => {});
   const told = () => ({ ...whole.cache()?.counts, size: whole.cache()?.size() });
   report(1, 10, 5);
   report(2, 100, 7);
@@ -98,11 +128,18 @@ test('caches are added up, with the counts of ended workers but not their conten
 });
 
 test('pending commits and quotas are added up, with the counts of ended workers but not what they held', () => {
-  const whole = createWorkerTotals(createStatistics(0.8));
+  const whole = createTotals(createStatistics(0.8));
   for (const worker of [1, 2]) {
     const commits = { pending: 1, sent: 10, dropped: 100 };
     const quotas = { ...noQuotaCounts(), streams: 1, buckets: 2, reports: 30 };
-    whole.add(worker, createReporter(0.8).take(undefined, { ...NO_LOAD, inFlight: 5, commits, quotas }), () => {});
+    whole.add(
+      worker,
+      createReporter(0.8).take('last', {
+        ...keeping(0, 0),
+        load: () => ({ ...NO_LOAD, inFlight: 5, commits, quotas }),
+      }),
+      () => {},
+    );
   }
   whole.ended(1);
   expect(whole.load()).toMatchObject({
@@ -114,7 +151,7 @@ test('pending commits and quotas are added up, with the counts of ended workers 
 
 test('open circuits, leased hits and undecided calls are added up, without the circuits and leases of ended workers', () => {
   const statistics = createStatistics(0.8);
-  const whole = createWorkerTotals(statistics);
+  const whole = createTotals(statistics);
   for (const [worker, leased] of [
     [1, 30],
     [2, 12],
@@ -123,7 +160,7 @@ test('open circuits, leased hits and undecided calls are added up, without the c
     reporter.missed('late');
     const states = new Map([['a:6379', 'open'] as const, ['b:6379', worker === 1 ? 'half_open' : 'closed'] as const]);
     const kept = keeping(0, 0, { breakers: { states: () => states }, leases: { leased } });
-    whole.add(worker, structuredClone(reporter.take(kept)), () => {});
+    whole.add(worker, structuredClone(reporter.take('last', kept)), () => {});
   }
   expect(statistics.undecided.late).toBe(2);
   expect([whole.leased(), whole.openCircuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
@@ -136,7 +173,7 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
   for (let at = 0; at < 2_500; at++) reporter.answered('d', answerOf([verdictOf([`user_${at}`])]));
   for (let at = 0; at < 3_100; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
   reporter.onCallFinished('Check', OK, 1.5);
-  const report = reporter.take(keeping(10, 5));
+  const report = reporter.take('last', keeping(10, 5));
   const parts = [...partsOf(report)];
   expect(parts.map(({ counted }) => [counted.rules.length, counted.unknownDomains.size])).toEqual([
     [1_000, 1_000],
@@ -146,7 +183,7 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
   ]);
   const [whole, ofParts] = [createStatistics(0.8), createStatistics(0.8)];
   const times: number[] = [];
-  const [one, several] = [createWorkerTotals(whole), createWorkerTotals(ofParts)];
+  const [one, several] = [createTotals(whole), createTotals(ofParts)];
   one.add(1, report, () => {});
   for (const part of parts) several.add(1, structuredClone(part), (_method, _status, ms) => times.push(ms));
   expect(countedBy(ofParts)).toEqual(countedBy(whole));
@@ -157,14 +194,14 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
 test('a report without names is sent in one part', () => {
   const reporter = createReporter(0.8);
   reporter.missed('late');
-  const report = reporter.take(undefined);
+  const report = reporter.take('last');
   expect([...partsOf(report)]).toEqual([report]);
 });
 
 test('a worker reports at most as many names as one process distinguishes', () => {
   const reporter = createReporter(0.8, 10_000);
   for (let at = 0; at < 500; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
-  const { unknownDomains } = reporter.take(undefined).counted;
+  const { unknownDomains } = reporter.take('last').counted;
   expect(unknownDomains.size).toBeLessThan(300);
   expect(unknownDomains.get('(other)')).toBe(500 - (unknownDomains.size - 1));
 });

@@ -99,7 +99,7 @@ const untilCounted = (weir: Weir, hits: number): Promise<void> =>
 /** The process ids of workers that listen or have listened, by the worker's number. */
 const workersOf = ({ output }: Weir): ReadonlyMap<number, number> =>
   new Map(
-    Array.from(output().matchAll(/worker (\d+) \(process (\d+)\) listens/g), ([, id, pid]) => [
+    Array.from(output().matchAll(/worker (\d+) \(process (\d+)\) is listening/g), ([, id, pid]) => [
       Number(id),
       Number(pid),
     ]),
@@ -183,7 +183,7 @@ test('a killed worker is replaced, while calls continue and its reported counts 
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
   await untilCounted(weir, 6);
   process.kill(pidOf(weir, 1), 'SIGKILL');
-  await weir.waitFor(`worker 1 (process ${pidOf(weir, 1)}) ended (SIGKILL)`);
+  await weir.waitFor(`worker 1 (process ${pidOf(weir, 1)}) exited (SIGKILL)`);
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
   await weir.waitFor(() => workersOf(weir).has(4));
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
@@ -211,7 +211,7 @@ test('a worker killed before it takes a connection is replaced, that connection 
       untouched.map((socket) => socket.closed || new Promise((resolve) => socket.resume().once('close', resolve))),
     );
     process.kill(pidOf(weir, id), 'SIGKILL');
-    await weir.waitFor(`worker ${id} (process ${pidOf(weir, id)}) ended (SIGKILL)`);
+    await weir.waitFor(`worker ${id} (process ${pidOf(weir, id)}) exited (SIGKILL)`);
     await closed;
     await weir.waitFor(() => workersOf(weir).has(next));
     for (const socket of sockets) socket.destroy();
@@ -303,7 +303,7 @@ test.each<[string, (weir: Weir) => void]>([
   expect(await held).toMatchObject({ overall_code: OK });
   expect(await weir.exited).toEqual({ code: 0, signal: null });
   await untilRedisIsAlone();
-  expect(weir.output()).not.toContain('it is replaced in');
+  expect(weir.output()).not.toContain('restarting in');
   expect(workersOf(weir).size).toBe(3);
 });
 
