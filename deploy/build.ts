@@ -27,15 +27,13 @@ const SERVICE = 'src/cli/commands/serve.ts';
 const ENGINE = 'engine/index';
 
 /**
- * Bundles of the command line, of the service with the library, and of the processes that check rules, built separately so
- * each consists of few files. Each entry becomes a file of its name in `dist/`.
+ * Bundles of the command line, of the service with the library, and of the control process, built separately so each
+ * consists of few files. Each entry becomes a file of its name in `dist/`.
  */
 const BUILDS: readonly Readonly<Record<string, string>>[] = [
   { main: 'src/cli/bin.ts' },
   { serve: SERVICE, engine: `src/${ENGINE}.ts` },
   { 'control-process': 'src/serve/control/control-process.ts' },
-  { 'file-check-process': 'src/engine/rules/reload/file-check-process.ts' },
-  { 'resource-check-process': 'src/edge/xds/resource-check-process.ts' },
 ];
 
 /** The maximum compressed size of all files of the console together. */

@@ -1,4 +1,4 @@
-import { encodeInSlices, inSlices, joined, sortInSlices } from '../../base/slices.ts';
+import { encoded, joined } from '../../base/slices.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -89,9 +89,9 @@ function renderRules({ rules, lastLoad, overrides }: DebugSources, seesValues: b
   const listed = () => overrides?.list(seesValues) ?? [];
   const describe = (isVerbose: boolean) => describeRules(rules(), lastLoad(), isVerbose);
   return {
-    plain: shareRendering(() => encodeInSlices(joined(describeOverrides(listed()), describe(false)))),
-    verbose: shareRendering(() => encodeInSlices(joined(describeOverrides(listed()), describe(true)))),
-    json: shareRendering(() => encodeInSlices(rulesAsJson(rules(), lastLoad(), listed()))),
+    plain: () => [...encoded(joined(describeOverrides(listed()), describe(false)))],
+    verbose: () => [...encoded(joined(describeOverrides(listed()), describe(true)))],
+    json: () => [...encoded(rulesAsJson(rules(), lastLoad(), listed()))],
   };
 }
 
@@ -161,10 +161,6 @@ function* mapped<T, U>(items: Iterable<T>, to: (item: T) => U): Iterable<U> {
 const wantsJson = ({ url = '', headers: { accept = '' } }: HttpRequest): boolean =>
   new URL(url, 'http://weir').searchParams.get('format') === 'json' || accept.startsWith('application/json');
 
-async function describeStatistics(
-  statistics: Iterable<readonly [name: string, value: number]>,
-): Promise<readonly Buffer[]> {
-  const lines: string[] = [];
-  for await (const slice of inSlices(statistics)) for (const [name, value] of slice) lines.push(`${name}: ${value}\n`);
-  return encodeInSlices(await sortInSlices(lines));
-}
+const describeStatistics = (statistics: Iterable<readonly [name: string, value: number]>): readonly Buffer[] => [
+  ...encoded(Array.from(statistics, ([name, value]) => `${name}: ${value}\n`).sort()),
+];

@@ -1,4 +1,4 @@
-import { inSlices } from '../../base/slices.ts';
+import { inTurns } from '../../base/slices.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { bucketId, type ProxyBucket } from './buckets.ts';
 
@@ -61,7 +61,7 @@ export async function reportQuotas(
 ): Promise<QuotaReport> {
   let highest: Found[] = [];
   let found = 0;
-  for await (const slice of inSlices(bucketsOf(streams, query), BUCKETS_A_TURN)) {
+  for await (const slice of inTurns(bucketsOf(streams, query), BUCKETS_A_TURN)) {
     const own = slice.filter(({ bucket }) => query.rule === undefined || bucket.plan.rule === query.rule);
     found += own.length;
     highest = [...highest, ...own].sort((one, other) => other.bucket.demand - one.bucket.demand).slice(0, query.count);

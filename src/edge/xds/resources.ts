@@ -57,12 +57,6 @@ export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer,
 /** The parts of a control plane's answer that hold rules. */
 export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 
-/** Input of the process that checks answers. */
-export interface AnswerCheck {
-  readonly answer: ResourceAnswer;
-  readonly overlay: readonly OverlayFile[];
-}
-
 /**
  * Resources that could not be decoded come first, then the others in order, then the overlay: the first problem is the
  * one that envoyproxy/ratelimit reports.

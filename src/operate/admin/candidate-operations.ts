@@ -1,9 +1,8 @@
 import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
-import { inSlices } from '../../engine/rules/compile/steps.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
-import { diffJson, diffSteps } from '../../lab/diff/diff.ts';
+import { diffJson, diffRules } from '../../lab/diff/diff.ts';
 import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
 import { mergeReports, type TrialReport } from '../candidate/report.ts';
 import { type ApiOperation, operation } from './api.ts';
@@ -13,7 +12,7 @@ import { showCandidate, type TrialTerms } from './candidate-view.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery, pageSize, reason, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { checkedText, textOf } from './rule-text-operations.ts';
+import { textOf } from './rule-text-operations.ts';
 import { object } from './schema.ts';
 
 export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
@@ -30,7 +29,7 @@ export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | '
 const PATH = '/api/v1/candidate';
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
-/** The most rules compared, of both sides together: more would delay requests for too long. */
+/** The most rules compared, of both sides together: more would delay other pages for too long. */
 const MAX_COMPARED_RULES = 1_000;
 /** The most errors of an invalid candidate in the answer. */
 const MAX_SHOWN_ERRORS = 200;
@@ -42,7 +41,6 @@ export function candidateOperations(options: CandidateOptions): readonly ApiOper
 
 function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
   const { candidate } = options;
-  let isComparing = false;
   return [
     operation({
       path: PATH,
@@ -74,16 +72,7 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
       need: 'read',
       query: noQuery,
       answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
-      answer: async () => {
-        if (isComparing)
-          throw new ApiProblem(503, 'another comparison is running: try again', { headers: { 'retry-after': '1' } });
-        isComparing = true;
-        try {
-          return await compared(options);
-        } finally {
-          isComparing = false;
-        }
-      },
+      answer: async () => compared(options),
     }),
   ];
 }
@@ -102,7 +91,7 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
       answers: 'The same as GET. An invalid file is refused with 400 and its `errors`, and nothing changes.',
       answer: async ({ client, query, rawBody }) => {
         const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
-        const found = await checkedText(candidate, posted.text);
+        const found = candidate.check(posted.text);
         if (!found.ok) throw invalidCandidate(found.problems);
         const after = { characters: posted.text.length };
         await audit.change(changeOf(candidate.facts, posted, after), () => candidateRecords.put(posted));
@@ -162,15 +151,14 @@ export async function reportOf(
   return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
 }
 
-async function compared({ candidate, rules, split }: CandidateOptions): Promise<object> {
+function compared({ candidate, rules, split }: CandidateOptions): object {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;
   const before = partOf(rules(), new Set(domains));
   if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
-  const after = await new RulesInForce(split).replace(packed);
-  return diffJson(await inSlices(diffSteps(before, after)));
+  return diffJson(diffRules(before, new RulesInForce(split).replaceAtOnce(packed)));
 }
 
 /** The rules of these domains. */

@@ -72,7 +72,7 @@ export class CandidateRecords {
       this.#textless = id; // the other text is not accepted before its id is stored
       return;
     }
-    if (posted) await this.#book.load(posted);
+    if (posted) this.#book.load(posted);
     else if (this.#book.facts.state !== 'off') this.#book.clear();
   }
 }

@@ -1,4 +1,4 @@
-import { inSlices } from '../../base/slices.ts';
+import { inTurns } from '../../base/slices.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../../edge/rls/service.ts';
@@ -224,7 +224,7 @@ async function explainDescriptors(
 ): Promise<readonly ExplainedDescriptor[]> {
   const applied = matchesOf({ domain, descriptors }, tree, decider);
   const traced: MatchTrace[] = [];
-  for await (const slice of inSlices(descriptors, TRACED_A_TURN))
+  for await (const slice of inTurns(descriptors, TRACED_A_TURN))
     for (const descriptor of slice) traced.push(trace(tree, domain, descriptor));
   const replacing = traced.flatMap(({ found }) =>
     'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],

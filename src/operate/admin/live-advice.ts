@@ -1,8 +1,6 @@
-import { inSlices } from '../../base/slices.ts';
-import { RULE_WORK } from '../../engine/rules/compile/packed.ts';
-import { type Steps, inSlices as stepsInSlices } from '../../engine/rules/compile/steps.ts';
-import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT, type RuleAdvice } from '../../lab/advise/advised-rule.ts';
+import { take } from '../../base/slices.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
 import type { LoggedArrival } from '../../lab/advise/arrival-log.ts';
 import { FOLLOWED_KEY_BYTES } from '../../lab/advise/key-arrivals.ts';
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
@@ -30,9 +28,6 @@ interface AdviceQuery {
 }
 
 const INTERVAL_MS = 1_000;
-/** Arrivals summed up, and limits advised on, in a turn of the event loop. */
-const ARRIVALS_A_TURN = 500;
-const LIMITS_A_TURN = 1;
 /** The most keys per rule, since the time for advice on a limit is proportional to its keys. */
 const KEYS_OF_RULE = 4_000;
 /** The most limits in one answer. */
@@ -74,11 +69,7 @@ export class LiveAdvice {
     const shownKey = (key: string): string => (hash ? hash(key) : readableKey(key));
     const isMeant = (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
       (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
-    const limits: RuleAdvice[] = [];
-    for await (const advice of inSlices(this.#sketches.advice({ maxKeysHit, shownKey }, isMeant), LIMITS_A_TURN)) {
-      limits.push(...advice);
-      if (limits.length >= MAX_LIMITS) break;
-    }
+    const limits = [...take(MAX_LIMITS, this.#sketches.advice({ maxKeysHit, shownKey }, isMeant))];
     const warnings =
       limits.length < MAX_LIMITS ? [] : [`advice on ${MAX_LIMITS} limits at most: give a domain or a rule`];
     return { limits, skipped: this.#sketches.skipped(isMeant), warnings };
@@ -92,7 +83,6 @@ export class LiveAdvice {
     const { ask, rules, seed } = this.#options;
     const tree = rules();
     if (tree && tree !== this.#tree) {
-      await stepsInSlices(madeRules(tree.rules));
       this.#sketches.follow(tree);
       this.#tree = tree;
     }
@@ -101,13 +91,8 @@ export class LiveAdvice {
     const all = batches.flatMap(({ level, arrivals }) => arrivals.map((one) => ({ ...one, level })));
     this.#level = batches.reduce((most, { level }) => Math.max(most, level), this.#level);
     all.sort(byTime);
-    for await (const slice of inSlices(all, ARRIVALS_A_TURN)) for (const one of slice) this.#sketches.add(one);
+    for (const one of all) this.#sketches.add(one);
   }
-}
-
-/** Materializes rules, one in each step. */
-function* madeRules(rules: Iterable<Rule>): Steps<void> {
-  for (const _ of rules) yield RULE_WORK;
 }
 
 const byTime = (one: LoggedArrival, other: LoggedArrival): number => one.timeMs - other.timeMs;

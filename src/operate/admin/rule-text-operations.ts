@@ -1,8 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
-import { type Asker, inSlices, SLICE_ITEMS } from '../../base/slices.ts';
 import { listedRules, type RuleTree } from '../../engine/rules/match/tree.ts';
-import type { CheckedRules } from '../../engine/rules/reload/load.ts';
-import { type CandidateBook, TooManyChecks } from '../candidate/book.ts';
+import type { CandidateBook } from '../candidate/book.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { shownProblems } from './candidate-view.ts';
 import { domain, noQuery } from './parameters.ts';
@@ -31,7 +29,7 @@ export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperat
       body: 'any',
       consumes: 'application/yaml',
       answers: '`ok`, and `problems` with line and column, 200 at most; `moreProblems` counts the others.',
-      answer: ({ rawBody }) => checked(options, textOf(rawBody)),
+      answer: async ({ rawBody }) => checked(options, textOf(rawBody)),
     }),
     operation({
       path: '/api/v1/rules/text',
@@ -40,7 +38,7 @@ export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperat
       need: 'read',
       query: object({ domain }, ['domain']),
       answers: '`files`, each with its name and text.',
-      answer: ({ query, request }) => filesOf(options, query.domain, request),
+      answer: ({ query }) => filesOf(options, query.domain),
     }),
   ];
 }
@@ -57,33 +55,18 @@ export function textOf(body: Buffer): string {
 /** Throws if the bytes are not UTF-8; strips a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-async function checked({ candidate }: RuleTextOptions, text: string): Promise<object> {
-  const found = await checkedText(candidate, text);
+function checked({ candidate }: RuleTextOptions, text: string): object {
+  const found = candidate.check(text);
   if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
   const [first] = found.packed;
   return { ok: true, ...shownProblems(found.warnings), domain: first?.name, rules: found.ruleCount };
 }
 
-/**
- * Checks a rule file that an operator sent.
- *
- * @throws ApiProblem  503: too many others are waiting
- */
-export async function checkedText(candidate: Pick<CandidateBook, 'check'>, text: string): Promise<CheckedRules> {
-  try {
-    return await candidate.check(text);
-  } catch (error) {
-    if (!(error instanceof TooManyChecks)) throw error;
-    throw new ApiProblem(503, `${error.message}: try again`, { headers: { 'retry-after': '1' } });
-  }
-}
-
-async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string, asker: Asker): Promise<object> {
+async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string): Promise<object> {
   if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');
   const names = new Set<string>();
   const domain = rules()?.domains.get(name);
-  for await (const slice of inSlices(domain ? listedRules(domain.root) : [], SLICE_ITEMS, asker))
-    for (const { place } of slice) if (place) names.add(place.file);
+  for (const { place } of domain ? listedRules(domain.root) : []) if (place) names.add(place.file);
   if (names.size === 0) throw new ApiProblem(404, `no rules of domain '${name}' are in force`);
   const files: object[] = [];
   for (const file of names) files.push({ name: file, text: await readBounded(file) });

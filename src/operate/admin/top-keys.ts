@@ -1,4 +1,4 @@
-import { inSlices } from '../../base/slices.ts';
+import { inTurns } from '../../base/slices.ts';
 import { isCommit } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
@@ -98,7 +98,7 @@ export class TopKeys {
   async listsInTurns(by: TopKind, rule?: string): Promise<readonly RuleTop[]> {
     const lists: RuleTop[] = [];
     const all = [...this.#byRule, [SHARED_TABLE, this.#shared] as const];
-    for await (const [one] of inSlices(
+    for await (const [one] of inTurns(
       all.filter(([name]) => rule === undefined || name === rule),
       TABLES_A_TURN,
     )) {
@@ -164,14 +164,7 @@ export function mergeRules(all: readonly (readonly RuleTop[])[]): readonly RuleT
   return inOrder(Array.from(groupByRule(all), mergeTables));
 }
 
-/** The same, with one rule per turn of the event loop. */
-export async function mergeRulesInTurns(all: readonly (readonly RuleTop[])[]): Promise<readonly RuleTop[]> {
-  const merged: RuleTop[] = [];
-  for await (const tables of inSlices(groupByRule(all), TABLES_A_TURN)) merged.push(...tables.map(mergeTables));
-  return inOrder(merged);
-}
-
-/** Tables that are listed or merged in one turn of the event loop. */
+/** Tables that are listed in one turn of the event loop. */
 const TABLES_A_TURN = 1;
 
 function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly RuleTop[]> {

@@ -1,4 +1,3 @@
-import { type Asker, inSlices } from '../../base/slices.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { Entry, MissReason } from '../../engine/rules/match/match.ts';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
@@ -122,26 +121,18 @@ const WINDOW_S = 60;
 /** The most texts that are compared for one list; the first descriptors, which are the most frequent, come first. */
 const MAX_COMPARED = 50_000;
 
-/** The number of descriptors compared with the rules in one turn of the event loop: each with thousands of texts. */
-export const DESCRIBED_A_TURN = 1;
-
 /**
  * Adds to each descriptor why the rules in force now do not match it.
  *
  * @param countedOneIn  at least one in this many was counted
- * @param asker         once it is gone, the list ends
  */
-export async function describeUnmatched(
+export function describeUnmatched(
   rules: RuleTree | undefined,
   { entries }: Pick<TopList, 'entries'>,
   countedOneIn = 1,
-  asker?: Asker,
-): Promise<readonly UnmatchedDescriptor[]> {
+): readonly UnmatchedDescriptor[] {
   const nearest = new NearestTexts(MAX_COMPARED);
-  const described: UnmatchedDescriptor[] = [];
-  for await (const slice of inSlices(entries, DESCRIBED_A_TURN, asker))
-    for (const one of slice) described.push(describeOne(rules, one, countedOneIn, nearest));
-  return described;
+  return entries.map((one) => describeOne(rules, one, countedOneIn, nearest));
 }
 
 const keptStops = new WeakMap<RuleTree, Map<string, Stop | undefined>>();

@@ -1,5 +1,4 @@
-import { inTurn } from '../../base/in-turn.ts';
-import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
+import { mergeTop } from '../../lab/sketches/space-saving.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { domain, pageSize, text } from './parameters.ts';
@@ -8,12 +7,11 @@ import { keptText, refusalPage, type SampledRefusal } from './refusals.ts';
 import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
-import { describeTop, mergeRulesInTurns, topKinds } from './top-keys.ts';
+import { describeTop, mergeRules, topKinds } from './top-keys.ts';
 import { describeUnmatched, isOfDomain, type UnmatchedDescriptor, whyWithoutValues } from './unmatched.ts';
 
 /** Operations that list unmatched descriptors, the busiest descriptors and the last refusals. */
 export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
-  const next = inTurn(); // bounds their memory to that of one
   return [
     operation({
       path: '/api/v1/unmatched',
@@ -23,10 +21,7 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
       query: object({ domain: { ...domain, description: 'only this domain' }, count: pageSize(500) }, []),
       answers:
         'Descriptors, the most frequent first, each with the largest possible error of its count, too high and too low. `requests` is the total number of requests. Values are hidden from clients that may not read them.',
-      answer: ({ client, query, request }) =>
-        unmatched(options, query, shownBy(client.seesValues, options.hash), (entries, countedOneIn) =>
-          next(() => describeUnmatched(options.rules(), { entries }, countedOneIn, request)),
-        ),
+      answer: ({ client, query }) => unmatched(options, query, shownBy(client.seesValues, options.hash)),
     }),
     operation({
       path: '/api/v1/top',
@@ -82,13 +77,12 @@ async function unmatched(
   options: AdminOptions,
   { domain: only, count = 50 }: { readonly domain?: string; readonly count?: number },
   shown: Shown,
-  describe: (entries: TopList['entries'], countedOneIn: number) => Promise<readonly UnmatchedDescriptor[]>,
 ): Promise<object> {
   const [replies, requests] = await Promise.all([options.ask({ kind: 'unmatched' }), options.requestsOfMinute()]);
   const list = mergeTop(replies.map(({ reply }) => reply.report.list));
   const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn));
   const ofDomain = only === undefined ? list.entries : list.entries.filter((one) => isOfDomain(one, only));
-  const found = await describe(ofDomain.slice(0, count), countedOneIn);
+  const found = describeUnmatched(options.rules(), { entries: ofDomain.slice(0, count) }, countedOneIn);
   const isPlain = shown('a') === 'a';
   const hide = ({ entries, why, nearest, ...one }: UnmatchedDescriptor): object => ({
     ...one,
@@ -113,7 +107,7 @@ async function top(
 ): Promise<object> {
   const kind = topKinds.find((one) => one === by) ?? 'hits';
   const replies = await options.ask({ kind: 'top', by: kind, ...(rule !== undefined && { rule }) });
-  const rules = await mergeRulesInTurns(replies.map(({ reply }) => reply.tops));
+  const rules = mergeRules(replies.map(({ reply }) => reply.tops));
   return {
     by: kind,
     windowSeconds: 60,

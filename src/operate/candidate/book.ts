@@ -4,7 +4,6 @@ import type { Clock } from '../../base/clock.ts';
 import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
-import type { FileChecker } from '../../engine/rules/reload/book.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
 import type { CandidateFeed } from './feed.ts';
@@ -43,10 +42,7 @@ export interface CandidateFacts {
 }
 
 interface CandidateBookOptions {
-  /** Checks candidates off the event loop; closed with the book. */
-  readonly checker: FileChecker;
-  /** Checks texts that are not to be tried: candidates do not wait for them. Closed with the book. */
-  readonly textChecker: FileChecker;
+  readonly check: (files: readonly RuleFileState[], overlay: readonly OverlayFile[]) => CheckedRules;
   /** `CANDIDATE_RULES_PATH`; undefined: only operators load a candidate. */
   readonly source: RuleSource | undefined;
   /** The overlays of rules. */
@@ -66,14 +62,6 @@ export const POSTED_NAME = 'candidate';
 const MAX_BYTES = 8 * 1024 * 1024;
 /** Invalid files are checked again after this many polls, even if none has changed: they may have been unreadable. */
 const RETRY_POLLS = 30;
-/** The most operators' texts that wait to be checked. */
-const MAX_WAITING_CHECKS = 4;
-
-/** Too many checks are waiting. */
-export class TooManyChecks extends Error {
-  override readonly name = 'TooManyChecks';
-}
-
 type Input =
   | { readonly origin: 'file'; readonly files: readonly RuleFileState[] }
   | { readonly origin: 'api'; readonly posted: PostedCandidate };
@@ -85,7 +73,7 @@ const off: Omit<CandidateFacts, 'origin'> = {
 
 /**
  * The candidate of this service: from files, which are polled, or sent by an operator, whichever came last. An invalid
- * one is off. It is checked in a separate process, and the service never waits for it.
+ * one is off.
  */
 export class CandidateBook implements CandidateFeed {
   readonly #options: CandidateBookOptions;
@@ -99,9 +87,6 @@ export class CandidateBook implements CandidateFeed {
   #pollsSinceInvalid = 0;
   #isPolling = false;
   #isClosed = false;
-  #waitingChecks = 0;
-  /** Counts loads: a later load supersedes earlier ones. */
-  #loads = 0;
 
   constructor(options: CandidateBookOptions) {
     this.#options = options;
@@ -122,43 +107,30 @@ export class CandidateBook implements CandidateFeed {
     this.#listeners.push(listener);
   }
 
-  /** Loads a candidate that an operator sent. Resolves when its state is `on` or `wrong`. */
-  load(posted: PostedCandidate): Promise<void> {
-    return this.#load({ origin: 'api', posted });
+  /** Loads a candidate that an operator sent: its state is `on` or `wrong` then. */
+  load(posted: PostedCandidate): void {
+    this.#load({ origin: 'api', posted });
   }
 
   /** Ends the trial, until files change or an operator sends another candidate. */
   clear(): void {
-    this.#loads++;
     this.#input = undefined;
     this.#put({ ...off, origin: this.#facts.origin }, undefined);
   }
 
   /** The overlay has changed: checks the candidate again. */
-  async checkAgain(): Promise<void> {
-    if (this.#input) await this.#load(this.#input);
+  checkAgain(): void {
+    if (this.#input) this.#load(this.#input);
   }
 
-  /**
-   * Checks one rule file, without effects.
-   *
-   * @throws TooManyChecks  too many others are waiting
-   */
-  async check(text: string): Promise<CheckedRules> {
-    if (this.#waitingChecks >= MAX_WAITING_CHECKS) throw new TooManyChecks(`${MAX_WAITING_CHECKS} checks wait`);
-    this.#waitingChecks++;
-    try {
-      return await this.#options.textChecker.do([postedFile(text)], this.#options.overlay(), true);
-    } finally {
-      this.#waitingChecks--;
-    }
+  /** Checks one rule file, without effects. */
+  check(text: string): CheckedRules {
+    return this.#options.check([postedFile(text)], this.#options.overlay());
   }
 
   close(): void {
     this.#isClosed = true;
     this.#stop();
-    this.#options.checker.close();
-    this.#options.textChecker.close();
   }
 
   async #poll(source: RuleSource): Promise<void> {
@@ -170,7 +142,7 @@ export class CandidateBook implements CandidateFeed {
       if (!isDue || this.#isClosed) return;
       this.#seen = state;
       const reason = typeof files === 'string' ? files : await tooLarge(files);
-      if (reason === undefined && typeof files !== 'string') await this.#load({ origin: 'file', files });
+      if (reason === undefined && typeof files !== 'string') this.#load({ origin: 'file', files });
       else this.#refuse(source.description, reason ?? '');
     } finally {
       this.#isPolling = false;
@@ -183,13 +155,11 @@ export class CandidateBook implements CandidateFeed {
     return this.#pollsSinceInvalid >= RETRY_POLLS;
   }
 
-  async #load(input: Input): Promise<void> {
-    const load = ++this.#loads;
+  #load(input: Input): void {
     this.#input = input;
     const posted = input.origin === 'api' ? input.posted : undefined;
-    if (this.#packed === undefined) this.#facts = { ...off, state: 'loading', origin: input.origin, posted };
-    const checked = await this.#checked(input);
-    if (load !== this.#loads || this.#isClosed) return;
+    const files = input.origin === 'file' ? input.files : [postedFile(input.posted.text)];
+    const checked = this.#options.check(files, this.#options.overlay());
     this.#pollsSinceInvalid = 0;
     const from = { ...off, origin: input.origin, posted };
     if (!checked.ok) return this.#put({ ...from, state: 'wrong', problems: checked.problems }, undefined);
@@ -199,19 +169,7 @@ export class CandidateBook implements CandidateFeed {
     this.#put({ ...from, ...loaded, state: 'on', problems: warnings }, packed);
   }
 
-  async #checked(input: Input): Promise<CheckedRules> {
-    const files = input.origin === 'file' ? input.files : [postedFile(input.posted.text)];
-    try {
-      return await this.#options.checker.do(files, this.#options.overlay(), true);
-    } catch (error) {
-      // the process failed, e.g. out of memory
-      const reason = error instanceof Error ? error.message : String(error);
-      return { ok: false, problems: [unreadable(files[0]?.name ?? POSTED_NAME, reason)] };
-    }
-  }
-
   #refuse(description: string, reason: string): void {
-    this.#loads++;
     this.#input = undefined;
     this.#pollsSinceInvalid = 0;
     const problems = [unreadable(description, reason)];

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { encodeInSlices, take } from '../../base/slices.ts';
+import { encoded, take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
@@ -124,8 +124,7 @@ async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
   }
 }
 
-/** Encodes in slices: there may be many rules. */
-async function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Promise<WrittenJson> {
+function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): WrittenJson {
   const tree = rules();
   const last = lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
@@ -141,7 +140,7 @@ async function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions)
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
     ...(reloaded && { reload: reloadAsJson(reloaded.reload, reloaded.atMs) }),
   };
-  return new WrittenJson(await encodeInSlices(written(head, listed, clock())));
+  return new WrittenJson([...encoded(written(head, listed, clock()))]);
 }
 
 function* written(head: object, rules: Iterable<Rule>, nowMs: number): Iterable<string> {

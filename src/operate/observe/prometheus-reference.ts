@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import { encodeInSlices } from '../../base/slices.ts';
+import { encoded } from '../../base/slices.ts';
 import { beginMetric, type Exposition, type Labels, writeLabels, writeSeries } from './exposition.ts';
 import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
@@ -55,7 +55,7 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
     async render() {
       const counters = writeMetrics('counter', samplesOf(statistics, extra));
       const gauges = Array.from(options.gauges(), ([name, value]) => sampleOf(escapedName(name), [], extra, value));
-      const ours = await encodeInSlices(counters);
+      const ours = [...encoded(counters)];
       const others = [...writeMetrics('gauge', gauges), await registry.metrics()];
       return { contentType: registry.contentType, body: [...ours, Buffer.from(others.join(''))] };
     },

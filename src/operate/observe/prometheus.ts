@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import { encodedSlices } from '../../base/slices.ts';
+import { encoded } from '../../base/slices.ts';
 import { storeFailurePolicies } from '../../engine/algorithms/limit.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { createDurations, type DurationTotals } from './duration-histogram.ts';
@@ -380,8 +380,8 @@ export function createMetrics(
     return createRegistry(isReady, store, durations);
   };
   async function* write(format: ExpositionFormat): AsyncGenerator<Buffer> {
-    yield* encodedSlices(writeCounters(statistics, service?.rules(), format));
-    if (service) yield* encodedSlices(writeServiceGauges(service, format));
+    yield* encoded(writeCounters(statistics, service?.rules(), format));
+    if (service) yield* encoded(writeServiceGauges(service, format));
     registry ??= openRegistry();
     const others = await (await registry).metrics();
     yield Buffer.from(format === 'text' ? others : `${toOpenMetrics(others)}# EOF\n`);

@@ -1,4 +1,3 @@
-import { inSlices } from '../../base/slices.ts';
 import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { RuleCounts } from './rule-counts.ts';
 import { asStatisticName } from './statistic-name.ts';
@@ -26,12 +25,11 @@ export const failureNames: readonly (readonly [by: FailedBy, name: string])[] = 
 /**
  * Every counter by its full name in envoyproxy/ratelimit, such as
  * `ratelimit.service.rate_limit.shop.user_alice.total_hits`. Includes counters that are 0, of rules that were hit and
- * of the service. Rules with the same name are counted together. Gathered in slices.
+ * of the service. Rules with the same name are counted together.
  */
-export async function referenceCounters(statistics: Statistics): Promise<ReadonlyMap<string, number>> {
+export function referenceCounters(statistics: Statistics): ReadonlyMap<string, number> {
   const counters = new Map<string, number>();
-  for await (const slice of inSlices(countsOf(statistics)))
-    for (const [name, count] of slice) counters.set(name, (counters.get(name) ?? 0) + count);
+  for (const [name, count] of countsOf(statistics)) counters.set(name, (counters.get(name) ?? 0) + count);
   return counters;
 }
 

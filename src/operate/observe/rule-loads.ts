@@ -1,45 +1,25 @@
-import { inSlices, take } from '../../base/slices.ts';
+import { take } from '../../base/slices.ts';
+import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
 import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { listOverlaid } from '../../engine/rules/read/overlaid.ts';
 import { countProblems, formatProblem, MAX_KEPT_PROBLEMS, type Problem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { CompareRules, Reload } from '../../engine/rules/reload/reload.ts';
+import { compareRules, type Reload } from '../../engine/rules/reload/reload.ts';
 import type { Logger } from './log.ts';
 import type { Statistics } from './stats.ts';
 
 /** The most problems logged for one load: thousands of lines would delay requests. */
 const MAX_LOGGED_PROBLEMS = 200;
 
-/** The result of a load, and the data to report it. */
-interface RuleLoad {
-  readonly loaded: LoadedRules;
-  /** For messages: the source of the rules. */
-  readonly from: string;
-  readonly compare: CompareRules;
-}
+/** Called with each load, and the source of the rules, for messages. Returns the effect of a reload. */
+export type OnLoad = (loaded: LoadedRules, from: string) => Reload | undefined;
 
-/** Called with each load. Resolves with the effect of a reload. */
-export type OnLoad = (load: RuleLoad) => Promise<Reload | undefined>;
-
-/** Counts loads, and logs their problems or their changes. */
-export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
+/** Counts loads, and logs their problems or their changes. @param split  for limits that sites share */
+export function logRuleLoads(statistics: Statistics, log: Logger, split: SiteSplit | undefined): OnLoad {
   let inForce: PackedRules | undefined;
   let isTroubled = false;
-  const logReload = async (what: string, isRecovery: boolean, reload: Promise<Reload>): Promise<Reload | undefined> => {
-    const reloaded = `${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}`;
-    try {
-      const found = await reload;
-      log.info(`${reloaded}: ${found.text ?? 'no rule has changed'}`);
-      return found;
-    } catch (error) {
-      // the process failed, e.g. out of memory
-      const text = `changes unknown: ${error instanceof Error ? error.message : error}`;
-      log.info(`${reloaded}: ${text}`);
-      return { text, countersKept: [], countersAnew: [] };
-    }
-  };
-  return async ({ loaded, from, compare }) => {
+  return (loaded, from) => {
     statistics.rulesLoaded(loaded.ok);
     logProblems(loaded.ok ? loaded.warnings : loaded.problems, log);
     if (!loaded.ok) {
@@ -49,24 +29,15 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
     }
     const { rules, packed = [] } = loaded;
     const what = describeRules(rules, packed, from);
-    if (!inForce) log.info(`loaded ${what}`);
-    const reload = inForce && logReload(what, isTroubled, compare(inForce, packed));
+    const reload = inForce && compareRules(inForce, packed, split);
+    const how = isTroubled ? 'the rules are valid again: reloaded' : 'reloaded';
+    log.info(reload ? `${how} ${what}: ${reload.text ?? 'no rule has changed'}` : `loaded ${what}`);
     inForce = packed;
     isTroubled = false;
-    if (log.isLevelEnabled('debug')) await logOverlaid(rules, log);
+    if (log.isLevelEnabled('debug'))
+      for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(rules.rules))) log.debug(line);
     return reload;
   };
-}
-
-async function logOverlaid({ rules }: RuleTree, log: Logger): Promise<void> {
-  let left = MAX_LOGGED_PROBLEMS;
-  for await (const slice of inSlices(rules)) {
-    for (const line of take(left, listOverlaid(slice))) {
-      log.debug(line);
-      left--;
-    }
-    if (left === 0) return;
-  }
 }
 
 const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: string): string =>

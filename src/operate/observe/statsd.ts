@@ -3,7 +3,6 @@ import { lookup } from 'node:dns';
 import { connect, isIP, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import type { ClientOptions, StatsD } from 'hot-shots';
-import { inSlices } from '../../base/slices.ts';
 import { responseTimeName } from './reference-names.ts';
 import type { StatsdNames } from './statsd-names.ts';
 
@@ -63,10 +62,7 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
   const flush = async (): Promise<void> => {
     const counters = accepts() ? await options.counters() : [];
     let hasSent = false;
-    for await (const slice of inSlices(counters)) {
-      if (!accepts()) return; // the rest is sent with the next interval
-      if (send(slice)) hasSent = true;
-    }
+    if (send([...counters])) hasSent = true;
     if (!accepts()) return;
     const gauges = [...options.gauges()];
     targets.learn(gauges.map(([name]) => name));

@@ -40,7 +40,7 @@ export function openControl(
     const context = contextOf(clock, log, false);
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
     const deciders = add(new Deciders({ statistics, send: (id, message) => send({ kind: 'to', id, message }) }));
-    const onLoad = logRuleLoads(statistics, log);
+    const onLoad = logRuleLoads(statistics, log, settings.counters.split);
     const core = add(await openControlCore(settings, { askOne: deciders.askOne, onLoad }, context));
     if (settings.workers > 1) add(await keepFiles(settings, send, context));
     const { overrides } = start;

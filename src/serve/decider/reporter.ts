@@ -1,4 +1,4 @@
-import { SLICE_ITEMS } from '../../base/slices.ts';
+import { PIECE_ITEMS } from '../../base/slices.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
@@ -112,10 +112,10 @@ const NOTHING: Counted = countedBy(createStatistics(0));
 export function* partsOf(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;
   const domains = [...unknownDomains];
-  for (let from = 0; from === 0 || from < Math.max(rules.length, domains.length); from += SLICE_ITEMS) {
+  for (let from = 0; from === 0 || from < Math.max(rules.length, domains.length); from += PIECE_ITEMS) {
     const names = {
-      rules: rules.slice(from, from + SLICE_ITEMS),
-      unknownDomains: new Map(domains.slice(from, from + SLICE_ITEMS)),
+      rules: rules.slice(from, from + PIECE_ITEMS),
+      unknownDomains: new Map(domains.slice(from, from + PIECE_ITEMS)),
     };
     yield from === 0
       ? { ...report, counted: { ...report.counted, ...names } }

@@ -3,8 +3,9 @@ import type { Observer } from '../../edge/rls/service.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
-import { openFileChecker, type RuleBook } from '../../engine/rules/reload/book.ts';
+import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
+import { checkRuleFiles } from '../../engine/rules/reload/load.ts';
 import type { Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book.ts';
 import type { CandidateFeed } from '../../operate/candidate/feed.ts';
@@ -31,12 +32,11 @@ export function openCandidateBook(
 ): CandidateBook {
   const book = new CandidateBook({
     ...{ clock, every, pollIntervalMs, onState: logCandidate(log) },
-    checker: openFileChecker({ mergeDomains, store }),
-    textChecker: openFileChecker({ mergeDomains, store }), // its process is started by the first check
+    check: (files, over) => checkRuleFiles(files, { mergeDomains, store, overlay: over }),
     source: path === undefined ? undefined : plainPath(path),
     overlay: () => overlay?.files ?? [],
   });
-  overlay?.onChange(() => void book.checkAgain());
+  overlay?.onChange(() => book.checkAgain());
   return book;
 }
 

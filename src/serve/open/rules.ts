@@ -1,10 +1,10 @@
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
-import { openFileChecker, openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
+import { openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
-import type { LoadedRules, LoadOptions } from '../../engine/rules/reload/load.ts';
+import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
-import type { CompareRules, Reload } from '../../engine/rules/reload/reload.ts';
+import type { Reload } from '../../engine/rules/reload/reload.ts';
 import type { CandidateBook } from '../../operate/candidate/book.ts';
 import type { CandidateFeed } from '../../operate/candidate/feed.ts';
 import type { Logger } from '../../operate/observe/log.ts';
@@ -76,24 +76,22 @@ export async function openRules(
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
   });
-  const loadOptions: LoadOptions = { mergeDomains, store };
-  const optionsOf = <C extends { readonly compare: CompareRules }>(from: string, checker: C) => ({
-    ...{ ...loadOptions, overlay, checker },
+  const optionsOf = (from: string) => ({
+    ...{ mergeDomains, store, overlay },
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();
       if (loaded.ok) loadedRules = { atMs, hash: hashOf(loaded.packed ?? []) };
-      void onLoad({ loaded, from: overlaid(from), compare: checker.compare }).then((reload) => {
-        if (reload) lastReload = { atMs, reload };
-      });
+      const reload = onLoad(loaded, overlaid(from));
+      if (reload) lastReload = { atMs, reload };
     },
   });
   if ('controlPlane' in origin) {
     const from = `the control plane at ${origin.controlPlane}`;
     const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
       // loads a gRPC library, which no other setting needs
-      const { openAnswerChecker, openDiscoveredRules } = await import('../../edge/xds/book.ts');
-      const loading = { ...optionsOf(from, openAnswerChecker(loadOptions)), ...logConnection(from, log) };
+      const { openDiscoveredRules } = await import('../../edge/xds/book.ts');
+      const loading = { ...optionsOf(from), ...logConnection(from, log) };
       return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, loading);
     });
     return opened(book, from);
@@ -101,7 +99,7 @@ export async function openRules(
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   const from = source.description;
   const book = await openRuleBook(source, {
-    ...optionsOf(from, openFileChecker(loadOptions)),
+    ...optionsOf(from),
     pollIntervalMs: POLL_INTERVAL_MS,
   });
   if (!book.rules() && 'path' in origin) {

@@ -1,22 +1,18 @@
 import { createHash } from 'node:crypto';
 import type { PackedRules } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
-import type { OverlayFile } from '../overlay/overlay.ts';
 import { formatProblem, type Problem } from '../read/problem.ts';
 import { listFiles, type RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';
 import {
   type CheckedRules,
-  createFileChecker,
-  type FileCheck,
+  checkRuleFiles,
   type LoadedRules,
   type LoadOptions,
   loadRules,
   type RuleFileState,
 } from './load.ts';
 import { checkOverlaid, type Overlay } from './overlay-files.ts';
-import type { CompareRules } from './reload.ts';
-import { openRulesProcess } from './rules-process.ts';
 
 /** The rules in force. */
 export interface RuleBook {
@@ -29,13 +25,6 @@ export interface RuleBook {
   close(): void;
 }
 
-/** Checks rule files off the event loop. */
-export interface FileChecker {
-  /** @param isServing  rules are in force: the check yields to requests */
-  do(files: readonly RuleFileState[], overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
-  close(): void;
-}
-
 interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
@@ -43,10 +32,6 @@ interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   readonly pollIntervalMs: number;
   /** Called with the result of every load, including the first. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** Default: a separate process. */
-  readonly checker?: FileChecker;
-  /** Lets requests be handled between two slices of compilation; default: one turn of the event loop. */
-  readonly pause?: () => Promise<unknown>;
 }
 
 /**
@@ -58,17 +43,14 @@ const MOST_RETRY_POLLS = 30;
 
 /**
  * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do
- * not replace those in force. After the first load, files are parsed in a separate process and compiled in slices, so
- * that requests do not wait. Resolves after the first load.
+ * not replace those in force. Loads block this thread: about a second for 10,000 rules. Resolves after the first load.
  *
  * The files are polled, not watched: the set of files and their modification times are compared, so that a write in
  * place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
-  const { pollIntervalMs, onLoad, pause, overlay } = options;
-  const { mergeDomains, store } = options;
+  const { pollIntervalMs, onLoad, overlay, mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const checker = options.checker ?? openFileChecker(loadOptions);
   const inForce = new RulesInForce(store?.split);
   const history = new LoadHistory();
   let isPolling = false;
@@ -78,26 +60,14 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { files, state } = await listFiles(source);
     return { files, state: `${state}\n${overlay?.revision}` };
   };
-  const loadFirst = async (): Promise<void> => {
-    const { files, state } = await list();
-    const check = createFileChecker(loadOptions);
-    const checked = typeof files === 'string' ? unreadable(source, files) : check(files, overlay?.files);
-    history.add(state, checked);
-    onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
-  };
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
-    const { valid, invalid } = await checkOverlaid(overlay, (over) =>
-      typeof files === 'string'
-        ? Promise.resolve(unreadable(source, files))
-        : checkFiles(source, () => checker.do(files, over, inForce.tree !== undefined)),
+    const { valid, invalid } = await checkOverlaid(overlay, async (over) =>
+      typeof files === 'string' ? unreadable(source, files) : checkRuleFiles(files, { ...loadOptions, overlay: over }),
     );
     const news = invalid ?? valid;
     if (isClosed || !news || !history.add(state, news)) return;
-    if (valid && !(invalid && inForce.has(valid.packed))) {
-      const rules = await inForce.replace(valid.packed, pause);
-      if (isClosed) return;
-      onLoad({ ...valid, rules });
-    }
+    if (valid && !(invalid && inForce.has(valid.packed)))
+      onLoad({ ...valid, rules: inForce.replaceAtOnce(valid.packed) });
     if (invalid) onLoad(invalid);
   };
   const poll = async (): Promise<void> => {
@@ -112,7 +82,8 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     }
   };
 
-  await loadFirst();
+  const { files, state } = await list();
+  await load(files, state);
   const timer = setInterval(() => void poll(), pollIntervalMs);
   timer.unref();
   return {
@@ -123,7 +94,6 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
       isClosed = true;
       clearInterval(timer);
       overlay?.close();
-      checker.close();
     },
   };
 }
@@ -165,24 +135,6 @@ class LoadHistory {
 
 const digestOf = (problems: readonly Problem[]): string =>
   createHash('sha256').update(problems.map(formatProblem).join('\n')).digest('base64url');
-
-/** Checks and compares rule files in a separate process, which starts with the first check. */
-export function openFileChecker(options: LoadOptions): FileChecker & { readonly compare: CompareRules } {
-  const { check, ...others } = openRulesProcess<FileCheck>(
-    new URL('./file-check-process.js', import.meta.url),
-    options,
-  );
-  return { ...others, do: (files, overlay, isServing) => check({ files, overlay }, isServing) };
-}
-
-async function checkFiles(source: RuleSource, check: () => Promise<CheckedRules>): Promise<CheckedRules> {
-  try {
-    return await check();
-  } catch (error) {
-    // the process failed, e.g. out of memory
-    return unreadable(source, error instanceof Error ? error.message : String(error));
-  }
-}
 
 /** Loads the rules of a source once. */
 export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {

@@ -46,7 +46,7 @@ export interface LoadOptions {
  */
 export function loadRules(files: readonly RuleFile[], options: LoadOptions): LoadedRules {
   const problems = new Problems();
-  const blocks = files.flatMap((file) => readBlocks(file, problems, { isAnyKindRead: true }));
+  const blocks = files.flatMap((file) => readBlocks(file, problems, true));
   return loadBlocks(blocks, problems.all, options);
 }
 
@@ -66,35 +66,11 @@ export interface RuleFileState extends RuleFile {
   readonly state: string;
 }
 
-/** A job of the process that checks rule files. */
-export interface FileCheck {
-  readonly files: readonly RuleFileState[];
-  readonly overlay: readonly OverlayFile[];
-}
-
-/**
- * Checks rule files. It keeps the parsed files, and only reads those whose state has changed or that could not be read.
- */
-export function createFileChecker(
-  options: LoadOptions,
-): (files: readonly RuleFileState[], overlay?: readonly OverlayFile[]) => CheckedRules {
-  const known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
-  return (files, overlay = []) => {
-    const states = new Map(files.map(({ path, state }) => [path, state]));
-    // before any is read: parsed rules take many times the size of their file
-    for (const [path, { state, read }] of known)
-      if (states.get(path) !== state || !read.wasReadable) known.delete(path);
-    const read = files.map(({ state, ...file }) => {
-      const kept = known.get(file.path) ?? { state, read: readRuleFile(file) };
-      known.set(file.path, kept);
-      return kept.read;
-    });
-    return checkBlocks(
-      read.flatMap(({ blocks }) => blocks),
-      read.flatMap(({ problems }) => problems),
-      { ...options, overlay },
-    );
-  };
+/** Reads and checks rule files. */
+export function checkRuleFiles(files: readonly RuleFile[], options: LoadOptions): CheckedRules {
+  const problems = new Problems();
+  const blocks = files.flatMap((file) => readBlocks(file, problems));
+  return checkBlocks(blocks, problems.all, options);
 }
 
 /**
@@ -118,23 +94,6 @@ export function checkBlocks(
   return { ok: true, packed: pack(laid, options.mergeDomains), warnings, ruleCount };
 }
 
-interface ReadFile {
-  readonly blocks: readonly Block<'file'>[];
-  readonly problems: readonly Problem[];
-  /** The file system returned its content. */
-  readonly wasReadable: boolean;
-}
-
-function readRuleFile(file: RuleFile): ReadFile {
-  const problems = new Problems();
-  let wasReadable = true;
-  const onUnreadable = (): void => {
-    wasReadable = false;
-  };
-  const blocks = readBlocks(file, problems, { onUnreadable });
-  return { blocks, problems: problems.all, wasReadable };
-}
-
 /**
  * Compiles parsed rules, from files or another source, one domain each.
  *
@@ -153,17 +112,11 @@ export function loadBlocks(
   return { ok: true, rules, warnings: inFileOrder([...problems.all, ...lint(blocks, store?.spend ?? 'each')]) };
 }
 
-interface ReadOptions {
-  /** Called if the file system does not return the content. */
-  readonly onUnreadable?: () => void;
-  /** Also read pipes and devices. */
-  readonly isAnyKindRead?: boolean;
-}
-
 function readBlocks(
   { path, name: file, text }: RuleFile,
   problems: Problems,
-  { onUnreadable = () => {}, isAnyKindRead = false }: ReadOptions = {},
+  /** Also read pipes and devices. */
+  isAnyKindRead = false,
 ): Block<'file'>[] {
   const error = (line: number, message: string, column?: number): [] => {
     problems.error({ file, line, column, path: '' }, message);
@@ -176,7 +129,6 @@ function readBlocks(
       return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
     if (thrown instanceof TooManyBytes) return error(1, `error loading config file: ${thrown.message}`);
     if (!(isSystemError(thrown) || thrown instanceof NotAFile)) throw thrown;
-    onUnreadable();
     return error(1, `cannot be read: ${thrown.message}`);
   }
 }

@@ -1,9 +1,10 @@
-import type { PackedRules } from '../compile/packed.ts';
+import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { differing, type PackedRules } from '../compile/packed.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { shown } from '../read/problem.ts';
-import type { RuleSummaries, RuleSummary } from './rule-summary.ts';
+import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
 
-/** The effects of a reload, for operators. It is sent between processes, so it is small. */
+/** The effects of a reload, for operators. */
 export interface Reload {
   /** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined: no difference. */
   readonly text: string | undefined;
@@ -12,8 +13,14 @@ export interface Reload {
   readonly countersAnew: readonly string[];
 }
 
-/** Determines the effects of a reload without blocking the event loop. */
-export type CompareRules = (before: PackedRules, after: PackedRules) => Promise<Reload>;
+/** The effects of a reload. @param split  for limits that sites share */
+export function compareRules(before: PackedRules, after: PackedRules, split: SiteSplit | undefined): Reload {
+  const changed = differing(before, after);
+  return findReload(summariesOf(changed.before, split), summariesOf(changed.after, split));
+}
+
+const summariesOf = (packed: PackedRules, split: SiteSplit | undefined): RuleSummaries =>
+  new Map(packed.flatMap((domain) => [...summarize(domain, split)]));
 
 /** The most paths of each kind. */
 const MAX_LISTED = 200;
