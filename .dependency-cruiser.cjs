@@ -7,7 +7,7 @@ const order = {
   'src/lab': 'record sketches diff replay simulate advise envoy',
   'src/edge': 'rls overload rlqs grpc http sites xds',
   'src/operate': 'observe tracing candidate record admin console',
-  'src/serve': 'parts link open decider control supervisor',
+  'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };
 

@@ -1,21 +1,25 @@
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { Records } from '../../engine/backends/records.ts';
-import type { AgentQuestion, ReplyTo } from './agent.ts';
 
 /** A call of a method of `Records`, as a message. */
 export type RecordsCall = {
   [M in keyof Records]: { readonly method: M; readonly args: Parameters<Records[M]> };
 }[keyof Records];
 
-type AskOne = <Q extends AgentQuestion>(question: Q) => Promise<ReplyTo<Q> | undefined>;
+/** What a call returned, or why it failed. */
+export type RecordsAnswer = { readonly found: unknown } | { readonly problem: { readonly detail: string } };
 
-/** The records of a decider's store, for another process of the same service. */
-export function remoteRecords(askOne: AskOne): Records {
+/**
+ * The records of a decider's store, for another process of the same service.
+ *
+ * @param send  undefined: no decider replied in time
+ */
+export function remoteRecords(send: (call: RecordsCall) => Promise<RecordsAnswer | undefined>): Records {
   const call = async (message: RecordsCall): Promise<unknown> => {
-    const reply = await askOne({ kind: 'records', call: message });
-    if (!reply) throw new StoreUnavailable('no process that answers requests replied in time');
-    if ('problem' in reply.answer) throw new StoreUnavailable(reply.answer.problem.detail);
-    return reply.answer.found;
+    const answer = await send(message);
+    if (!answer) throw new StoreUnavailable('no process that answers requests replied in time');
+    if ('problem' in answer) throw new StoreUnavailable(answer.problem.detail);
+    return answer.found;
   };
   // each method's result is what the same method of the decider's records returned
   return {

@@ -3,7 +3,7 @@ import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { About } from '../link/messages.ts';
-import type { SourcedRules } from '../open/rules.ts';
+import type { SourcedRules } from './rules.ts';
 
 /** The most rules that are listed individually; the rest are counted. */
 const LISTED_RULES = 10;

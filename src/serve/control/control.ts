@@ -6,14 +6,14 @@ import { createStatistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { messagesOf } from '../link/rules-messages.ts';
-import type { SourcedRules } from '../open/rules.ts';
-import { openTls } from '../open/transport.ts';
 import { contextOf, type ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
+import { openTls } from '../parts/tls.ts';
 import { about } from './about.ts';
 import { openControlCore } from './core.ts';
 import { Deciders } from './deciders.ts';
 import { openOps } from './ops.ts';
+import type { SourcedRules } from './rules.ts';
 
 /** The part of the service that serves operators, reads rules, and sends them to the deciders. */
 interface Control extends Part {

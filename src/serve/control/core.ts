@@ -11,10 +11,10 @@ import type { OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { counterOptionsOf } from '../../settings/store-traits.ts';
 import type { Responders } from '../link/responders.ts';
-import { openHash } from '../open/hash.ts';
-import { openRules, type SourcedRules } from '../open/rules.ts';
+import { openHash } from '../parts/hash.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
+import { openRules, type SourcedRules } from './rules.ts';
 
 /** What the parts that serve operators have in common. */
 export interface ControlCore extends Part {
@@ -48,7 +48,9 @@ export function openControlCore(
     add(rules.book);
     add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps
-    const records = hasOwnRecords ? memoryRecords() : remoteRecords(askOne);
+    const records = hasOwnRecords
+      ? memoryRecords()
+      : remoteRecords(async (call) => (await askOne({ kind: 'records', call }))?.answer);
     hash.shareIn(records);
     const { clock } = context;
     return {

@@ -9,15 +9,15 @@ import { referenceCounters, referenceGauges } from '../../operate/observe/refere
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Responders } from '../link/responders.ts';
-import { type AdminSources, openAdminPages } from '../open/admin.ts';
-import { openAdvice } from '../open/advise.ts';
-import { openConsole } from '../open/console.ts';
-import { at, openHttp } from '../open/http.ts';
-import { openSink } from '../open/sink.ts';
-import { openTls } from '../open/transport.ts';
+import { at, openHttp } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
+import { openTls } from '../parts/tls.ts';
+import { type AdminSources, openAdminPages } from './admin.ts';
+import { openAdvice } from './advice.ts';
+import { openConsole } from './console.ts';
 import type { ControlCore } from './core.ts';
+import { openSink } from './sink.ts';
 
 /** The debug port, and the sink of statistics. */
 interface Ops extends Part {

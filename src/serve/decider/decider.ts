@@ -4,14 +4,13 @@ import type { AdminAgent } from '../../operate/admin/agent.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { DeciderReply, Listening, Report, ToDecider } from '../link/messages.ts';
-import { type ReceivedRules, receiveRules } from '../link/rules-messages.ts';
-import { openCore } from '../open/core.ts';
-import type { OpenRules } from '../open/rules.ts';
-import { whenNeverReached } from '../open/store.ts';
+import { receiveRules } from '../link/rules-messages.ts';
 import { contextOf } from '../parts/process-context.ts';
 import { type CannotStart, openParts, type Part } from '../parts/start-up.ts';
+import { openDeciderCore } from './core.ts';
 import { createReporter, partsOf } from './reporter.ts';
 import { openResponder } from './responder.ts';
+import { whenNeverReached } from './store.ts';
 
 /** The part of the service that answers callers. */
 export interface DecidingPart {
@@ -47,7 +46,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   const openAll = () =>
     openParts(async (add) => {
       const context = contextOf(clock, log, settings.recording !== undefined);
-      const core = add(await openCore(settings, () => takeRules(rules), context));
+      const core = add(await openDeciderCore(settings, rules, context));
       hasRules = true;
       const responder = add(await openResponder(settings, core, reporter, context));
       agent = responder.agent;
@@ -81,17 +80,6 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
       await reports.send('last');
     },
-  };
-}
-
-/** Waits for the rules of the control process, which alone has the details of their loading. */
-async function takeRules({ book, candidate, arrived }: ReceivedRules): Promise<OpenRules> {
-  await arrived;
-  return {
-    ...{ book, candidate, description: 'the control process', notes: [] },
-    lastLoad: () => undefined,
-    inForce: () => undefined,
-    lastReload: () => undefined,
   };
 }
 

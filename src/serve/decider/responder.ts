@@ -22,15 +22,14 @@ import { createDecisionSink } from '../../operate/observe/log.ts';
 import type { Load } from '../../operate/observe/service-gauges.ts';
 import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { openArrivals } from '../open/advise.ts';
-import { openCandidate, withTimes } from '../open/candidate.ts';
-import type { Core } from '../open/core.ts';
-import type { Recording } from '../open/record.ts';
-import type { OpenSites } from '../open/sites.ts';
-import { openTracing } from '../open/tracing.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
+import { openCandidate, withTimes } from './candidate.ts';
+import type { DeciderCore } from './core.ts';
+import type { Recording } from './record.ts';
 import { openServers, type Servers } from './servers.ts';
+import type { OpenSites } from './sites.ts';
+import { openTracing } from './tracing.ts';
 
 /** Decides requests in this process. */
 interface Responder extends Part {
@@ -48,7 +47,7 @@ interface Responder extends Part {
 /** Opens everything that answers requests, except the servers. */
 export function openResponder(
   settings: Settings,
-  core: Core,
+  core: DeciderCore,
   serviceObserver: ServiceObserver,
   context: ProcessContext,
 ): Promise<Responder> {
@@ -64,7 +63,7 @@ export function openResponder(
     const agent = add(
       new AdminAgent({
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
-        ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger, records: store.records },
+        ...{ ledger: store.ledger, records: store.records },
         ...(quotas && { quotas: (query) => quotas.report(query) }),
         ...(sites && { sites: (count) => sites.shared(count) }),
         candidate: (keys, rule) => candidate.report(keys, rule),
@@ -107,20 +106,23 @@ export function openResponder(
 }
 
 /** Opens the optional parts that requests pass through; modules of disabled parts are not loaded. */
-function openOptional(settings: Settings, core: Core, { recorded }: ServiceObserver, context: ProcessContext) {
+function openOptional(settings: Settings, core: DeciderCore, { recorded }: ServiceObserver, context: ProcessContext) {
   const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
   return openParts(async (add) => {
     const sites =
-      siteSettings && add(await (await import('../open/sites.ts')).openSites(siteSettings, counters, core, context));
+      siteSettings && add(await (await import('./sites.ts')).openSites(siteSettings, counters, core, context));
     const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
     const recording =
-      recordTo && add(await (await import('../open/record.ts')).openRecording(recordTo, watched, recorded, context));
+      recordTo && add(await (await import('./record.ts')).openRecording(recordTo, watched, recorded, context));
     return {
       ...{ sites, recording },
       /** `decider` uses hits that sites lend, and its decisions are recorded. */
       ...{ watched, decider: recording?.decider ?? watched },
-      quotas: rlqs.isOn ? await (await import('../open/rlqs.ts')).openQuotas(settings, core, context) : undefined,
-      arrivals: await openArrivals(settings, context.clock),
+      quotas: rlqs.isOn ? await (await import('./rlqs.ts')).openQuotas(settings, core, context) : undefined,
+      arrivals:
+        settings.advice.maxBytes > 0
+          ? new (await import('../../lab/advise/arrival-log.ts')).ArrivalLog(context.clock)
+          : undefined,
     };
   });
 }

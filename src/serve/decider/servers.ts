@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { apiRoutes } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Core } from '../open/core.ts';
-import { at, openHttp } from '../open/http.ts';
-import { type GrpcHandlers, openGrpc } from '../open/transport.ts';
+import { at, openHttp } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
+import type { DeciderCore } from './core.ts';
+import { type GrpcHandlers, openGrpc } from './transport.ts';
 
 /** The addresses of the servers. */
 export interface Servers extends Part {
@@ -28,7 +28,7 @@ interface Handlers extends Omit<GrpcHandlers, 'rules'> {
  */
 export function openServers(
   settings: Pick<Settings, 'http' | 'grpc' | 'drain'>,
-  { readiness, rules }: Core,
+  { readiness, rules }: DeciderCore,
   { routes, ...handlers }: Handlers,
   context: ProcessContext,
 ): Promise<Servers> {

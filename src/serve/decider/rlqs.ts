@@ -4,9 +4,9 @@ import { createCounterKeys } from '../../engine/backends/key.ts';
 import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ReceivedRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart } from '../parts/start-up.ts';
-import type { OpenRules } from './rules.ts';
 
 /** Only the `counter` of a limit is used. */
 type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
@@ -14,7 +14,7 @@ type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
 /** Opens the rate limit quota service. */
 export async function openQuotas(
   { rlqs, counters, admin }: Pick<Settings, 'rlqs' | 'counters' | 'admin'>,
-  { store, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
+  { store, rules }: { readonly store: OpenStore; readonly rules: ReceivedRules },
   { log }: ProcessContext,
 ): Promise<QuotaService> {
   const terms = shareTerms(rlqs.ttlMs);

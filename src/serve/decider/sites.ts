@@ -9,10 +9,10 @@ import { noPeerCounts, type SitesReport } from '../../edge/sites/site-counts.ts'
 import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ReceivedRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part, start } from '../parts/start-up.ts';
-import type { OpenRules } from './rules.ts';
-import { openTls } from './transport.ts';
+import { openTls } from '../parts/tls.ts';
 
 type SiteSettings = NonNullable<Settings['sites']>;
 
@@ -35,7 +35,7 @@ const MIN_TIMEOUT_MS = 1_000;
 export function openSites(
   { name, names, peers: others, lost, address, tls }: SiteSettings,
   { keys, timeoutMs }: Settings['counters'],
-  { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
+  { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: ReceivedRules },
   context: ProcessContext,
 ): Promise<OpenSites> {
   const { clock, log } = context;

@@ -5,7 +5,7 @@ import { referenceCounters } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import { dogStatsdNames, statsdNames } from '../../operate/observe/statsd-names.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { openHttp } from './http.ts';
+import { openHttp } from '../parts/http.ts';
 
 /** A destination of statistics besides the debug port. */
 interface Sink {

@@ -1,10 +1,10 @@
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
 import { transports } from '../../edge/grpc/transports.ts';
-import { type CertificateFiles, type Certificates, openCertificates } from '../../h2/listen/certificates.ts';
 import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, start } from '../parts/start-up.ts';
+import { openTls } from '../parts/tls.ts';
 
 /** The services that the server offers; its other options come from the settings. */
 export type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock' | 'startTimer'>;
@@ -29,14 +29,3 @@ export async function openGrpc(
     }),
   );
 }
-
-/**
- * @param variable  a setting, for the error message
- * @throws CannotStart if the files cannot be used
- */
-export const openTls = (
-  variable: string,
-  files: CertificateFiles,
-  { clock, log }: ProcessContext,
-): Promise<Certificates> =>
-  start(variable, 'cannot use TLS', () => openCertificates(files, clock, (problem) => log.error(problem)));

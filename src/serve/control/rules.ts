@@ -6,7 +6,6 @@ import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import type { Reload } from '../../engine/rules/reload/reload.ts';
 import type { CandidateBook } from '../../operate/candidate/book.ts';
-import type { CandidateFeed } from '../../operate/candidate/feed.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -31,24 +30,19 @@ interface LastReload {
 }
 
 /** The rules in force and their source. */
-export interface OpenRules {
+export interface SourcedRules {
   readonly book: RuleBook;
   /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
   /** The rules in force; undefined: none. */
   inForce(): RulesLoaded | undefined;
-  /** Undefined: the rules are the first, or another process loads them. */
+  /** Undefined: the rules are the first. */
   lastReload(): LastReload | undefined;
   /** For messages: a path or a control plane. */
   readonly description: string;
   /** For operators: how the source is read, if that is not obvious. */
   readonly notes: readonly string[];
   /** The candidate rules, which are tried in addition to those in force. */
-  readonly candidate: CandidateFeed;
-}
-
-/** The rules of the process that reads them from their source. */
-export interface SourcedRules extends OpenRules {
   readonly candidate: CandidateBook;
 }
 

@@ -1,21 +1,10 @@
 import { randomInt } from 'node:crypto';
-import { type Clock, every } from '../../base/clock.ts';
+import { every } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Responders } from '../link/responders.ts';
-
-/** Logs the arrivals at this process. Undefined if arrivals are not followed: the module is not loaded then. */
-export async function openArrivals(
-  { advice }: Pick<Settings, 'advice'>,
-  clock: Clock,
-): Promise<ArrivalLog | undefined> {
-  if (advice.maxBytes === 0) return undefined;
-  const { ArrivalLog } = await import('../../lab/advise/arrival-log.ts');
-  return new ArrivalLog(clock);
-}
 
 /** Follows keys from now on. Undefined if arrivals are not followed: the module is not loaded then. */
 export async function openAdvice(

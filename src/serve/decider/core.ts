@@ -7,21 +7,19 @@ import { createEngine } from '../../engine/create-engine.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
-import { traitsOf } from '../../engine/open/options.ts';
 import type { OpenStore } from '../../engine/open/store.ts';
-import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ReceivedRules } from '../link/rules-messages.ts';
+import { openHash } from '../parts/hash.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
-import { openHash } from './hash.ts';
-import type { OpenRules } from './rules.ts';
 import { loggedCounters, startStore } from './store.ts';
 
-/** The counters and rules of a process, and the parts that depend on them. */
-export interface Core<R extends OpenRules = OpenRules> extends Part {
+/** The counters and rules of a decider, and the parts that depend on them. */
+export interface DeciderCore extends Part {
   readonly store: OpenStore;
-  readonly rules: R;
+  readonly rules: ReceivedRules;
   /** The dependencies of decisions. */
   readonly decider: Decider & { readonly ledger: Ledger; readonly overrides: Overrides };
   /** Headers and metadata of answers. */
@@ -35,21 +33,19 @@ export interface Core<R extends OpenRules = OpenRules> extends Part {
 }
 
 /**
- * @param openRules  opens the rules: from their source, or from the primary process
- * @throws CannotStart if rules at a plain path are invalid, or the settings of the store or the control plane cannot be
- * used
+ * Waits for the first rules of the control process, then opens the counters.
+ *
+ * @throws CannotStart if the settings of the store cannot be used
  */
-export function openCore<R extends OpenRules>(
+export async function openDeciderCore(
   { counters, decisions, answers, admin, readiness }: Settings,
-  openRules: (store: StoreTraits) => Promise<R>,
+  rules: ReceivedRules,
   context: ProcessContext,
-): Promise<Core<R>> {
+): Promise<DeciderCore> {
+  await rules.arrived;
   return openParts(async (add) => {
     const options = loggedCounters(counters, context);
     const hash = add(openHash(admin));
-    const rules = await openRules(traitsOf(options));
-    add(rules.book);
-    add(rules.candidate);
     const tree = hash.hash ? withHashedNames(rules.book.rules, hash.hash) : rules.book.rules;
     const engine = add(
       await startStore(() => createEngine({ ...options, ...decisions, rules: { tree }, startWaitMs: 0 })),

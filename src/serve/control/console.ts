@@ -14,7 +14,7 @@ import type { Settings } from '../../settings/settings.ts';
 import type { Responders } from '../link/responders.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
-import type { OpenRules } from './rules.ts';
+import type { SourcedRules } from './rules.ts';
 
 /** The console's part of the debug port. */
 interface ConsolePages extends Part {
@@ -26,7 +26,7 @@ interface ConsolePages extends Part {
 
 interface ConsoleSources {
   readonly records: Records;
-  readonly rules: OpenRules;
+  readonly rules: SourcedRules;
   /** Undefined: values are shown unchanged. */
   readonly hash: Hash | undefined;
   readonly responders: Responders;
