@@ -211,6 +211,7 @@ describe('with Redis', () => {
         return false;
       });
     try {
+      await untilShown(weir, 'it is tried', ({ since }) => since !== null);
       await untilRefused('alice');
       const keys = (await connection.keys('*')).filter((key) => key.includes('alice')).sort();
       expect(keys).toHaveLength(2);

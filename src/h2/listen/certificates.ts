@@ -43,7 +43,7 @@ class InvalidCertificates extends Error {
  * behind a symbolic link. A change must be seen by two polls in a row, so that a new certificate is not checked against
  * the old key.
  *
- * A worker that starts while they are invalid begins with those that are in force in the primary process.
+ * A worker that starts while they are invalid begins with those that are in force in the supervisor.
  *
  * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the
  * certificate in force expires

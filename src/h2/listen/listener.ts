@@ -75,7 +75,7 @@ export interface Listener {
 /**
  * Accepts connections on one address. Every port of the service uses it, so sockets are counted from their first
  * packet; with TLS, a connection is passed on after its handshake. A stale unix socket is replaced, and the socket is
- * removed on close. In a cluster worker neither happens, since the primary process owns the socket.
+ * removed on close. In a cluster worker neither happens, since the supervisor owns the socket.
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */

@@ -1,5 +1,5 @@
 /**
- * The last usable contents of certificate and key files. The primary process passes them to its workers, so that a
+ * The last usable contents of certificate and key files. The supervisor passes them to its workers, so that a
  * worker that starts in the middle of a rotation has the same ones as the others.
  */
 
@@ -22,11 +22,11 @@ export function keepUsable(paths: FilePaths, texts: FileTexts): void {
 }
 
 /**
- * Reads files for the first time. If `read` throws in a worker, it is called again with the contents that the primary
+ * Reads files for the first time. If `read` throws in a worker, it is called again with the contents that the supervisor
  * process passed.
  *
  * @param report  receives the first error; may rethrow it
- * @throws the error of `read` if the primary process passed no contents of these files, or this is no worker
+ * @throws the error of `read` if the supervisor passed no contents of these files, or this is no worker
  */
 export function firstUsable<T extends object, R>(
   paths: FilePaths,
@@ -54,7 +54,7 @@ export function usableFiles(): UsableFiles {
   return kept;
 }
 
-/** Keeps the contents that the primary process passed. */
+/** Keeps the contents that the supervisor passed. */
 export function takeUsable(files: UsableFiles): void {
   passed = files;
 }

@@ -10,7 +10,7 @@ import { openControl } from './control.ts';
 // The entry of the control process, which the supervisor starts, and starts again if it ends.
 
 /** The processors are for the deciders first. */
-const NICENESS = 10;
+const NICENESS = 5;
 
 let control: Awaited<ReturnType<typeof openControl>> | undefined;
 const early: ToControl[] = [];

@@ -1,14 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
-import { takeUsable, usableFiles } from '../../h2/listen/usable-files.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { messagesOf } from '../link/rules-messages.ts';
-import { contextOf, type ProcessContext } from '../parts/process-context.ts';
+import { contextOf } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
-import { openTls } from '../parts/tls.ts';
 import { about } from './about.ts';
 import { openControlCore } from './core.ts';
 import { Deciders } from './deciders.ts';
@@ -35,14 +33,12 @@ export function openControl(
   settings: Settings,
   { clock, log, version, start, send }: ControlOptions,
 ): Promise<Control> {
-  takeUsable(start.usable);
   return openParts(async (add) => {
     const context = contextOf(clock, log, false);
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
     const deciders = add(new Deciders({ statistics, send: (id, message) => send({ kind: 'to', id, message }) }));
     const onLoad = logRuleLoads(statistics, log, settings.counters.split);
     const core = add(await openControlCore(settings, { askOne: deciders.askOne, onLoad }, context));
-    if (settings.workers > 1) add(await keepFiles(settings, send, context));
     const { overrides } = start;
     const ops = add(await openOps(settings, { core, responders: deciders, statistics, version, overrides }, context));
     deciders.follow(ops.onCallFinished);
@@ -58,25 +54,12 @@ export function openControl(
             return deciders.ended(message.id);
           case 'from':
             return deciders.received(message.id, message.message);
-          case 'needs_files':
-            return send({ kind: 'files', usable: usableFiles() });
           default:
             return undefined; // is for the process
         }
       },
     };
   });
-}
-
-/** Reads certificates that workers need, and sends their last usable contents, for workers that start later. */
-async function keepFiles(
-  { grpc: { tls } }: Settings,
-  send: (message: FromControl) => void,
-  context: ProcessContext,
-): Promise<Part> {
-  const certificates = tls && (await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
-  send({ kind: 'files', usable: usableFiles() });
-  return { close: () => certificates?.close() };
 }
 
 /** Sends the rules in force and the candidate, now and after each change. */

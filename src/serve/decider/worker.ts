@@ -1,6 +1,6 @@
 import type { Worker } from 'node:cluster';
 import type { Clock } from '../../base/clock.ts';
-import { takeUsable, type UsableFiles } from '../../h2/listen/usable-files.ts';
+import { takeUsable, type UsableFiles, usableFiles } from '../../h2/listen/usable-files.ts';
 import { createLogger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { FromWorker, ToWorker } from '../link/messages.ts';
@@ -46,10 +46,26 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     const opening = decider.open();
     await send({ kind: 'takes_rules' });
     await send({ kind: 'listening', at: await opening });
+    keepSending(send);
   } catch (error) {
     if (!(error instanceof CannotStart)) throw error;
     await send({ kind: 'cannot_start', message: error.message });
     await close();
   }
   return close;
+}
+
+const FILES_INTERVAL_MS = 1_000;
+
+/** Sends the usable contents of files, and again whenever they have changed. */
+function keepSending(send: (message: FromWorker) => Promise<void>): void {
+  let sent = '';
+  const sendChanged = (): void => {
+    const usable = usableFiles();
+    const text = JSON.stringify([...usable]);
+    if (text !== sent) void send({ kind: 'files', usable });
+    sent = text;
+  };
+  sendChanged();
+  setInterval(sendChanged, FILES_INTERVAL_MS).unref();
 }

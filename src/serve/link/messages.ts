@@ -87,6 +87,8 @@ export type FromWorker =
   | DeciderReply
   /** Ready to receive files, which are sent once. */
   | { readonly kind: 'takes_files' }
+  /** The last usable contents of its files, for workers that start later. */
+  | { readonly kind: 'files'; readonly usable: UsableFiles }
   /** Ready to receive rules: those in force, then each change. */
   | { readonly kind: 'takes_rules' }
   | { readonly kind: 'listening'; readonly at: Listening }
@@ -101,8 +103,6 @@ export interface ControlStart {
   readonly rules: string | undefined;
   /** The overrides in force; undefined: none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
-  /** The last usable contents of certificate and key files. */
-  readonly usable: UsableFiles;
 }
 
 /** A decider that listens. */
@@ -123,15 +123,12 @@ export type ToControl =
   | { readonly kind: 'decider'; readonly decider: StartedDecider }
   | { readonly kind: 'decider_ended'; readonly id: number }
   | { readonly kind: 'from'; readonly id: number; readonly message: DeciderReply }
-  /** A worker that starts needs the usable contents of files. */
-  | { readonly kind: 'needs_files' }
   | { readonly kind: 'close' };
 
 /** Messages of the control process to the supervisor. */
 export type FromControl =
   | SpreadMessage
   | { readonly kind: 'to'; readonly id: number; readonly message: DeciderQuestion }
-  | { readonly kind: 'files'; readonly usable: UsableFiles }
   | { readonly kind: 'opened'; readonly about: About }
   /** This process cannot start. */
   | { readonly kind: 'failed'; readonly message: string };

@@ -1,5 +1,4 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { DeciderQuestion, DeciderReply, Listening, SpreadMessage, StartedDecider } from '../link/messages.ts';
 import type { CannotStart } from '../parts/start-up.ts';
 
@@ -39,5 +38,4 @@ export interface KeptState {
   rules(): Iterable<SpreadMessage>;
   /** Undefined: none have been set. */
   overrides(): readonly StandingOverride[] | undefined;
-  files(): Promise<UsableFiles>;
 }

@@ -1,6 +1,6 @@
 import type { Worker } from 'node:cluster';
 
-/** An internal message of Node between the primary process and a worker: `lib/internal/cluster/utils.js`. */
+/** An internal message of Node between the supervisor and a worker: `lib/internal/cluster/utils.js`. */
 interface ClusterMessage {
   /** The number of the message. */
   readonly seq?: number;
@@ -32,7 +32,7 @@ const HOLD_RATIO = 10;
 export type WorkerProcess = Pick<Worker['process'], 'send' | 'emit' | 'connected'>;
 
 /**
- * The connections that the primary process has passed to workers and that they have not acknowledged.
+ * The connections that the supervisor has passed to workers and that they have not acknowledged.
  *
  * Node passes the next connection to the worker that acknowledges first, so of many simultaneous connections, a
  * sleeping or busy worker would get few. Therefore acknowledgements are read in the order in which connections were

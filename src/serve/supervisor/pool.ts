@@ -29,9 +29,10 @@ export function openPool(
   const listening = new Map<number, ListeningDecider>();
   const closing = new AbortController();
   const connections = new HandedConnections();
+  const files = new Map<string, Readonly<Record<string, unknown>>>();
   let restarts = 0;
   const spawn = (): WorkerHandle => {
-    const worker = spawnWorker({ kept, connections, events });
+    const worker = spawnWorker({ kept, connections, files, events });
     const { id, name } = worker;
     workers.set(id, worker);
     void worker.listening.then(

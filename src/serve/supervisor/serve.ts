@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../../base/clock.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import { createLogger, type Logger } from '../../operate/observe/log.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -74,7 +73,6 @@ class Supervisor {
   readonly #log: Logger;
   readonly #kept = new KeptRules();
   #overrides: readonly StandingOverride[] | undefined;
-  #usable: UsableFiles = new Map();
   readonly #control: ReturnType<typeof spawnControl>;
   #deciders: DeciderProcesses | undefined;
   #fail = (_: CannotStart): void => {};
@@ -109,7 +107,6 @@ class Supervisor {
     const kept = {
       rules: () => this.#kept.messages(),
       overrides: () => this.#overrides,
-      files: () => this.#usableFiles(),
     };
     this.#deciders =
       workers > 1
@@ -127,7 +124,7 @@ class Supervisor {
 
   #startMessage(): ToControl {
     const { version, source } = this.#options;
-    return { kind: 'start', start: { version, ...source, overrides: this.#overrides, usable: this.#usable } };
+    return { kind: 'start', start: { version, ...source, overrides: this.#overrides } };
   }
 
   #deciderMessage(decider: ListeningDecider): ToControl {
@@ -144,35 +141,11 @@ class Supervisor {
         if (message.message.kind === 'ask' && message.message.question.kind === 'overrides')
           this.#overrides = message.message.question.overrides;
         return this.#deciders?.send(message.id, message.message);
-      case 'files':
-        this.#usable = message.usable;
-        return this.#filesArrived?.();
       default:
         return undefined; // `spawnControl` handles it
     }
   }
-
-  #filesArrived: (() => void) | undefined;
-
-  /** Certificates for a worker that starts: as the control process reads them now, or the last ones that it sent. */
-  async #usableFiles(): Promise<UsableFiles> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, FILES_TIMEOUT_MS);
-      const before = this.#filesArrived;
-      this.#filesArrived = () => {
-        before?.();
-        this.#filesArrived = undefined;
-        clearTimeout(timer);
-        resolve();
-      };
-      this.#control.send({ kind: 'needs_files' });
-    });
-    return this.#usable;
-  }
 }
-
-/** Longer than the control process takes to read files, unless it hangs. */
-const FILES_TIMEOUT_MS = 1_000;
 
 interface Running {
   readonly version: string;

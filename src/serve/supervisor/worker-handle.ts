@@ -26,6 +26,8 @@ interface WorkerOptions {
   readonly kept: KeptState;
   /** Shared by all workers. */
   readonly connections: HandedConnections;
+  /** The last usable contents of files, which workers send for those that start later. */
+  readonly files: Map<string, Readonly<Record<string, unknown>>>;
   readonly events: Pick<DeciderEvents, 'onReply' | 'onNeverReached'>;
 }
 
@@ -60,7 +62,7 @@ class SpawnedWorker implements WorkerHandle {
   #isListening = false;
   #takesRules = false;
 
-  constructor({ kept, connections, events }: WorkerOptions) {
+  constructor({ kept, connections, files, events }: WorkerOptions) {
     this.id = this.#worker.id;
     const { pid } = this.#worker.process;
     this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
@@ -77,7 +79,10 @@ class SpawnedWorker implements WorkerHandle {
             if (this.#isListening) events.onNeverReached(new CannotStart(message.message));
             return;
           case 'takes_files':
-            return void this.#kept.files().then((usable) => this.send({ kind: 'files', usable }));
+            return this.send({ kind: 'files', usable: files });
+          case 'files':
+            for (const [paths, texts] of message.usable) files.set(paths, texts);
+            return;
           case 'takes_rules':
             return this.#sendKept();
           default:
