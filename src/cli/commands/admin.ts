@@ -9,9 +9,8 @@ import {
   parseDescriptor,
 } from '../../engine/rules/match/descriptor-text.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { CommandFailed, callApi, guarded, show, showAnswer, type Target } from './client.ts';
 import type { SentExplanation } from './explain.ts';
-import type { Paint } from './paint.ts';
 import {
   renderAudit,
   renderCounters,
@@ -22,16 +21,8 @@ import {
   renderRefusals,
   renderTop,
   renderUnmatched,
-  type SentAudit,
-  type SentCounters,
-  type SentOverride,
-  type SentOverrides,
-  type SentPage,
   type SentRefusals,
-  type SentTop,
-  type SentUnmatched,
 } from './render.ts';
-import { show } from './show.ts';
 
 /** The parts of the process that commands use. */
 export interface Surroundings {
@@ -123,13 +114,9 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { domain?: string; count: number }) => {
-        const found = await callApi<SentUnmatched>(
-          options,
-          'GET',
-          `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`,
-        );
-        const render = (sent: SentUnmatched, paint: Paint) => renderUnmatched(sent, paint, options.domain);
-        show(options, found, render, { print, ...around });
+        const path = `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`;
+        const render: typeof renderUnmatched = (sent, paint) => renderUnmatched(sent, paint, options.domain);
+        await showAnswer(options, { path }, render, { print, ...around });
       }),
     );
   command(program, 'top', 'list the busiest descriptors of each rule', around.env)
@@ -140,10 +127,10 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .action(
       guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
         const { by, rule, count: most } = options;
+        const path = `/api/v1/top?${queryOf({ by, rule, count: most })}`;
+        const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
         for (;;) {
-          const found = await callApi<SentTop>(options, 'GET', `/api/v1/top?${queryOf({ by, rule, count: most })}`);
-          const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
-          show(options, found, renderTop, { ...around, print: (text) => print(clear + text) });
+          await showAnswer(options, { path }, renderTop, { ...around, print: (text) => print(clear + text) });
           if (!options.follow) return;
           await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
         }
@@ -175,8 +162,8 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
-        const found = await callApi<SentAudit>(options, 'GET', `/api/v1/audit?${queryOf({ count: options.count })}`);
-        show(options, found, renderAudit, { print, ...around });
+        const path = `/api/v1/audit?${queryOf({ count: options.count })}`;
+        await showAnswer(options, { path }, renderAudit, output);
       }),
     );
 }
@@ -218,13 +205,10 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         const { rule, after } = options;
         if (descriptor !== undefined && (rule !== undefined || after !== undefined))
           throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
-        const found = await callApi<SentCounters | SentPage>(
-          options,
-          'GET',
-          `/api/v1/counters?${queryOf(descriptor === undefined ? { domain, rule, after } : { domain, descriptor })}`,
-        );
-        if ('entries' in found) show(options, found, renderCounters, output);
-        else show(options, found, renderPage, output);
+        const pathOf = (query: string): string => `/api/v1/counters?${query}`;
+        if (descriptor === undefined)
+          await showAnswer(options, { path: pathOf(queryOf({ domain, rule, after })) }, renderPage, output);
+        else await showAnswer(options, { path: pathOf(queryOf({ domain, descriptor })) }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
@@ -232,8 +216,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/reset', body);
-        show(options, found, renderCounters, output);
+        await showAnswer(options, { method: 'POST', path: '/api/v1/counters/reset', body }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
@@ -242,8 +225,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .action(
       guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), hits, reason: options.reason };
-        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/grant', body);
-        show(options, found, renderCounters, output);
+        await showAnswer(options, { method: 'POST', path: '/api/v1/counters/grant', body }, renderCounters, output);
       }),
     );
 }
@@ -253,7 +235,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
   const output = { print, ...around };
   command(override, 'list', 'list overrides', around.env).action(
     guarded(fail, async (options: Common) => {
-      show(options, await callApi<SentOverrides>(options, 'GET', OVERRIDES), renderOverrides, output);
+      await showAnswer(options, { path: OVERRIDES }, renderOverrides, output);
     }),
   );
   onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
@@ -277,7 +259,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
             until,
             reason: options.reason,
           };
-          show(options, await callApi<SentOverride>(options, 'PUT', OVERRIDES, body), renderOverride, output);
+          await showAnswer(options, { method: 'PUT', path: OVERRIDES, body }, renderOverride, output);
         },
       ),
     );
@@ -286,7 +268,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        show(options, await callApi<SentOverride>(options, 'DELETE', OVERRIDES, body), renderOverride, output);
+        await showAnswer(options, { method: 'DELETE', path: OVERRIDES, body }, renderOverride, output);
       }),
     );
 }

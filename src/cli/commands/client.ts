@@ -1,4 +1,7 @@
+import { printableJson } from '../../base/printable.ts';
 import { InvalidDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { forTerminal } from './for-terminal.ts';
+import { type Paint, paintFor } from './paint.ts';
 
 /** The address of a running service's admin API, and the token for it. */
 export interface Target {
@@ -75,6 +78,33 @@ function problemIn(text: string): string | undefined {
 interface SentProblem {
   readonly detail: string;
   readonly errors: readonly { readonly at: string; readonly detail: string }[];
+}
+
+/** The output of a command. */
+interface CommandOutput {
+  readonly print: (text: string) => void;
+  readonly isTerminal: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Prints what a service sent: as JSON, or rendered for people. */
+export function show<T extends object>(
+  { json }: { readonly json: boolean },
+  found: T,
+  render: (found: T, paint: Paint) => string,
+  { print, isTerminal, env }: CommandOutput,
+): void {
+  print(json ? printableJson(found) : render(forTerminal(found), paintFor(isTerminal, env.NO_COLOR)));
+}
+
+/** Calls the admin API, and prints its answer like `show`. */
+export async function showAnswer<T extends object>(
+  flags: Target & { readonly json: boolean },
+  { method = 'GET', path, body }: { readonly method?: string; readonly path: string; readonly body?: object },
+  render: (found: T, paint: Paint) => string,
+  output: CommandOutput,
+): Promise<void> {
+  show(flags, await callApi<T>(flags, method, path, body), render, output);
 }
 
 /** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */

@@ -3,9 +3,8 @@ import { printableJson } from '../../base/printable.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../operate/admin/site-limits.ts';
 import type { SiteList } from '../../operate/admin/site-operations.ts';
 import { command, count, queryOf, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
 import { duration, type Paint } from './paint.ts';
-import { show } from './show.ts';
 
 interface SiteFlags extends Target {
   readonly json: boolean;
