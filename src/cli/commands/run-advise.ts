@@ -7,6 +7,7 @@ import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
 import { inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
 import { Progress } from '../../lab/replay/progress.ts';
+import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { replay } from '../../lab/replay/replay.ts';
 import { readableKey } from '../../lab/replay/report.ts';
@@ -14,8 +15,29 @@ import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import { CommandFailed, callApi } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
-import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
 import { engineOptionsOf, settingsOf, totalOf, trafficOf } from './run-replay.ts';
+import type { ReplaySurroundings } from './traffic-input.ts';
+
+/** Options of `weir advise`. */
+interface AdviseFlags {
+  /** Absent: only with `from`. */
+  readonly rules?: string;
+  readonly overlay: readonly string[];
+  readonly mapping?: string;
+  readonly format?: LogFormatName;
+  /** Milliseconds; absent: the default for the kind of input. */
+  readonly reorder?: number;
+  /** The debug port of a running service. */
+  readonly from?: string;
+  readonly token?: string;
+  readonly ca?: string;
+  readonly domain?: string;
+  readonly rule?: string;
+  /** Above 0, below 1. */
+  readonly maxKeysHit?: number;
+  readonly json: boolean;
+  readonly yaml: boolean;
+}
 
 /** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
 const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
