@@ -2,7 +2,7 @@ import { printableJson, printableLines } from '../../base/printable.ts';
 import { type Advice, type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
 import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-advice.ts';
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
-import { REPLAY_SEED, TrafficObserver } from '../../lab/advise/traffic-observer.ts';
+import { TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
 import { inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
@@ -42,6 +42,9 @@ interface AdviseFlags {
 /** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
 const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
 
+/** Fixed, so that the same input leads to the same samples of keys. */
+const SEED = 1;
+
 /** Advice with warnings about its input. */
 interface Advised extends Advice {
   /** Warnings about the input, one text each. */
@@ -77,7 +80,7 @@ async function adviceOnFiles(
   if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --from; got none');
   const settings = await settingsOf(env);
   const tree = await loadRulesAt(path, overlay, settings);
-  const sketches = new RuleSketches(BOUNDS, REPLAY_SEED);
+  const sketches = new RuleSketches(BOUNDS, SEED);
   sketches.follow(tree);
   const paths = files.length > 0 ? files : [STANDARD_INPUT];
   const inputs = await Promise.all(paths.map((file) => inputAt(file, input)));
