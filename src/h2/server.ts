@@ -17,7 +17,7 @@ export interface GrpcServer {
   close(graceMs: number): Promise<void>;
 }
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly address: Address;
   /** Absent: plain text. */
   readonly tls?: TlsOptions | undefined;

@@ -8,12 +8,12 @@ import type { CheckedRules, LoadedRules, LoadOptions } from '../../engine/rules/
 import { checkOverlaid, type OverlaidCheck, type Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import type { CompareRules } from '../../engine/rules/reload/reload.ts';
 import { openRulesProcess } from '../../engine/rules/reload/rules-process.ts';
-import { type BackOff, type ControlPlane, DiscoveryClient, waitMs } from './client.ts';
+import { type ControlPlane, DiscoveryClient, waitMs } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 import type { AnswerCheck, ResourceAnswer } from './resources.ts';
 
 /** Checks a control plane's answers off the event loop. */
-export interface AnswerChecker {
+interface AnswerChecker {
   /** @param isServing  rules are in force, so requests take precedence */
   do(answer: ResourceAnswer, overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
   close(): void;
@@ -88,7 +88,7 @@ interface AnswersOptions {
  * The wait before unchecked answers are checked again: the control plane has received the refusal, but need not resend
  * them.
  */
-const CHECK_AGAIN: BackOff = { initialMs: 1_000, maxMs: 30_000, jitter: false };
+const CHECK_AGAIN = { initialMs: 1_000, maxMs: 30_000, jitter: false };
 
 /** The result of a check, and whether the checking process failed. */
 type Outcome = OverlaidCheck & { readonly isUnchecked: boolean };
