@@ -98,7 +98,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
           const request = requestOf(domain, descriptors, options.hits);
           const explanation: SentExplanation =
             options.rules === undefined
-              ? await callApi(options, 'POST', '/api/v1/explain', request)
+              ? await callApi(options, { method: 'POST', path: '/api/v1/explain', body: request })
               : await explainOffline(options.rules, request, clockAt(options.at, clock));
           show(options, explanation, renderExplanation, { print, ...around });
           if (!options.json) for (const note of commaNotes(descriptors)) print(note);
@@ -114,9 +114,10 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { domain?: string; count: number }) => {
-        const path = `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`;
-        const render: typeof renderUnmatched = (sent, paint) => renderUnmatched(sent, paint, options.domain);
-        await showAnswer(options, { path }, render, { print, ...around });
+        const { domain, count: most } = options;
+        const render: typeof renderUnmatched = (sent, paint) => renderUnmatched(sent, paint, domain);
+        const call = { path: '/api/v1/unmatched', query: { domain, count: most } };
+        await showAnswer(options, call, render, { print, ...around });
       }),
     );
   command(program, 'top', 'list the busiest descriptors of each rule', around.env)
@@ -127,10 +128,10 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .action(
       guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
         const { by, rule, count: most } = options;
-        const path = `/api/v1/top?${queryOf({ by, rule, count: most })}`;
+        const call = { path: '/api/v1/top', query: { by, rule, count: most } };
         const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
         for (;;) {
-          await showAnswer(options, { path }, renderTop, { ...around, print: (text) => print(clear + text) });
+          await showAnswer(options, call, renderTop, { ...around, print: (text) => print(clear + text) });
           if (!options.follow) return;
           await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
         }
@@ -162,8 +163,7 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
-        const path = `/api/v1/audit?${queryOf({ count: options.count })}`;
-        await showAnswer(options, { path }, renderAudit, output);
+        await showAnswer(options, { path: '/api/v1/audit', query: { count: options.count } }, renderAudit, output);
       }),
     );
 }
@@ -172,8 +172,8 @@ const FOLLOW_INTERVAL_MS = 2_000;
 
 const refusalsOf = (options: RefusalOptions, since?: string): Promise<SentRefusals> => {
   const { domain, rule, request, count: most } = options;
-  const query = queryOf({ domain, rule, request, since, count: most });
-  return callApi<SentRefusals>(options, 'GET', `/api/v1/refusals?${query}`);
+  const query = { domain, rule, request, since, count: most };
+  return callApi<SentRefusals>(options, { path: '/api/v1/refusals', query });
 };
 
 /** The newest refusals, then the new ones as they arrive; empty pages are skipped. */
@@ -205,10 +205,10 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         const { rule, after } = options;
         if (descriptor !== undefined && (rule !== undefined || after !== undefined))
           throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
-        const pathOf = (query: string): string => `/api/v1/counters?${query}`;
+        const path = '/api/v1/counters';
         if (descriptor === undefined)
-          await showAnswer(options, { path: pathOf(queryOf({ domain, rule, after })) }, renderPage, output);
-        else await showAnswer(options, { path: pathOf(queryOf({ domain, descriptor })) }, renderCounters, output);
+          await showAnswer(options, { path, query: { domain, rule, after } }, renderPage, output);
+        else await showAnswer(options, { path, query: { domain, descriptor } }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
@@ -313,11 +313,6 @@ export function command(program: Command, name: string, description: string, env
     .option('--token <secret>', 'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN', env.WEIR_TOKEN)
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
     .option('--json', "print the service's answer as JSON", false);
-}
-
-export function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
 }
 
 const commaNotes = (descriptors: readonly string[]): readonly string[] =>

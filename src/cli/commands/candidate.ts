@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { counted } from '../../lab/replay/report/texts.ts';
 import type { Tally } from '../../operate/candidate/report.ts';
-import { command, count, queryOf, SHOW, type Surroundings } from './admin.ts';
+import { command, count, SHOW, type Surroundings } from './admin.ts';
 import { CommandFailed, guarded, showAnswer, type Target } from './client.ts';
 import type { Paint } from './paint.ts';
 
@@ -35,8 +35,8 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .option('--count <n>', 'how many keys of each rule', count, 10)
     .action(
       guarded(fail, async (flags: ShowFlags) => {
-        const query = queryOf({ rule: flags.rule, count: flags.count });
-        await showAnswer(flags, { path: `${PATH}?${query}` }, renderCandidate, output);
+        const query = { rule: flags.rule, count: flags.count };
+        await showAnswer(flags, { path: PATH, query }, renderCandidate, output);
       }),
     );
   command(candidate, 'load', 'try a rule file, replacing the current candidate', around.env)
@@ -45,8 +45,8 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .action(
       guarded(fail, async (file: string, flags: ChangeFlags) => {
         const body = { type: 'application/yaml', text: await textAt(file) };
-        const path = `${PATH}?${queryOf({ reason: flags.reason })}`;
-        await showAnswer(flags, { method: 'POST', path, body }, renderCandidate, output);
+        const query = { reason: flags.reason };
+        await showAnswer(flags, { method: 'POST', path: PATH, query, body }, renderCandidate, output);
       }),
     );
   command(candidate, 'clear', 'end the trial', around.env)

@@ -121,12 +121,9 @@ async function adviceOfService(from: string, files: readonly string[], flags: Ad
     throw new CommandFailed(
       '--from uses the rules and the traffic of the service: remove files, --rules and --mapping',
     );
-  const query = new URLSearchParams({
-    ...(domain !== undefined && { domain }),
-    ...(rule !== undefined && { rule }),
-    ...(maxKeysHit !== undefined && { keysHitPerMillion: String(Math.max(Math.round(maxKeysHit * 1e6), 1)) }),
-  });
-  return callApi<Advised>({ target: from, token, ca }, 'GET', `/api/v1/advice?${query}`);
+  const keysHitPerMillion = maxKeysHit === undefined ? undefined : Math.max(Math.round(maxKeysHit * 1e6), 1);
+  const query = { domain, rule, keysHitPerMillion };
+  return callApi<Advised>({ target: from, token, ca }, { path: '/api/v1/advice', query });
 }
 
 const filterOf =
