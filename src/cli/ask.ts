@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { type ChannelCredentials, Client, credentials, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
 import type { Clock } from '../base/clock.ts';
 import { printable, printableJson } from '../base/printable.ts';
-import { type FoundRule, findRules, shouldRateLimit } from '../edge/rls/proto.ts';
+import { type FindResponse, findRules, shouldRateLimit } from '../edge/rls/proto.ts';
 import { parseDescriptor } from '../engine/rules/match/descriptor-text.ts';
 import { responseToJson } from '../engine/wire/json.ts';
 import {
@@ -113,7 +113,7 @@ function call<R>(
 function describeResponse(
   { overall_code, statuses, response_headers_to_add }: WireResponse,
   descriptors: readonly string[],
-  rules: readonly FoundRule[],
+  rules: FindResponse['found'],
 ): string {
   const width = Math.max(...descriptors.map(({ length }) => length));
   return [
@@ -130,7 +130,7 @@ function describeResponse(
 
 function describeStatus(
   { current_limit, limit_remaining, duration_until_reset }: WireStatus,
-  found?: FoundRule,
+  found?: FindResponse['found'][number],
 ): string {
   const why = found ? `; ${found.explanation}` : '';
   if (!current_limit) return `${limit_remaining === 0 ? 'no limit applies' : 'unlimited'}${why}`;

@@ -11,9 +11,9 @@ import { addEnvoyCommands } from './commands/envoy.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
-import type { ReplaySurroundings } from './commands/replay-flags.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
+import type { ReplaySurroundings } from './commands/traffic-input.ts';
 import { endStartOnSignals, fail, startControl, version } from './process/process.ts';
 
 // Each command loads its own modules: `weir check` must not wait for Redis clients and servers.

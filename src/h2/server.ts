@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
-import { monotonicMs } from '../base/clock.ts';
-import { intermittent } from '../base/intermittent.ts';
+import { intermittent, monotonicMs } from '../base/clock.ts';
 import { CallerMemory, defaultCallerMemoryBytes, type MemoryAccount } from './bounds/caller-memory.ts';
 import type { Router } from './grpc/router.ts';
 import { Http2Connection } from './http2/connection.ts';
@@ -18,7 +17,7 @@ export interface GrpcServer {
   close(graceMs: number): Promise<void>;
 }
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly address: Address;
   /** Absent: plain text. */
   readonly tls?: TlsOptions | undefined;

@@ -1,5 +1,5 @@
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
-import { type AcquireRequest, type HoldResponse, holdsService, rateLimitService } from '../../src/edge/rls/proto.ts';
+import { holdsService, rateLimitService } from '../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
 import { freePort } from '../helpers/process.ts';
 import { closeLater } from './service.ts';
@@ -10,9 +10,9 @@ type Handler<Q, R> = (request: Q, call: ServerUnaryCall<Q, R>) => R | Promise<R>
 export interface Script {
   readonly port?: number;
   readonly shouldRateLimit?: Handler<WireRequest, WireResponse>;
-  readonly acquire?: Handler<AcquireRequest, HoldResponse>;
-  readonly renew?: Handler<AcquireRequest, HoldResponse>;
-  readonly release?: Handler<AcquireRequest, object>;
+  readonly acquire?: Handler<object, object>;
+  readonly renew?: Handler<object, object>;
+  readonly release?: Handler<{ readonly request: WireRequest | null }, object>;
 }
 
 /** An answer without a limit. */

@@ -1,10 +1,9 @@
 import { CONFIG_TYPE_URL } from '../../src/edge/xds/proto.ts';
-import { checkResources, configMessage, type WireConfig } from '../../src/edge/xds/resources.ts';
+import { checkResources } from '../../src/edge/xds/resources.ts';
+import { encodedConfig } from '../helpers/control-plane.ts';
 import fc from '../helpers/property.ts';
 
-const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs uses defaults for absent fields
-
-const right = encoded({
+const right = encodedConfig({
   name: 'r',
   domain: 'd',
   descriptors: [

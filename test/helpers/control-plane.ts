@@ -1,14 +1,15 @@
 import { EventEmitter, once } from 'node:events';
 import { promisify } from 'node:util';
 import { type Metadata, Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
+import type { MessageTypeDefinition } from '@grpc/proto-loader';
 import type { JsonObject } from '../../src/base/json.ts';
 import {
   CONFIG_TYPE_URL,
-  discoveryService,
+  streamAggregatedResources,
   type WireDiscoveryRequest,
   type WireDiscoveryResponse,
 } from '../../src/edge/xds/proto.ts';
-import { configMessage, type WireConfig } from '../../src/edge/xds/resources.ts';
+import { loadProtos } from '../../src/protobuf/load.ts';
 import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import type { Authority, Certificate } from './certificates.ts';
 import { freePort } from './process.ts';
@@ -89,7 +90,8 @@ export async function startControlPlane({
   const streams: Stream[] = [];
   const changes = new EventEmitter();
   const server = new Server();
-  server.addService(discoveryService, {
+  const service = { StreamAggregatedResources: streamAggregatedResources };
+  server.addService(service, {
     StreamAggregatedResources(call: Stream['call']) {
       const stream: Stream = { call, requests: [], isOver: hangsUp };
       streams.push(stream);
@@ -158,6 +160,16 @@ export async function startControlPlane({
   };
 }
 
+const definitions = loadProtos(['ratelimit/config/ratelimit/v3/rls_conf.proto'], 'names');
+// a message in the file
+const configMessage = definitions['ratelimit.config.ratelimit.v3.RateLimitConfig'] as MessageTypeDefinition<
+  object,
+  object
+>;
+
+/** Encodes one domain's rules; units may be names, and fields may be absent. */
+export const encodedConfig = (config: object): Buffer => configMessage.serialize(config);
+
 function credentialsOf(tls: ControlPlaneOptions['tls']): ServerCredentials {
   if (!tls) return ServerCredentials.createInsecure();
   const { certificate, clientAuthority } = tls;
@@ -170,7 +182,7 @@ function anyOf(resource: Resource): WireDiscoveryResponse['resources'][number] {
   if ('raw' in resource)
     return { type_url: resource.type_url ?? CONFIG_TYPE_URL, value: Buffer.from(resource.raw, 'base64') };
   const config = { ...resource, descriptors: resource.descriptors?.map(withStruct) };
-  return { type_url: CONFIG_TYPE_URL, value: configMessage.serialize(config as WireConfig) }; // the encoder accepts enum names and absent fields
+  return { type_url: CONFIG_TYPE_URL, value: encodedConfig(config) };
 }
 
 const withStruct = ({ metadata, descriptors, ...others }: Descriptor): object => ({

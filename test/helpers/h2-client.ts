@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
 import type { WireRequest } from '../../src/engine/wire/wire.ts';
-import { type ErrorName, errorNames } from '../../src/h2/http2/errors.ts';
+import { type ErrorCode, errorNames } from '../../src/h2/http2/errors.ts';
 import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/h2/http2/frames.ts';
 import { HpackDecoder } from '../../src/h2/http2/hpack/decoder.ts';
 import { encodeFields } from '../../src/h2/http2/hpack/encode.ts';
@@ -23,7 +23,7 @@ export interface Reply {
   readonly fields: Readonly<Record<string, string>>;
   readonly body: Buffer;
   /** Why the stream was reset. */
-  readonly reset?: ErrorName;
+  readonly reset?: keyof typeof ErrorCode;
 }
 
 /** A client of HTTP/2 that sends arbitrary octets, valid or not. */
@@ -37,7 +37,7 @@ export interface RawClient {
   /** The answer on a stream, once the stream has ended. */
   reply(streamId: number): Promise<Reply>;
   /** Resolves with the contents of the server's GOAWAY once the server has closed the connection. */
-  ended(): Promise<{ readonly code: ErrorName | 'no GOAWAY'; readonly debug: string }>;
+  ended(): Promise<{ readonly code: keyof typeof ErrorCode | 'no GOAWAY'; readonly debug: string }>;
   /** Resolves when the server has read all that was sent so far. */
   settled(): Promise<void>;
   close(): void;

@@ -16,7 +16,7 @@ import { InvalidSettings } from '../../settings/values.ts';
 /** The store of the counters, overriding the environment. */
 type BackendName = 'memory' | 'redis' | 'memcached';
 
-export interface CheckOptions {
+interface CheckOptions {
   /** Merge files of the same domain instead of refusing them; MERGE_DOMAIN_CONFIG has the same effect. */
   readonly mergeDomains: boolean;
   /** Warnings count as errors. */

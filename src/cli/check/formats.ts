@@ -130,4 +130,3 @@ function uriOf(file: string, cwd: string): string {
 }
 
 export const formats = { text, json, github, sarif } as const satisfies Readonly<Record<string, Format>>;
-export type FormatName = keyof typeof formats;

@@ -9,9 +9,8 @@ import {
   parseDescriptor,
 } from '../../engine/rules/match/descriptor-text.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { CommandFailed, callApi, guarded, show, showAnswer, type Target } from './client.ts';
 import type { SentExplanation } from './explain.ts';
-import type { Paint } from './paint.ts';
 import {
   renderAudit,
   renderCounters,
@@ -22,16 +21,8 @@ import {
   renderRefusals,
   renderTop,
   renderUnmatched,
-  type SentAudit,
-  type SentCounters,
-  type SentOverride,
-  type SentOverrides,
-  type SentPage,
   type SentRefusals,
-  type SentTop,
-  type SentUnmatched,
 } from './render.ts';
-import { show } from './show.ts';
 
 /** The parts of the process that commands use. */
 export interface Surroundings {
@@ -107,7 +98,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
           const request = requestOf(domain, descriptors, options.hits);
           const explanation: SentExplanation =
             options.rules === undefined
-              ? await callApi(options, 'POST', '/api/v1/explain', request)
+              ? await callApi(options, { method: 'POST', path: '/api/v1/explain', body: request })
               : await explainOffline(options.rules, request, clockAt(options.at, clock));
           show(options, explanation, renderExplanation, { print, ...around });
           if (!options.json) for (const note of commaNotes(descriptors)) print(note);
@@ -123,13 +114,10 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { domain?: string; count: number }) => {
-        const found = await callApi<SentUnmatched>(
-          options,
-          'GET',
-          `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`,
-        );
-        const render = (sent: SentUnmatched, paint: Paint) => renderUnmatched(sent, paint, options.domain);
-        show(options, found, render, { print, ...around });
+        const { domain, count: most } = options;
+        const render: typeof renderUnmatched = (sent, paint) => renderUnmatched(sent, paint, domain);
+        const call = { path: '/api/v1/unmatched', query: { domain, count: most } };
+        await showAnswer(options, call, render, { print, ...around });
       }),
     );
   command(program, 'top', 'list the busiest descriptors of each rule', around.env)
@@ -140,10 +128,10 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .action(
       guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
         const { by, rule, count: most } = options;
+        const call = { path: '/api/v1/top', query: { by, rule, count: most } };
+        const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
         for (;;) {
-          const found = await callApi<SentTop>(options, 'GET', `/api/v1/top?${queryOf({ by, rule, count: most })}`);
-          const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
-          show(options, found, renderTop, { ...around, print: (text) => print(clear + text) });
+          await showAnswer(options, call, renderTop, { ...around, print: (text) => print(clear + text) });
           if (!options.follow) return;
           await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
         }
@@ -175,8 +163,7 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
-        const found = await callApi<SentAudit>(options, 'GET', `/api/v1/audit?${queryOf({ count: options.count })}`);
-        show(options, found, renderAudit, { print, ...around });
+        await showAnswer(options, { path: '/api/v1/audit', query: { count: options.count } }, renderAudit, output);
       }),
     );
 }
@@ -185,8 +172,8 @@ const FOLLOW_INTERVAL_MS = 2_000;
 
 const refusalsOf = (options: RefusalOptions, since?: string): Promise<SentRefusals> => {
   const { domain, rule, request, count: most } = options;
-  const query = queryOf({ domain, rule, request, since, count: most });
-  return callApi<SentRefusals>(options, 'GET', `/api/v1/refusals?${query}`);
+  const query = { domain, rule, request, since, count: most };
+  return callApi<SentRefusals>(options, { path: '/api/v1/refusals', query });
 };
 
 /** The newest refusals, then the new ones as they arrive; empty pages are skipped. */
@@ -218,13 +205,10 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         const { rule, after } = options;
         if (descriptor !== undefined && (rule !== undefined || after !== undefined))
           throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
-        const found = await callApi<SentCounters | SentPage>(
-          options,
-          'GET',
-          `/api/v1/counters?${queryOf(descriptor === undefined ? { domain, rule, after } : { domain, descriptor })}`,
-        );
-        if ('entries' in found) show(options, found, renderCounters, output);
-        else show(options, found, renderPage, output);
+        const path = '/api/v1/counters';
+        if (descriptor === undefined)
+          await showAnswer(options, { path, query: { domain, rule, after } }, renderPage, output);
+        else await showAnswer(options, { path, query: { domain, descriptor } }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
@@ -232,8 +216,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/reset', body);
-        show(options, found, renderCounters, output);
+        await showAnswer(options, { method: 'POST', path: '/api/v1/counters/reset', body }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
@@ -242,8 +225,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .action(
       guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), hits, reason: options.reason };
-        const found = await callApi<SentCounters>(options, 'POST', '/api/v1/counters/grant', body);
-        show(options, found, renderCounters, output);
+        await showAnswer(options, { method: 'POST', path: '/api/v1/counters/grant', body }, renderCounters, output);
       }),
     );
 }
@@ -253,7 +235,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
   const output = { print, ...around };
   command(override, 'list', 'list overrides', around.env).action(
     guarded(fail, async (options: Common) => {
-      show(options, await callApi<SentOverrides>(options, 'GET', OVERRIDES), renderOverrides, output);
+      await showAnswer(options, { path: OVERRIDES }, renderOverrides, output);
     }),
   );
   onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
@@ -277,7 +259,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
             until,
             reason: options.reason,
           };
-          show(options, await callApi<SentOverride>(options, 'PUT', OVERRIDES, body), renderOverride, output);
+          await showAnswer(options, { method: 'PUT', path: OVERRIDES, body }, renderOverride, output);
         },
       ),
     );
@@ -286,7 +268,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        show(options, await callApi<SentOverride>(options, 'DELETE', OVERRIDES, body), renderOverride, output);
+        await showAnswer(options, { method: 'DELETE', path: OVERRIDES, body }, renderOverride, output);
       }),
     );
 }
@@ -331,11 +313,6 @@ export function command(program: Command, name: string, description: string, env
     .option('--token <secret>', 'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN', env.WEIR_TOKEN)
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
     .option('--json', "print the service's answer as JSON", false);
-}
-
-export function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
 }
 
 const commaNotes = (descriptors: readonly string[]): readonly string[] =>

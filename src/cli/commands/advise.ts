@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
-import { addTrafficOptions, onFiles, part, reorderOption } from './traffic-input.ts';
+import { addTrafficOptions, onFiles, part, type ReplaySurroundings, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that proposes limits. */
 export function addAdviseCommand(program: Command, surroundings: ReplaySurroundings): void {
@@ -29,12 +28,7 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .option('--max-keys-hit <part>', 'largest share of the usual keys that a proposal may hit; default: 1%', accepted)
     .option('--json', 'print the advice as JSON', false)
     .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
-    .action(
-      onFiles<AdviseFlags>(surroundings.fail, async () => {
-        const { runAdvise } = await import('./run-advise.ts');
-        return (files, flags) => runAdvise(files, flags, surroundings);
-      }),
-    );
+    .action(onFiles(surroundings, async () => (await import('./run-advise.ts')).runAdvise));
 }
 
 function accepted(written: string): number {

@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { counted } from '../../lab/replay/report/texts.ts';
 import type { Tally } from '../../operate/candidate/report.ts';
-import { command, count, queryOf, SHOW, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { command, count, SHOW, type Surroundings } from './admin.ts';
+import { CommandFailed, guarded, showAnswer, type Target } from './client.ts';
 import type { Paint } from './paint.ts';
-import { show } from './show.ts';
 
 interface CandidateFlags extends Target {
   readonly json: boolean;
@@ -36,8 +35,8 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .option('--count <n>', 'how many keys of each rule', count, 10)
     .action(
       guarded(fail, async (flags: ShowFlags) => {
-        const query = queryOf({ rule: flags.rule, count: flags.count });
-        show(flags, await callApi<SentCandidate>(flags, 'GET', `${PATH}?${query}`), renderCandidate, output);
+        const query = { rule: flags.rule, count: flags.count };
+        await showAnswer(flags, { path: PATH, query }, renderCandidate, output);
       }),
     );
   command(candidate, 'load', 'try a rule file, replacing the current candidate', around.env)
@@ -45,23 +44,22 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .requiredOption('--reason <text>', 'reason, for the audit log')
     .action(
       guarded(fail, async (file: string, flags: ChangeFlags) => {
-        const text = await textAt(file);
-        const sent = { type: 'application/yaml', text };
-        const found = await callApi<SentCandidate>(flags, 'POST', `${PATH}?${queryOf({ reason: flags.reason })}`, sent);
-        show(flags, found, renderCandidate, output);
+        const body = { type: 'application/yaml', text: await textAt(file) };
+        const query = { reason: flags.reason };
+        await showAnswer(flags, { method: 'POST', path: PATH, query, body }, renderCandidate, output);
       }),
     );
   command(candidate, 'clear', 'end the trial', around.env)
     .requiredOption('--reason <text>', 'reason, for the audit log')
     .action(
       guarded(fail, async (flags: ChangeFlags) => {
-        const found = await callApi<SentCandidate>(flags, 'DELETE', PATH, { reason: flags.reason });
-        show(flags, found, renderCandidate, output);
+        const body = { reason: flags.reason };
+        await showAnswer(flags, { method: 'DELETE', path: PATH, body }, renderCandidate, output);
       }),
     );
   command(candidate, 'diff', 'print what changes if the candidate is put in force', around.env).action(
     guarded(fail, async (flags: CandidateFlags) => {
-      show(flags, await callApi<SentDiff>(flags, 'GET', `${PATH}/diff`), renderCandidateDiff, output);
+      await showAnswer(flags, { path: `${PATH}/diff` }, renderCandidateDiff, output);
     }),
   );
 }

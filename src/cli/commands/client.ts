@@ -1,4 +1,7 @@
+import { printableJson } from '../../base/printable.ts';
 import { InvalidDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { forTerminal } from './for-terminal.ts';
+import { type Paint, paintFor } from './paint.ts';
 
 /** The address of a running service's admin API, and the token for it. */
 export interface Target {
@@ -24,12 +27,19 @@ interface SentText {
 
 const isText = (body: object): body is SentText => 'text' in body && 'type' in body;
 
+/** A call of the admin API. */
+interface ApiCall {
+  /** Default: GET. */
+  readonly method?: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly body?: object;
+}
+
 /** @throws CommandFailed */
 export async function callApi<T>(
   { target, token, ca }: Target,
-  method: string,
-  path: string,
-  body?: object,
+  { method = 'GET', path, query = {}, body }: ApiCall,
 ): Promise<T> {
   const failed = (why: string): CommandFailed => new CommandFailed(`${target}: ${why}`);
   const headers = {
@@ -38,7 +48,7 @@ export async function callApi<T>(
   };
   const written = body && (isText(body) ? body.text : JSON.stringify(body));
   const { send } = await import('./send.ts');
-  const { status, statusText, text } = await urlOf(target, path, ca === undefined ? 'http' : 'https')
+  const { status, statusText, text } = await urlOf(target, path + queryOf(query), ca === undefined ? 'http' : 'https')
     .then((url) => {
       if (ca !== undefined && url.protocol !== 'https:')
         throw new Error('--ca requires https: remove it, or put https:// before the target');
@@ -50,6 +60,13 @@ export async function callApi<T>(
   const found = parsedJson(text);
   if (found === undefined) throw failed('expected the debug port of Weir, got no JSON');
   return found as T; // as the API documents
+}
+
+/** `?domain=shop&count=20`; empty without parameters. */
+function queryOf(parameters: NonNullable<ApiCall['query']>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  if (given.length === 0) return '';
+  return `?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
 }
 
 /** The URL of a target: `localhost:6070` is `http://localhost:6070`. Rejects an invalid address. */
@@ -75,6 +92,33 @@ function problemIn(text: string): string | undefined {
 interface SentProblem {
   readonly detail: string;
   readonly errors: readonly { readonly at: string; readonly detail: string }[];
+}
+
+/** The output of a command. */
+interface CommandOutput {
+  readonly print: (text: string) => void;
+  readonly isTerminal: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Prints what a service sent: as JSON, or rendered for people. */
+export function show<T extends object>(
+  { json }: { readonly json: boolean },
+  found: T,
+  render: (found: T, paint: Paint) => string,
+  { print, isTerminal, env }: CommandOutput,
+): void {
+  print(json ? printableJson(found) : render(forTerminal(found), paintFor(isTerminal, env.NO_COLOR)));
+}
+
+/** Calls the admin API, and prints its answer like `show`. */
+export async function showAnswer<T extends object>(
+  flags: Target & { readonly json: boolean },
+  call: ApiCall,
+  render: (found: T, paint: Paint) => string,
+  output: CommandOutput,
+): Promise<void> {
+  show(flags, await callApi<T>(flags, call), render, output);
 }
 
 /** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */

@@ -20,8 +20,7 @@ import { CommandFailed } from './client.ts';
 import { shownEntries } from './for-terminal.ts';
 import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
-import { overrideText } from './render.ts';
-import { renderQuota } from './render-quota.ts';
+import { overrideText, renderQuota } from './render.ts';
 
 /** An explanation as the API sends it. */
 export type SentExplanation = Partial<ExplainAnswer> & {

@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/quota-report.ts';
 import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
-import { command, count, queryOf, type Surroundings } from './admin.ts';
-import { callApi, guarded, type Target } from './client.ts';
+import { command, count, type Surroundings } from './admin.ts';
+import { guarded, showAnswer, type Target } from './client.ts';
 import type { Paint } from './paint.ts';
-import { renderQuota } from './render-quota.ts';
-import { show } from './show.ts';
+import { renderQuota } from './render.ts';
 
 interface QuotaFlags extends Target {
   readonly json: boolean;
@@ -24,9 +23,8 @@ export function addQuotasCommand(program: Command, { print, fail, ...around }: S
     .option('--count <n>', 'how many', count, 50)
     .action(
       guarded(fail, async (domain: string | undefined, descriptor: string | undefined, flags: QuotaFlags) => {
-        const query = queryOf({ domain, descriptor, rule: flags.rule, count: flags.count });
-        const found = await callApi<QuotaReport>(flags, 'GET', `/api/v1/quotas?${query}`);
-        show(flags, found, renderQuotas, { print, ...around });
+        const query = { domain, descriptor, rule: flags.rule, count: flags.count };
+        await showAnswer(flags, { path: '/api/v1/quotas', query }, renderQuotas, { print, ...around });
       }),
     );
 }

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import { rfc3339 } from '../../base/times.ts';
 import { command, type Surroundings, span } from './admin.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
-import { show } from './show.ts';
+import { CommandFailed, guarded, showAnswer, type Target } from './client.ts';
 
 interface RecordFlags extends Target {
   readonly json: boolean;
@@ -36,10 +35,9 @@ export function addRecordCommand(program: Command, { clock, print, fail, ...arou
         const isChange = forMs !== undefined || stop;
         if (isChange && reason === undefined) throw new CommandFailed('--reason is required, for the audit log');
         const until = rfc3339(stop ? 0 : clock() + (forMs ?? 0));
-        const found = isChange
-          ? await callApi<SentRecording>(flags, 'PUT', '/api/v1/recording', { until, reason })
-          : await callApi<SentRecording>(flags, 'GET', '/api/v1/recording');
-        show(flags, found, describe, { print, ...around });
+        const change = { method: 'PUT', body: { until, reason } };
+        const path = '/api/v1/recording';
+        await showAnswer(flags, isChange ? { path, ...change } : { path }, describe, { print, ...around });
       }),
     );
 }

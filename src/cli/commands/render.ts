@@ -1,5 +1,6 @@
 import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
+import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
 import type { AuditLine } from '../../operate/admin/audit.ts';
 import type { CounterState, ShownOverride } from '../../operate/admin/explain.ts';
@@ -10,7 +11,7 @@ import { type ShownEntries, shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
 
 /** Unmatched descriptors as the API sends them. */
-export interface SentUnmatched {
+interface SentUnmatched {
   /** All requests of the last minute, with and without a rule; absent: an older service. */
   readonly requests?: number;
   readonly total: number;
@@ -64,7 +65,7 @@ function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): 
 }
 
 /** The most frequent descriptors of rules as the API sends them. */
-export interface SentTop {
+interface SentTop {
   readonly by: string;
   readonly rules: readonly {
     readonly rule: string;
@@ -93,7 +94,7 @@ export function renderTop({ by, rules }: SentTop, paint: Paint): string {
 }
 
 /** The counters of a descriptor as the API sends them. */
-export interface SentCounters {
+interface SentCounters {
   readonly domain: string;
   readonly entries: ShownEntries;
   readonly override?: ShownOverride;
@@ -127,7 +128,7 @@ function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onH
 }
 
 /** A page of all counters as the API sends it. */
-export interface SentPage {
+interface SentPage {
   readonly counters: readonly (CounterState & {
     readonly domain: string;
     readonly entries: ShownEntries;
@@ -148,7 +149,7 @@ export function renderPage({ counters, next }: SentPage): string {
 }
 
 /** The newest changes as the API sends them. */
-export interface SentAudit {
+interface SentAudit {
   readonly changes: readonly AuditLine[];
 }
 
@@ -171,7 +172,7 @@ function changedText(what: object): string {
 }
 
 /** An override as the API sends it. */
-export interface SentOverride extends ShownOverride {
+interface SentOverride extends ShownOverride {
   readonly domain: string;
   readonly descriptor: string;
   /** Why an override that was just set has no effect at present. */
@@ -182,7 +183,7 @@ export const renderOverride = ({ domain, descriptor, effect, until, by, reason, 
   `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
 
 /** All overrides as the API sends them. */
-export interface SentOverrides {
+interface SentOverrides {
   readonly overrides: readonly SentOverride[];
 }
 
@@ -226,3 +227,19 @@ export function renderNewRefusals({ refusals, dropped, more = 0, lost = 0 }: Sen
   ]);
   return [...lines, ...notes].join('\n');
 }
+
+/** `envoy-1: share 40/s of 100/s, demand 55/s, used 40/s`. */
+export function renderQuota({ proxy, assigned, share, rate, demand, used }: ProxyQuota): string {
+  const parts = [
+    `${assignedText[assigned]}${share === undefined ? '' : ` ${perSecond(share)}`}${rate === undefined ? '' : ` of ${perSecond(rate)}`}`,
+    demand === undefined ? 'demand not known yet' : `demand ${perSecond(demand)}, used ${perSecond(used ?? 0)}`,
+  ];
+  return `${proxy ?? '(no name)'}: ${parts.join(', ')}`;
+}
+
+const assignedText = {
+  ...{ share: 'share', expired: 'expired share', none: 'no share sent yet' },
+  ...{ allow: 'everything is allowed', deny: 'everything is denied' },
+} as const;
+
+const perSecond = (rate: number): string => `${Number(rate.toPrecision(3))}/s`;

@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
-import { addTrafficOptions, onFiles, part, reorderOption } from './traffic-input.ts';
+import { addTrafficOptions, onFiles, part, type ReplaySurroundings, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that replays recorded traffic. */
 export function addReplayCommands(program: Command, surroundings: ReplaySurroundings): void {
@@ -23,12 +22,7 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
     .option('--max-refused <part>', 'fail if a larger share of the requests is refused: 5%', part)
     .option('--max-newly-refused <part>', 'fail if a larger share of the requests is newly refused: 0.1%', part)
     .option('--max-newly-hurt <n>', 'fail if more keys are refused for the first time', whole)
-    .action(
-      onFiles<ReplayFlags>(surroundings.fail, async () => {
-        const { runReplay } = await import('./run-replay.ts');
-        return (files, flags) => runReplay(files, flags, surroundings);
-      }),
-    );
+    .action(onFiles(surroundings, async () => (await import('./run-replay.ts')).runReplay));
 }
 
 function whole(written: string): number {

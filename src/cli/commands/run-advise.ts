@@ -2,11 +2,12 @@ import { printableJson, printableLines } from '../../base/printable.ts';
 import { type Advice, type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
 import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-advice.ts';
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
-import { REPLAY_SEED, TrafficObserver } from '../../lab/advise/traffic-observer.ts';
+import { TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
 import { inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
 import { Progress } from '../../lab/replay/progress.ts';
+import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { replay } from '../../lab/replay/replay.ts';
 import { readableKey } from '../../lab/replay/report.ts';
@@ -14,11 +15,35 @@ import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import { CommandFailed, callApi } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
-import type { AdviseFlags, ReplaySurroundings } from './replay-flags.ts';
 import { engineOptionsOf, settingsOf, totalOf, trafficOf } from './run-replay.ts';
+import type { ReplaySurroundings } from './traffic-input.ts';
+
+/** Options of `weir advise`. */
+interface AdviseFlags {
+  /** Absent: only with `from`. */
+  readonly rules?: string;
+  readonly overlay: readonly string[];
+  readonly mapping?: string;
+  readonly format?: LogFormatName;
+  /** Milliseconds; absent: the default for the kind of input. */
+  readonly reorder?: number;
+  /** The debug port of a running service. */
+  readonly from?: string;
+  readonly token?: string;
+  readonly ca?: string;
+  readonly domain?: string;
+  readonly rule?: string;
+  /** Above 0, below 1. */
+  readonly maxKeysHit?: number;
+  readonly json: boolean;
+  readonly yaml: boolean;
+}
 
 /** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
 const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
+
+/** Fixed, so that the same input leads to the same samples of keys. */
+const SEED = 1;
 
 /** Advice with warnings about its input. */
 interface Advised extends Advice {
@@ -55,7 +80,7 @@ async function adviceOnFiles(
   if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --from; got none');
   const settings = await settingsOf(env);
   const tree = await loadRulesAt(path, overlay, settings);
-  const sketches = new RuleSketches(BOUNDS, REPLAY_SEED);
+  const sketches = new RuleSketches(BOUNDS, SEED);
   sketches.follow(tree);
   const paths = files.length > 0 ? files : [STANDARD_INPUT];
   const inputs = await Promise.all(paths.map((file) => inputAt(file, input)));
@@ -96,12 +121,9 @@ async function adviceOfService(from: string, files: readonly string[], flags: Ad
     throw new CommandFailed(
       '--from uses the rules and the traffic of the service: remove files, --rules and --mapping',
     );
-  const query = new URLSearchParams({
-    ...(domain !== undefined && { domain }),
-    ...(rule !== undefined && { rule }),
-    ...(maxKeysHit !== undefined && { keysHitPerMillion: String(Math.max(Math.round(maxKeysHit * 1e6), 1)) }),
-  });
-  return callApi<Advised>({ target: from, token, ca }, 'GET', `/api/v1/advice?${query}`);
+  const keysHitPerMillion = maxKeysHit === undefined ? undefined : Math.max(Math.round(maxKeysHit * 1e6), 1);
+  const query = { domain, rule, keysHitPerMillion };
+  return callApi<Advised>({ target: from, token, ca }, { path: '/api/v1/advice', query });
 }
 
 const filterOf =

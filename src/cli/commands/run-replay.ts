@@ -1,26 +1,57 @@
+import { readFile, writeFile } from 'node:fs/promises';
 import { printableJson } from '../../base/printable.ts';
-import { DEFAULT_REORDER_MS, openAccessLogs } from '../../lab/replay/access-logs.ts';
-import { AnswerLines } from '../../lab/replay/answers.ts';
+import { formatProblem } from '../../engine/rules/read/problem.ts';
+import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from '../../lab/replay/access-logs.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { type Figures, ReplayFigures } from '../../lab/replay/figures.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
 import { type Input, inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
+import { type Mapping, parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import { inOrder } from '../../lab/replay/order.ts';
 import { Progress } from '../../lab/replay/progress.ts';
+import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { openRecordings } from '../../lab/replay/recordings.ts';
 import { replay } from '../../lab/replay/replay.ts';
+import { reportPage } from '../../lab/replay/report/page.ts';
 import { ReportData } from '../../lab/replay/report/report-data.ts';
+import type { PageSource } from '../../lab/replay/report/rule-section.ts';
 import { boundWarnings, reportJson, reportText } from '../../lab/replay/report.ts';
-import type { RecordedTraffic } from '../../lab/replay/request.ts';
-import { exceeded } from '../../lab/replay/thresholds.ts';
+import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver } from '../../lab/replay/request.ts';
+import { exceeded, type Thresholds } from '../../lab/replay/thresholds.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 import { CommandFailed } from './client.ts';
 import { loadRulesAt, loadRulesText } from './load-rules.ts';
-import { learn, mappingAt, writePage } from './replay-files.ts';
-import type { AnswerFlags, ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
+import type { ReplaySurroundings } from './traffic-input.ts';
+
+/** Options for answering traffic and reporting. */
+interface AnswerFlags extends Thresholds {
+  /** A path. */
+  readonly rules: string;
+  /** The text of the rules; `rules` is then only a name. */
+  readonly rulesText?: string;
+  readonly against?: string;
+  readonly overlay: readonly string[];
+  /** A mapping of access log lines to requests; absent: the input is recordings. */
+  readonly mapping?: string;
+  readonly json: boolean;
+  readonly answers: boolean;
+  /** The file to write the report to as a page. */
+  readonly html?: string;
+  readonly verify: boolean;
+}
+
+/** Options of `weir replay`. */
+interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
+  /** Absent: only with `learn`. */
+  readonly rules?: string;
+  readonly format?: LogFormatName;
+  readonly learn: boolean;
+  /** Milliseconds; absent: the default for the kind of input. */
+  readonly reorder?: number;
+}
 
 /**
  * Answers the traffic of files.
@@ -167,4 +198,53 @@ function differences({ recorded }: Figures): readonly string[] {
   if (!recorded) return ['no answers were recorded: nothing can be verified'];
   const count = recorded.answers - recorded.same;
   return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from the recorded ones`];
+}
+
+/** Writes one line for each request: its answer under the last rule set. */
+class AnswerLines implements ReplayObserver {
+  #text = '';
+
+  observe(_: RecordedRequest, answer: ReplayedAnswer, against: ReplayedAnswer = answer): void {
+    const descriptors = against.descriptors.map(({ code, remaining = 0 }) => ({ code, remaining }));
+    this.#text += `${JSON.stringify({ code: against.code, descriptors })}\n`;
+  }
+
+  /** The lines since the last call. */
+  take(): string {
+    const text = this.#text;
+    this.#text = '';
+    return text;
+  }
+}
+
+/** @throws CommandFailed  the mapping cannot be read, or is invalid */
+export async function mappingAt(path: string): Promise<Mapping> {
+  const parsed = parseMapping(path, await orFail(path, () => readFile(path, 'utf8')));
+  if ('mapping' in parsed) return parsed.mapping;
+  throw new CommandFailed(`the mapping is wrong:\n${parsed.problems.map(formatProblem).join('\n')}`);
+}
+
+/** @throws CommandFailed  the page cannot be written */
+const writePage = (path: string, report: PageSource): Promise<void> =>
+  orFail(path, () => writeFile(path, reportPage(report)));
+
+/** Prints a first mapping for an access log. */
+async function learn(
+  inputs: readonly Input[],
+  format: LogFormatName | undefined,
+  print: (text: string) => void,
+): Promise<void> {
+  const [input, more] = inputs;
+  if (!input || more) throw new CommandFailed(`--learn reads one log, got ${inputs.length}`);
+  const text = await learnMapping(input, format);
+  if (text === undefined) throw new CommandFailed(`${input.name}: no line has a known format: name it with --format`);
+  print(text.trimEnd());
+}
+
+async function orFail<T>(path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw new CommandFailed(`${path}: ${error instanceof Error ? error.message : error}`);
+  }
 }

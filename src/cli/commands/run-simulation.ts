@@ -1,11 +1,23 @@
 import { open } from 'node:fs/promises';
 import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
+import type { ScenarioName } from '../../lab/simulate/scenario-names.ts';
 import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../../lab/simulate/simulate.ts';
 import { CommandFailed } from './client.ts';
-import { mappingAt } from './replay-files.ts';
-import type { ReplaySurroundings, SimulateFlags } from './replay-flags.ts';
-import { answerTraffic } from './run-replay.ts';
+import { answerTraffic, mappingAt } from './run-replay.ts';
+import type { ReplaySurroundings } from './traffic-input.ts';
+
+/** Options of `weir simulate`. */
+export interface SimulateFlags {
+  readonly scenario: ScenarioName;
+  readonly rules?: string;
+  readonly against?: string;
+  readonly seed: number;
+  readonly mapping?: string;
+  readonly json: boolean;
+  readonly html?: string;
+  readonly out?: string;
+}
 
 /** @throws CommandFailed  invalid rules, mapping or settings, or a file that cannot be written */
 export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {

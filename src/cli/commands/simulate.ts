@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { scenarioNames } from '../../lab/simulate/scenario-names.ts';
 import { guarded } from './client.ts';
-import type { ReplaySurroundings, SimulateFlags } from './replay-flags.ts';
+import type { SimulateFlags } from './run-simulation.ts';
+import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Adds the command that simulates traffic. */
 export function addSimulateCommand(program: Command, surroundings: ReplaySurroundings): void {

@@ -2,10 +2,9 @@ import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../operate/admin/site-limits.ts';
 import type { SiteList } from '../../operate/admin/site-operations.ts';
-import { command, count, queryOf, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { command, count, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
 import { duration, type Paint } from './paint.ts';
-import { show } from './show.ts';
 
 interface SiteFlags extends Target {
   readonly json: boolean;
@@ -19,9 +18,9 @@ export function addSitesCommand(program: Command, { print, fail, ...around }: Su
     .option('--count <n>', 'how many limits', count, 20)
     .action(
       guarded(fail, async (flags: SiteFlags) => {
-        const sites = await callApi<SiteList>(flags, 'GET', '/api/v1/sites');
-        const query = queryOf({ count: flags.count });
-        const shares = callApi<ShareList>(flags, 'GET', `/api/v1/sites/limits?${query}`);
+        const sites = await callApi<SiteList>(flags, { path: '/api/v1/sites' });
+        const query = { count: flags.count };
+        const shares = callApi<ShareList>(flags, { path: '/api/v1/sites/limits', query });
         if (flags.json) print(printableJson({ ...sites, ...(await shares) }));
         else show(flags, { sites, shares: await shares.catch(refusalOf) }, renderAll, { print, ...around });
       }),

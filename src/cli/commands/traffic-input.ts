@@ -1,8 +1,19 @@
+import type { Readable } from 'node:stream';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { logFormats } from '../../lab/replay/readers/format-names.ts';
+import type { Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 
 /** Options and helpers of commands that read recordings and access logs. */
+
+/** Further parts of the process, for commands that read traffic. */
+export interface ReplaySurroundings extends Surroundings {
+  readonly input: Readable;
+  /** Writes to standard output; resolves when there is room for more. */
+  readonly write: (text: string) => Promise<void>;
+  /** Writes to standard error; undefined: it is not a terminal. */
+  readonly showProgress: ((text: string) => void) | undefined;
+}
 
 /**
  * Adds the options for reading traffic.
@@ -45,18 +56,18 @@ export function part(written: string): number {
   throw new InvalidArgumentError('expected a share such as 0.1% or 0.001.');
 }
 
-type RunOnFiles<F> = (files: readonly string[], flags: F) => Promise<void>;
+type RunOnFiles<F> = (files: readonly string[], flags: F, surroundings: ReplaySurroundings) => Promise<void>;
 
 /**
  * Runs a command on files; unreadable input is reported without a stack trace.
  *
  * @param load  imports the function that runs the command
  */
-export const onFiles = <F>(fail: (message: string) => void, load: () => Promise<RunOnFiles<F>>) =>
-  guarded(fail, async (files: readonly string[], flags: F) => {
+export const onFiles = <F>(surroundings: ReplaySurroundings, load: () => Promise<RunOnFiles<F>>) =>
+  guarded(surroundings.fail, async (files: readonly string[], flags: F) => {
     const [run, { UnreadableInput }] = await Promise.all([load(), import('../../lab/replay/input.ts')]);
     try {
-      await run(files, flags);
+      await run(files, flags, surroundings);
     } catch (error) {
       throw error instanceof UnreadableInput ? new CommandFailed(error.message) : error;
     }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Server, ServerCredentials } from '@grpc/grpc-js';
-import { intermittent } from '../../base/intermittent.ts';
+import { intermittent } from '../../base/clock.ts';
 import type { MemoryAccount } from '../../h2/bounds/caller-memory.ts';
 import type { ListenedConnection } from '../../h2/listen/listener.ts';
 

@@ -1,28 +1,14 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
 import { QUESTION_UNITS } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
-import { costOfFind, costOfHosted } from '../rls/cost.ts';
-import { findRules } from '../rls/find-rules.ts';
+import { costOfHosted } from '../rls/cost.ts';
+import { costOfFind, findRules } from '../rls/find-rules.ts';
 import type { HoldOutcome, HoldsService, KuadrantService } from '../rls/holds.ts';
-import {
-  type AcquireRequest,
-  type CommitResponse,
-  type FindResponse,
-  type HoldRequest,
-  type HoldResponse,
-  holdsService,
-  type KuadrantCommitRequest,
-  type KuadrantCommitResponse,
-  type KuadrantReserveRequest,
-  type KuadrantReserveResponse,
-  kuadrantService,
-  type ReserveResponse,
-  rulesService,
-} from '../rls/proto.ts';
+import { type FindResponse, holdsService, kuadrantService, rulesService } from '../rls/proto.ts';
 import { toStatus } from '../rls/service.ts';
 
 /** Services whose messages are read and written by `@grpc/proto-loader`. Their calls take turns with decisions. */
@@ -59,37 +45,35 @@ function outcomeOfFind(
 
 /** `weir.v1.Holds`. */
 export function holdsMethods(holds: HoldsService, overload: Overload): readonly Method[] {
-  const method = unaryMethods(holdsService, { overload, costOf: costOfHosted });
+  const method = hostedMethods(holdsService, overload);
   return [
-    method<AcquireRequest, HoldResponse>('Acquire', (request, call) =>
-      finishWith(
-        call,
-        holds.acquire(request, (listener) => call.onGone(listener)),
-      ),
-    ),
-    method<HoldRequest, HoldResponse>('Renew', (request, call) => finishWith(call, holds.renew(request))),
-    method<HoldRequest, object>('Release', (request, call) => finishWith(call, holds.release(request))),
-    method<HoldRequest, ReserveResponse>('Reserve', (request, call) => finishWith(call, holds.reserve(request))),
-    method<HoldRequest, CommitResponse>('Commit', (request, call) => finishWith(call, holds.commit(request))),
+    method('Acquire', holds.acquire),
+    method('Renew', holds.renew),
+    method('Release', holds.release),
+    method('Reserve', holds.reserve),
+    method('Commit', holds.commit),
   ];
 }
 
 /** `kuadrant.service.ratelimit.v1.RateLimitService`. */
 export function kuadrantMethods(kuadrant: KuadrantService, overload: Overload): readonly Method[] {
-  const method = unaryMethods(kuadrantService, { overload, costOf: costOfHosted });
+  const method = hostedMethods(kuadrantService, overload);
   return [
-    method<WireRequest, WireResponse>('CheckRateLimit', (request, call) =>
-      finishWith(call, kuadrant.checkRateLimit(request)),
-    ),
-    method<WireRequest, WireResponse>('Report', (request, call) => finishWith(call, kuadrant.report(request))),
-    method<KuadrantReserveRequest, KuadrantReserveResponse>('Reserve', (request, call) =>
-      finishWith(call, kuadrant.reserve(request)),
-    ),
-    method<KuadrantCommitRequest, KuadrantCommitResponse>('Commit', (request, call) =>
-      finishWith(call, kuadrant.commit(request)),
-    ),
+    method('CheckRateLimit', kuadrant.checkRateLimit),
+    method('Report', kuadrant.report),
+    method('Reserve', kuadrant.reserve),
+    method('Commit', kuadrant.commit),
   ];
 }
+
+/** Creates the unary methods of a service whose outcomes are promised. */
+const hostedMethods = (service: ServiceDefinition, overload: Overload) => {
+  const method = unaryMethods(service, { overload, costOf: costOfHosted });
+  return <Q, R>(name: string, run: (request: Q, onGone: OpenCall['onGone']) => Promise<HoldOutcome<R>>): Method<Q, R> =>
+    method<Q, R>(name, (request, call) => {
+      void run(request, (listener) => call.onGone(listener)).then((outcome) => finish(call, outcome));
+    });
+};
 
 /** Creates the unary methods of a service. */
 const unaryMethods =
@@ -98,10 +82,6 @@ const unaryMethods =
     const { path, requestDeserialize, responseSerialize } = service[name] as unknown as MethodDefinition<Q, R>; // by the file's own types
     return { kind: 'unary', path, decode: requestDeserialize, encode: responseSerialize, turns, handle };
   };
-
-function finishWith<R>(call: OpenCall<R>, outcome: Promise<HoldOutcome<R>>): void {
-  void outcome.then((settled) => finish(call, settled));
-}
 
 function finish<R>(call: OpenCall<R>, outcome: HoldOutcome<R>): void {
   if ('error' in outcome) return call.fail(outcome.error.code, outcome.error.details);

@@ -195,7 +195,7 @@ const READ_BYTES = 4_096;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
 /** A connection's socket whose input may have to wait. */
-export interface PacedSocket extends Socket {
+interface PacedSocket extends Socket {
   /** Whether input, read or not, must wait for its turn. If absent, it never waits. */
   readonly waitsForTurn?: () => boolean;
 }

@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { intermittent } from '../../base/intermittent.ts';
+import { intermittent } from '../../base/clock.ts';
 import { CallerMemory, type MemoryAccount } from '../../h2/bounds/caller-memory.ts';
 import { type Listener, listen, type TlsOptions } from '../../h2/listen/listener.ts';
 import { CONNECTION_BYTES, type ConnectionBounds, HttpConnection, pacedSocket, sizeOf } from './connection.ts';

@@ -1,7 +1,8 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { TimerLag } from '../../base/timer-lag.ts';
 import { createCallQueue } from '../../h2/bounds/call-queue.ts';
 import { CallerMemory, defaultCallerMemoryBytes } from '../../h2/bounds/caller-memory.ts';
 import { LateCalls } from '../../h2/bounds/late-calls.ts';
-import { watchTimerLag } from '../../h2/bounds/timer-lag.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Admission } from '../../h2/grpc/unary-call.ts';
 import type { createCountLate } from '../rls/count-late.ts';
@@ -42,13 +43,24 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: 
   const queue = createCallQueue(lateCalls);
   let handled = 0;
   const inFlight = (): number => handled + queue.length;
-  const lag = watchTimerLag(() => inFlight() > 0);
+  let hasCalls = false;
+  const lag = new TimerLag({
+    intervalMs: 1_000,
+    measurements: 15, // the interval of scrapes
+    monotonicMs,
+    isNeeded() {
+      const isNeeded = hasCalls || inFlight() > 0;
+      hasCalls = false;
+      return isNeeded;
+    },
+  });
   return {
     memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
     queue,
     lateCalls,
     countLate,
     refusal() {
+      hasCalls = true;
       lag.wake();
       if (inFlight() < maxInFlight) return undefined;
       onMissed('in_flight');
@@ -65,7 +77,7 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: 
       },
     }),
     inFlight,
-    latenessMs: lag.ms,
+    latenessMs: () => lag.maxMs(),
     close() {
       lag.close();
       queue.close();

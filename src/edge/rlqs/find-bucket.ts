@@ -3,7 +3,7 @@ import { type Entry, findNode, match } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 
 /** The rule of a bucket, and the entries that name its counter. */
-export interface FoundBucket {
+interface FoundBucket {
   readonly rule: Rule;
   readonly limits: readonly RuleLimit[];
   readonly entries: readonly Entry[];

@@ -5,7 +5,7 @@ import type { ShareStore } from '../../engine/shares/share-store.ts';
 import type { ShareTerms } from '../../engine/shares/shares.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { BucketPlan } from './buckets.ts';
-import { type FoundBucket, findBucket } from './find-bucket.ts';
+import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';
 import { noQuotaCounts, type QuotaCounts } from './quota-counts.ts';
 import { type QuotaQuery, type QuotaReport, reportQuotas } from './quota-report.ts';
@@ -110,7 +110,7 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 function planOf(
   { keyOf }: Pick<QuotaServiceOptions, 'keyOf'>,
   domain: string,
-  found: FoundBucket | undefined,
+  found: ReturnType<typeof findBucket>,
 ): BucketPlan | undefined {
   if (!found) return undefined;
   const strategy = strategyOf(found.rule, found.limits);

@@ -73,7 +73,7 @@ type WireBatchAnswer =
  * Limits of a batch; one that exceeds them is refused. With at most this many octets, all its requests together have no
  * more fields than a single one may have (`ProtoReader`); with this many descriptors, it is at most the work of two.
  */
-export const maximumBatch = {
+const maximumBatch = {
   requests: 256,
   descriptors: 2 * maximumRequest.descriptors,
   octets: 256 * 1_024,

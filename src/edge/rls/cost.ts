@@ -28,9 +28,6 @@ export function costOf({ descriptors }: WireRequest, octets: number): Cost {
  */
 const HOSTED_FACTOR = 8;
 
-/** The number of text comparisons that take as long as a unit. */
-const COMPARISONS_PER_UNIT = 8;
-
 /**
  * The cost of a call that is decoded by a library and handled with promises: calls of `weir.v1.Rules`, `weir.v1.Holds`
  * and Kuadrant's service.
@@ -43,13 +40,4 @@ export function costOfHosted(message: unknown, octets: number): Cost {
   const { descriptors = [] } = decoded.request ?? decoded;
   const { bytes, units } = costOf({ ...{ domain: '', hits_addend: 0 }, descriptors }, octets);
   return { bytes, units: HOSTED_FACTOR * units };
-}
-
-/** The most texts that a call of `weir.v1.Rules` compares, since any client that may request decisions may call it. */
-export const FIND_COMPARISONS = 2_000;
-
-/** The cost of such a call if none of its descriptors matches a rule. */
-export function costOfFind(message: unknown, octets: number): Cost {
-  const { bytes, units } = costOfHosted(message, octets);
-  return { bytes, units: units + FIND_COMPARISONS / COMPARISONS_PER_UNIT };
 }

@@ -4,8 +4,15 @@ import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { FIND_COMPARISONS } from './cost.ts';
-import type { FindResponse, FoundRule } from './proto.ts';
+import type { Cost } from '../../h2/bounds/call-queue.ts';
+import { costOfHosted } from './cost.ts';
+import type { FindResponse } from './proto.ts';
+
+/** The most texts that a call compares, since any client that may request decisions may call it. */
+const MAX_COMPARISONS = 2_000;
+
+/** The number of text comparisons that take as long as a unit. */
+const COMPARISONS_PER_UNIT = 8;
 
 /**
  * Finds the rule that each descriptor of a request matches, for `weir.v1.Rules/Find`.
@@ -15,9 +22,9 @@ import type { FindResponse, FoundRule } from './proto.ts';
  */
 export function findRules(rules: RuleTree, wire: WireRequest, onWork: (units: number) => void): FindResponse {
   const { domain, descriptors } = decodeRequest(wire);
-  const nearest = new NearestTexts(FIND_COMPARISONS, new RequestWork(onWork));
+  const nearest = new NearestTexts(MAX_COMPARISONS, new RequestWork(onWork));
   const bounds = { nearest, work: new RequestWork(onWork) };
-  const found = descriptors.map((descriptor): FoundRule => {
+  const found = descriptors.map((descriptor) => {
     const { rule, text } = explain(rules, domain, descriptor, bounds);
     return {
       rule: rule?.path ?? '',
@@ -27,4 +34,10 @@ export function findRules(rules: RuleTree, wire: WireRequest, onWork: (units: nu
     };
   });
   return { found };
+}
+
+/** The cost of a call if none of its descriptors matches a rule. */
+export function costOfFind(message: unknown, octets: number): Cost {
+  const { bytes, units } = costOfHosted(message, octets);
+  return { bytes, units: units + MAX_COMPARISONS / COMPARISONS_PER_UNIT };
 }

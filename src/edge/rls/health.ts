@@ -1,5 +1,4 @@
-import type { Clock } from '../../base/clock.ts';
-import { type Intermittent, intermittent } from '../../base/intermittent.ts';
+import { type Clock, type Intermittent, intermittent } from '../../base/clock.ts';
 import type { BackendHealth } from '../../engine/backends/backend.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';

@@ -5,20 +5,8 @@ import { CallerGone } from '../../engine/holds/queues.ts';
 import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/holds/reservations.ts';
 import type { SlotAnswer, Slots } from '../../engine/holds/slots.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
-import { codeNumbers, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
+import { codeNumbers, type WireDescriptor, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
-import type {
-  AcquireRequest,
-  CommitResponse,
-  HoldRequest,
-  HoldResponse,
-  KuadrantCommitRequest,
-  KuadrantCommitResponse,
-  KuadrantReserveRequest,
-  KuadrantReserveResponse,
-  ReserveResponse,
-  WireDuration,
-} from './proto.ts';
 import { type Extras, type GrpcStatus, toStatus } from './service.ts';
 
 /** The longest time that a caller may wait for slots. */
@@ -111,6 +99,37 @@ const durationOf = (ms: number): WireDuration => ({
   nanos: (ms % 1_000) * 1e6,
 });
 
+/** A duration on the wire. */
+interface WireDuration {
+  readonly seconds: number;
+  readonly nanos: number;
+}
+
+/** The messages of `proto/weir/v1/holds.proto`. */
+interface HoldRequest {
+  readonly request: WireRequest | null;
+}
+interface AcquireRequest extends HoldRequest {
+  readonly max_delay: WireDuration | null;
+}
+interface HoldResponse {
+  readonly held: boolean;
+  readonly ttl: WireDuration;
+  readonly retry_after: WireDuration | null;
+}
+
+interface ReserveResponse {
+  readonly reserved: boolean;
+  readonly hits: number;
+  readonly ttl: WireDuration;
+  readonly retry_after: WireDuration | null;
+}
+interface CommitResponse {
+  readonly outcome: number;
+  readonly charged: number;
+  readonly overrun: number;
+}
+
 /** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Never rejects. */
 export interface KuadrantService {
   checkRateLimit(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
@@ -146,4 +165,25 @@ export const createKuadrantService = (limits: KuadrantLimits, { headers, metadat
 function requestOf({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
   const counted = { hits_addend: { value: Math.min(hits, MAX_COUNT) }, is_negative_hits: false };
   return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };
+}
+
+/** The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`. Optional: fields that Weir does not read. */
+interface KuadrantReserveRequest {
+  readonly domain: string;
+  readonly descriptors: readonly WireDescriptor[];
+  readonly amount: number;
+  readonly ttl?: WireDuration | null;
+}
+interface KuadrantReserveResponse {
+  readonly code: number;
+  readonly reservation_id: string;
+}
+interface KuadrantCommitRequest {
+  readonly domain: string;
+  readonly descriptors: readonly WireDescriptor[];
+  readonly reservation_id: string;
+  readonly actual_amount: number;
+}
+interface KuadrantCommitResponse {
+  readonly reservation_released: boolean;
 }

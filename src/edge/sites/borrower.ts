@@ -1,5 +1,4 @@
-import type { Monotonic } from '../../base/clock.ts';
-import { intermittent } from '../../base/intermittent.ts';
+import { intermittent, type Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import type { SiteReport } from '../../engine/algorithms/limit.ts';
 import type { SiteShareLimit, SiteTransfer } from '../../engine/algorithms/site-share.ts';

@@ -6,7 +6,7 @@ import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { type Peer, transferOf } from './borrower.ts';
-import type { BorrowRequest, BorrowResponse, SiteAsk, SiteLoan } from './messages.ts';
+import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
 
 /** A counter whose hits other sites request. */
 interface LentCounter {
@@ -42,7 +42,7 @@ const MAX_ASKED = 20_000;
 /** The most counters in one message. */
 const MAX_ASKS = 4_096;
 
-const NOTHING: SiteLoan = { is_lent: false, given: 0, now_ms: 0, used: 0 };
+const NOTHING = { is_lent: false, given: 0, now_ms: 0, used: 0 };
 
 /** Lends other sites the hits that this one will not use. */
 export class Lender {
@@ -72,7 +72,7 @@ export class Lender {
     });
     const replies = debits.length > 0 ? await ledger.debit(debits, { spend: 'each', timeoutMs }) : [];
     let next = 0;
-    const loans = found.map(({ counter }): SiteLoan => {
+    const loans = found.map(({ counter }) => {
       const reply = counter && replies[next++];
       if (reply?.code !== 'OK' || !reply.site) return NOTHING;
       const given = reply.site.given[peer.place] ?? 0;

@@ -21,7 +21,7 @@ export interface LowCounter {
 }
 
 /** The hits that another site had used in an epoch, by its last answer; on the monotonic clock. */
-export interface KnownUse {
+interface KnownUse {
   readonly epochMs: number;
   readonly used: number;
   readonly atMs: number;

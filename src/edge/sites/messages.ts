@@ -18,13 +18,13 @@ export interface SiteAsk {
   readonly hits: number;
 }
 export interface BorrowResponse {
-  readonly loans: readonly SiteLoan[];
-}
-export interface SiteLoan {
-  readonly is_lent: boolean;
-  readonly given: number;
-  readonly now_ms: number;
-  readonly used: number;
+  /** One for each ask. */
+  readonly loans: readonly {
+    readonly is_lent: boolean;
+    readonly given: number;
+    readonly now_ms: number;
+    readonly used: number;
+  }[];
 }
 
 const definitions = loadProtos(['weir/v1/sites.proto'], 'numbers');

@@ -4,7 +4,7 @@ import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { transferOf } from './borrower.ts';
-import type { KnownUse } from './low-counters.ts';
+import type { LowCounter } from './low-counters.ts';
 
 /** A process's report on one counter that sites share: in whole hits; for a bucket, in tokens. */
 export interface SharedCounter {
@@ -45,7 +45,7 @@ interface SharedSources {
 interface SharedSource {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
-  readonly uses?: readonly (KnownUse | undefined)[];
+  readonly uses?: Readonly<LowCounter['uses']>;
 }
 
 /** Reads at most `count` of the counters; leaves out those that cannot be read. */

@@ -241,7 +241,7 @@ function reasonOf({ code, details }: StatusObject): string {
 }
 
 /** Exponential back-off between retries. */
-export interface BackOff {
+interface BackOff {
   readonly initialMs: number;
   /** The longest wait. */
   readonly maxMs: number;

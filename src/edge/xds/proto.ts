@@ -26,9 +26,7 @@ interface WireAny {
 
 const definitions = loadProtos(['envoy/service/discovery/v3/ads.proto'], 'names');
 
-export const discoveryService = definitions[
-  'envoy.service.discovery.v3.AggregatedDiscoveryService'
-] as ServiceDefinition; // a service in the file
+const discoveryService = definitions['envoy.service.discovery.v3.AggregatedDiscoveryService'] as ServiceDefinition; // a service in the file
 
 /** `AggregatedDiscoveryService/StreamAggregatedResources`: its path, encoder and decoder. */
 export const streamAggregatedResources = discoveryService.StreamAggregatedResources as MethodDefinition<

@@ -10,7 +10,7 @@ import { fromStruct, type WireStruct } from '../../protobuf/struct.ts';
 import { CONFIG_TYPE_URL, type WireDiscoveryResponse } from './proto.ts';
 
 /** ratelimit.config.ratelimit.v3.RateLimitConfig */
-export interface WireConfig {
+interface WireConfig {
   readonly name: string;
   readonly domain: string;
   readonly descriptors: readonly WireConfigDescriptor[];
@@ -40,7 +40,7 @@ const CONFIG_TYPE = CONFIG_TYPE_URL.slice(CONFIG_TYPE_URL.lastIndexOf('/') + 1);
 const definitions = loadProtos(['ratelimit/config/ratelimit/v3/rls_conf.proto'], 'names');
 
 // a message in the file
-export const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>;
+const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>;
 
 /**
  * Checks the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports

@@ -54,7 +54,7 @@ export interface CallQueue {
  * Work per turn of the event loop. A unit is 3 to 7 µs, such as for a kilobyte of request. Between two
  * slices the process reads from its sockets and sends answers.
  */
-export const SLICE_UNITS = 256;
+const SLICE_UNITS = 256;
 /**
  * Further work in a turn for each call that expired since the one before, and the most of it. To read and end a call
  * takes as long as several units: else a process that can handle few calls would spend most of its time on the others.

@@ -15,7 +15,7 @@ import { FAILURE_UNITS, failureOf, LONGEST_WAIT_MS, OCTETS_PER_UNIT } from './un
  * 2.3 KB (bidirectional, with a deadline), and several times as much in a process that has traced requests, where Node
  * keeps a context for each timer and promise.
  */
-export const CALL_BYTES = 8_192;
+const CALL_BYTES = 8_192;
 
 /** Work for a call or a further message, in units of `sideTurns`; of methods with turns, the call queue bounds it. */
 const MESSAGE_UNITS = 100;

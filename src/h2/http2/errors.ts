@@ -16,7 +16,7 @@ export const ErrorCode = {
   HTTP_1_1_REQUIRED: 13,
 } as const;
 
-export type ErrorName = keyof typeof ErrorCode;
+type ErrorName = keyof typeof ErrorCode;
 export type ErrorNumber = (typeof ErrorCode)[ErrorName];
 
 /** A code's name, for statistics. */

@@ -6,7 +6,7 @@ import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import type { AccountHolder, CallerMemory, MemoryAccount } from '../bounds/caller-memory.ts';
 import type { Certificates } from './certificates.ts';
 import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
-import { readIntoSharedBuffer } from './shared-read-buffer.ts';
+import { readIntoSharedBuffer } from './taken-socket.ts';
 
 /** A TCP port (0: any free one), or the path of a unix socket. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };

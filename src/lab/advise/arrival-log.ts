@@ -30,7 +30,7 @@ export interface ArrivalSample {
 }
 
 /** The most arrivals that wait to be collected: beyond it, half of the keys are dropped. */
-export const MAX_WAITING_ARRIVALS = 5_000;
+const MAX_WAITING_ARRIVALS = 5_000;
 
 /** Keeps the arrivals at this process until they are collected, once a second. */
 export class ArrivalLog {

@@ -2,7 +2,7 @@
  * Rates, in hits a window, for which the burst that a key needs is tracked; each is twice the previous one. Between
  * them there is an upper bound, since the burst is a convex function of the rate.
  */
-export const FOLLOWED_RATES: readonly number[] = Array.from({ length: 18 }, (_, at) => 2 ** at);
+const FOLLOWED_RATES: readonly number[] = Array.from({ length: 18 }, (_, at) => 2 ** at);
 const RATES = FOLLOWED_RATES.length;
 
 /** The approximate memory of a followed key: this object, a name of a hundred characters, and an entry of a map. */

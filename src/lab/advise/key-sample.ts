@@ -3,7 +3,7 @@ import { mixed } from '../sketches/top-name.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 
 /** A hash of 32 bits, each of which depends on the whole text. @see https://doi.org/10.5281/zenodo.1241418 */
-export function hashOfText(seed: number, text: string): number {
+function hashOfText(seed: number, text: string): number {
   let hash = mixed(seed, text);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);

@@ -86,7 +86,7 @@ function proposalLines({ limit }: RuleAdvice, proposal: Proposal): readonly stri
 }
 
 /** Advice with a proposal. */
-export type ProposedAdvice = RuleAdvice & { readonly proposal: Proposal };
+type ProposedAdvice = RuleAdvice & { readonly proposal: Proposal };
 
 export const hasProposal = (advice: RuleAdvice): advice is ProposedAdvice => advice.proposal !== undefined;
 

@@ -5,8 +5,7 @@ import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/
 import type { KeyBudget } from '../replay/key-figures.ts';
 import { adviseOn } from './advise.ts';
 import type { Advice, AdviceOptions, AdvisedLimit, RuleAdvice } from './advised-rule.ts';
-import { MAX_HEAVY_KEYS } from './heavy-keys.ts';
-import { type Arrival, RuleSketch } from './rule-sketch.ts';
+import { type Arrival, MAX_HEAVY_KEYS, RuleSketch } from './rule-sketch.ts';
 
 interface SketchBounds {
   /** The most keys that are followed, for all limits together. */
@@ -35,7 +34,8 @@ interface Followed {
 /** Sketches of the limits of rules, in shared memory bounds. */
 export class RuleSketches {
   readonly #bounds: SketchBounds;
-  readonly #seed: number;
+  /** Decides which keys are sampled. */
+  readonly seed: number;
   readonly #budget: KeyBudget;
   readonly #admittedKeys: KeyBudget;
   readonly #follows: (rule: AdvisedRule) => boolean;
@@ -48,7 +48,7 @@ export class RuleSketches {
    */
   constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
     this.#bounds = bounds;
-    this.#seed = seed;
+    this.seed = seed;
     this.#follows = follows;
     this.#budget = { left: bounds.keys };
     this.#admittedKeys = { left: bounds.admittedKeys };
@@ -104,7 +104,7 @@ export class RuleSketches {
       new RuleSketch({
         windowMs: limit.windowMs,
         maxKeys: this.#bounds.keysOfRule,
-        seed: this.#seed,
+        seed: this.seed,
         budget: this.#budget,
         admittedKeys: limit.algorithm === 'fixed_window' ? this.#admittedKeys : undefined,
         makeRoom: () => this.#makeRoom(),

@@ -3,9 +3,6 @@ import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/
 import { clientsOf } from './key-sample.ts';
 import type { RuleSketches } from './rule-sketches.ts';
 
-/** Fixed, so that the same input leads to the same samples of keys. */
-export const REPLAY_SEED = 1;
-
 /** Passes the requests of a replay to sketches. */
 export class TrafficObserver implements ReplayObserver {
   readonly #sketches: RuleSketches;
@@ -15,7 +12,7 @@ export class TrafficObserver implements ReplayObserver {
   }
 
   observe({ timeMs, request: { descriptors } }: RecordedRequest, answer: ReplayedAnswer): void {
-    const clients = clientsOf(descriptors, REPLAY_SEED);
+    const clients = clientsOf(descriptors, this.#sketches.seed);
     for (let at = 0; at < descriptors.length; at++) {
       const hits = descriptors[at]?.hits ?? 0;
       const { rule, key, windowMs, code, wouldRefuse } = answer.descriptors[at] ?? {};

@@ -2,8 +2,8 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CheckOptions, check, lineReader } from '../../../src/cli/check/check.ts';
-import { type FormatName, formats } from '../../../src/cli/check/formats.ts';
+import { check, lineReader } from '../../../src/cli/check/check.ts';
+import { formats } from '../../../src/cli/check/formats.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'check-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -14,7 +14,7 @@ const limits = (more: string, file = ''): string =>
 const IN_FLIGHT =
   'domain: demo\ndescriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 1m } }]\n';
 
-function checked(text: string, env: Record<string, string> = {}, options: Partial<CheckOptions> = {}) {
+function checked(text: string, env: Record<string, string> = {}, options: Partial<Parameters<typeof check>[2]> = {}) {
   return check(['-'], env, { mergeDomains: false, strict: false, stdin: text, ...options });
 }
 const messages = async (...args: Parameters<typeof checked>) =>
@@ -24,7 +24,7 @@ const redis = { REDIS_URL: 'localhost:6379' };
 const memcached = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:11211' };
 
 describe('what serve refuses, check refuses', () => {
-  test.each<[string, string, Record<string, string>, Partial<CheckOptions>, string | undefined]>([
+  test.each<[string, string, Record<string, string>, Partial<Parameters<typeof check>[2]>, string | undefined]>([
     ['a lease in memory', limits('consistency: leased'), {}, {}, 'saves calls to Redis'],
     ['a lease in Redis', limits('consistency: leased'), redis, {}, undefined],
     ['a lease with all_or_nothing', limits('consistency: leased', 'spend: all_or_nothing\n'), redis, {}, 'with spend'],
@@ -76,7 +76,7 @@ describe('what serve refuses, check refuses', () => {
 describe('formats', () => {
   const TEXT =
     "domain: demo\ndescriptors:\n  - key: user\n    ratelimit: { unit: day }\n  - key: '50%'\n    rate_limit: {}\n";
-  const formatted = async (format: FormatName, text = TEXT) =>
+  const formatted = async (format: keyof typeof formats, text = TEXT) =>
     formats[format](await checked(text), { version: '1.2.3', lineOf: lineReader(text), cwd: folder });
 
   test('text shows the line and a caret under the beginning', async () => {

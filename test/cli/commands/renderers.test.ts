@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import { renderCandidate, renderCandidateDiff } from '../../../src/cli/commands/candidate.ts';
+import { show } from '../../../src/cli/commands/client.ts';
 import { renderExplanation } from '../../../src/cli/commands/explain.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
@@ -16,7 +17,6 @@ import {
   renderTop,
   renderUnmatched,
 } from '../../../src/cli/commands/render.ts';
-import { show } from '../../../src/cli/commands/show.ts';
 import { renderSites } from '../../../src/cli/commands/sites.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';

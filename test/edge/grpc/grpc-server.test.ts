@@ -10,7 +10,6 @@ import { Metadata, status } from '@grpc/grpc-js';
 import type { GrpcServerOptions } from '../../../src/edge/grpc/grpc-server.ts';
 import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
-import { ReflectionAnswers } from '../../../src/edge/rls/reflection.ts';
 import type { Caller } from '../../../src/edge/rls/service.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { gate } from '../../helpers/gate.ts';
@@ -423,16 +422,15 @@ describe('a reflection stream', () => {
   });
 
   test('answers only a few requests of a client that does not read', async () => {
-    const answers = jest.spyOn(ReflectionAnswers.prototype, 'to');
-    await start();
+    let answered = 0;
+    await start({ startTimer: () => ({ restart: () => void answered++, stop: () => {} }) });
     const session = connectHttp2(`http://${server?.target}`, { settings: { initialWindowSize: 0 } });
     const stream = reflect(session.on('error', () => {}));
     stream.write(Buffer.concat(Array.from({ length: 5_000 }, () => listServices)));
     await once(stream, 'response');
     for (let times = 0; times < 10; times++) await new Promise((resolve) => session.ping(resolve));
-    expect(answers.mock.calls.length).toBeGreaterThan(0);
-    expect(answers.mock.calls.length).toBeLessThan(50);
-    answers.mockRestore();
+    expect(answered).toBeGreaterThan(0);
+    expect(answered).toBeLessThan(50);
     session.destroy();
   });
 

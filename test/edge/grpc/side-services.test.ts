@@ -7,7 +7,6 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import { defaultMethodLimits } from '../../../src/h2/grpc/method.ts';
-import { CALL_BYTES } from '../../../src/h2/grpc/method-call.ts';
 import { MAX_SIDE_STREAMS as MAX_STREAMS } from '../../../src/h2/grpc/router.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
@@ -251,6 +250,8 @@ describe('the memory charged for a stream', () => {
       sums.set(this, (sums.get(this) ?? 0) + bytes);
     });
   });
+
+  const CALL_BYTES = 8_192;
 
   test('is constant, plus the buffer of a partial message', async () => {
     client.send(callHead(1, { ':path': REFLECT }));

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { CONNECTION_BYTES, HttpConnection, type PacedSocket, pacedSocket } from '../../../src/edge/http/connection.ts';
+import { CONNECTION_BYTES, HttpConnection, pacedSocket } from '../../../src/edge/http/connection.ts';
 import { InputTurns } from '../../../src/edge/http/input-turns.ts';
 import { type HttpServer, operatorBounds, plain, startHttpServer } from '../../../src/edge/http/server.ts';
 import { gate } from '../../helpers/gate.ts';
@@ -106,7 +106,7 @@ test('a connection to the HTTP port with an open request is not ended for anothe
 test('a connection to the HTTP port whose request has been read, but waits for its turn, is not ended', async () => {
   const turns = new InputTurns();
   const hasRoom = jest.spyOn(turns, 'hasRoom', 'get').mockReturnValue(false);
-  const sockets: PacedSocket[] = [];
+  const sockets: ReturnType<typeof pacedSocket>[] = [];
   const server = createServer((accepted) => {
     const socket = pacedSocket(accepted, turns);
     socket.resume();

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import { createHoldsService } from '../../../src/edge/rls/holds.ts';
-import { type CommitResponse, holdsService, type ReserveResponse } from '../../../src/edge/rls/proto.ts';
+import { holdsService } from '../../../src/edge/rls/proto.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
@@ -84,8 +84,8 @@ const seconds = (count: number) => ({ seconds: count, nanos: 0 });
 
 test('a caller reserves hits and commits its usage, both of which may be repeated', () =>
   withClient(async (call) => {
-    const reserve = (id: string, hits: number) => call<ReserveResponse>('Reserve', ['tenant'], id, hits);
-    const commit = (id: string, hits: number) => call<CommitResponse>('Commit', ['tenant'], id, hits);
+    const reserve = (id: string, hits: number) => call('Reserve', ['tenant'], id, hits);
+    const commit = (id: string, hits: number) => call('Commit', ['tenant'], id, hits);
     expect(await reserve('1', 600)).toEqual({ reserved: true, hits: 600, ttl: seconds(30), retry_after: null });
     expect(await reserve('2', 600)).toEqual({
       ...{ reserved: false, hits: 0, ttl: seconds(0), retry_after: seconds(30) },
@@ -106,8 +106,7 @@ test.each(['request', 'counter'] as const)(
   'hits are reserved for all limits of a request or none, if each %s is one step',
   (atomic) =>
     withClient(async (call) => {
-      const reserve = (keys: readonly string[], id: string, hits: number) =>
-        call<ReserveResponse>('Reserve', keys, id, hits);
+      const reserve = (keys: readonly string[], id: string, hits: number) => call('Reserve', keys, id, hits);
       expect(await reserve(['tenant', 'model'], '1', 400)).toMatchObject({ reserved: true, ttl: seconds(10) });
       expect(await reserve(['tenant', 'model'], '2', 300)).toMatchObject({ reserved: false });
       expect(await reserve(['tenant'], '3', 600)).toMatchObject({ reserved: true });
@@ -129,9 +128,9 @@ test.each(['request', 'counter'] as const)(
 
 test('a rule may require more to be reserved than the caller asks for', () =>
   withClient(async (call) => {
-    expect(await call<ReserveResponse>('Reserve', ['model'], '1', 5)).toMatchObject({ reserved: true, hits: 200 });
-    expect(await call<ReserveResponse>('Reserve', ['model'], '2', 300)).toMatchObject({ reserved: true, hits: 300 });
-    expect(await call<ReserveResponse>('Reserve', ['model'], '3', 5)).toMatchObject({ reserved: false });
+    expect(await call('Reserve', ['model'], '1', 5)).toMatchObject({ reserved: true, hits: 200 });
+    expect(await call('Reserve', ['model'], '2', 300)).toMatchObject({ reserved: true, hits: 300 });
+    expect(await call('Reserve', ['model'], '3', 5)).toMatchObject({ reserved: false });
   }));
 
 test.each([

@@ -5,10 +5,12 @@ import {
   EXPIRY_UNITS,
   type PendingCall,
   QUESTION_UNITS,
-  SLICE_UNITS,
 } from '../../../src/h2/bounds/call-queue.ts';
 import { LateCalls } from '../../../src/h2/bounds/late-calls.ts';
 import { eventually } from '../../helpers/until.ts';
+
+/** Work in one slice of a turn. */
+const SLICE_UNITS = 256;
 
 let nowMs: number;
 let log: string[];

@@ -6,7 +6,6 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
 import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import type { CallQueue, PendingCall } from '../../../src/h2/bounds/call-queue.ts';
-import { CALL_BYTES } from '../../../src/h2/grpc/method-call.ts';
 import { MAX_SIDE_STREAMS } from '../../../src/h2/grpc/router.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -19,6 +18,9 @@ import { ledgerOf } from '../../helpers/ledger.ts';
 import { overloadOf } from '../../helpers/overload.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
+
+/** The memory that a call is charged for, besides its message. */
+const CALL_BYTES = 8_192;
 
 const RESERVE = '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve';
 const SHED = { code: status.RESOURCE_EXHAUSTED, details: 'not now' };

@@ -1,5 +1,5 @@
 import type { Verdict } from '../../../src/engine/decide/decide.ts';
-import { ArrivalLog, MAX_WAITING_ARRIVALS } from '../../../src/lab/advise/arrival-log.ts';
+import { ArrivalLog } from '../../../src/lab/advise/arrival-log.ts';
 import type { AgentQuestion } from '../../../src/operate/admin/agent.ts';
 import { LiveAdvice } from '../../../src/operate/admin/live-advice.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -53,7 +53,7 @@ test('nothing is logged before the first collection, and each arrival is collect
 test('a process with too many arrivals drops half of the keys, and all processes drop the same ones', () => {
   const [busy, calm] = [new ArrivalLog(fakeClock(START_MS)), new ArrivalLog(fakeClock(START_MS))];
   for (const log of [busy, calm]) log.take({ seed: 9, level: 0 });
-  for (let hit = 0; hit <= MAX_WAITING_ARRIVALS; hit++) answer(busy, `user-${hit % 1_000}`);
+  for (let hit = 0; hit <= 5_000; hit++) answer(busy, `user-${hit % 1_000}`);
   const { level, arrivals } = busy.take({ seed: 9, level: 0 });
   expect(level).toBe(1);
   const keys = new Set(arrivals.map(({ key }) => key));

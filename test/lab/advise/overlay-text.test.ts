@@ -1,7 +1,7 @@
 import { load as readYaml } from 'js-yaml';
 import { loadRules } from '../../../src/engine/rules/reload/load.ts';
 import type { AdvisedLimit, Proposal } from '../../../src/lab/advise/advised-rule.ts';
-import { overlayText, type ProposedAdvice } from '../../../src/lab/advise/render-advice.ts';
+import { overlayText } from '../../../src/lab/advise/render-advice.ts';
 import { advisedRules } from '../../../src/lab/advise/rule-sketches.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
@@ -43,7 +43,7 @@ const advised = (): readonly AdvisedLimit[] => advisedRules(treeOf().rules).rule
 function adviceOf(
   limit: AdvisedLimit,
   numbers: Pick<Proposal, 'algorithm' | 'requestsPerUnit' | 'burst'>,
-): ProposedAdvice {
+): Parameters<typeof overlayText>[0][number] {
   const none = { p50: 0, p90: 0, p99: 0, p999: 0, max: 0 };
   const share = { keys: 0, share: 0 };
   const seen = { requests: 1, keys: 1, oneIn: 1, first: '', last: '', days: 1, because: ['one\nline # and\u2028more'] };

@@ -1,5 +1,5 @@
 import { RuleSketches } from '../../../src/lab/advise/rule-sketches.ts';
-import { REPLAY_SEED, TrafficObserver } from '../../../src/lab/advise/traffic-observer.ts';
+import { TrafficObserver } from '../../../src/lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
 import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -28,7 +28,7 @@ const requestOf = (key: string, value: string, hits = 1): RecordedRequest => ({
 const memory = { maxCounters: 1_000, maxBytes: 2 ** 20 };
 
 test('each limit of a rule is summarized by its own window, and refusals in shadow mode count', () => {
-  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, REPLAY_SEED);
+  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, 1);
   sketches.follow(rules);
   const observer = new TrafficObserver(sketches);
   const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
@@ -56,7 +56,7 @@ test('each limit of a rule is summarized by its own window, and refusals in shad
 });
 
 test('a limit whose window changes starts again, and the others continue', () => {
-  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, REPLAY_SEED);
+  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, 1);
   sketches.follow(rules);
   const arrival = { key: 'k', hits: 1, timeMs: AT_MS, refusedBy: undefined, client: undefined, level: 0 };
   for (const rule of ['demo.user', 'demo.path']) sketches.add({ ...arrival, rule });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { readIntoSharedBuffer } from '../../../src/h2/listen/shared-read-buffer.ts';
+import { readIntoSharedBuffer } from '../../../src/h2/listen/taken-socket.ts';
 import { eventually } from '../../helpers/until.ts';
 
 const server = createServer({ pauseOnConnect: true });

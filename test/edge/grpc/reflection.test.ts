@@ -3,10 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import { ReflectionV1Implementation } from '@grpc/reflection/build/src/implementations/reflection-v1.js';
 import { describedServices, descriptorSet } from '../../../deploy/descriptors.ts';
-import { ReflectionAnswers, readReflectionRequest, writeReflectionResponse } from '../../../src/edge/rls/reflection.ts';
+import { reflectionMethods } from '../../../src/edge/grpc/reflection.ts';
+import type { OpenCall } from '../../../src/h2/grpc/method.ts';
 
 const committed = readFileSync(new URL('../../../proto/descriptors.binpb', import.meta.url));
-const answers = new ReflectionAnswers(committed);
+const [method] = reflectionMethods({ paths: [''], hasQuotas: true });
+if (method?.kind !== 'bidi stream') throw new Error('expected a bidirectional stream');
 const official = new ReflectionV1Implementation(describedServices());
 const { symbols, files: officialFiles } = official as unknown as {
   readonly symbols: Readonly<Record<string, unknown>>;
@@ -27,11 +29,18 @@ interface Answer {
   readonly fileDescriptorResponse: { readonly fileDescriptorProto: Uint8Array[] } | null;
 }
 
+/** Lets the service answer a question. */
+const answer = (question: object): { readonly answer: Buffer } => {
+  const sent: unknown[] = [];
+  const call = { onGone: () => {}, send: (response: unknown) => sent.push(response), end: () => {} };
+  const incoming = method.handle(call as unknown as OpenCall); // what it uses
+  incoming.message(method.decode(client.requestSerialize(question)));
+  incoming.end();
+  return sent[0] as { readonly answer: Buffer }; // its own response
+};
+
 /** The answer to a question, through a client's own serialization. */
-function ask(question: object): Answer {
-  const request = readReflectionRequest(client.requestSerialize(question));
-  return client.responseDeserialize(writeReflectionResponse({ request, answer: answers.to(request.question) }));
-}
+const ask = (question: object): Answer => client.responseDeserialize(method.encode(answer(question)));
 
 /** The same by the official implementation. The requested file comes first, the others in any order. */
 function officially(question: object): Answer {
@@ -79,6 +88,6 @@ test('a request without a message is UNIMPLEMENTED', () => {
 });
 
 test('the description of a file is encoded once', () => {
-  const question = { kind: 'file of symbol', name: 'weir.v1.Rules', number: 0 } as const;
-  expect(answers.to(question)).toBe(answers.to({ ...question, name: 'weir.v1.Holds' }));
+  const { answer: described } = answer({ fileContainingSymbol: 'weir.v1.Rules' });
+  expect(answer({ fileContainingSymbol: 'weir.v1.Holds' }).answer).toBe(described);
 });
