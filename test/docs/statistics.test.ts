@@ -7,6 +7,7 @@ import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
 import { candidateMetrics } from '../../src/operate/admin/metrics.ts';
 import type { TrialReport } from '../../src/operate/candidate/report.ts';
 import { cutName, MAX_NAME_LENGTH, MAX_NAME_LEVELS, MAX_NAMES, OTHER } from '../../src/operate/observe/caller-names.ts';
+import { ownUse } from '../../src/operate/observe/process-use.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
@@ -95,7 +96,7 @@ test('docs/statistics.md names every Prometheus metric with a name of envoyproxy
 });
 
 test('docs/statistics.md names every metric of the debug port, with its labels', async () => {
-  const store = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0 };
+  const store = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0, processes: ownUse };
   const metrics = createMetrics(everything(), () => true, store, {
     rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
     lastLoad: () => ({ atMs: 1_000, hash: 'abc', isNewest: true }),
@@ -109,7 +110,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
         errorBound: 0,
       },
     }),
-    store: () => ({ isUp: true, latencyMs: 1, lastSuccessAtMs: 1_000 }),
+    store: () => ({ isUp: true, reason: undefined, latencyMs: 1, lastSuccessAtMs: 1_000 }),
     memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),
     restarts: () => 0,
     version: '1.2.3',

@@ -5,7 +5,7 @@ import { debitOf } from '../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { openStore } from '../../src/engine/open/store.ts';
 import { createLogger } from '../../src/operate/observe/log.ts';
-import { loggedCounters } from '../../src/serve/open/store.ts';
+import { loggedCounters } from '../../src/serve/decider/store.ts';
 import type { Environment } from '../../src/settings/near-misses.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { fixedWindowOf } from './limits.ts';

@@ -171,7 +171,7 @@ function Memory() {
     <section class="panel">
       <h2>Memory</h2>
       <dl class="facts">
-        <Fact name={now.workers.expected > 1 ? 'Primary process' : 'Process'}>{bytes(process.rssBytes)}</Fact>
+        <Fact name={'Memory of all processes'}>{bytes(process.rssBytes)}</Fact>
         <Fact name="JavaScript heap">{bytes(process.heapBytes)}</Fact>
         <Fact name="Held for callers">
           {bytes(load.callerBytes)} <span class="dim">of {bytes(load.callerMaxBytes)}</span>

@@ -8,20 +8,24 @@ import { type Page, plain, type Route } from './server.ts';
 const MAX_SECONDS = 60;
 const DEFAULT_SECONDS = 30;
 
-/** Takes a profile of this process from now until `end` resolves. */
-type Profiler = (session: Session, end: Promise<void>) => Promise<object>;
+/** What is profiled: the time, or allocations that are still in use. */
+export type ProfileKind = 'cpu' | 'heap';
 
 /**
  * The routes that take profiles. They require `Authorization: Bearer <token>`, else 401, and take one profile at a
  * time, else 409.
  *
  * @param secrets  tokens that grant access; if there are none, there are no such routes
+ * @param take     takes a profile; undefined: the process did not reply
  * @see https://www.rfc-editor.org/rfc/rfc6750
  */
-export function profileRoutes(secrets: readonly string[]): ReadonlyMap<string, Route> {
+export function profileRoutes(
+  secrets: readonly string[],
+  take: (kind: ProfileKind, seconds: number, end: AbortSignal) => Promise<object | undefined>,
+): ReadonlyMap<string, Route> {
   if (secrets.length === 0) return new Map();
   let isTaking = false;
-  const route = (what: string, ending: string, take: Profiler): Route => ({
+  const route = (what: string, kind: ProfileKind): Route => ({
     help: `${what} over ?seconds=${DEFAULT_SECONDS}, for DevTools; requires Authorization: Bearer <ADMIN_TOKEN>`,
     async answer(request) {
       if (!isAuthorized(request, secrets)) return unauthorized;
@@ -29,16 +33,20 @@ export function profileRoutes(secrets: readonly string[]): ReadonlyMap<string, R
       const seconds = secondsOf(request);
       if (seconds === undefined) return plain(400, `seconds must be a whole number from 1 to ${MAX_SECONDS}\n`);
       isTaking = true;
+      const end = new AbortController(); // if the connection closes, nothing is delivered
+      request.socket.once('close', () => end.abort());
       try {
-        return attachment(`weir.${ending}`, await profile(take, seconds, request));
+        const profile = await take(kind, seconds, end.signal);
+        if (!profile) return plain(503, 'the process that answers requests did not reply\n');
+        return attachment(`weir.${kind}profile`, profile);
       } finally {
         isTaking = false;
       }
     },
   });
   return new Map([
-    ['/debug/pprof/heap', route('allocations that are still in use', 'heapprofile', takeHeapProfile)],
-    ['/debug/pprof/profile', route('CPU profile', 'cpuprofile', takeCpuProfile)],
+    ['/debug/pprof/heap', route('allocations that are still in use', 'heap')],
+    ['/debug/pprof/profile', route('CPU profile', 'cpu')],
   ]);
 }
 
@@ -67,35 +75,30 @@ const attachment = (name: string, body: object): Page => ({
   headers: { 'content-disposition': `attachment; filename="${name}"` },
 });
 
-/**
- * Ends early if the connection closes, so that a closing server does not wait for a profile that cannot be delivered.
- */
-async function profile(take: Profiler, seconds: number, { socket }: IncomingMessage): Promise<object> {
-  const ending = new AbortController();
-  const abort = (): void => ending.abort();
-  socket.once('close', abort);
-  const end = sleep(seconds * 1_000, undefined, { signal: ending.signal }).catch(() => {}); // ends early
+/** Takes a profile of this process. @param end  ends it early */
+export async function takeProfile(kind: ProfileKind, seconds: number, end: AbortSignal): Promise<object> {
   const session = new Session();
   session.connect();
   try {
-    return await take(session, end);
+    return await (kind === 'cpu' ? takeCpuProfile : takeHeapProfile)(session, pause(seconds, end));
   } finally {
     session.disconnect();
-    socket.off('close', abort);
-    abort();
   }
 }
 
-const takeCpuProfile: Profiler = async (session, end) => {
+const pause = (seconds: number, signal: AbortSignal): Promise<void> =>
+  sleep(seconds * 1_000, undefined, { ref: false, signal }).catch(() => {}); // ends early
+
+async function takeCpuProfile(session: Session, end: Promise<void>): Promise<object> {
   await session.post('Profiler.enable');
   await session.post('Profiler.start');
   await end;
   return (await session.post('Profiler.stop')).profile;
-};
+}
 
 /** Samples allocations: cheap, unlike a heap snapshot, which would block the process. */
-const takeHeapProfile: Profiler = async (session, end) => {
+async function takeHeapProfile(session: Session, end: Promise<void>): Promise<object> {
   await session.post('HeapProfiler.startSampling');
   await end;
   return (await session.post('HeapProfiler.stopSampling')).profile;
-};
+}

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { type ProfileKind, takeProfile } from '../../edge/http/profile.ts';
 import type { QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
@@ -55,6 +56,9 @@ export type AgentQuestion =
   | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
   /** The arrivals since the last such question, of the keys in this sample. */
   | ({ readonly kind: 'arrivals' } & ArrivalSample)
+  /** Take a profile of the process. */
+  | { readonly kind: 'profile'; readonly what: ProfileKind; readonly seconds: number }
+  | { readonly kind: 'end_profile' }
   /** Read or change operators' records. */
   | { readonly kind: 'records'; readonly call: RecordsCall }
   /** Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. */
@@ -81,6 +85,8 @@ export type AgentReply =
   | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
   /** Undefined: arrivals are not followed. */
   | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
+  | { readonly kind: 'profile'; readonly profile: object }
+  | { readonly kind: 'end_profile' }
   | { readonly kind: 'records'; readonly answer: CounterAnswer<unknown> }
   /** When the recording ends; undefined: RECORD_TO is not set. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
@@ -146,6 +152,7 @@ export class AdminAgent {
   readonly #top: TopKeys | undefined;
   readonly #refusals: RefusalSample | undefined;
   readonly #stops: readonly (() => void)[];
+  #profiling: AbortController | undefined;
 
   constructor(options: AgentOptions) {
     this.#options = options;
@@ -201,6 +208,12 @@ export class AdminAgent {
         return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
       case 'arrivals':
         return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
+      case 'profile':
+        this.#profiling = new AbortController();
+        return { kind: 'profile', profile: await takeProfile(question.what, question.seconds, this.#profiling.signal) };
+      case 'end_profile':
+        this.#profiling?.abort();
+        return { kind: 'end_profile' };
       case 'records':
         return { kind: 'records', answer: await answered(runRecordsCall(this.#options.records, question.call)) };
       case 'record':

@@ -19,7 +19,7 @@ export interface AdminOptions extends OverrideOptions {
   /** Asks every process that answers requests. */
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Asks one of these processes; undefined: none replied in time. */
-  readonly askOne: <Q extends AgentQuestion>(question: Q) => Promise<ReplyTo<Q> | undefined>;
+  readonly askOne: <Q extends AgentQuestion>(question: Q, moreMs?: number) => Promise<ReplyTo<Q> | undefined>;
   /** Requests that all processes received in the last minute. */
   readonly requestsOfMinute: () => Promise<number>;
   /** Whether several processes answer requests. */

@@ -1,8 +1,8 @@
-import { memoryUsage } from 'node:process';
 import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
+import type { ProcessUse } from '../observe/process-use.ts';
 import type { Load, MemoryFacts, ServiceGauges, StoreFacts } from '../observe/service-gauges.ts';
 
 /** State that is read for each snapshot. */
@@ -22,6 +22,7 @@ export interface HealthFacts {
   readonly leased: number;
   readonly denyCache?: { readonly size: number } & DenyCacheState['counts'];
   readonly workers: { readonly expected: number; readonly restarts: number };
+  /** The memory of all processes. */
   readonly process: { readonly rssBytes: number; readonly heapBytes: number };
   readonly rules: {
     readonly hash?: string;
@@ -41,6 +42,8 @@ export interface ResponderFacts {
   openCircuits(): ReadonlyMap<string, number>;
   /** Leased but unused hits. */
   leased(): number;
+  /** What all processes of this instance use. */
+  processes(): ProcessUse;
   /** Where the counters are, for people. */
   storeDescription(): string;
   /** The state of the store; undefined: counters are in the memory of these processes. */
@@ -71,7 +74,7 @@ export function healthFacts({ rules, responders, workers }: HealthSources): Heal
   const state = responders.store();
   const cache = responders.cache();
   const memory = responders.memory();
-  const { rss, heapUsed } = memoryUsage();
+  const { rssBytes, heapBytes } = responders.processes();
   return {
     store: {
       description: responders.storeDescription(),
@@ -86,7 +89,7 @@ export function healthFacts({ rules, responders, workers }: HealthSources): Heal
     leased: responders.leased(),
     ...(cache && { denyCache: { size: cache.size(), ...cache.counts } }),
     workers: { expected: workers, restarts: responders.restarts() },
-    process: { rssBytes: rss, heapBytes: heapUsed },
+    process: { rssBytes, heapBytes },
     rules: rulesFacts(rules),
   };
 }

@@ -71,6 +71,8 @@ export class Live {
   constructor(sources: LiveSources) {
     this.#sources = sources;
     this.#startedAtMs = sources.clock();
+    this.service.begin(sources.statistics);
+    this.rules.begin(sources.statistics.rules());
     this.#stop = sources.every(INTERVAL_MS, () => this.tick());
   }
 

@@ -51,6 +51,22 @@ export class AllRuleSeries {
 
   /** To be called once a second. */
   gather(rules: Iterable<RuleCounts>): void {
+    const { now, open } = this.#countsOf(rules);
+    this.#active.clear();
+    for (const [rule, counts] of now) {
+      const entry = this.#byRule.get(rule) ?? this.#begin(rule, counts.length);
+      if (!entry) continue;
+      entry.isOpen = open.has(rule);
+      this.#step(rule, entry, counts);
+    }
+  }
+
+  /** What has been counted before the series begin is no part of them. */
+  begin(rules: Iterable<RuleCounts>): void {
+    for (const [rule, counts] of this.#countsOf(rules).now) this.#begin(rule, counts.length)?.counts.set(counts);
+  }
+
+  #countsOf(rules: Iterable<RuleCounts>) {
     const now = new Map<string, Float64Array>();
     const open = new Set([NAMED_BY_CALLERS]);
     let left = MAX_COUNTS;
@@ -62,13 +78,7 @@ export class AllRuleSeries {
       else addToCallers(now, row);
       addTo(now, name, row);
     }
-    this.#active.clear();
-    for (const [rule, counts] of now) {
-      const entry = this.#byRule.get(rule) ?? this.#begin(rule, counts.length);
-      if (!entry) continue;
-      entry.isOpen = open.has(rule);
-      this.#step(rule, entry, counts);
-    }
+    return { now, open };
   }
 
   /** The rates of the rules that were hit in the last second. */

@@ -23,6 +23,11 @@ export class ServiceSeries {
     return this.#last;
   }
 
+  /** What has been counted before the series begin is no part of them. */
+  begin(statistics: Statistics): void {
+    this.#counts = countsOf(statistics);
+  }
+
   /** To be called once a second. */
   gather(statistics: Statistics, durations: DurationTotals, lagMs: number): void {
     const counts = countsOf(statistics);

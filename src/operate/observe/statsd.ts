@@ -47,7 +47,7 @@ const ADDRESS_TTL_MS = 60_000;
 export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
   const { client, accepts, onSent, close } = await open(options);
   const targets = createTargets(options.names);
-  const sent = new Map<string, number>();
+  const sent = new Map(await options.counters()); // what was counted before is not sent
 
   const send = (slice: readonly (readonly [name: string, count: number])[]): boolean => {
     const grown = slice.filter(([name, count]) => count > (sent.get(name) ?? 0));

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { every } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { OverrideList } from '../../edge/http/debug.ts';
-import { profileRoutes } from '../../edge/http/profile.ts';
+import { type ProfileKind, profileRoutes } from '../../edge/http/profile.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Counters } from '../../engine/backends/key.ts';
@@ -98,6 +98,10 @@ export function openAdminPages(
     ],
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
+  const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
+    end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
+    return (await askOne({ kind: 'profile', what, seconds }, seconds * 1_000))?.profile;
+  };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
   if (core.hasOwnRecords && standing) void overrides.restore(standing);
@@ -108,7 +112,7 @@ export function openAdminPages(
       list: (isShown) => listOverrides(core.overrides, shownBy(isShown, hash)),
     },
     isChecked: (request) => isChecked(request, access),
-    routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
+    routes: new Map([...profileRoutes(profilers, takeProfile), ...operationRoutes(operations, access, failed)]),
     close() {
       stopFollowing();
       candidates.close();

@@ -4,7 +4,7 @@ import { readSettings } from '../../settings/settings.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { withRules } from '../link/with-rules.ts';
-import { CannotStart } from '../parts/start-up.ts';
+import { CannotStart, type Part } from '../parts/start-up.ts';
 import { openControl } from './control.ts';
 
 // The entry of the control process, which the supervisor starts, and starts again if it ends.
@@ -12,8 +12,9 @@ import { openControl } from './control.ts';
 /** The processors are for the deciders first. */
 const NICENESS = 5;
 
-let control: Awaited<ReturnType<typeof openControl>> | undefined;
+let control: Part | undefined;
 const early: ToControl[] = [];
+let take = (message: ToControl): void => void early.push(message);
 
 // a terminal, and systemd by default, send these to all processes of the service: the supervisor decides
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
@@ -21,8 +22,7 @@ process.once('disconnect', () => process.exit()); // the supervisor has ended
 process.on('message', (message: ToControl) => {
   if (message.kind === 'start') void start(message.start);
   else if (message.kind === 'close') void close();
-  else if (control) control.receive(message);
-  else early.push(message);
+  else take(message);
 });
 
 async function start({ env, rules, version, ...rest }: ControlStart): Promise<void> {
@@ -30,8 +30,11 @@ async function start({ env, rules, version, ...rest }: ControlStart): Promise<vo
     const settings = withRules(await readSettings(env), rules);
     const log = createLogger(settings.log);
     const send = (message: FromControl): void => void process.send?.(message);
-    control = await openControl(settings, { clock: Date.now, log, version, start: rest, send });
-    for (const message of early.splice(0)) control.receive(message);
+    const onMessage = (listener: typeof take): void => {
+      take = listener;
+      for (const message of early.splice(0)) listener(message);
+    };
+    control = await openControl(settings, { clock: Date.now, log, version, start: rest, send, onMessage });
     lowerPriority(); // the start no longer waits for it
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;

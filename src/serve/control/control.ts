@@ -13,52 +13,43 @@ import { Deciders } from './deciders.ts';
 import { openOps } from './ops.ts';
 import type { SourcedRules } from './rules.ts';
 
-/** The part of the service that serves operators, reads rules, and sends them to the deciders. */
-interface Control extends Part {
-  /** Takes the supervisor's later messages. */
-  receive(message: ToControl): void;
-}
-
 interface ControlOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
-  readonly start: Omit<ControlStart, 'env' | 'rules' | 'version'>;
+  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides'>;
   /** Sends a message to the supervisor. */
   readonly send: (message: FromControl) => void;
+  /** Calls the listener with the messages of the supervisor, those that have already arrived as well. */
+  readonly onMessage: (listener: (message: ToControl) => void) => void;
 }
 
-/** @throws CannotStart if rules at a plain path are invalid, or the settings of a part cannot be used */
+/**
+ * Opens the part of the service that serves operators, reads rules, and sends them to the deciders.
+ *
+ * @throws CannotStart if rules at a plain path are invalid, or the settings of a part cannot be used
+ */
 export function openControl(
   settings: Settings,
-  { clock, log, version, start, send }: ControlOptions,
-): Promise<Control> {
+  { clock, log, version, start, send, onMessage }: ControlOptions,
+): Promise<Part> {
   return openParts(async (add) => {
     const context = contextOf(clock, log, false);
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
     const deciders = add(new Deciders({ statistics, send: (id, message) => send({ kind: 'to', id, message }) }));
     const onLoad = logRuleLoads(statistics, log, settings.counters.split);
     const core = add(await openControlCore(settings, { askOne: deciders.askOne, onLoad }, context));
+    onMessage((message) => {
+      deciders.receive(message);
+      if (message.kind === 'decider') void core.shareHashKey();
+    });
+    if (start.isReplacement) await deciders.refresh(); // series and increments begin with what is counted now
     const { overrides } = start;
     const ops = add(await openOps(settings, { core, responders: deciders, statistics, version, overrides }, context));
     deciders.follow(ops.onCallFinished);
     sendRules(core.rules, send);
     send({ kind: 'opened', about: about(settings, { rules: core.rules, debug: ops.debug }) });
-    return {
-      receive(message: ToControl) {
-        switch (message.kind) {
-          case 'decider':
-            deciders.started(message.decider);
-            return void core.shareHashKey();
-          case 'decider_ended':
-            return deciders.ended(message.id);
-          case 'from':
-            return deciders.received(message.id, message.message);
-          default:
-            return undefined; // is for the process
-        }
-      },
-    };
+    return {};
   });
 }
 

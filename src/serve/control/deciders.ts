@@ -7,9 +7,10 @@ import {
   type ReplyTo,
   replyTo,
 } from '../../operate/admin/agent.ts';
+import type { ProcessUse } from '../../operate/observe/process-use.ts';
 import type { MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
-import type { DeciderQuestion, DeciderReply, StartedDecider } from '../link/messages.ts';
+import type { DeciderQuestion, DeciderReply, StartedDecider, ToControl } from '../link/messages.ts';
 import type { Responders } from '../link/responders.ts';
 import { createTotals } from './totals.ts';
 
@@ -60,8 +61,21 @@ export class Deciders implements Responders {
     this.#closing.abort();
   }
 
-  /** A decider listens. */
-  started({ id, name, counters, restarts }: StartedDecider): void {
+  /** Takes a message of the supervisor. */
+  receive(message: ToControl): void {
+    switch (message.kind) {
+      case 'decider':
+        return this.#started(message.decider);
+      case 'decider_ended':
+        return this.#ended(message.id);
+      case 'from':
+        return this.#received(message.id, message.message);
+      default:
+        return undefined; // is for the process
+    }
+  }
+
+  #started({ id, name, counters, restarts }: StartedDecider): void {
     this.#restarts = restarts;
     this.#counters = counters;
     this.#known.set(id, {
@@ -71,7 +85,7 @@ export class Deciders implements Responders {
     });
   }
 
-  ended(id: number): void {
+  #ended(id: number): void {
     const decider = this.#known.get(id);
     this.#known.delete(id);
     this.#totals.ended(id);
@@ -79,7 +93,7 @@ export class Deciders implements Responders {
     decider?.questions.giveUp();
   }
 
-  received(id: number, message: DeciderReply): void {
+  #received(id: number, message: DeciderReply): void {
     if (message.kind === 'report') return this.#totals.add(id, message.report, this.#onCallFinished);
     const decider = this.#known.get(id);
     if (message.kind === 'reported') decider?.reports.received(message.number, true);
@@ -96,9 +110,10 @@ export class Deciders implements Responders {
     return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
   };
 
-  readonly askOne = async <Q extends AgentQuestion>(question: Q): Promise<ReplyTo<Q> | undefined> => {
+  readonly askOne = async <Q extends AgentQuestion>(question: Q, moreMs = 0): Promise<ReplyTo<Q> | undefined> => {
     for (const [id, { questions }] of this.#known) {
-      const reply = await questions.request((number) => this.#options.send(id, { kind: 'ask', number, question }));
+      const send = (number: number) => this.#options.send(id, { kind: 'ask', number, question });
+      const reply = await questions.request(send, moreMs);
       if (reply) return replyTo(question, reply);
     }
     return undefined;
@@ -120,6 +135,7 @@ export class Deciders implements Responders {
   readonly load = () => this.#totals.load();
   readonly restarts = (): number => this.#restarts;
   readonly isReady = (): boolean => this.#totals.isReady();
+  readonly processes = (): ProcessUse => this.#totals.processes();
   readonly storeDescription = (): string => this.#counters;
   readonly store = (): StoreFacts | undefined => this.#totals.store();
   readonly memory = (): MemoryFacts | undefined => this.#totals.memory();
@@ -144,10 +160,11 @@ class PendingReplies<T> {
   }
 
   /**
-   * @param send  sends the request under a number
+   * @param send    sends the request under a number
+   * @param moreMs  added to the timeout
    * @returns undefined  there was no reply in time
    */
-  request(send: (number: number) => void): Promise<T | undefined> {
+  request(send: (number: number) => void, moreMs = 0): Promise<T | undefined> {
     return new Promise((resolve) => {
       const number = this.#sent++;
       const done = (reply?: T): void => {
@@ -155,7 +172,7 @@ class PendingReplies<T> {
         this.#pending.delete(number);
         resolve(reply);
       };
-      const timer = setTimeout(done, this.#timeoutMs);
+      const timer = setTimeout(done, this.#timeoutMs + moreMs);
       this.#pending.set(number, done);
       send(number);
     });

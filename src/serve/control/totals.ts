@@ -4,6 +4,7 @@ import { sumOfSites } from '../../edge/sites/site-counts.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { DenyCacheCounts, DenyCacheState } from '../../engine/ledger/refusals.ts';
+import { addUse, ownUse, type ProcessUse } from '../../operate/observe/process-use.ts';
 import type { Load, MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Report } from '../link/messages.ts';
@@ -19,6 +20,8 @@ interface Totals {
   /** The number of deciders with an open circuit, for each node of the store. */
   openCircuits(): ReadonlyMap<string, number>;
   load(): Load;
+  /** What all processes of this instance use, this one included. */
+  processes(): ProcessUse;
   /** Whether there is a decider, and every one can decide requests. */
   isReady(): boolean;
   /** The state of the store, as the decider sees it that reaches it least; undefined: counters are in memory. */
@@ -51,6 +54,7 @@ export function createTotals(statistics: Statistics): Totals {
     },
     leased: () => all().reduce((total, { leased }) => total + leased, 0),
     load: () => all().reduce((total, { load }) => addLoads(total, load), loadOfEnded),
+    processes: () => all().reduce((total, { process }) => addUse(total, process), ownUse()),
     isReady: () => states.size > 0 && all().every(({ isReady }) => isReady),
     store() {
       const stores = all().flatMap(({ store }) => store ?? []);

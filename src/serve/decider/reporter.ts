@@ -5,6 +5,7 @@ import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
+import { ownUse } from '../../operate/observe/process-use.ts';
 import type { Load } from '../../operate/observe/service-gauges.ts';
 import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
 import { type Counted, countedBy, createStatistics } from '../../operate/observe/stats.ts';
@@ -77,6 +78,7 @@ function stateOf(gauges: DeciderGauges | undefined): Omit<Report, 'counted' | 'c
     circuits: gauges?.store.breakers.states() ?? new Map(),
     leased: gauges?.store.ledger.leases?.leased ?? 0,
     load: gauges?.load() ?? NO_LOAD,
+    process: ownUse(),
     isReady: gauges?.readiness.state().ready ?? false,
     store: gauges?.store.watch?.state(),
     memory: gauges?.store.memory?.held(),

@@ -5,6 +5,7 @@ import type { DenyCacheCounts } from '../../engine/ledger/refusals.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
+import type { ProcessUse } from '../../operate/observe/process-use.ts';
 import type { Load, MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { Environment } from '../../settings/near-misses.ts';
@@ -27,6 +28,7 @@ export interface Report {
   readonly leased: number;
   readonly load: Load;
   readonly isReady: boolean;
+  readonly process: ProcessUse;
   /** The state of the store; undefined: counters are in its memory. */
   readonly store: StoreFacts | undefined;
   /** Undefined: counters are not in its memory. */
@@ -101,6 +103,8 @@ export interface ControlStart {
   readonly env: Environment;
   /** The path of the rules, overriding the environment. */
   readonly rules: string | undefined;
+  /** Deciders have counted before, and other control processes have shown it. */
+  readonly isReplacement: boolean;
   /** The overrides in force; undefined: none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
 }

@@ -10,7 +10,7 @@ interface ControlOptions {
   /** The first control process, if it has been started already. */
   readonly early: ChildProcess | undefined;
   /** The first message to each control process. */
-  readonly start: () => ToControl;
+  readonly start: (isReplacement: boolean) => ToControl;
   /** Called with the messages of the control process, except those about its start. */
   readonly onMessage: (message: FromControl) => void;
   /** Called after the first message to each control process. */
@@ -67,7 +67,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
       });
       started.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
     });
-    send(start());
+    send(start(!isFirst));
     onStarted(send);
     return { ended };
   };

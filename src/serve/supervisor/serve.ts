@@ -87,7 +87,7 @@ class Supervisor {
     this.#control = spawnControl({
       log,
       early: options.control,
-      start: () => this.#startMessage(),
+      start: (isReplacement) => this.#startMessage(isReplacement),
       onMessage: (message) => this.#fromControl(message),
       onStarted: (send) => {
         for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider));
@@ -122,9 +122,9 @@ class Supervisor {
     await this.#control.close();
   }
 
-  #startMessage(): ToControl {
+  #startMessage(isReplacement: boolean): ToControl {
     const { version, source } = this.#options;
-    return { kind: 'start', start: { version, ...source, overrides: this.#overrides } };
+    return { kind: 'start', start: { version, ...source, isReplacement, overrides: this.#overrides } };
   }
 
   #deciderMessage(decider: ListeningDecider): ToControl {

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { profileRoutes } from '../../../src/edge/http/profile.ts';
+import { profileRoutes, takeProfile } from '../../../src/edge/http/profile.ts';
 import { type HttpServer, startHttpServer } from '../../../src/edge/http/server.ts';
 
 const TOKEN = 'a token for admins';
@@ -12,7 +12,9 @@ let server: HttpServer;
 let errors: unknown[];
 beforeEach(async () => {
   errors = [];
-  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, profileRoutes([TOKEN]), (error) => errors.push(error));
+  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, profileRoutes([TOKEN], takeProfile), (error) =>
+    errors.push(error),
+  );
 });
 afterEach(async () => {
   await server.close(0);
@@ -78,5 +80,5 @@ test('a closing server does not wait for a profile', async () => {
 });
 
 test('without an admin token, there are no such pages', () => {
-  expect([...profileRoutes([]).keys()]).toEqual([]);
+  expect([...profileRoutes([], takeProfile).keys()]).toEqual([]);
 });

@@ -1,3 +1,4 @@
+import { ownUse } from '../../../src/operate/observe/process-use.ts';
 import { backendThat, ledgerOf } from '../../helpers/ledger.ts';
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
@@ -66,7 +67,11 @@ const post = (path: string, body: string) => get(path, { method: 'POST', body })
 /** The service with counters in memory, and its statistics. */
 function build(changes: Partial<Decider> = {}, isReady = true) {
   const statistics = createStatistics(0.8);
-  const metrics = createMetrics(statistics, () => isReady, { openCircuits: () => new Map(), leased: () => 0 });
+  const metrics = createMetrics(statistics, () => isReady, {
+    openCircuits: () => new Map(),
+    leased: () => 0,
+    processes: ownUse,
+  });
   const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
   const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {

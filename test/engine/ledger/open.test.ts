@@ -3,7 +3,7 @@ import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
-import { loggedCounters } from '../../../src/serve/open/store.ts';
+import { loggedCounters } from '../../../src/serve/decider/store.ts';
 import { readSettings, type Settings } from '../../../src/settings/settings.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';

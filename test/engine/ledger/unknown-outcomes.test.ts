@@ -4,7 +4,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { debitOf, type Entries } from '../../../src/engine/ledger/debit.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
-import { loggedCounters } from '../../../src/serve/open/store.ts';
+import { loggedCounters } from '../../../src/serve/decider/store.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { losses } from '../../helpers/lossy-proxy.ts';

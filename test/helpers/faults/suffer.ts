@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { capacityOf } from '../../../src/engine/algorithms/index.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
-import { loggedCounters } from '../../../src/serve/open/store.ts';
+import { loggedCounters } from '../../../src/serve/decider/store.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';

@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
+import { ownUse } from '../../../src/operate/observe/process-use.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import type { ServiceGauges } from '../../../src/operate/observe/service-gauges.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
@@ -27,7 +28,7 @@ const quiet: ServiceGauges = {
   restarts: () => 0,
   version: '1.2.3',
 };
-const circuits = { openCircuits: () => new Map(), leased: () => 0 };
+const circuits = { openCircuits: () => new Map(), leased: () => 0, processes: ownUse };
 
 /** The samples of a page with this prefix, after `times` requests of user=alice. */
 async function samples(
