@@ -85,7 +85,7 @@ test('a limit in shadow mode beside the shown one counts the hits that it would 
 });
 
 test('a store that is down is 0, regardless of its other states', async () => {
-  const store = { isUp: false, latencyMs: 2, lastSuccessAtMs: 1_500 };
+  const store = { isUp: false, reason: 'down', latencyMs: 2, lastSuccessAtMs: 1_500 };
   expect(await samples('weir_store_', 0, { store: () => store })).toMatchObject({
     weir_store_up: 0,
     weir_store_latency_seconds: 0.002,
