@@ -1,7 +1,6 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { SLICE_ITEMS } from '../../src/base/slices.ts';
 import { noQuotaCounts } from '../../src/edge/rlqs/quota-counts.ts';
 import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
 import { candidateMetrics } from '../../src/operate/admin/metrics.ts';
@@ -180,5 +179,4 @@ test('the bounds in docs/statistics.md are those of the code', () => {
   expect(page).toContain(`${digest.length} characters of a digest`);
   expect(page).toContain(`| names of limits | ${inWords(MAX_NAMES)} | counted under \`${OTHER}\``);
   expect(page).toContain(`| unknown domains | ${inWords(MAX_NAMES)} | counted under \`${OTHER}\``);
-  expect(page).toContain(`in one turn of the event loop | ${inWords(SLICE_ITEMS)} |`);
 });

@@ -1,5 +1,3 @@
-import type { openDiscoveredRules } from '../../src/edge/xds/book.ts';
-import { checkResources } from '../../src/edge/xds/resources.ts';
 import type { Rule, RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../src/engine/rules/read/problem.ts';
 import { type LoadedRules, type LoadOptions, loadRules } from '../../src/engine/rules/reload/load.ts';
@@ -30,11 +28,3 @@ export function ruleOf(changes: Partial<Rule> = {}): Rule {
   };
   return { path, levels: path.split('.').slice(1), named: 'by_rule', ...plain, ...changes };
 }
-
-/** Checks a control plane's answers in this process; the service uses a separate one, which cannot run TypeScript. */
-type AnswerChecker = NonNullable<Parameters<typeof openDiscoveredRules>[1]['checker']>;
-
-export const answerChecker = (options: LoadOptions): AnswerChecker => ({
-  do: async (answer, overlay) => checkResources(answer, { ...options, overlay }),
-  close: () => {},
-});

@@ -90,7 +90,7 @@ interface SentProblem {
 
 /** The candidate as the API sends it. */
 interface SentCandidate {
-  readonly state: 'off' | 'loading' | 'on' | 'wrong';
+  readonly state: 'off' | 'on' | 'wrong';
   readonly from: string | null;
   readonly by: string | null;
   readonly reason: string | null;
@@ -137,8 +137,6 @@ function headOf({ state, from, by, reason, hash, domains, ruleCount }: SentCandi
   switch (state) {
     case 'off':
       return 'no candidate is loaded';
-    case 'loading':
-      return `a candidate is being checked: ${source}`;
     case 'wrong':
       return paint.bad(`the candidate is invalid, and is not tried: ${source}`);
     default:

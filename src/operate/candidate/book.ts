@@ -10,11 +10,10 @@ import type { CandidateFeed } from './feed.ts';
 
 /**
  * off      there is no candidate
- * loading  it is being checked
  * on       it is being tried
  * wrong    it has problems, and is not tried
  */
-export type CandidateState = 'off' | 'loading' | 'on' | 'wrong';
+export type CandidateState = 'off' | 'on' | 'wrong';
 
 /** A candidate that an operator has sent. */
 export interface PostedCandidate {

@@ -20,19 +20,15 @@ import {
 } from '../../helpers/control-plane.ts';
 import { framed } from '../../helpers/h2-client.ts';
 import { freePort } from '../../helpers/process.ts';
-import { answerChecker } from '../../helpers/rules.ts';
 import { eventually } from '../../helpers/until.ts';
 
 let controlPlane: ControlPlane;
 let book: RuleBook;
 /** Events of the book: the number of loaded rules, or the problems; control plane up, or down with the reason. */
 let events: (number | readonly string[] | string)[];
-/** Whether there were current rules, for each check. */
-let serving: boolean[];
 
 beforeEach(() => {
   events = [];
-  serving = [];
 });
 afterEach(() => {
   book.close();
@@ -55,16 +51,8 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
     maxMessageBytes: 4 * 1024 * 1024,
     ...changes,
   };
-  const checker = answerChecker({ mergeDomains });
   book = openDiscoveredRules(asked, {
     mergeDomains,
-    checker: {
-      ...checker,
-      do(answer, overlay, isServing) {
-        serving.push(isServing);
-        return checker.do(answer, overlay, isServing);
-      },
-    },
     onLoad: (loaded: LoadedRules) =>
       events.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
     onUp: () => events.push('up'),
@@ -103,7 +91,6 @@ describe('an answer', () => {
     expect(inForce()).toEqual(['e.k_x: 0 per week', 'e.k_x.c: 2 per year']);
     expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['e', 'f']);
     expect(events).toEqual(['up', 1, 2]);
-    expect(serving).toEqual([false, true]); // checks yield processor time to requests once there are current rules
   });
 
   test('without resources means no rules', async () => {

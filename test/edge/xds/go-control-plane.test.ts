@@ -3,7 +3,6 @@ import { openDiscoveredRules } from '../../../src/edge/xds/book.ts';
 import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import { freePort, type Running, start } from '../../helpers/process.ts';
-import { answerChecker } from '../../helpers/rules.ts';
 import { goControlPlane } from '../../helpers/tools.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -28,7 +27,6 @@ beforeEach(async () => {
     },
     {
       mergeDomains: false,
-      checker: answerChecker({ mergeDomains: false }),
       onLoad: () => {},
       onUp: () => {},
       onDown: () => {},

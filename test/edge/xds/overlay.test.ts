@@ -12,7 +12,6 @@ import { Overlay } from '../../../src/engine/rules/reload/overlay-files.ts';
 import { type Resource, startControlPlane } from '../../helpers/control-plane.ts';
 import { LISTENER, listener, POLICY, quotaPolicy, ROUTE, selected, sharedPolicy } from '../../helpers/envoy-gateway.ts';
 import { freePort, type Running, start } from '../../helpers/process.ts';
-import { answerChecker } from '../../helpers/rules.ts';
 import { goControlPlane } from '../../helpers/tools.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -60,7 +59,6 @@ async function open(at = port): Promise<void> {
     {
       mergeDomains: false,
       overlay: await Overlay.open(plainPath(join(folder, 'overlay.yaml')), 20),
-      checker: answerChecker({ mergeDomains: false }),
       onLoad(loaded: LoadedRules) {
         loads.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem).map(here));
         if (loaded.ok) warnings = loaded.warnings.map(formatProblem).map(here);

@@ -7,7 +7,6 @@ import { openDiscoveredRules } from '../../../src/edge/xds/book.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import { type Authority, createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../../helpers/control-plane.ts';
-import { answerChecker } from '../../helpers/rules.ts';
 import { eventually } from '../../helpers/until.ts';
 
 const authority = createAuthority();
@@ -51,7 +50,6 @@ function open(tls: Partial<ControlPlaneTls> = {}): void {
     },
     {
       mergeDomains: false,
-      checker: answerChecker({ mergeDomains: false }),
       onLoad: ({ ok }) => events.push(ok ? 'loaded' : 'refused'),
       onUp: () => events.push('up'),
       onDown: (reason) => events.push(`down: ${reason}`),

@@ -4,7 +4,7 @@ import { differing, type PackedRules, unpack } from '../../../src/engine/rules/c
 import { match } from '../../../src/engine/rules/match/match.ts';
 import type { Level, RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { RulesInForce } from '../../../src/engine/rules/reload/in-force.ts';
-import { createFileChecker, loadRules } from '../../../src/engine/rules/reload/load.ts';
+import { checkRuleFiles, loadRules } from '../../../src/engine/rules/reload/load.ts';
 
 const CONFIG = join(__dirname, '../../../config');
 const files = readdirSync(CONFIG, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.yaml'));
@@ -29,7 +29,7 @@ const shapesOf = ({ domains, rules }: RuleTree) => [
 test.each(files)('the rules of %s are the same after packing and unpacking', (name) => {
   const file = { path: join(CONFIG, name), name };
   const direct = loadRules([file], { mergeDomains: true });
-  const checked = createFileChecker({ mergeDomains: true })([{ ...file, state: '1' }]);
+  const checked = checkRuleFiles([file], { mergeDomains: true });
   if (!direct.ok || !checked.ok) throw new Error('expected rules that are right');
   const sent = structuredClone(checked.packed); // as another process receives it
   const rules = new RulesInForce().replaceAtOnce(sent);

@@ -1,7 +1,6 @@
 import '../../helpers/realm.ts';
 import { memoryRecords, type Records } from '../../../src/engine/backends/records.ts';
-import type { FileChecker } from '../../../src/engine/rules/reload/book.ts';
-import { createFileChecker } from '../../../src/engine/rules/reload/load.ts';
+import { checkRuleFiles } from '../../../src/engine/rules/reload/load.ts';
 import { CandidateRecords } from '../../../src/operate/admin/candidate-records.ts';
 import { CandidateBook } from '../../../src/operate/candidate/book.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -13,11 +12,14 @@ const posted = (perMinute: number) => ({
 
 /** An instance that shares these records. */
 function instanceOn(records: Records) {
-  const check = createFileChecker({ mergeDomains: false });
-  const checker: FileChecker = { do: async (files, overlay) => check(files, overlay), close: () => {} };
   const book = new CandidateBook({
-    ...{ clock: fakeClock(), pollIntervalMs: 1_000, source: undefined, overlay: () => [], every: () => () => {} },
-    ...{ checker, textChecker: checker, onState: () => {} },
+    clock: fakeClock(),
+    pollIntervalMs: 1_000,
+    source: undefined,
+    overlay: () => [],
+    every: () => () => {},
+    check: (files) => checkRuleFiles(files, { mergeDomains: false }),
+    onState: () => {},
   });
   return { book, records: new CandidateRecords(records, book) };
 }

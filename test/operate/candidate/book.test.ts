@@ -3,10 +3,9 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OverlayFile } from '../../../src/engine/rules/overlay/overlay.ts';
-import type { FileChecker } from '../../../src/engine/rules/reload/book.ts';
 import { plainPath } from '../../../src/engine/rules/reload/files.ts';
-import { type CheckedRules, createFileChecker } from '../../../src/engine/rules/reload/load.ts';
-import { CandidateBook, type CandidateFacts, TooManyChecks } from '../../../src/operate/candidate/book.ts';
+import { type CheckedRules, checkRuleFiles, type RuleFileState } from '../../../src/engine/rules/reload/load.ts';
+import { CandidateBook, type CandidateFacts } from '../../../src/operate/candidate/book.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -24,16 +23,14 @@ descriptors:
 `;
 
 /** A book that polls when the test calls `poll`. */
-function bookOf(
-  path?: string,
-  overlay: () => readonly OverlayFile[] = () => [],
-  checker = inThisProcess(),
-  textChecker = inThisProcess(),
-) {
+function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [], check = checked) {
   const states: CandidateFacts[] = [];
   let poll = (): void => {};
   const book = new CandidateBook({
-    ...{ checker, textChecker, overlay, clock: fakeClock(), pollIntervalMs: 1_000 },
+    check,
+    overlay,
+    clock: fakeClock(),
+    pollIntervalMs: 1_000,
     source: path === undefined ? undefined : plainPath(path),
     every: (_, run) => {
       poll = run;
@@ -46,10 +43,8 @@ function bookOf(
   return { book, states, poll: () => poll(), changes: () => changes };
 }
 
-function inThisProcess(): FileChecker {
-  const check = createFileChecker({ mergeDomains: false });
-  return { do: async (files, overlay) => check(files, overlay), close: () => {} };
-}
+const checked = (files: readonly RuleFileState[], overlay: readonly OverlayFile[]): CheckedRules =>
+  checkRuleFiles(files, { mergeDomains: false, overlay });
 
 const posted = (text: string) => ({ text, by: 'anna', reason: 'a test' });
 
@@ -60,9 +55,9 @@ test('there is no candidate until one is sent', () => {
   expect(changes()).toBe(0);
 });
 
-test('a candidate is on from when it is sent until it is cleared', async () => {
+test('a candidate is on from when it is sent until it is cleared', () => {
   const { book, changes } = bookOf();
-  await book.load(posted(rules(5)));
+  book.load(posted(rules(5)));
   expect(book.facts).toMatchObject({
     ...{ state: 'on', origin: 'api', domains: ['demo'], ruleCount: 1, problems: [] },
     posted: { by: 'anna', reason: 'a test' },
@@ -74,10 +69,10 @@ test('a candidate is on from when it is sent until it is cleared', async () => {
   expect(changes()).toBe(2);
 });
 
-test('an invalid candidate is off, even if the previous one was valid', async () => {
+test('an invalid candidate is off, even if the previous one was valid', () => {
   const { book } = bookOf();
-  await book.load(posted(rules(5)));
-  await book.load(posted(rules('five')));
+  book.load(posted(rules(5)));
+  book.load(posted(rules('five')));
   expect(book.facts).toMatchObject({
     state: 'wrong',
     posted: { text: rules('five') },
@@ -86,9 +81,9 @@ test('an invalid candidate is off, even if the previous one was valid', async ()
   expect(book.packed()).toBeUndefined();
 });
 
-test('warnings do not keep a candidate from being tried', async () => {
+test('warnings do not keep a candidate from being tried', () => {
   const { book } = bookOf();
-  await book.load(posted('domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: minute } }]'));
+  book.load(posted('domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: minute } }]'));
   expect(book.facts).toMatchObject({ state: 'on', problems: [{ severity: 'warning' }] });
 });
 
@@ -114,14 +109,11 @@ test('files that were unreadable once are read again, even if they have not chan
   const path = join(folder, 'candidate.yaml');
   writeFileSync(path, rules(5));
   let mustFail = true;
-  const right = inThisProcess();
-  const checker: FileChecker = {
-    ...right,
-    do: (...given) => (mustFail ? Promise.reject(new Error('out of memory')) : right.do(...given)),
-  };
-  const { book, poll } = bookOf(path, () => [], checker);
-  await until('the process has failed', () => book.facts.state === 'wrong');
-  expect(book.facts.problems).toMatchObject([{ message: 'cannot be read: out of memory' }]);
+  const failing: typeof checked = (files, overlay) =>
+    mustFail ? checked([{ path: folder, name: path, state: '' }], overlay) : checked(files, overlay);
+  const { book, poll } = bookOf(path, () => [], failing);
+  await until('the file cannot be read', () => book.facts.state === 'wrong');
+  expect(book.facts.problems).toMatchObject([{ message: expect.stringContaining('cannot be read') }]);
   mustFail = false;
   await until('the file is read', () => {
     poll();
@@ -145,7 +137,7 @@ test('a candidate that an operator sends replaces files until they change', asyn
   writeFileSync(path, rules(5));
   const { book, poll } = bookOf(path);
   await until('the file is on', () => book.facts.state === 'on');
-  await book.load(posted(rules(6)));
+  book.load(posted(rules(6)));
   poll();
   expect(book.facts).toMatchObject({ state: 'on', origin: 'api' });
   book.clear();
@@ -159,48 +151,20 @@ test('a candidate that an operator sends replaces files until they change', asyn
   expect(book.facts.origin).toBe('file');
 });
 
-test('the newest of several candidates is on, no matter which is checked first', async () => {
-  const checks: (() => void)[] = [];
-  const right = inThisProcess();
-  const checker: FileChecker = {
-    ...right,
-    do: (...given) => new Promise<CheckedRules>((resolve) => void checks.push(() => resolve(right.do(...given)))),
-  };
-  const { book } = bookOf(undefined, () => [], checker);
-  const both = [book.load(posted(rules(5))), book.load(posted(rules('five')))];
-  expect(book.facts.state).toBe('loading');
-  for (const check of checks.reverse()) check();
-  await Promise.all(both);
-  expect(book.facts.state).toBe('wrong');
-});
-
-test('the overlay of the rules also applies to the candidate', async () => {
+test('the overlay of the rules also applies to the candidate', () => {
   let text = 'domain: demo\ndescriptors: [{ key: user, rate_limit: { soft: 1 } }]';
   const { book } = bookOf(undefined, () => [{ name: 'overlay.yaml', text }]);
-  await book.load(posted(rules(5)));
+  book.load(posted(rules(5)));
   const before = book.facts.hash;
   text = 'domain: demo\ndescriptors: [{ key: user, rate_limit: { soft: 2 } }]';
-  await book.checkAgain();
+  book.checkAgain();
   expect(book.facts.state).toBe('on');
   expect(book.facts.hash).not.toBe(before);
 });
 
-test('a check lists the problems of a text and changes nothing; only a few checks wait at a time', async () => {
+test('a check lists the problems of a text and changes nothing', () => {
   const { book, changes } = bookOf();
-  expect(await book.check(rules('five'))).toMatchObject({ ok: false, problems: [{ line: 5 }] });
-  expect(await book.check(rules(5))).toMatchObject({ ok: true, ruleCount: 1 });
-  const several = Array.from({ length: 6 }, () => book.check(rules(5)));
-  const results = await Promise.allSettled(several);
-  expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(4);
-  expect(results.filter((one) => one.status === 'rejected' && one.reason instanceof TooManyChecks)).toHaveLength(2);
+  expect(book.check(rules('five'))).toMatchObject({ ok: false, problems: [{ line: 5 }] });
+  expect(book.check(rules(5))).toMatchObject({ ok: true, ruleCount: 1 });
   expect([book.facts.state, changes()]).toEqual(['off', 0]);
-});
-
-test('a candidate does not wait for the check of another text', async () => {
-  let checks = 0;
-  const endless: FileChecker = { do: () => new Promise(() => void checks++), close: () => {} };
-  const { book } = bookOf(undefined, () => [], inThisProcess(), endless);
-  void book.check(rules(5));
-  await book.load(posted(rules(5)));
-  expect([checks, book.facts.state]).toEqual([1, 'on']);
 });

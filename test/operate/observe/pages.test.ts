@@ -1,20 +1,14 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { SLICE_ITEMS } from '../../../src/base/slices.ts';
 import { debugRoutes } from '../../../src/edge/http/debug.ts';
 import type { Page } from '../../../src/edge/http/server.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges } from '../../../src/operate/observe/reference-names.ts';
-import type { RuleCounts } from '../../../src/operate/observe/rule-counts.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
-import { createStatsdSink } from '../../../src/operate/observe/statsd.ts';
-import { statsdNames } from '../../../src/operate/observe/statsd-names.ts';
 import { parseExposition, textOf } from '../../helpers/exposition.ts';
-import { freePort } from '../../helpers/process.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { promtool } from '../../helpers/tools.ts';
-import { mostStepsInATurn } from '../../helpers/turns.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 const gauges = () =>
@@ -38,17 +32,12 @@ async function debugPage(path: string, statistics: Statistics, rules = rulesFrom
     rules: () => rules,
     lastLoad: () => lastLoad,
     metrics: async () => ({ contentType: '', body: '' }),
-    statistics: () => referenceCounters(statistics),
+    statistics: async () => referenceCounters(statistics),
   });
   const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // the only properties that it reads
   const page: Page | undefined = await routes.get(path)?.answer(request);
   return await textOf(page?.body ?? '');
 }
-
-afterEach(() => jest.restoreAllMocks());
-
-/** Stops the clock, so that a slice ends only after a number of items, never because of its time. */
-const stopClock = () => jest.spyOn(performance, 'now').mockReturnValue(0);
 
 /** Statistics of `count` rules and as many unknown domains. */
 function statisticsOf(count: number, name: (at: number) => string = (at) => `user_${at}`): Statistics {
@@ -65,28 +54,7 @@ function hit(statistics: Statistics, name: string): void {
   statistics.answered(name, answerOf([{ kind: 'no_domain' }]));
 }
 
-/** The same statistics; each read of a rule's number counts as a step. */
-function watched(statistics: Statistics, step: () => void): Statistics {
-  const watch = (counts: RuleCounts): RuleCounts =>
-    new Proxy(counts, {
-      get(target, key) {
-        const value: unknown = Reflect.get(target, key);
-        if (typeof value === 'number') step();
-        return value;
-      },
-    });
-  return { ...statistics, rules: () => Array.from(statistics.rules(), watch) };
-}
-
 describe.each(Object.entries(pages))('%s', (_name, render) => {
-  test('is rendered with at most 1,000 lines per turn of the event loop', async () => {
-    stopClock();
-    const statistics = statisticsOf(2_000);
-    const most = await mostStepsInATurn((step) => render(watched(statistics, step)));
-    expect(most).toBeGreaterThan(SLICE_ITEMS / 2);
-    expect(most).toBeLessThanOrEqual(SLICE_ITEMS + 7); // one line may read all numbers of a rule
-  });
-
   test('stays below 20 MB after 100 MB of long names, and distinguishes them', async () => {
     const statistics = statisticsOf(12_000, (at) => `${'"x\n'.repeat(1_333)}${at}`);
     const body = await render(statistics);
@@ -138,50 +106,3 @@ async function check(body: string): Promise<{ readonly code: number; readonly ou
     child.stdin?.end(body);
   });
 }
-
-test('/rlconfig is rendered with at most 1,000 rules per turn of the event loop', async () => {
-  stopClock();
-  const nodes = Array.from({ length: 3_000 }, (_, at) => `  - key: user_${at}\n    rate_limit: { unit: day }\n`);
-  const rules = rulesFrom(`domain: shop\ndescriptors:\n${nodes.join('')}`);
-  let body = '';
-  const most = await mostStepsInATurn(async (step) => {
-    const stepping = [...rules.rules].map((rule) => ({
-      ...rule,
-      get path() {
-        step();
-        return rule.path;
-      },
-    }));
-    body = await debugPage('/rlconfig', createStatistics(0.8), { ...rules, rules: stepping });
-  });
-  expect(body.split('\n')).toHaveLength(3_001);
-  expect(most).toBe(SLICE_ITEMS);
-});
-
-test('StatsD gets at most 1,000 counters per turn of the event loop, each once', async () => {
-  stopClock();
-  const counters = new Map(Array.from({ length: 5_500 }, (_, at) => [`counter_${at}`, at + 1]));
-  const named: string[] = [];
-  const most = await mostStepsInATurn(async (step) => {
-    const sink = await createStatsdSink({
-      host: '127.0.0.1',
-      port: await freePort(),
-      protocol: 'udp',
-      flushIntervalMs: 1_000_000,
-      names: (names) => {
-        for (const name of names) {
-          named.push(name);
-          step();
-        }
-        return statsdNames(new Map())(names);
-      },
-      counters: () => counters,
-      gauges: () => new Map(),
-      onDown: () => {},
-      onUp: () => {},
-    });
-    await sink.close();
-  });
-  expect(named).toEqual([...counters.keys()]);
-  expect(most).toBe(SLICE_ITEMS);
-});

@@ -79,7 +79,7 @@ const tally = {
 const changedKeys = fields({ count: whole, isAtLeast: flag, unlistedAtMost: number, keys: shownKeys });
 
 const candidate = fields({
-  ...{ state: oneOf('off', 'loading', 'on', 'wrong'), origin: orNull(oneOf('file', 'api')), from: orNull(text) },
+  ...{ state: oneOf('off', 'on', 'wrong'), origin: orNull(oneOf('file', 'api')), from: orNull(text) },
   ...{ by: orNull(text), reason: orNull(text), loadedAt: orNull(time), hash: orNull(text) },
   ...{ domains: listOf(text), ruleCount: whole, ...problems, sample: number, since: orNull(time) },
   ...{

@@ -8,7 +8,7 @@ import { listOverlaid } from '../../../../src/engine/rules/read/overlaid.ts';
 import { formatProblem } from '../../../../src/engine/rules/read/problem.ts';
 import { RulesInForce } from '../../../../src/engine/rules/reload/in-force.ts';
 import {
-  createFileChecker,
+  checkRuleFiles,
   type LoadedRules,
   type LoadOptions,
   loadRules,
@@ -330,10 +330,9 @@ describe('an invalid overlay is refused, with its own file and line', () => {
 });
 
 test('packed rules include the overlay, and a moved line makes them different', () => {
-  const state = { ...file('rules.yaml', PER_MINUTE), state: '1' };
-  const check = createFileChecker({ mergeDomains: false });
+  const files = [file('rules.yaml', PER_MINUTE)];
   const packedWith = (text: string) => {
-    const checked = check([state], [{ name: 'a.yaml', text }]);
+    const checked = checkRuleFiles(files, { mergeDomains: false, overlay: [{ name: 'a.yaml', text }] });
     if (!checked.ok) throw new Error(checked.problems.map(formatProblem).join('\n'));
     return structuredClone(checked.packed); // as another process receives it
   };

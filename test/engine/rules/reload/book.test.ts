@@ -3,11 +3,10 @@ import fs, { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { NODES_A_TURN } from '../../../../src/engine/rules/compile/steps.ts';
 import { formatProblem } from '../../../../src/engine/rules/read/problem.ts';
-import { type FileChecker, loadSource, openRuleBook, type RuleBook } from '../../../../src/engine/rules/reload/book.ts';
+import { loadSource, openRuleBook, type RuleBook } from '../../../../src/engine/rules/reload/book.ts';
 import { plainPath, type RuleSource } from '../../../../src/engine/rules/reload/files.ts';
-import { createFileChecker, type LoadedRules } from '../../../../src/engine/rules/reload/load.ts';
+import type { LoadedRules } from '../../../../src/engine/rules/reload/load.ts';
 import { gate } from '../../../helpers/gate.ts';
 import { heapBytes } from '../../../helpers/heap.ts';
 import { until } from '../../../helpers/until.ts';
@@ -55,9 +54,7 @@ function watched(path: string): RuleSource {
 
 async function open(path: string, { mergeDomains = false } = {}): Promise<void> {
   const onLoad = (loaded: LoadedRules): void => void loads.push(loaded);
-  const check = createFileChecker({ mergeDomains });
-  const checker = { do: async (files: Parameters<typeof check>[0]) => check(files), close: () => {} }; // the rules process's checker, in this process
-  book = await openRuleBook(watched(path), { mergeDomains, pollIntervalMs: POLL_INTERVAL_MS, onLoad, checker });
+  book = await openRuleBook(watched(path), { mergeDomains, pollIntervalMs: POLL_INTERVAL_MS, onLoad });
 }
 
 /** Lets the book poll once more and load the rules. */
@@ -310,9 +307,7 @@ test('requests are answered while the file system hangs, and files are polled wh
     },
   };
   const onLoad = (load: LoadedRules): void => void loads.push(load);
-  const check = createFileChecker({ mergeDomains: false });
-  const checker = { do: async (files: Parameters<typeof check>[0]) => check(files), close: () => {} };
-  book = await openRuleBook(slow, { mergeDomains: false, pollIntervalMs: POLL_INTERVAL_MS, onLoad, checker });
+  book = await openRuleBook(slow, { mergeDomains: false, pollIntervalMs: POLL_INTERVAL_MS, onLoad });
   write('rules.yaml', ruleFor('address'));
   isSlow = true;
   for (let times = 0; times < 10; times++) await look();
@@ -376,99 +371,31 @@ test('a file that was unreadable for a moment is read at the next poll, even if 
 
 test('invalid rules are retried with increasing delays while no file changes, and at once when one does', async () => {
   write('rules.yaml', 'domain: [');
-  const parsed: number[] = [];
-  const check = createFileChecker({ mergeDomains: false });
-  let polls = 0;
-  const checker = {
-    do: async (files: Parameters<typeof check>[0]) => {
-      parsed.push(polls);
-      return check(files);
-    },
-    close: () => {},
-  };
-  const onLoad = (load: LoadedRules): void => void loads.push(load);
-  book = await openRuleBook(watched('rules.yaml'), { mergeDomains: false, pollIntervalMs: 1_000, onLoad, checker });
-  for (polls = 1; polls <= 100; polls++) await look();
-  expect(parsed).toEqual([1, 3, 7, 15, 31, 61, 91]);
+  await open('rules.yaml');
+  const read = jest.spyOn(fs, 'openSync');
+  const polls: number[] = [];
+  for (let poll = 1; poll <= 100; poll++) {
+    read.mockClear();
+    await look();
+    if (read.mock.calls.length > 0) polls.push(poll);
+  }
+  read.mockRestore();
+  expect(polls).toEqual([1, 3, 7, 15, 31, 61, 91]);
   expect(loads).toHaveLength(1);
   write('rules.yaml', ruleFor('user'));
   await look();
   expect(inForce()).toEqual(['demo.user']);
 });
 
-test('a check yields processor time to requests once there are current rules, and not before', async () => {
-  write('rules.yaml', 'domain: [');
-  const serving: boolean[] = [];
-  const check = createFileChecker({ mergeDomains: false });
-  const checker: FileChecker = {
-    async do(files, overlay, isServing) {
-      serving.push(isServing);
-      return check(files, overlay);
-    },
-    close: () => {},
-  };
-  book = await openRuleBook(watched('rules.yaml'), {
-    mergeDomains: false,
-    pollIntervalMs: 1_000,
-    onLoad: () => {},
-    checker,
-  });
-  write('rules.yaml', ruleFor('user'));
-  await look();
-  write('rules.yaml', ruleFor('address'));
-  await look();
-  expect(inForce()).toEqual(['demo.address']);
-  expect(serving).toEqual([false, true]);
-});
-
-test('only changed files are read again', async () => {
+test('only changed domains are compiled again', async () => {
   mkdirSync(at('rules'));
   for (let file = 0; file < 10; file++) write(`rules/${file}.yaml`, ruleFor('user', `domain-${file}`));
   await open('rules');
-  write('rules/3.yaml', ruleFor('first', 'domain-3'));
-  await look(); // reads all files for the first time
   const before = book?.rules();
-  const read = jest.spyOn(fs, 'openSync');
   write('rules/4.yaml', ruleFor('second', 'domain-4'));
   await look();
-  const paths = read.mock.calls.map(([path]) => path);
-  read.mockRestore();
-  expect(paths).toEqual([at('rules/4.yaml')]);
   const compiled = [...(book?.rules()?.domains ?? [])].filter(([name, domain]) => before?.domains.get(name) !== domain);
   expect(compiled.map(([name]) => name)).toEqual(['domain-4']);
-});
-
-test('a reload reads a few rules per turn of the event loop, and applies them in one step', async () => {
-  const nodes = (limit: number) =>
-    Array.from({ length: 5_000 }, (_, at) => ({
-      ...{ key: `k${at % 50}`, value: `v${at}` },
-      rate_limit: { unit: 'day', requests_per_unit: limit },
-      ...(at % 10 === 0 && { descriptors: [{ key: 'inner', rate_limit: { unit: 'day', requests_per_unit: limit } }] }),
-    }));
-  const textOf = (limit: number): string => JSON.stringify({ domain: 'demo', descriptors: nodes(limit) });
-  write('rules.yaml', textOf(1));
-  const check = createFileChecker({ mergeDomains: false });
-  let turns = 0;
-  const seen = new Set<unknown>();
-  const done = gate();
-  book = await openRuleBook(watched('rules.yaml'), {
-    ...{ mergeDomains: false, pollIntervalMs: 1_000 },
-    onLoad(load) {
-      loads.push(load);
-      if (loads.length === 2) done.open();
-    },
-    checker: { do: async (files) => check(files), close: () => {} },
-    async pause() {
-      turns++;
-      seen.add([...(book?.rules()?.rules ?? [])][0]?.limits[0]?.limit.requestsPerUnit);
-    },
-  });
-  write('rules.yaml', textOf(2));
-  jest.advanceTimersByTime(1_000);
-  await done.passed;
-  expect(turns).toBeGreaterThan(5_500 / NODES_A_TURN);
-  expect([...seen]).toEqual([1]);
-  expect([...(book?.rules()?.rules ?? [])].every(({ limits }) => limits[0]?.limit.requestsPerUnit === 2)).toBe(true);
 });
 
 test('a hundred reloads leave no more memory in use than ten', async () => {
@@ -480,12 +407,11 @@ test('a hundred reloads leave no more memory in use than ten', async () => {
     return JSON.stringify({ domain: 'demo', descriptors: nodes });
   };
   let loadCount = 0;
-  const check = createFileChecker({ mergeDomains: false });
   write('rules.yaml', textOf(0));
   book = await openRuleBook(watched('rules.yaml'), {
-    ...{ mergeDomains: false, pollIntervalMs: POLL_INTERVAL_MS },
+    mergeDomains: false,
+    pollIntervalMs: POLL_INTERVAL_MS,
     onLoad: () => loadCount++,
-    checker: { do: async (files) => check(files), close: () => {} },
   });
   const bytes: number[] = [];
   for (let round = 1; round <= 110; round++) {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashOf } from '../../../../src/engine/rules/compile/packed.ts';
-import { createFileChecker } from '../../../../src/engine/rules/reload/load.ts';
+import { checkRuleFiles } from '../../../../src/engine/rules/reload/load.ts';
 import { findReload } from '../../../../src/engine/rules/reload/reload.ts';
 import { summarize } from '../../../../src/engine/rules/reload/rule-summary.ts';
 
@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 function loaded(descriptors: string, name = 'rules.yaml') {
   const path = join(folder, name);
   writeFileSync(path, `domain: d\ndescriptors:\n${descriptors}`);
-  const checked = createFileChecker({ mergeDomains: false })([{ path, name, state: '' }]);
+  const checked = checkRuleFiles([{ path, name }], { mergeDomains: false });
   if (!checked.ok) throw new Error('expected rules that are right');
   const [domain] = checked.packed;
   return { packed: checked.packed, rules: domain ? summarize(domain, undefined) : new Map() };

@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import type { PackedRules } from '../../../../src/engine/rules/compile/packed.ts';
+import { NODES_A_TURN } from '../../../../src/engine/rules/compile/steps.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import type { Branch, Domain, Rule, RuleTree } from '../../../../src/engine/rules/match/tree.ts';
 import { RulesInForce } from '../../../../src/engine/rules/reload/in-force.ts';
@@ -108,4 +109,20 @@ test('a domain that has not changed is not compiled again, and listeners are not
   expect(second.domains.get('same')).toBe(first.domains.get('same'));
   expect(second.domains.get('other')).not.toBe(first.domains.get('other'));
   expect([changes, inForce.packed]).toEqual([2, packedRules(2)]);
+});
+
+test('rules are replaced a few nodes per turn of the event loop, and applied in one step', async () => {
+  const inForce = new RulesInForce();
+  inForce.replaceAtOnce(packedRules(1, 100));
+  const before = inForce.tree;
+  let turns = 0;
+  const seen = new Set<unknown>();
+  await inForce.replace(packedRules(2, 100), async () => {
+    turns++;
+    seen.add(inForce.tree);
+  });
+  expect(turns).toBeGreaterThanOrEqual((100 * 32) / NODES_A_TURN);
+  expect([...seen]).toEqual([before]);
+  const limits = [...(inForce.tree?.domains.get('other')?.root.byKey.get('k0')?.byValue.values() ?? [])];
+  expect(limits.every(({ rule }) => rule?.limits[0]?.limit.requestsPerUnit === 2)).toBe(true);
 });

@@ -6,7 +6,7 @@ import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
 import { formatProblem } from '../../../../src/engine/rules/read/problem.ts';
 import { openRuleBook, type RuleBook } from '../../../../src/engine/rules/reload/book.ts';
 import { plainPath } from '../../../../src/engine/rules/reload/files.ts';
-import { createFileChecker, type LoadedRules } from '../../../../src/engine/rules/reload/load.ts';
+import type { LoadedRules } from '../../../../src/engine/rules/reload/load.ts';
 import { Overlay } from '../../../../src/engine/rules/reload/overlay-files.ts';
 import { until } from '../../../helpers/until.ts';
 
@@ -43,12 +43,10 @@ const overlayOf = (properties: string): string =>
 async function open(): Promise<void> {
   overlay = await Overlay.open(plainPath(at('overlay')), POLL_INTERVAL_MS);
   expect(overlay.problems).toEqual([]);
-  const check = createFileChecker({ mergeDomains: false });
   book = await openRuleBook(plainPath(at('rules.yaml')), {
     mergeDomains: false,
     overlay,
     pollIntervalMs: POLL_INTERVAL_MS,
-    checker: { do: async (files, over) => check(files, over), close: () => {} }, // the rules process's checker, in this process
     onLoad: (loaded: LoadedRules) =>
       void loads.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
   });
