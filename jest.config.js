@@ -27,7 +27,7 @@ const notQuick = [
   '/test/lab/envoy/',
   '/test/lab/replay/report/page\\.',
   '/test/lab/sketches/space-saving\\.',
-  '/test/operate/admin/(candidate-diff|explain|shared|store-failure)\\.',
+  '/test/operate/admin/(explain|shared|store-failure)\\.',
   '/test/operate/console/browser/',
   '/test/operate/observe/pages\\.',
   '/test/operate/tracing/',

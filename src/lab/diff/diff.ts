@@ -1,4 +1,3 @@
-import { finish, type Steps } from '../../engine/rules/compile/steps.ts';
 import { describeLimit, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -42,17 +41,16 @@ interface ChangedRule {
   readonly counters: readonly CounterFate[];
 }
 
-/** Compares rules by the nodes above them. A counter is kept if its name is: algorithm, window and entries. */
-export const diffRules = (before: RuleTree, after: RuleTree): RuleDiff => finish(diffSteps(before, after));
-
-/** Like `diffRules`, in steps: it takes time quadratic in the number of patterns of a level. */
-export function* diffSteps(before: RuleTree, after: RuleTree): Steps<RuleDiff> {
-  const [old, now] = [yield* Places.in(before), yield* Places.in(after)];
+/**
+ * Compares rules by the nodes above them. A counter is kept if its name is: algorithm, window and entries. Takes time
+ * quadratic in the number of patterns of a level.
+ */
+export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
+  const [old, now] = [new Places(before), new Places(after)];
   const added: AddedRule[] = [];
   const removed: RemovedRule[] = [];
   const changed: ChangedRule[] = [];
   for (const [id, place] of now.byId) {
-    yield 1;
     const was = old.byId.get(id);
     if (!was) {
       const met = old.metBy(place);
@@ -61,12 +59,11 @@ export function* diffSteps(before: RuleTree, after: RuleTree): Steps<RuleDiff> {
       changed.push({ before: was.rule, after: place.rule, counters: fatesOf(was, place) });
   }
   for (const [id, place] of old.byId) {
-    yield 1;
     if (!now.byId.has(id)) removed.push({ rule: place.rule, after: now.metBy(place)?.rule });
   }
   return {
     ...{ added, removed, changed },
-    rerouted: yield* findRerouted(before, after),
+    rerouted: findRerouted(before, after),
     domains: domainChanges(before.domains, after.domains),
     spends: spendsOf(before, after),
   };
@@ -136,15 +133,9 @@ class Places {
   readonly #byRule = new Map<Rule, RulePlace>();
   readonly #rules: RuleTree;
 
-  private constructor(rules: RuleTree) {
+  constructor(rules: RuleTree) {
     this.#rules = rules;
-  }
-
-  static *in(rules: RuleTree): Steps<Places> {
-    const places = new Places(rules);
-    for (const { name, root } of rules.domains.values())
-      yield* places.#add(root, { id: `${name}/`, shared: [], entries: [] });
-    return places;
+    for (const { name, root } of rules.domains.values()) this.#add(root, { id: `${name}/`, shared: [], entries: [] });
   }
 
   /** The rule here that the descriptors of another tree's rule match. */
@@ -153,7 +144,7 @@ class Places {
     return 'rule' in found ? this.#byRule.get(found.rule) : undefined;
   }
 
-  *#add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): Steps<void> {
+  #add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): void {
     for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
       const id = `${above.id}${own}/`;
       const entry = { key: unnamed(key), value: value === '' ? UNNAMED_VALUE : unnamed(value) };
@@ -166,8 +157,7 @@ class Places {
         this.byId.set(id, place);
         this.#byRule.set(node.rule, place);
       }
-      if (node.children) yield* this.#add(node.children, { id, shared, entries });
-      yield 1;
+      if (node.children) this.#add(node.children, { id, shared, entries });
     }
   }
 }

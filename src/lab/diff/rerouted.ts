@@ -1,4 +1,3 @@
-import type { Steps } from '../../engine/rules/compile/steps.ts';
 import type { Level, Node, RuleTree, WildcardNode } from '../../engine/rules/match/tree.ts';
 import { compileWildcard, hasWildcard, overlap } from '../../engine/rules/match/wildcard.ts';
 
@@ -25,32 +24,27 @@ export interface Rerouted {
  * them, and of the order of patterns. Descriptors that are neither listed here nor match another rule get the same
  * answer under both rule sets.
  */
-export function* findRerouted(before: RuleTree, after: RuleTree): Steps<readonly Rerouted[]> {
+export function findRerouted(before: RuleTree, after: RuleTree): readonly Rerouted[] {
   const found: Rerouted[] = [];
   for (const [name, { root }] of after.domains) {
     const was = before.domains.get(name);
-    if (was) yield* compareLevels(was.root, root, name, found);
+    if (was) compareLevels(was.root, root, name, found);
   }
   return found;
 }
 
 /** @param found  receives the result */
-function* compareLevels(
-  before: Level | undefined,
-  after: Level | undefined,
-  path: string,
-  found: Rerouted[],
-): Steps<void> {
+function compareLevels(before: Level | undefined, after: Level | undefined, path: string, found: Rerouted[]): void {
   const [old, now] = [new Siblings(before), new Siblings(after)];
   for (const one of now.all.values())
-    if (!old.all.has(one.id)) found.push(...(yield* takenBy(one, { without: old, having: now, path }, 'hides')));
+    if (!old.all.has(one.id)) found.push(...takenBy(one, { without: old, having: now, path }, 'hides'));
   for (const one of old.all.values())
-    if (!now.all.has(one.id)) found.push(...(yield* takenBy(one, { without: now, having: old, path }, 'uncovers')));
-  found.push(...(yield* reordered(old, now, path)));
+    if (!now.all.has(one.id)) found.push(...takenBy(one, { without: now, having: old, path }, 'uncovers'));
+  found.push(...reordered(old, now, path));
   for (const one of now.all.values()) {
     const was = old.all.get(one.id);
     if (was && (was.node.children || one.node.children))
-      yield* compareLevels(was.node.children, one.node.children, below(path, one), found);
+      compareLevels(was.node.children, one.node.children, below(path, one), found);
   }
 }
 
@@ -64,23 +58,17 @@ interface TwoLevels {
 }
 
 /** The rules that descriptors do not reach because of a node. */
-function* takenBy(
-  one: Sibling,
-  { without, having, path }: TwoLevels,
-  kind: 'hides' | 'uncovers',
-): Steps<readonly Rerouted[]> {
+function takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hides' | 'uncovers'): readonly Rerouted[] {
   const own = new Set(Array.from(rulesBelow(one.node), ([way]) => way));
   const all = new Set<string>();
   const literal = new Set<string>();
   for (const other of without.inexact()) {
-    yield 1;
     const there = having.all.get(other.id); // else its rules are reported as added or removed
     if (!there || !canBothMatch(one, other)) continue;
     const isChosen = having.isBefore(one, there);
     if (!isChosen && (isExact(one) || !matchesTextOf(other, one))) continue;
     for (const [way, rule] of rulesBelow(other.node)) {
       if (!own.has(way)) (isChosen ? all : literal).add(rule);
-      yield 1;
     }
   }
   const node = below(path, one);
@@ -99,7 +87,7 @@ function* rulesBelow({ rule, children }: Node, way = ''): Iterable<readonly [way
 }
 
 /** Finds nodes with a `*` that are in both levels, may match the same entries, and have changed order. */
-function* reordered(old: Siblings, now: Siblings, path: string): Steps<readonly Rerouted[]> {
+function reordered(old: Siblings, now: Siblings, path: string): readonly Rerouted[] {
   const found: Rerouted[] = [];
   const seen = new Set<string>();
   for (const key of ['', ...now.keys]) {
@@ -107,7 +95,6 @@ function* reordered(old: Siblings, now: Siblings, path: string): Steps<readonly 
     const common = [...is.keys()].filter((id) => was.has(id));
     if (isRising(common.map((id) => was.get(id) ?? 0))) continue;
     for (const [at, id] of common.entries()) {
-      yield common.length;
       const behind = common.slice(at + 1).filter((other) => (was.get(other) ?? 0) < (was.get(id) ?? 0));
       const passed = behind.filter((other) => !seen.has(`${id} ${other}`) && isConcerned(now.all, id, other));
       for (const other of passed) seen.add(`${id} ${other}`);
