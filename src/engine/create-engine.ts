@@ -1,5 +1,4 @@
 import type { Clock } from '../base/clock.ts';
-import { inTurn } from '../base/in-turn.ts';
 import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest } from './decide/decide.ts';
@@ -136,6 +135,18 @@ function engineOf(options: TimedOptions, { store, rules, traits }: EngineParts):
     },
   };
 }
+
+/** Creates a queue for asynchronous work: each task starts when the previous one has ended, successfully or not. */
+function inTurn(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<void> = Promise.resolve();
+  return (work) => {
+    const done = last.then(work);
+    last = done.then(ignore, ignore); // keeps no result
+    return done;
+  };
+}
+
+const ignore = (): void => {};
 
 /** Loads YAML and the parser of rules only if the engine reads rules. */
 async function openRules(rules: EngineRules, traits: StoreTraits): Promise<CurrentRules> {

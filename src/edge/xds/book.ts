@@ -1,4 +1,3 @@
-import { inTurn } from '../../base/in-turn.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import { countProblems, formatLine, type Problem } from '../../engine/rules/read/problem.ts';
@@ -63,7 +62,7 @@ interface AnswersOptions {
   onAccepted(answer: WireDiscoveryResponse): void;
 }
 
-/** Puts a control plane's answers in force, in sequence, each with the overlay; again when the overlay changes. */
+/** Puts a control plane's answers in force, each with the overlay; again when the overlay changes. */
 class Answers {
   readonly rules: RulesInForce;
   readonly #options: AnswersOptions;
@@ -71,24 +70,19 @@ class Answers {
   #inForce: WireDiscoveryResponse | undefined;
   /** The newest answer, if it is not in force; kept only if there is an overlay. */
   #refused: WireDiscoveryResponse | undefined;
-  readonly #inTurn = inTurn();
-  #isClosed = false;
 
   constructor(options: AnswersOptions) {
     this.#options = options;
     this.rules = new RulesInForce(options.split);
-    options.overlay?.onChange(() => void this.#inTurn(() => this.#checkAgain()));
+    options.overlay?.onChange(() => this.#checkAgain());
   }
 
   /** Puts an answer in force, or returns why it is refused. */
-  take(answer: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined> {
-    return this.#inTurn(async () => {
-      const outcome = await this.#check(answer);
-      if (this.#isClosed) return undefined;
-      this.#keep(answer, outcome);
-      this.#load(outcome);
-      return outcome.valid ? undefined : { refusal: refusalOf(outcome.refusal) };
-    });
+  take(answer: WireDiscoveryResponse): { readonly refusal: string } | undefined {
+    const outcome = this.#check(answer);
+    this.#keep(answer, outcome);
+    this.#load(outcome);
+    return outcome.valid ? undefined : { refusal: refusalOf(outcome.refusal) };
   }
 
   #keep(answer: WireDiscoveryResponse, { valid }: OverlaidCheck): void {
@@ -98,28 +92,25 @@ class Answers {
   }
 
   close(): void {
-    this.#isClosed = true;
     this.#options.overlay?.close();
   }
 
   /** The refused answer may be valid now; otherwise the new overlay applies to the answer in force. */
-  async #checkAgain(): Promise<void> {
+  #checkAgain(): void {
     const refused = this.#refused;
-    const again = refused && (await this.#check(refused));
-    if (this.#isClosed) return;
+    const again = refused && this.#check(refused);
     if (refused && again) this.#keep(refused, again);
     if (refused && again?.valid) {
       this.#load(again);
       return this.#options.onAccepted(refused);
     }
-    const outcome = this.#inForce && (await this.#check(this.#inForce));
-    if (this.#isClosed) return;
+    const outcome = this.#inForce && this.#check(this.#inForce);
     if (outcome) this.#load(outcome);
     if (again?.invalid) this.#options.onLoad(again.invalid); // the newest answer still has these problems
   }
 
-  #check(answer: WireDiscoveryResponse): Promise<OverlaidCheck> {
-    return checkOverlaid(this.#options.overlay, async (overlay) => this.#options.check(answer, overlay));
+  #check(answer: WireDiscoveryResponse): OverlaidCheck {
+    return checkOverlaid(this.#options.overlay, (overlay) => this.#options.check(answer, overlay));
   }
 
   #load({ valid, invalid }: OverlaidCheck): void {

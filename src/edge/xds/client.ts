@@ -44,8 +44,8 @@ interface ControlPlaneTls {
 }
 
 interface Subscriber {
-  /** Handles an answer: accepts it, or returns the reason for a refusal. Answers are passed one at a time. */
-  onResponse(response: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined>;
+  /** Handles an answer: accepts it, or returns the reason for a refusal. */
+  onResponse(response: WireDiscoveryResponse): { readonly refusal: string } | undefined;
   /** The stream was established. */
   onUp(): void;
   /** The stream was lost; called once per reason until it is established again. */
@@ -94,7 +94,6 @@ export class DiscoveryClient {
   private failures = 0;
   /** The newest answer, and its stream. */
   private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
-  private received: Promise<void> = Promise.resolve();
   private state: 'new' | 'up' | 'down' = 'new';
   /** The last reason passed to `onDown`. */
   private downReason = '';
@@ -139,7 +138,7 @@ export class DiscoveryClient {
     stream.on('data', (response: WireDiscoveryResponse) => {
       if (stream !== this.stream) return;
       this.markUp();
-      this.received = this.received.then(() => this.receive(stream, response));
+      this.receive(stream, response);
     });
     stream.on('error', () => {}); // 'status' follows
     stream.on('status', (ended: StatusObject) => {
@@ -152,18 +151,14 @@ export class DiscoveryClient {
     });
   }
 
-  private async receive(stream: DiscoveryStream, response: WireDiscoveryResponse): Promise<void> {
-    if (stream !== this.stream) return;
+  private receive(stream: DiscoveryStream, response: WireDiscoveryResponse): void {
     clearTimeout(this.delayedRefusal); // outdated by this answer
     const { version_info: version, nonce } = response;
     this.newest = { stream, nonce };
-    const refused = await this.subscriber.onResponse(response);
+    const refused = this.subscriber.onResponse(response);
     if (!refused) {
       this.ackedVersion = version;
       this.refused = undefined;
-    }
-    if (stream !== this.stream) return;
-    if (!refused) {
       stream.write(this.request(nonce));
       return;
     }

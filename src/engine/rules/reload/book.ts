@@ -60,12 +60,12 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { files, state } = await listFiles(source);
     return { files, state: `${state}\n${overlay?.revision}` };
   };
-  const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
-    const { valid, invalid } = await checkOverlaid(overlay, async (over) =>
+  const load = (files: readonly RuleFileState[] | string, state: string): void => {
+    const { valid, invalid } = checkOverlaid(overlay, (over) =>
       typeof files === 'string' ? unreadable(source, files) : checkRuleFiles(files, { ...loadOptions, overlay: over }),
     );
     const news = invalid ?? valid;
-    if (isClosed || !news || !history.add(state, news)) return;
+    if (!news || !history.add(state, news)) return;
     if (valid && !(invalid && inForce.has(valid.packed)))
       onLoad({ ...valid, rules: inForce.replaceAtOnce(valid.packed) });
     if (invalid) onLoad(invalid);
@@ -76,14 +76,14 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     try {
       const { files, state } = await list();
       if (isClosed || !history.isLoadDue(state)) return;
-      await load(files, state);
+      load(files, state);
     } finally {
       isPolling = false;
     }
   };
 
   const { files, state } = await list();
-  await load(files, state);
+  load(files, state);
   const timer = setInterval(() => void poll(), pollIntervalMs);
   timer.unref();
   return {

@@ -20,7 +20,7 @@ export interface OverlaidCheck {
   readonly refusal: readonly Problem[];
 }
 
-type Check = (overlay: readonly OverlayFile[]) => Promise<CheckedRules>;
+type Check = (overlay: readonly OverlayFile[]) => CheckedRules;
 
 /**
  * An overlay that is read again whenever its files change. An invalid version has no effect: rules are then checked
@@ -74,21 +74,22 @@ export class Overlay {
   }
 
   /** Checks rules with the newest overlay and, if that fails, with the last valid one. */
-  async check(run: Check): Promise<OverlaidCheck> {
+  check(run: Check): OverlaidCheck {
     const [newest, lastValid] = [this.#newest, this.#lastValid];
-    const checked = await checkWith(newest, run);
+    const checked = checkWith(newest, run);
     if (checked.ok) {
       this.#lastValid = newest;
       return { valid: checked, invalid: undefined, refusal: [] };
     }
     if (!lastValid || lastValid === newest) return { valid: undefined, invalid: checked, refusal: checked.problems };
-    const before = await checkWith(lastValid, run);
+    const before = checkWith(lastValid, run);
     if (before.ok) return { valid: before, invalid: checked, refusal: [] };
     return { valid: undefined, invalid: checked, refusal: before.problems };
   }
 
   close(): void {
     clearInterval(this.#timer);
+    this.#listeners.clear();
   }
 
   async #poll(): Promise<void> {
@@ -111,9 +112,9 @@ export class Overlay {
 }
 
 /** Checks rules, with an overlay if there is one. */
-export async function checkOverlaid(overlay: Overlay | undefined, run: Check): Promise<OverlaidCheck> {
+export function checkOverlaid(overlay: Overlay | undefined, run: Check): OverlaidCheck {
   if (overlay) return overlay.check(run);
-  const checked = await run([]);
+  const checked = run([]);
   if (checked.ok) return { valid: checked, invalid: undefined, refusal: [] };
   return { valid: undefined, invalid: checked, refusal: checked.problems };
 }
@@ -124,7 +125,7 @@ export async function readOverlayFiles(source: RuleSource): Promise<OverlayVersi
   return read();
 }
 
-const checkWith = async (version: OverlayVersion, run: Check): Promise<CheckedRules> =>
+const checkWith = (version: OverlayVersion, run: Check): CheckedRules =>
   'files' in version ? run(version.files) : { ok: false, problems: version.problems };
 
 interface Listing {
@@ -139,7 +140,7 @@ async function listOverlay(source: RuleSource, isAnyKindRead = false): Promise<L
   return { state, read: async () => invalidVersion(source.description, `cannot be read: ${files}`) };
 }
 
-/** All files together: each job sends them to the process that checks rules. */
+/** Of all files together. */
 const MAX_OVERLAY_BYTES = 8 * 1024 * 1024;
 
 async function readAll(
