@@ -2,6 +2,7 @@ import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { debugRoutes } from '../../../src/edge/http/debug.ts';
 import type { Page } from '../../../src/edge/http/server.ts';
+import { ownUse } from '../../../src/operate/observe/process-use.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges } from '../../../src/operate/observe/reference-names.ts';
@@ -13,7 +14,7 @@ import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 const gauges = () =>
   referenceGauges({ counts: { lookups: 1, hits: 0, expired: 0, evicted: 0, overwritten: 0 }, size: () => 0 });
-const storeGauges = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0 };
+const storeGauges = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0, processes: ownUse };
 
 /** Renders a page of the statistics. */
 const pages: Readonly<Record<string, (statistics: Statistics) => Promise<string>>> = {
