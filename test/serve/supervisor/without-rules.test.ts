@@ -11,7 +11,7 @@ worker.on('message', ({ kind }) => {
   console.log(kind);
   if (kind === 'takes_files') worker.send({ kind: 'files', usable: new Map() });
 });
-process.stdin.once('data', () => worker.send({ kind: 'rules_end', areLoaded: false }));
+process.stdin.once('data', () => worker.send({ kind: 'rules', message: { kind: 'rules_end', areLoaded: false } }));
 `;
 
 /** Longer than a worker that does not wait takes to listen. */
