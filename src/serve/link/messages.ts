@@ -45,8 +45,8 @@ export interface CallTimes {
 }
 
 /**
- * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether there are
- * any. Large rules are sent in many messages, so that none delays a decider's requests.
+ * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether there
+ * are any. Large rules are sent in many messages, so that none delays a decider's requests.
  */
 export type RulesMessage =
   | { readonly kind: 'rules_begin' }
