@@ -185,13 +185,13 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Processor',
-    description: 'Cores. With WORKERS above 1, of the primary process alone.',
+    description: 'Cores, of the process that serves operators alone.',
     width: 8,
     queries: [{ expr: rate('process_cpu_seconds_total', OF_INSTANCES), legend: '{{instance}}' }],
   },
   {
     title: 'Memory',
-    description: 'Resident memory, and the heap that is in use.',
+    description: 'Resident memory, and the heap that is in use, of the process that serves operators.',
     unit: 'bytes',
     width: 8,
     queries: [
@@ -201,7 +201,7 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Event loop lag',
-    description: 'How late timers are: 99th percentile since the previous scrape.',
+    description: 'How late timers are in the process that serves operators: 99th percentile since the previous scrape.',
     unit: 's',
     width: 8,
     queries: [{ expr: `nodejs_eventloop_lag_p99_seconds{${OF_INSTANCES}}`, legend: '{{instance}}' }],

@@ -18,16 +18,19 @@ interface OverrideRecordsOptions {
   readonly clock: Clock;
   /** Has every process that answers requests follow these overrides. */
   readonly spread: (overrides: readonly StandingOverride[]) => Promise<unknown>;
+  /** Those processes follow none yet. */
+  readonly isEmpty: boolean;
 }
 
 /** Stores overrides in the records, and has every process of this instance follow them. */
 export class OverrideRecords {
   readonly #options: OverrideRecordsOptions;
   #reading: Promise<readonly StandingOverride[]> | undefined;
-  #isEmpty = true;
+  #isEmpty: boolean;
 
   constructor(options: OverrideRecordsOptions) {
     this.#options = options;
+    this.#isEmpty = options.isEmpty;
   }
 
   /** Reads the records and follows them. While they cannot be read, the overrides read last apply. */

@@ -71,6 +71,7 @@ export function openAdminPages(
   const overrides = new OverrideRecords({
     ...{ records, clock, overrides: core.overrides },
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
+    isEmpty: standing === undefined || standing.length === 0,
   });
   const candidates = openCandidates(settings, records, rules.candidate);
   const hasQuotas = settings.rlqs.isOn;

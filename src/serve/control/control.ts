@@ -17,7 +17,7 @@ interface ControlOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
-  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides'>;
+  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber'>;
   /** Sends a message to the supervisor. */
   readonly send: (message: FromControl) => void;
   /** Calls the listener with the messages of the supervisor, those that have already arrived as well. */
@@ -36,7 +36,13 @@ export function openControl(
   return openParts(async (add) => {
     const context = contextOf(clock, log, false);
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
-    const deciders = add(new Deciders({ statistics, send: (id, message) => send({ kind: 'to', id, message }) }));
+    const deciders = add(
+      new Deciders({
+        statistics,
+        firstNumber: start.firstNumber,
+        send: (id, message) => send({ kind: 'to', id, message }),
+      }),
+    );
     const onLoad = logRuleLoads(statistics, log, settings.counters.split);
     const core = add(await openControlCore(settings, { askOne: deciders.askOne, onLoad }, context));
     onMessage((message) => {

@@ -23,6 +23,8 @@ const REPLY_TIMEOUT_MS = 3_000;
 
 interface DecidersOptions {
   readonly statistics: Statistics;
+  /** The number of the first question to each decider. */
+  readonly firstNumber: number;
   /** Sends a question to a decider. */
   readonly send: (id: number, message: DeciderQuestion) => void;
 }
@@ -80,8 +82,8 @@ export class Deciders implements Responders {
     this.#counters = counters;
     this.#known.set(id, {
       ...{ name, hasReported: false },
-      reports: new PendingReplies(REPORT_TIMEOUT_MS),
-      questions: new PendingReplies(REPLY_TIMEOUT_MS),
+      reports: new PendingReplies(REPORT_TIMEOUT_MS, this.#options.firstNumber),
+      questions: new PendingReplies(REPLY_TIMEOUT_MS, this.#options.firstNumber),
     });
   }
 
@@ -94,6 +96,8 @@ export class Deciders implements Responders {
   }
 
   #received(id: number, message: DeciderReply): void {
+    const { firstNumber } = this.#options;
+    if ((message.number ?? firstNumber) < firstNumber) return; // asked for by a control process that has ended
     if (message.kind === 'report') return this.#totals.add(id, message.report, this.#onCallFinished);
     const decider = this.#known.get(id);
     if (message.kind === 'reported') decider?.reports.received(message.number, true);
@@ -152,11 +156,15 @@ export class Deciders implements Responders {
 class PendingReplies<T> {
   readonly #timeoutMs: number;
   readonly #pending = new Map<number, (reply?: T) => void>();
-  #sent = 0;
+  #next: number;
 
-  /** @param timeoutMs  how long to wait for a reply */
-  constructor(timeoutMs: number) {
+  /**
+   * @param timeoutMs  how long to wait for a reply
+   * @param first  the number of the first request
+   */
+  constructor(timeoutMs: number, first: number) {
     this.#timeoutMs = timeoutMs;
+    this.#next = first;
   }
 
   /**
@@ -166,7 +174,7 @@ class PendingReplies<T> {
    */
   request(send: (number: number) => void, moreMs = 0): Promise<T | undefined> {
     return new Promise((resolve) => {
-      const number = this.#sent++;
+      const number = this.#next++;
       const done = (reply?: T): void => {
         clearTimeout(timer);
         this.#pending.delete(number);

@@ -40,7 +40,10 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   const reporter = createReporter(nearLimitRatio, maxNameBytes);
   const rules = receiveRules(log, settings.counters.split);
   const reports = new ReportSender(send, (since) => reporter.take(since));
-  let agent: AdminAgent | undefined;
+  let answerQuestions = (_: AdminAgent): void => {};
+  const agent = new Promise<AdminAgent>((resolve) => {
+    answerQuestions = resolve;
+  });
   let opening: Promise<Listening & Part> | undefined;
   let hasRules = false;
   const openAll = () =>
@@ -49,7 +52,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       const core = add(await openDeciderCore(settings, rules, context));
       hasRules = true;
       const responder = add(await openResponder(settings, core, reporter, context));
-      agent = responder.agent;
+      answerQuestions(responder.agent);
       const gauges = { store: core.store, readiness: core.readiness, load: responder.load };
       reports.take = (since) => reporter.take(since, gauges);
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
@@ -61,10 +64,11 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
     receive(message) {
       switch (message.kind) {
         case 'report':
-          return void reports.send(message.since).then(() => send({ kind: 'reported', number: message.number }));
+          return void reports.send(message).then(() => send({ kind: 'reported', number: message.number }));
         case 'ask': {
           const { number, question } = message;
-          return void agent?.ask(question).then((reply) => send({ kind: 'reply', number, reply }));
+          const answer = agent.then((opened) => opened.ask(question)); // overrides may arrive before it is open
+          return void answer.then((reply) => send({ kind: 'reply', number, reply }));
         }
         default:
           return rules.receive(message);
@@ -78,7 +82,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
     async close() {
       if (!hasRules) return; // nothing is open
       await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
-      await reports.send('last');
+      await reports.send({ since: 'last' });
     },
   };
 }
@@ -96,10 +100,11 @@ class ReportSender {
     this.take = take;
   }
 
-  send(since: 'start' | 'last'): Promise<void> {
+  /** @param number  of the question for the report; undefined: it was not asked for */
+  send({ since, number }: { readonly since: 'start' | 'last'; readonly number?: number }): Promise<void> {
     this.#sending = this.#sending.then(async () => {
       for (const part of partsOf(this.take(since))) {
-        await this.#send({ kind: 'report', report: part });
+        await this.#send({ kind: 'report', number, report: part });
         await nextTurn();
       }
     });

@@ -45,8 +45,8 @@ export interface CallTimes {
 }
 
 /**
- * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether there are
- * any. Large rules are sent in many messages, so that none delays a decider's requests.
+ * A version of rules: a beginning, parts of domains, in order within a domain, then an end, which says whether there
+ * are any. Large rules are sent in many messages, so that none delays a decider's requests.
  */
 export type RulesMessage =
   | { readonly kind: 'rules_begin' }
@@ -68,8 +68,8 @@ export type DeciderQuestion =
 
 /** A decider's answers to the control process. */
 export type DeciderReply =
-  /** A part of a report. */
-  | { readonly kind: 'report'; readonly report: Report }
+  /** A part of the report with this number; undefined: the last one, sent without a question. */
+  | { readonly kind: 'report'; readonly number: number | undefined; readonly report: Report }
   /** All parts of the report with this number have been sent. */
   | { readonly kind: 'reported'; readonly number: number }
   | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply };
@@ -107,6 +107,8 @@ export interface ControlStart {
   readonly isReplacement: boolean;
   /** The overrides in force; undefined: none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
+  /** Its questions have this number and higher ones: replies with lower numbers are for a process before it. */
+  readonly firstNumber: number;
 }
 
 /** A decider that listens. */

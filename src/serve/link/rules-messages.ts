@@ -25,11 +25,12 @@ class KeptVersion {
   #complete: readonly RulesMessage[] = [];
   #next: RulesMessage[] = [];
 
-  keep(message: RulesMessage): void {
+  /** @param mayEnd  whether a version without rules replaces one with rules */
+  keep(message: RulesMessage, mayEnd: boolean): void {
     if (message.kind === 'rules_begin') this.#next = []; // the sender of an unfinished version has ended
     this.#next.push(message);
     if (message.kind !== 'rules_end') return;
-    this.#complete = this.#next;
+    if (message.areLoaded || mayEnd || this.#complete.length === 0) this.#complete = this.#next;
     this.#next = [];
   }
 
@@ -43,7 +44,7 @@ export class KeptRules {
   readonly #versions = { rules: new KeptVersion(), candidate: new KeptVersion() };
 
   keep({ kind, message }: SpreadMessage): void {
-    this.#versions[kind].keep(message);
+    this.#versions[kind].keep(message, kind === 'candidate'); // a control process starts without rules
   }
 
   *messages(): Generator<SpreadMessage> {

@@ -3,7 +3,7 @@ import type { Logger } from '../../operate/observe/log.ts';
 import type { About, FromControl, ToControl } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
 import { forkControl } from './fork-control.ts';
-import { keepUp } from './restarts.ts';
+import { keepUp, noProcess } from './restarts.ts';
 
 interface ControlOptions {
   readonly log: Logger;
@@ -34,8 +34,8 @@ const END_GRACE_MS = 10_000;
 
 export function spawnControl({ log, early, start, onMessage, onStarted }: ControlOptions): ControlChild {
   const closing = new AbortController();
-  let child: ChildProcess;
-  let ended: Promise<string>;
+  let child: ChildProcess | undefined;
+  let ended = Promise.resolve('');
   let hasOpened = false;
   let open = (_: About): void => {};
   let refuse = (_: CannotStart): void => {};
@@ -46,10 +46,16 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   opened.catch(() => {}); // the start fails with it
 
   const send = (message: ToControl): void => {
-    if (child.connected) child.send(message, () => {}); // a failure is followed by its end
+    if (child?.connected) child.send(message, () => {}); // a failure is followed by its end
   };
-  const spawn = (isFirst: boolean) => {
-    const started = isFirst && early ? early : forkControl();
+  const spawn = (isFirst: boolean): { readonly ended: Promise<string> } => {
+    try {
+      return follow(isFirst && early ? early : forkControl(), isFirst);
+    } catch (error) {
+      return { ended: Promise.resolve(noProcess(error)) }; // Node throws some reasons, and emits others
+    }
+  };
+  const follow = (started: ChildProcess, isFirst: boolean) => {
     child = started;
     started.on('message', (message: FromControl) => {
       if (message.kind === 'opened') {
@@ -63,7 +69,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     });
     ended = new Promise((resolve) => {
       started.on('error', (error) => {
-        if (started.pid === undefined) resolve(`no process: ${error.message}`);
+        if (started.pid === undefined) resolve(noProcess(error));
       });
       started.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
     });
@@ -92,9 +98,9 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     keepAlone: () => closing.abort(),
     async close() {
       closing.abort();
-      const killer = setTimeout(() => child.kill('SIGKILL'), END_GRACE_MS);
+      const killer = setTimeout(() => child?.kill('SIGKILL'), END_GRACE_MS);
       send({ kind: 'close' });
-      if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
+      if (child?.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
       clearTimeout(killer);
     },
   };

@@ -5,6 +5,9 @@ const STEADY_MS = 10_000;
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 10_000;
 
+/** How a process ended that could not be started. */
+export const noProcess = (error: unknown): string => `no process: ${error instanceof Error ? error.message : error}`;
+
 interface KeptUp {
   /** Resolves when the process has ended, with how it ended. */
   readonly ended: Promise<string>;

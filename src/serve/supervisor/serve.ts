@@ -73,6 +73,8 @@ class Supervisor {
   readonly #log: Logger;
   readonly #kept = new KeptRules();
   #overrides: readonly StandingOverride[] | undefined;
+  /** The number of control processes that have been started. */
+  #controls = 0;
   readonly #control: ReturnType<typeof spawnControl>;
   #deciders: DeciderProcesses | undefined;
   #fail = (_: CannotStart): void => {};
@@ -124,7 +126,9 @@ class Supervisor {
 
   #startMessage(isReplacement: boolean): ToControl {
     const { version, source } = this.#options;
-    return { kind: 'start', start: { version, ...source, isReplacement, overrides: this.#overrides } };
+    const firstNumber = this.#controls++ * NUMBERS_EACH;
+    const overrides = this.#overrides;
+    return { kind: 'start', start: { version, ...source, isReplacement, overrides, firstNumber } };
   }
 
   #deciderMessage(decider: ListeningDecider): ToControl {
@@ -146,6 +150,9 @@ class Supervisor {
     }
   }
 }
+
+/** More questions than a control process asks. */
+const NUMBERS_EACH = 2 ** 32;
 
 interface Running {
   readonly version: string;

@@ -4,6 +4,7 @@ import type { FromWorker, Listening, SpreadMessage, ToWorker } from '../link/mes
 import { CannotStart } from '../parts/start-up.ts';
 import type { DeciderEvents, KeptState } from './deciders.ts';
 import type { HandedConnections } from './handed-connections.ts';
+import { noProcess } from './restarts.ts';
 
 /** A worker, as seen by the supervisor. */
 export interface WorkerHandle {
@@ -49,8 +50,6 @@ function neverStarted(how: string): WorkerHandle {
     ...{ spread: ignored, send: ignored, close: ignored, kill: ignored },
   };
 }
-
-const noProcess = (error: unknown): string => `no process: ${error instanceof Error ? error.message : error}`;
 
 class SpawnedWorker implements WorkerHandle {
   readonly id: number;

@@ -39,7 +39,7 @@ const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;
 const testLimited = hasPrlimit ? test : test.skip;
 
 testLimited(
-  `a primary process without a free file descriptor lives on, and replaces the worker when it has one${hasPrlimit ? '' : ' (skipped: no prlimit of util-linux here)'}`,
+  `a supervisor without a free file descriptor lives on, and replaces the worker when it has one${hasPrlimit ? '' : ' (skipped: no prlimit of util-linux here)'}`,
   async () => {
     const rules = join(folder, 'rules.yaml');
     writeFileSync(rules, RULES);

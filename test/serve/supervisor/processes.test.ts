@@ -288,7 +288,7 @@ test('rules in many messages reach every worker completely', async () => {
 });
 
 test.each<[string, (weir: Weir) => void]>([
-  ['SIGTERM to the primary process', ({ pid }) => process.kill(pid, 'SIGTERM')],
+  ['SIGTERM to the main process', ({ pid }) => process.kill(pid, 'SIGTERM')],
   [
     'SIGINT to all, as a terminal sends it',
     (weir) => [weir.pid, ...workersOf(weir).values()].forEach((pid) => void process.kill(pid, 'SIGINT')),
@@ -319,7 +319,7 @@ test('a worker that receives SIGTERM answers its calls in flight, and is replace
   expect((await stats(weir))['ratelimit_server.ShouldRateLimit.total_requests']).toBe(2); // the last report has arrived
 });
 
-test('workers end when the primary process has ended', async () => {
+test('workers end when the main process has ended', async () => {
   const weir = await service();
   process.kill(weir.pid, 'SIGKILL');
   await untilRedisIsAlone();

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { accepts, freePort, type Running, start } from '../../helpers/process.ts';
 import { MAIN } from '../../helpers/weir.ts';
 
-/** A primary process that prints what its worker sends, and sends it no rules before a line is read. */
+/** A supervisor that prints what its worker sends, and sends it no rules before a line is read. */
 const PRIMARY = `
 import cluster from 'node:cluster';
 cluster.setupPrimary({ exec: ${JSON.stringify(MAIN)}, args: ['serve'], execArgv: [], serialization: 'advanced' });
@@ -11,7 +11,7 @@ worker.on('message', ({ kind }) => {
   console.log(kind);
   if (kind === 'takes_files') worker.send({ kind: 'files', usable: new Map() });
 });
-process.stdin.once('data', () => worker.send({ kind: 'rules_end', areLoaded: false }));
+process.stdin.once('data', () => worker.send({ kind: 'rules', message: { kind: 'rules_end', areLoaded: false } }));
 `;
 
 /** Longer than a worker that does not wait takes to listen. */
