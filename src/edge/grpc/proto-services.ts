@@ -61,16 +61,11 @@ function outcomeOfFind(
 export function holdsMethods(holds: HoldsService, overload: Overload): readonly Method[] {
   const method = unaryMethods(holdsService, { overload, costOf: costOfHosted });
   return [
-    method<AcquireRequest, HoldResponse>('Acquire', (request, call) =>
-      finishWith(
-        call,
-        holds.acquire(request, (listener) => call.onGone(listener)),
-      ),
-    ),
-    method<HoldRequest, HoldResponse>('Renew', (request, call) => finishWith(call, holds.renew(request))),
-    method<HoldRequest, object>('Release', (request, call) => finishWith(call, holds.release(request))),
-    method<HoldRequest, ReserveResponse>('Reserve', (request, call) => finishWith(call, holds.reserve(request))),
-    method<HoldRequest, CommitResponse>('Commit', (request, call) => finishWith(call, holds.commit(request))),
+    method<AcquireRequest, HoldResponse>('Acquire', (request, call) => finishWith(call, holds.acquire(request, call))),
+    method<HoldRequest, HoldResponse>('Renew', (request, call) => finishWith(call, holds.renew(request, call))),
+    method<HoldRequest, object>('Release', (request, call) => finishWith(call, holds.release(request, call))),
+    method<HoldRequest, ReserveResponse>('Reserve', (request, call) => finishWith(call, holds.reserve(request, call))),
+    method<HoldRequest, CommitResponse>('Commit', (request, call) => finishWith(call, holds.commit(request, call))),
   ];
 }
 
@@ -79,14 +74,14 @@ export function kuadrantMethods(kuadrant: KuadrantService, overload: Overload): 
   const method = unaryMethods(kuadrantService, { overload, costOf: costOfHosted });
   return [
     method<WireRequest, WireResponse>('CheckRateLimit', (request, call) =>
-      finishWith(call, kuadrant.checkRateLimit(request)),
+      finishWith(call, kuadrant.checkRateLimit(request, call)),
     ),
-    method<WireRequest, WireResponse>('Report', (request, call) => finishWith(call, kuadrant.report(request))),
+    method<WireRequest, WireResponse>('Report', (request, call) => finishWith(call, kuadrant.report(request, call))),
     method<KuadrantReserveRequest, KuadrantReserveResponse>('Reserve', (request, call) =>
-      finishWith(call, kuadrant.reserve(request)),
+      finishWith(call, kuadrant.reserve(request, call)),
     ),
     method<KuadrantCommitRequest, KuadrantCommitResponse>('Commit', (request, call) =>
-      finishWith(call, kuadrant.commit(request)),
+      finishWith(call, kuadrant.commit(request, call)),
     ),
   ];
 }

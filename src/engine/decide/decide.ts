@@ -10,7 +10,7 @@ import { type Debit, debitOf, type Entries } from '../ledger/debit.ts';
 import type { Estimates } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { longestBudgetMs, type StoreBudget } from '../ledger/store-budget.ts';
+import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
@@ -172,12 +172,9 @@ export function decide(
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   if (debits) chargeSteps(debits, work);
-  const timeoutMs = decider.storeBudget(callerTimeoutMs);
   const repeated = debits && repeatedCounters(debits, decider.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
-  const entries = all
-    ? decider.ledger.debit(all, { spend, timeoutMs, longestMs: longestBudgetMs(callerTimeoutMs) })
-    : [];
+  const entries = all ? decider.ledger.debit(all, storeCall(spend, decider.storeBudget, callerTimeoutMs)) : [];
   return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
 }
 
