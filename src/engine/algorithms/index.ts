@@ -1,3 +1,4 @@
+import type { Claim } from './claim.ts';
 import { fixedWindow } from './fixed-window.ts';
 import { inFlight } from './in-flight.ts';
 import { leakyBucket } from './leaky-bucket.ts';
@@ -85,11 +86,12 @@ export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + lim
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
 
 /** The most numbers in a state of the limit, to which the cost of a step is proportional; 0: the cost is constant. */
-export const longestState = (limit: Limit): number => algorithmFor(limit).longestState?.(limit) ?? 0;
+export const longestState = (limit: Limit, claim?: Claim): number =>
+  algorithmFor(limit).longestState?.(limit, claim) ?? 0;
 
 /** Whether two limits of one counter make equal decisions. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>
   one === other || (one.algorithm === other.algorithm && algorithmFor(one).isSame(one, other));
 
-/** The same limit for the request with this number; unchanged if the algorithm has no ids. */
-export const heldLimit = (limit: Limit, holder: number): Limit => algorithmFor(limit).holdFor?.(limit, holder) ?? limit;
+/** Whether hits of the limit have holders: see `Claim`. */
+export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;

@@ -1,3 +1,5 @@
+import type { Claim } from './claim.ts';
+
 /**
  * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
  * counts them.
@@ -310,8 +312,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   isSame(one: L, other: L): boolean;
   /** The same limit with a shorter maximum delay; absent: the algorithm holds no requests. */
   capDelay?(limit: L, maxHoldMs: number): L;
-  /** The same limit for the request that a number below 2^53 identifies; absent: the algorithm has no ids. */
-  holdFor?(limit: L, holder: number): L;
+  /** Hits have holders: see `Claim`. */
+  readonly hasHolders?: true;
   /**
    * The minimum of hits that a request takes.
    *
@@ -321,12 +323,12 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   /** Whether `atLeast` depends on the use by the counter's requests. */
   learns?(limit: L): boolean;
   /** Whether hits are counted independently of the request's other limits and of its `spend`; absent: never. */
-  standsAlone?(limit: L, hits: number): boolean;
+  standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /**
    * How long the store remembers a counted step of the limit, in milliseconds: repeating it has no effect. 0, absent:
    * each is counted.
    */
-  repeatableForMs?(limit: L): number;
+  repeatableForMs?(limit: L, claim: Claim): number;
   /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
   /**
@@ -336,8 +338,9 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param nowMs   the store's clock; it may run backwards
    * @param hits    an integer; 0 peeks, a negative number gives hits back
    * @param charge  false: returns the outcome, but leaves the counter unchanged
+   * @param claim   absent: the operation states only its hits
    */
-  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
+  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge, claim?: Claim): Step;
   /**
    * Takes back hits that were charged at a known time, as far as the counter still has them: never more than if they
    * had not been charged at all. Its twin is in `script`, named after the algorithm with the suffix `_refund`.
@@ -345,7 +348,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param hits         an integer, at least 0
    * @param chargedAtMs  the store's time of the charge
    */
-  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
+  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
   /** Whether a counter can go into debt by any number of hits: `charge: always`. */
   readonly canOwe: boolean;
   /**
@@ -361,7 +364,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    */
   waitForMoreMs?(limit: L, hits: number): number;
   /** The decision for the caller, from the report of either twin. */
-  describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision;
   /** Whether the TypeScript twin gets the same result as the Lua twin despite any clock difference; absent: it does. */
   canReplay?(limit: L): boolean;
   /** The version of the state format, from 1: each version has its own counters. */
@@ -382,13 +385,13 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * The most numbers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
    * the cost is constant.
    */
-  longestState?(limit: L): number;
+  longestState?(limit: L, claim?: Claim): number;
   /** A state may be long: not every store can hold it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
   readonly script: URL;
-  /** The limit's numbers, in the order that the script documents. `nowMs` is this process's clock. */
-  scriptArgs(limit: L, nowMs: number): readonly number[];
+  /** The numbers of the limit and the claim, as the script documents them. `nowMs` is this process's clock. */
+  scriptArgs(limit: L, nowMs: number, claim?: Claim): readonly number[];
 }
 
 /** The details of a refusal. */

@@ -1,10 +1,11 @@
 import type { Eventual } from '../../base/later.ts';
-import { algorithmFor, type Limit } from '../algorithms/index.ts';
+import type { Claim } from '../algorithms/claim.ts';
+import { algorithmFor, hasHolders, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** An operation on one counter. */
-interface AnyOperation extends Counter {
+interface AnyOperation extends Counter, Claim {
   readonly limit: Limit;
   /** An integer, at least 0. */
   readonly hits: number;
@@ -45,6 +46,10 @@ export function operationOf(
   return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
 }
 
+/** The same operation for the request with this number; unchanged if the hits of its limit have no holders. */
+export const heldBy = <O extends Operation>(operation: O, holder: number): O =>
+  hasHolders(operation.limit) ? { ...operation, holder } : operation;
+
 /** The operation for a number of hits. */
 export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
   if (hits > 0) return charges ? 'charge' : 'spend';
@@ -57,7 +62,7 @@ export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give
 /** Whether an operation of a request that spends as a set is counted even if the request is refused. */
 export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
-  (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation)) ?? false);
+  (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
 /** Whether an operation of a request is decided regardless of the others: a peek for hits. */
 export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;

@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { RequestWork, TooCostly } from '../../base/request-work.ts';
-import { algorithmFor, heldLimit, type Limit } from '../algorithms/index.ts';
+import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
-import { StoreUnavailable } from '../backends/backend.ts';
+import { heldBy, StoreUnavailable } from '../backends/backend.ts';
 import type { Counter, Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
 import { type Debit, debitOf, type Entries } from '../ledger/debit.ts';
@@ -271,11 +271,11 @@ function withDebits(
       debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;
     }
-    const own = { limit: heldLimit(capped, holder), policy };
+    const own = { limit: capped, policy };
     const debit = found.commits
-      ? usedDebit(counter, own, hits, decider.estimates)
+      ? { ...usedDebit(counter, own, hits, decider.estimates), commits: true }
       : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    debits = appended(debits, debit);
+    debits = appended(debits, heldBy(debit, holder));
   }
   return debits;
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { ANONYMOUS } from '../algorithms/claim.ts';
 import { algorithmFor, capacityOf, type Limit } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
@@ -62,8 +63,8 @@ export interface RepeatedCounters {
 export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): RepeatedCounters | undefined {
   if (haveOwnCounters(debits)) return undefined;
   const byKey = new Map<CounterKey, number[]>();
-  for (const [at, { key, limit }] of debits.entries())
-    if (!('holder' in limit && limit.holder !== 0)) {
+  for (const [at, { key, holder = ANONYMOUS }] of debits.entries())
+    if (holder === ANONYMOUS) {
       const group = byKey.get(key);
       if (group) group.push(at);
       else byKey.set(key, [at]);

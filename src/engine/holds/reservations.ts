@@ -1,4 +1,4 @@
-import { heldLimit, type Limit } from '../algorithms/index.ts';
+import type { Limit } from '../algorithms/index.ts';
 import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
 import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
@@ -74,10 +74,10 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boo
     found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'reservation') return [];
       const counter = decider.counters(limit, request.domain, found.entries);
-      const one = { limit: { ...(heldLimit(limit, holder) as Reserving), commits }, policy }; // of the same row
-      if (commits) return usedDebit(counter, one, hits, decider.estimates);
+      const one = { limit, policy };
+      if (commits) return { ...usedDebit(counter, one, hits, decider.estimates), holder, commits };
       const blocks = !policy.shadow && !decider.shadowMode;
-      return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+      return { ...debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks), holder };
     }),
   );
   if (debits.length > 0) return debits;

@@ -1,6 +1,5 @@
-import { heldLimit } from '../algorithms/index.ts';
 import type { Decision, Spend } from '../algorithms/limit.ts';
-import { StoreUnavailable } from '../backends/backend.ts';
+import { heldBy, StoreUnavailable } from '../backends/backend.ts';
 import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
@@ -77,7 +76,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
       if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
-      return debitOf(counter, { limit: heldLimit(limit, holder), policy }, sign * hits, blocks);
+      return heldBy(debitOf(counter, { limit, policy }, sign * hits, blocks), holder);
     }),
   );
   if (debits.length > 0) return debits;

@@ -59,14 +59,10 @@ export class Receipt {
   readonly isLocal: boolean;
   #isSpent = false;
 
-  constructor(
-    debit: Pick<Debit, 'key' | 'shared' | 'limit' | 'hits' | 'policy'>,
-    chargedAtMs: number,
-    isLocal: boolean,
-  ) {
-    const { key, shared, limit, hits } = debit;
-    this.refund = { kind: 'refund', key, shared, limit, hits, blocks: false, chargedAtMs };
-    this.policy = debit.policy;
+  constructor(debit: Debit, chargedAtMs: number, isLocal: boolean) {
+    const { policy, ...operation } = debit;
+    this.refund = { ...operation, kind: 'refund', blocks: false, chargedAtMs };
+    this.policy = policy;
     this.isLocal = isLocal;
   }
 

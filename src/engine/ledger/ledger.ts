@@ -1,6 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import { algorithmFor, isDivisible, type Limit, nominalCapacity } from '../algorithms/index.ts';
+import { hasHolders, isDivisible, type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision, LimitPolicy, State, StoreFailurePolicy } from '../algorithms/limit.ts';
 import {
   type Backend,
@@ -399,7 +399,7 @@ export class Ledger {
   /** @param isDone  hits that the debit gives back need not be kept for the backend */
   #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): Decision {
     if (debit.kind !== 'give_back') return answerOf[policy](debit);
-    const isKept = !algorithmFor(debit.limit).holdFor; // slots that are not released in time expire
+    const isKept = !hasHolders(debit.limit); // slots that are not released in time expire
     if (!isDone && isKept) this.#debts?.giveBack(debit, false);
     return { ...answerOf.allow(debit), degraded: policy };
   }
@@ -407,7 +407,7 @@ export class Ledger {
 
 /** Whether a remembered refusal may be outdated afterwards. */
 const mayMakeRoom = ({ kind, limit }: Operation): boolean =>
-  (kind === 'give_back' || kind === 'refund') && algorithmFor(limit).holdFor === undefined; // else none is remembered
+  (kind === 'give_back' || kind === 'refund') && !hasHolders(limit); // else none is remembered
 
 /** The operation on a counter of a request that is known to be refused. */
 const peekOf = (debit: Debit): Debit =>

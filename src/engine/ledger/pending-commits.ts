@@ -65,7 +65,7 @@ export class PendingCommits {
   keep(request: readonly Debit[], replies: Replies): void {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
-      const knownMs = algorithmFor(debit.limit).repeatableForMs?.(debit.limit) ?? 0;
+      const knownMs = algorithmFor(debit.limit).repeatableForMs?.(debit.limit, debit) ?? 0;
       if (knownMs > 0) this.#add(debit, this.#options.monotonicMs() + knownMs);
     }
   }

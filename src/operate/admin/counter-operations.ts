@@ -1,6 +1,6 @@
 import { inSlices } from '../../base/slices.ts';
-import { heldLimit, type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
-import type { Operation as StoreOperation } from '../../engine/backends/backend.ts';
+import { type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import { heldBy, type Operation as StoreOperation } from '../../engine/backends/backend.ts';
 import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
@@ -116,8 +116,8 @@ async function grant(
   body: ChangeBody & { readonly hits: number },
 ): Promise<object> {
   const { hits } = body;
-  const giveBack = async ({ debit, limit }: FoundCounter): Promise<void> => {
-    const back = debitOf(debit, { ...limit, limit: debit.limit }, -hits, false);
+  const giveBack = async ({ debit }: FoundCounter): Promise<void> => {
+    const back: Debit = { ...debit, kind: 'give_back', hits };
     const [entry] = await options.ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
     if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
     if (entry?.degraded)
@@ -257,8 +257,7 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
   }
   const counters = found.limits.map((limit): FoundCounter => {
     const counter = options.counters(limit.limit, name, found.entries);
-    const own = { ...limit, limit: heldLimit(limit.limit, holderOf(found.id ?? '')) };
-    return { rule: found.rule, limit, debit: debitOf(counter, own, 0, false) };
+    return { rule: found.rule, limit, debit: heldBy(debitOf(counter, limit, 0, false), holderOf(found.id ?? '')) };
   });
   return { counters, ...(override && { override }) };
 }

@@ -349,7 +349,6 @@ function explainObserved(
   const source = sourceOf(decision);
   const isOver = decision.code === 'OVER_LIMIT';
   const { retryAfterMs, delayMs, soft, reservation } = decision;
-  const isCommit = limit.algorithm === 'reservation' && limit.commits;
   return {
     ...counter,
     code: decision.code,
@@ -362,9 +361,9 @@ function explainObserved(
     arithmetic:
       source !== 'backend' || hits < 0
         ? wordsOf[source]
-        : reservation && isCommit
+        : reservation && debit.commits
           ? commitText(reservation, hits)
-          : arithmeticOf(limit, { state: before, nowMs, hits }, isOver),
+          : arithmeticOf(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
@@ -391,9 +390,6 @@ const wordsOf = {
   local: "the counters cannot be reached: counted on this process's share of the limit",
 } as const;
 
-/** The limit for a peek at its counter: never a commit. */
-const peeked = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? { ...limit, commits: false } : limit);
-
 export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
   const {
     hitsBefore: used,
@@ -401,7 +397,7 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     durationUntilResetMs: resetsInMs,
     holds,
     reservation,
-  } = describe(peeked(limit), state, nowMs);
+  } = describe(limit, state, nowMs);
   const oldest = holds && { oldestMs: holds.oldestMs };
   const onHold = reservation && {
     onHold: reservation.held,

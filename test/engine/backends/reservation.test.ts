@@ -3,6 +3,7 @@ import { type ReservationReport, type Spend, spends } from '../../../src/engine/
 import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/algorithms/reservation.ts';
 import {
   type Backend,
+  heldBy,
   operationOf,
   type Replies,
   type RequestOperation,
@@ -26,9 +27,10 @@ const DAY_MS = 86_400_000;
 withRedis();
 
 const reserve = (key: CounterKey, limit: ReservationLimit, holder: number, hits: number): RequestOperation =>
-  operationOf({ key }, { ...limit, holder }, hits, true);
+  heldBy(operationOf({ key }, limit, hits, true), holder);
 const commit = (key: CounterKey, limit: ReservationLimit, holder: number, hits: number): RequestOperation => ({
-  ...operationOf({ key }, { ...limit, holder, commits: true }, hits, false),
+  ...heldBy(operationOf({ key }, limit, hits, false), holder),
+  commits: true,
   kind: 'spend',
 });
 
