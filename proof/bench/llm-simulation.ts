@@ -1,6 +1,11 @@
-import type { Decision } from '../../src/engine/algorithms/limit.ts';
 import type { ReservationLimit } from '../../src/engine/algorithms/reservation.ts';
-import { heldBy, type Operation, operationOf, type Replies } from '../../src/engine/backends/backend.ts';
+import {
+  type CounterDecision,
+  heldBy,
+  type Operation,
+  operationOf,
+  type Replies,
+} from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { atLeast, usedDebit } from '../../src/engine/decide/decide.ts';
@@ -82,7 +87,7 @@ export function simulate(requests: number, policy: ReservePolicy): SimulationRes
   const backend = createMemoryBackend(() => nowMs, { maxCounters: 2 * TENANTS });
   const estimates = createEstimates();
   const own: ReservationLimit = policy === 'charge at the end' ? limit : { ...limit, estimate: policy };
-  const run = (operation: Operation): Decision => {
+  const run = (operation: Operation): CounterDecision => {
     const [reply] = backend.run([operation], { spend: 'each', timeoutMs: 0 }) as Replies; // in memory, replies are synchronous
     if (!reply || reply.code === 'UNAVAILABLE') throw new Error('the counters gave no reply');
     return reply;

@@ -2,7 +2,7 @@ import type { Monotonic } from '../../base/clock.ts';
 import { intermittent } from '../../base/intermittent.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import type { SiteTransfer } from '../../engine/algorithms/claim.ts';
-import type { SiteReport } from '../../engine/algorithms/limit.ts';
+import type { SiteReport } from '../../engine/algorithms/reports.ts';
 import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/algorithms/site-share-state.ts';
 import type { Operation, Reply } from '../../engine/backends/backend.ts';

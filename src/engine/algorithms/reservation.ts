@@ -1,14 +1,6 @@
 import { ANONYMOUS, type Claim } from './claim.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  MAX_COUNT,
-  type ReservationEvent,
-  reservationEvents,
-  type State,
-  type Step,
-} from './limit.ts';
+import { type Algorithm, type AnyLimit, type Charge, MAX_COUNT, type State, type Step } from './limit.ts';
+import { type ReservationEvent, reservationEvents } from './reports.ts';
 import { describeReservation } from './reservation-report.ts';
 
 /** How rules treat hits beyond those reserved: they are charged, or not. */

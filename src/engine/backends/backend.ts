@@ -2,6 +2,7 @@ import type { Eventual } from '../../base/later.ts';
 import type { Claim } from '../algorithms/claim.ts';
 import { algorithmFor, hasHolders, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import type { Reports } from '../algorithms/reports.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** An operation on one counter. */
@@ -95,7 +96,7 @@ export function triedHits(operations: readonly Operation[]): readonly TriedHits[
 }
 
 /** The decision about an operation that was only tried, on the count that the earlier hits would have made. */
-export function afterEarlierHits(decision: Decision, { added, least }: TriedHits): Decision {
+export function afterEarlierHits<D extends Decision>(decision: D, { added, least }: TriedHits): D {
   const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
 }
@@ -111,7 +112,13 @@ export interface Unavailable {
   readonly isUnknown?: true;
 }
 
-export type Reply = Decision | Unavailable;
+/** The decision about an operation that was run. */
+export interface CounterDecision extends Decision, Reports {
+  /** The store's time of the charge, in milliseconds since the epoch; only if receipts were requested. */
+  readonly chargedAtMs?: number;
+}
+
+export type Reply = CounterDecision | Unavailable;
 export type Replies = readonly Reply[];
 
 /** How a request's operations are run. */

@@ -6,7 +6,7 @@ import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/lim
 import { heldBy, StoreUnavailable } from '../backends/backend.ts';
 import type { Counter, Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
-import { type Debit, debitOf, type Entries } from '../ledger/debit.ts';
+import { type Debit, debitOf, type Entries, type LedgerEntry } from '../ledger/debit.ts';
 import type { Estimates } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -41,7 +41,7 @@ export type Verdict =
       readonly limit: Limit;
       readonly label: LimitLabel;
       readonly policy: LimitPolicy;
-      readonly decision: Decision;
+      readonly decision: LedgerEntry;
       readonly hits: number;
       /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;
@@ -55,7 +55,7 @@ export type Verdict =
 
 /** A limit, and its algorithm's decision. */
 interface AppliedLimit extends RuleLimit {
-  readonly decision: Decision;
+  readonly decision: LedgerEntry;
 }
 
 /** A limit in shadow mode that would have refused. */
@@ -66,7 +66,7 @@ interface ShadowRefusal extends OtherDecision {
 /** A limit that the verdict does not show. */
 export interface OtherDecision {
   readonly limit: Limit;
-  readonly decision: Decision;
+  readonly decision: LedgerEntry;
 }
 
 export type Code = Decision['code'];
@@ -298,22 +298,22 @@ export function usedDebit(
   return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
 }
 
-function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly Decision[] {
+function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly LedgerEntry[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
       throw new CountersUnavailable(answer.reason, domain, matched, answer.isOverload === true);
-  return answered as readonly Decision[]; // all are decisions, as just checked
+  return answered as readonly LedgerEntry[]; // all are decisions, as just checked
 }
 
 /** Assigns the decisions, which are in the order of the debits, to their descriptors. */
 function combine(
   matched: readonly MatchedDescriptor[],
-  known: readonly Decision[],
+  known: readonly LedgerEntry[],
   repeated: RepeatedCounters | undefined,
   modes: Decider,
 ): Answer {
   let decisions = known;
-  let cut: Decision[] | undefined;
+  let cut: LedgerEntry[] | undefined;
   let next = 0;
   let delayMs = 0;
   const verdicts = matched.map(({ found, hits }): Verdict => {
@@ -353,10 +353,10 @@ function combine(
 }
 
 // the ledger returns one decision per debit
-const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
+const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry => decisions[at] as LedgerEntry;
 
 /** Cuts the decisions on these limits. @param first  the index of the first of them */
-function endInTime(decisions: Decision[], limits: readonly RuleLimit[], first: number, nowMs: number): void {
+function endInTime(decisions: LedgerEntry[], limits: readonly RuleLimit[], first: number, nowMs: number): void {
   for (const [at, { endsAtMs }] of limits.entries())
     decisions[first + at] = endingAt(decisionAt(decisions, first + at), endsAtMs, nowMs);
 }
@@ -366,7 +366,7 @@ function endInTime(decisions: Decision[], limits: readonly RuleLimit[], first: n
  *
  * @param endsAtMs  undefined: the limit does not end
  */
-export function endingAt(decision: Decision, endsAtMs: number | undefined, nowMs: number): Decision {
+export function endingAt(decision: LedgerEntry, endsAtMs: number | undefined, nowMs: number): LedgerEntry {
   if (endsAtMs === undefined) return decision;
   const leftMs = Math.max(endsAtMs - nowMs, 1);
   const { durationUntilResetMs, retryAfterMs } = decision;
@@ -391,7 +391,7 @@ function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy,
 /** @param first  the index of the first decision on these limits */
 function shadowRefusalsOf(
   limits: readonly RuleLimit[],
-  decisions: readonly Decision[],
+  decisions: readonly LedgerEntry[],
   first: number,
   shown: number,
 ): readonly ShadowRefusal[] | undefined {
@@ -408,7 +408,7 @@ function shadowRefusalsOf(
 /** @param first  the index of the first decision on these limits */
 const appliedOf = (
   limits: readonly RuleLimit[],
-  decisions: readonly Decision[],
+  decisions: readonly LedgerEntry[],
   first: number,
 ): readonly AppliedLimit[] =>
   limits.map(({ limit, label, policy }, at) => ({ limit, label, policy, decision: decisionAt(decisions, first + at) }));

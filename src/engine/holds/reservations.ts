@@ -1,5 +1,6 @@
 import type { Limit } from '../algorithms/index.ts';
-import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
+import type { Spend } from '../algorithms/limit.ts';
+import type { ReservationEvent } from '../algorithms/reports.ts';
 import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
 import { storeCall } from '../ledger/store-budget.ts';

@@ -1,7 +1,7 @@
-import type { Decision, Spend } from '../algorithms/limit.ts';
+import type { Spend } from '../algorithms/limit.ts';
 import { heldBy, StoreUnavailable } from '../backends/backend.ts';
 import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
+import { type Debit, debitOf, type LedgerEntry } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
@@ -105,7 +105,7 @@ async function giveBack(debits: readonly Debit[], { ledger, storeBudget }: Slots
 }
 
 /** @throws StoreUnavailable  an answer is missing */
-export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
+export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly LedgerEntry[] {
   return entries.map((entry) => {
     if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
     return entry;

@@ -1,6 +1,12 @@
 import type { Limit } from '../algorithms/index.ts';
-import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
-import { kindOf, type Operation, type RequestOperation, type Unavailable } from '../backends/backend.ts';
+import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
+import {
+  type CounterDecision,
+  kindOf,
+  type Operation,
+  type RequestOperation,
+  type Unavailable,
+} from '../backends/backend.ts';
 import type { Counter } from '../backends/key.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
@@ -30,11 +36,17 @@ export function debitOf(
   return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
 }
 
-/**
- * The ledger's answer to one debit: the decision and, if receipts were requested and the hits were charged, the
- * receipt.
- */
-type LedgerEntry = Decision & { readonly receipt?: Receipt };
+/** The ledger's answer to one debit: the decision, and where it comes from. */
+export interface LedgerEntry extends CounterDecision {
+  /** Refused because of an earlier refusal; the counter was not used. */
+  readonly fromCache?: true;
+  /** Answered from a block that this process had debited before. */
+  readonly fromLease?: true;
+  /** The store could not count the hits: the limit's policy decided. */
+  readonly degraded?: StoreFailurePolicy;
+  /** Absent: the hits were not charged, or no receipts were requested. @internal */
+  readonly receipt?: Receipt;
+}
 
 export type Entries = readonly (LedgerEntry | Unavailable)[];
 
@@ -44,7 +56,7 @@ export type Entries = readonly (LedgerEntry | Unavailable)[];
  */
 type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
-export function sourceOf({ fromCache, fromLease, degraded }: Decision): Source {
+export function sourceOf({ fromCache, fromLease, degraded }: LedgerEntry): Source {
   if (degraded) return degraded;
   if (fromLease) return 'lease';
   return fromCache ? 'refusal' : 'backend';

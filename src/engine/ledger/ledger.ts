@@ -1,7 +1,7 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { hasHolders, isDivisible, type Limit, nominalCapacity } from '../algorithms/index.ts';
-import type { Decision, LimitPolicy, State, StoreFailurePolicy } from '../algorithms/limit.ts';
+import type { LimitPolicy, State, StoreFailurePolicy } from '../algorithms/limit.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -17,7 +17,7 @@ import {
 } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
-import { type Debit, debitOf, type Entries, Receipt } from './debit.ts';
+import { type Debit, debitOf, type Entries, type LedgerEntry, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { PendingCommits } from './pending-commits.ts';
@@ -153,7 +153,7 @@ export class Ledger {
     return after(replies, Ledger.#concluded, { ledger: this, request, how, calledAtMs });
   }
 
-  static #concluded(this: void, replies: Replies, { ledger, request, how, calledAtMs }: Asking): Entries {
+  static #concluded(this: void, replies: Entries, { ledger, request, how, calledAtMs }: Asking): Entries {
     return ledger.#conclude(request, replies, how, calledAtMs);
   }
 
@@ -275,26 +275,26 @@ export class Ledger {
   }
 
   /** The answers from memory; undefined: there are none. */
-  #knownOf(request: readonly Debit[], { spend }: RunOptions): readonly (Decision | undefined)[] | undefined {
-    let known: (Decision | undefined)[] | undefined;
+  #knownOf(request: readonly Debit[], { spend }: RunOptions): readonly (LedgerEntry | undefined)[] | undefined {
+    let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range
       const mayLease = spend === 'each' && isLeased(debit) && this.leases !== undefined;
       const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.refusals?.find(debit);
       if (!mayLease && decision === undefined) continue;
-      known ??= new Array<Decision | undefined>(request.length).fill(undefined);
+      known ??= new Array<LedgerEntry | undefined>(request.length).fill(undefined);
       known[at] = decision;
     }
     return known;
   }
 
   /** Requests the remaining answers. If a set is known to be refused, its counters are only peeked at. */
-  #gather(request: readonly Debit[], known: readonly (Decision | undefined)[], how: RunOptions): Eventual<Replies> {
+  #gather(request: readonly Debit[], known: readonly (LedgerEntry | undefined)[], how: RunOptions): Eventual<Entries> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
     const requested = isRefused ? request.map(peekOf) : request;
     const sourceOf = (debit: Debit, at: number) =>
       known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
-    return scatter(requested, sourceOf, (source, debits, at): Eventual<Replies> => {
+    return scatter(requested, sourceOf, (source, debits, at): Eventual<Entries> => {
       if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
       if (source === 'backends') return this.#ask(debits, how);
       return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));
@@ -338,8 +338,8 @@ export class Ledger {
     }
   }
 
-  #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, calledAtMs: number): Entries {
-    let decided: Replies = replies;
+  #conclude(request: readonly Debit[], replies: Entries, how: RunOptions, calledAtMs: number): Entries {
+    let decided: Entries = replies;
     if (!areAllOk(replies)) {
       if (this.#remembered) this.#remember(request, replies, how, calledAtMs);
       if (this.#debts !== undefined && replies.some(isUnavailable)) {
@@ -352,10 +352,10 @@ export class Ledger {
   }
 
   /** If a request uses a counter more than once, its own hits may cause the refusal, which is then not remembered. */
-  #remember(request: readonly Debit[], replies: Replies, { spend }: RunOptions, calledAtMs: number): void {
+  #remember(request: readonly Debit[], replies: Entries, { spend }: RunOptions, calledAtMs: number): void {
     const isPeeked = spend !== 'each' && replies.some((reply, at) => isKnown(reply) && request[at]?.blocks);
     for (let at = 0; at < replies.length; at++) {
-      const reply = replies[at] as Reply; // in range
+      const reply = replies[at] as LedgerEntry | Unavailable; // in range
       if (reply.code !== 'OVER_LIMIT' || isKnown(reply)) continue;
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
@@ -366,7 +366,7 @@ export class Ledger {
   }
 
   /** Answers by the policy of each limit; if a limit that failed has none, the request has no answer. */
-  #byPolicy(request: readonly Debit[], asked: Replies, { spend }: RunOptions): Replies {
+  #byPolicy(request: readonly Debit[], asked: Entries, { spend }: RunOptions): Entries {
     const replies = asked.map((reply, at) => this.#recalled(request[at], reply) ?? reply);
     if (request.some((debit, at) => isUnavailable(replies[at]) && !policyFor(debit, replies[at]))) return replies;
     const isRefused =
@@ -390,14 +390,14 @@ export class Ledger {
   }
 
   /** A refusal that is known without the backend, of a debit that this process counts by itself. */
-  #recalled(debit: Debit | undefined, reply: Reply): Decision | undefined {
+  #recalled(debit: Debit | undefined, reply: Reply): LedgerEntry | undefined {
     if (!debit || policyFor(debit, reply) !== 'local') return undefined;
     const known = this.#remembered?.recall(debit);
     return known && { ...known, degraded: 'local' };
   }
 
   /** @param isDone  hits that the debit gives back need not be kept for the backend */
-  #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): Decision {
+  #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): LedgerEntry {
     if (debit.kind !== 'give_back') return answerOf[policy](debit);
     const isKept = !hasHolders(debit.limit); // slots that are not released in time expire
     if (!isDone && isKept) this.#debts?.giveBack(debit, false);
@@ -431,13 +431,13 @@ const noTime: Unavailable = {
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };
 
-const isDefined = (decision: Decision | undefined): decision is Decision => decision !== undefined;
+const isDefined = (entry: LedgerEntry | undefined): entry is LedgerEntry => entry !== undefined;
 
-const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply.fromCache === true;
+const isKnown = (reply: LedgerEntry | Unavailable): boolean => reply.code !== 'UNAVAILABLE' && reply.fromCache === true;
 
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
 
-function areAllOk(replies: Replies): boolean {
+function areAllOk(replies: Entries): boolean {
   for (const { code } of replies) if (code !== 'OK') return false;
   return true;
 }
@@ -445,7 +445,7 @@ function areAllOk(replies: Replies): boolean {
 /** Whether the backend may have counted an operation without an answer. */
 const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(reply) && reply.isUnknown === true;
 
-function withReceipt(reply: Reply, debit: Debit | undefined): Entries[number] {
+function withReceipt(reply: Entries[number], debit: Debit | undefined): Entries[number] {
   const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
   if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';
@@ -457,13 +457,13 @@ const unknown = { hitsBefore: 0, retryAfterMs: 0, durationUntilResetMs: 0, delay
 
 /** The answers of policies that do not count. */
 const answerOf = {
-  allow: ({ limit }: Debit): Decision => ({
+  allow: ({ limit }: Debit): LedgerEntry => ({
     ...unknown,
     code: 'OK',
     limitRemaining: nominalCapacity(limit),
     degraded: 'allow',
   }),
-  deny: ({ limit }: Debit): Decision => ({
+  deny: ({ limit }: Debit): LedgerEntry => ({
     ...unknown,
     code: 'OVER_LIMIT',
     hitsBefore: nominalCapacity(limit),

@@ -2,7 +2,7 @@ import type { Monotonic } from '../../base/clock.ts';
 import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
-import type { Debit } from './debit.ts';
+import type { Debit, LedgerEntry } from './debit.ts';
 
 /** The state and counts of the deny cache. */
 export interface DenyCacheState {
@@ -85,7 +85,7 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The refusal of a debit, if it is certain. */
-  find(debit: Debit): Decision | undefined {
+  find(debit: Debit): LedgerEntry | undefined {
     this.counts.lookups++;
     const decision = this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS || this.#options.isLive());
     if (decision) this.counts.hits++;
@@ -93,11 +93,11 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The refusal of a debit that the backend cannot count: others may have given hits back since. */
-  recall(debit: Debit): Decision | undefined {
+  recall(debit: Debit): LedgerEntry | undefined {
     return this.#find(debit, () => true);
   }
 
-  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): Decision | undefined {
+  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): LedgerEntry | undefined {
     if (kind === 'give_back' || kind === 'charge' || policy.charge === 'always') return undefined;
     const known = this.#remembered.get(key);
     if (!known) return undefined;
@@ -174,7 +174,7 @@ export class Refusals implements DenyCacheState {
 
 const bytesOf = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
-function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): Decision {
+function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): LedgerEntry {
   const capacity = capacityOf(limit);
   const moreMs = hits > 1 ? algorithmFor(limit).waitForMoreMs?.(limit, hits - 1) : 0;
   const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));

@@ -3,8 +3,9 @@ import { rfc3339 } from '../../base/times.ts';
 import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../../edge/rls/service.ts';
 import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
-import type { Decision, ReservationReport, State } from '../../engine/algorithms/limit.ts';
+import type { Decision, State } from '../../engine/algorithms/limit.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import type { ReservationReport } from '../../engine/algorithms/reports.ts';
 import {
   type Answer,
   type Decider,
@@ -14,7 +15,7 @@ import {
   type RateLimitRequest,
 } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT, type StandingOverride } from '../../engine/decide/overrides.ts';
-import { type Debit, type Entries, sourceOf } from '../../engine/ledger/debit.ts';
+import { type Debit, type Entries, type LedgerEntry, sourceOf } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
@@ -153,7 +154,7 @@ interface Observed {
   readonly failure: string | undefined;
   readonly before: State | undefined;
   readonly after: State | undefined;
-  readonly decision: Decision | undefined;
+  readonly decision: LedgerEntry | undefined;
 }
 
 /**

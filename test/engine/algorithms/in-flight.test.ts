@@ -1,5 +1,6 @@
 import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, NEVER_MS, type State } from '../../../src/engine/algorithms/limit.ts';
+import type { Reports } from '../../../src/engine/algorithms/reports.ts';
 import { inFlightOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 
@@ -21,7 +22,7 @@ class Counter {
   }
 
   /** @param holder  0: without an id */
-  run(nowMs: number, hits: number, holder = 0): Decision {
+  run(nowMs: number, hits: number, holder = 0): Decision & Reports {
     const limit = this.#limit;
     const { step, describe: decide } = algorithmFor(limit);
     const known = this.#expiresAtMs > nowMs ? this.#state : undefined;

@@ -7,6 +7,7 @@ import {
   nominalCapacity,
 } from '../../../src/engine/algorithms/index.ts';
 import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../../src/engine/algorithms/limit.ts';
+import type { Reports } from '../../../src/engine/algorithms/reports.ts';
 import { type CalendarUnit, createCalendar } from '../../../src/engine/rules/time/calendar.ts';
 import {
   anyLimitOf,
@@ -23,7 +24,7 @@ interface Call {
   readonly hits: number;
 }
 
-interface Told extends Decision {
+interface Told extends Decision, Reports {
   readonly state: State;
   readonly ttlMs: number;
   /** The state that a store keeps afterwards. */

@@ -1,5 +1,6 @@
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { type ReservationReport, type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
+import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
+import type { ReservationReport } from '../../../src/engine/algorithms/reports.ts';
 import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/algorithms/reservation.ts';
 import {
   type Backend,
