@@ -1,6 +1,6 @@
 import type { Eventual } from '../../base/later.ts';
 import type { Claim } from '../algorithms/claim.ts';
-import { algorithmFor, hasHolders, type Limit } from '../algorithms/index.ts';
+import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import type { Reports } from '../algorithms/reports.ts';
 import type { Counter, CounterKey } from './key.ts';
@@ -29,32 +29,6 @@ export type Operation =
 /** An operation that a request may cause. */
 export interface RequestOperation extends AnyOperation {
   readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
-}
-
-/**
- * The operation of a request on a counter.
- *
- * @param hits     an integer, as Envoy sends it: 0 peeks, a negative number gives hits back
- * @param charges  the hits are charged, even beyond the limit: they have been used already
- */
-export function operationOf(
-  { key, shared }: Counter,
-  limit: Limit,
-  hits: number,
-  blocks: boolean,
-  charges = false,
-): RequestOperation {
-  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
-}
-
-/** The same operation for the request with this number; unchanged if the hits of its limit have no holders. */
-export const heldBy = <O extends Operation>(operation: O, holder: number): O =>
-  hasHolders(operation.limit) ? { ...operation, holder } : operation;
-
-/** The operation for a number of hits. */
-export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
-  if (hits > 0) return charges ? 'charge' : 'spend';
-  return hits === 0 ? 'peek' : 'give_back';
 }
 
 /** Hits as the algorithms take them: negative if they are given back. */

@@ -3,7 +3,7 @@ import { after, type Eventual } from '../../base/later.ts';
 import { RequestWork, TooCostly } from '../../base/request-work.ts';
 import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
-import { heldBy, StoreUnavailable } from '../backends/backend.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counter, Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
 import { type Debit, debitOf, type Entries, type LedgerEntry } from '../ledger/debit.ts';
@@ -271,11 +271,16 @@ function withDebits(
       debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;
     }
-    const own = { limit: capped, policy };
     const debit = found.commits
-      ? { ...usedDebit(counter, own, hits, decider.estimates), commits: true }
-      : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    debits = appended(debits, heldBy(debit, holder));
+      ? usedDebit(counter, { limit: capped, policy, holder, commits: true }, hits, decider.estimates)
+      : debitOf(
+          counter,
+          { limit: capped, policy, holder },
+          atLeast(limit, counter, hits, decider.estimates),
+          blocks,
+          charges,
+        );
+    debits = appended(debits, debit);
   }
   return debits;
 }
@@ -289,7 +294,7 @@ export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates:
 /** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
 export function usedDebit(
   counter: Counter,
-  one: Pick<RuleLimit, 'limit' | 'policy'>,
+  one: Parameters<typeof debitOf>[1],
   hits: number,
   estimates: Estimates | undefined,
 ): Debit {

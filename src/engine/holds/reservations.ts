@@ -75,10 +75,10 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boo
     found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'reservation') return [];
       const counter = decider.counters(limit, request.domain, found.entries);
-      const one = { limit, policy };
-      if (commits) return { ...usedDebit(counter, one, hits, decider.estimates), holder, commits };
+      const one = { limit, policy, holder, commits };
+      if (commits) return usedDebit(counter, one, hits, decider.estimates);
       const blocks = !policy.shadow && !decider.shadowMode;
-      return { ...debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks), holder };
+      return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
     }),
   );
   if (debits.length > 0) return debits;

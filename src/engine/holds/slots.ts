@@ -1,5 +1,5 @@
 import type { Spend } from '../algorithms/limit.ts';
-import { heldBy, StoreUnavailable } from '../backends/backend.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
 import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
 import { type Debit, debitOf, type LedgerEntry } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
@@ -76,7 +76,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
       if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
-      return heldBy(debitOf(counter, { limit, policy }, sign * hits, blocks), holder);
+      return debitOf(counter, { limit, policy, holder }, sign * hits, blocks);
     }),
   );
   if (debits.length > 0) return debits;

@@ -1,13 +1,7 @@
-import type { Limit } from '../algorithms/index.ts';
+import { hasHolders, type Limit } from '../algorithms/index.ts';
 import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
-import {
-  type CounterDecision,
-  kindOf,
-  type Operation,
-  type RequestOperation,
-  type Unavailable,
-} from '../backends/backend.ts';
-import type { Counter } from '../backends/key.ts';
+import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
+import type { Counter, CounterKey } from '../backends/key.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {
@@ -18,6 +12,9 @@ export interface Debit extends RequestOperation {
 interface Counted {
   readonly limit: Limit;
   readonly policy: LimitPolicy;
+  /** As in `Claim`; only for limits whose hits have holders. */
+  readonly holder?: number | undefined;
+  readonly commits?: boolean;
 }
 
 /**
@@ -28,12 +25,21 @@ interface Counted {
  */
 export function debitOf(
   { key, shared }: Counter,
-  { limit, policy }: Counted,
+  { limit, policy, holder, commits = false }: Counted,
   hits: number,
   blocks: boolean,
   charges = false,
 ): Debit {
-  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
+  const kind = kindOf(hits, charges);
+  const count = Math.abs(hits);
+  if (holder === undefined || !hasHolders(limit)) return { kind, key, shared, limit, hits: count, blocks, policy };
+  return { kind, key, shared, limit, hits: count, blocks, policy, holder, commits };
+}
+
+/** The operation for a number of hits. */
+function kindOf(hits: number, charges: boolean): Debit['kind'] {
+  if (hits > 0) return charges ? 'charge' : 'spend';
+  return hits === 0 ? 'peek' : 'give_back';
 }
 
 /** The ledger's answer to one debit: the decision, and where it comes from. */
@@ -60,6 +66,12 @@ export function sourceOf({ fromCache, fromLease, degraded }: LedgerEntry): Sourc
   if (degraded) return degraded;
   if (fromLease) return 'lease';
   return fromCache ? 'refusal' : 'backend';
+}
+
+/** What this process keeps for counters besides those that the backends store. */
+export interface KeptForCounters {
+  /** The counter is new: nothing that was kept for it applies any more. */
+  drop(key: CounterKey): void;
 }
 
 /** Proves that hits were charged. It can be redeemed once. */

@@ -1,11 +1,12 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { isPending } from '../../base/later.ts';
 import { algorithmFor, capacityOf, type Limit, nominalCapacity } from '../algorithms/index.ts';
-import { NEVER_MS, type Spend, type State, unitMs } from '../algorithms/limit.ts';
+import { NEVER_MS, type Spend, type State } from '../algorithms/limit.ts';
 import type { Backend, CounterDecision, Operation, Settlement } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
-import type { Debit, LedgerEntry, Receipt } from './debit.ts';
+import type { Debit, KeptForCounters, LedgerEntry, Receipt } from './debit.ts';
+import { isBySecond } from './ledger-backends.ts';
 
 export interface DebtsOptions {
   /** The backend in which debts are settled. */
@@ -60,7 +61,7 @@ interface Shard {
  * more than the share here, however many outages it has. Each settlement has a number, so that the backend counts it
  * once, however often it is sent.
  */
-export class Debts {
+export class Debts implements KeptForCounters {
   readonly #options: DebtsOptions;
   readonly #local: LocalCounters;
   readonly #shards = new Map<string, Shard>();
@@ -286,9 +287,6 @@ export class Debts {
     return replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [] : reply)); // counters in memory always can
   }
 }
-
-/** Limits per second may have a separate Redis. */
-export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean => limit.windowMs === unitMs.SECOND;
 
 const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
 

@@ -5,7 +5,7 @@ import type { Decision } from '../algorithms/limit.ts';
 import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
-import type { Debit, LedgerEntry } from './debit.ts';
+import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 export interface LeasesOptions {
   readonly monotonicMs: Monotonic;
@@ -57,7 +57,7 @@ interface Lease {
  * A fixed window's lease ends with the window, measured from before the request for it. Unused hits are refunded when
  * they are idle, and at shutdown.
  */
-export class Leases {
+export class Leases implements KeptForCounters {
   readonly #options: LeasesOptions;
   readonly #leases = new Map<CounterKey, Lease>();
   readonly #running = new Set<Promise<unknown>>();

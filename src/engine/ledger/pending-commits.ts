@@ -4,7 +4,7 @@ import { algorithmFor } from '../algorithms/index.ts';
 import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
-import type { Debit } from './debit.ts';
+import type { Debit, KeptForCounters } from './debit.ts';
 
 /** Counts of commits that the store could not accept. */
 export interface CommitCounts {
@@ -44,7 +44,7 @@ const CLOSE_WITHIN_MS = 1_000;
  * the id of its request, which it remembers for a limited time; a commit is kept for that time. Commits that are not
  * sent by then, or for which there is no room, are lost.
  */
-export class PendingCommits {
+export class PendingCommits implements KeptForCounters {
   readonly #options: PendingCommitsOptions;
   /** The oldest first, except for commits that failed again. */
   readonly #line = new Set<PendingCommit>();

@@ -2,7 +2,7 @@ import type { Monotonic } from '../../base/clock.ts';
 import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
-import type { Debit, LedgerEntry } from './debit.ts';
+import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 /** The state and counts of the deny cache. */
 export interface DenyCacheState {
@@ -57,7 +57,7 @@ const MAX_CHANGES = 10_000;
  * reply. That time is measured from the start of the call, so it is never too long. Hits given back, here or by another
  * instance, drop the refusal. The oldest entries make room for new ones.
  */
-export class Refusals implements DenyCacheState {
+export class Refusals implements DenyCacheState, KeptForCounters {
   readonly #options: RefusalsOptions;
   readonly #remembered = new Map<CounterKey, Remembered>();
   /** The time of each counter's last change that may have made room. */
@@ -144,7 +144,7 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The counter may have room again, which also applies to replies in flight. */
-  changed(key: CounterKey): void {
+  drop(key: CounterKey): void {
     this.#forget(key);
     const nowMs = this.#options.monotonicMs();
     this.#changes.delete(key);

@@ -1,6 +1,6 @@
 import { inSlices } from '../../base/slices.ts';
 import { type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
-import { heldBy, type Operation as StoreOperation } from '../../engine/backends/backend.ts';
+import type { Operation as StoreOperation } from '../../engine/backends/backend.ts';
 import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
@@ -257,7 +257,11 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
   }
   const counters = found.limits.map((limit): FoundCounter => {
     const counter = options.counters(limit.limit, name, found.entries);
-    return { rule: found.rule, limit, debit: heldBy(debitOf(counter, limit, 0, false), holderOf(found.id ?? '')) };
+    return {
+      rule: found.rule,
+      limit,
+      debit: debitOf(counter, { ...limit, holder: holderOf(found.id ?? '') }, 0, false),
+    };
   });
   return { counters, ...(override && { override }) };
 }

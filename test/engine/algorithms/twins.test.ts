@@ -5,8 +5,6 @@ import { algorithmFor, algorithms, capacityOf, type Limit } from '../../../src/e
 import { type Decision, MAX_COUNT, type Spend, type Step, spends } from '../../../src/engine/algorithms/limit.ts';
 import {
   afterEarlierHits,
-  heldBy,
-  operationOf,
   type RequestOperation,
   signedHits,
   standsAlone,
@@ -31,6 +29,7 @@ import {
   slidingWindowBucketsOf,
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 

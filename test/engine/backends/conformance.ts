@@ -3,16 +3,11 @@ import type { Clock } from '../../../src/base/clock.ts';
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { algorithmFor } from '../../../src/engine/algorithms/index.ts';
 import { MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../../src/engine/algorithms/limit.ts';
-import {
-  type Backend,
-  type Operation,
-  operationOf,
-  type Reply,
-  type RequestOperation,
-} from '../../../src/engine/backends/backend.ts';
+import type { Backend, Operation, Reply, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
+import { operationOf } from '../../helpers/operations.ts';
 
 const TIMEOUT_MS = 10_000;
 

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
 import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
-import { type Backend, heldBy, type Operation, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { MemcachedBackend } from '../../../src/engine/backends/memcached/backend.ts';
 import { createMemcachedClient } from '../../../src/engine/backends/memcached/client.ts';
@@ -21,6 +21,7 @@ import {
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/until.ts';
 

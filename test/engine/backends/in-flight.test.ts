@@ -1,8 +1,9 @@
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
-import { type Backend, heldBy, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 
 const ACQUIRES = 400;

@@ -1,5 +1,4 @@
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { heldBy, operationOf } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { MAX_CALL_WORK, MAX_REQUEST_WORK, workOf } from '../../../src/engine/backends/store-work.ts';
 import {
@@ -10,6 +9,7 @@ import {
   slidingWindowBucketsOf,
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 
 const keyOf = createCounterKeys('');
 const WINDOW_MS = 3_600_000;

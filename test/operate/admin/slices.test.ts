@@ -1,6 +1,6 @@
 import { SLICE_ITEMS } from '../../../src/base/slices.ts';
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { type Backend, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
@@ -15,6 +15,7 @@ import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../../src/operate/admin/unmatched.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
+import { operationOf } from '../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
 import { mostStepsInATurn } from '../../helpers/turns.ts';

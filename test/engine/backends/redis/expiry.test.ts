@@ -3,11 +3,12 @@ import type { Redis as Connection } from 'ioredis';
 import type { Claim } from '../../../../src/engine/algorithms/claim.ts';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { anyClaimOn, anyLimit, limitsOfEach } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Claim } from '../../../../src/engine/algorithms/claim.ts';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
-import { type Operation, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Operation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
@@ -9,6 +9,7 @@ import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { lastingCounters } from '../../../helpers/lasting-counters.ts';
 import { fixedWindowOf, inFlightOf, limitsOfEach } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 

@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
-import { heldBy, type Operation, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Operation } from '../../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
@@ -13,6 +13,7 @@ import {
   slidingWindowBucketsOf,
   slidingWindowLogOf,
 } from '../../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 import { clientOf } from '../../../helpers/redis-topologies.ts';
 
