@@ -2,8 +2,7 @@ import type { ReservationLimit } from '../../src/engine/algorithms/reservation.t
 import type { CounterDecision, Operation, Replies } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { atLeast, usedDebit } from '../../src/engine/decide/decide.ts';
-import { createEstimates } from '../../src/engine/ledger/estimates.ts';
+import { atLeast, createEstimates, usedDebit } from '../../src/engine/ledger/estimates.ts';
 import { heldBy, operationOf } from '../../test/helpers/operations.ts';
 
 /** The size of reservations: by the counter's history, fixed, or none, so that requests are charged at their end. */

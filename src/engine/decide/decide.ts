@@ -4,10 +4,10 @@ import { RequestWork, TooCostly } from '../../base/request-work.ts';
 import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import type { Counter, Counters } from '../backends/key.ts';
+import type { Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
 import { type Debit, debitOf, type Entries, type LedgerEntry } from '../ledger/debit.ts';
-import type { Estimates } from '../ledger/estimates.ts';
+import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
@@ -15,7 +15,8 @@ import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import type { Overrides } from './overrides.ts';
-import { type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
+import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
+import { goesBefore } from './tightest.ts';
 
 /** A caller's request: whether to admit a request that is counted by these descriptors. */
 export interface RateLimitRequest {
@@ -285,24 +286,6 @@ function withDebits(
   return debits;
 }
 
-/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
-export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
-  if (hits <= 0) return hits;
-  return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
-}
-
-/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
-export function usedDebit(
-  counter: Counter,
-  one: Parameters<typeof debitOf>[1],
-  hits: number,
-  estimates: Estimates | undefined,
-): Debit {
-  // 0 hits may be a failed request, which says nothing about the usage of others
-  if (hits !== 0 && algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
-  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
-}
-
 function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly LedgerEntry[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
@@ -360,39 +343,6 @@ function combine(
 // the ledger returns one decision per debit
 const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry => decisions[at] as LedgerEntry;
 
-/** Cuts the decisions on these limits. @param first  the index of the first of them */
-function endInTime(decisions: LedgerEntry[], limits: readonly RuleLimit[], first: number, nowMs: number): void {
-  for (const [at, { endsAtMs }] of limits.entries())
-    decisions[first + at] = endingAt(decisionAt(decisions, first + at), endsAtMs, nowMs);
-}
-
-/**
- * The decision, with its promises cut to the limit's end: another limit applies then.
- *
- * @param endsAtMs  undefined: the limit does not end
- */
-export function endingAt(decision: LedgerEntry, endsAtMs: number | undefined, nowMs: number): LedgerEntry {
-  if (endsAtMs === undefined) return decision;
-  const leftMs = Math.max(endsAtMs - nowMs, 1);
-  const { durationUntilResetMs, retryAfterMs } = decision;
-  return {
-    ...decision,
-    durationUntilResetMs: Math.min(durationUntilResetMs, leftMs),
-    retryAfterMs: Math.min(retryAfterMs, leftMs),
-  };
-}
-
-/**
- * Limits that may refuse come before those in shadow mode; of two refusals, an ordinary limit's before a quota's; then
- * the tighter limit.
- */
-function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
-  if (policy.shadow !== other.shadow) return other.shadow === true;
-  const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
-  if (areRefusals && policy.quota !== other.quota) return other.quota === true;
-  return isTighter(decision, ofOther);
-}
-
 /** @param first  the index of the first decision on these limits */
 function shadowRefusalsOf(
   limits: readonly RuleLimit[],
@@ -417,14 +367,6 @@ const appliedOf = (
   first: number,
 ): readonly AppliedLimit[] =>
   limits.map(({ limit, label, policy }, at) => ({ limit, label, policy, decision: decisionAt(decisions, first + at) }));
-
-/** Refused before passed, then the longer wait, then soft before not, then fewer hits left. */
-function isTighter(one: Decision, other: Decision): boolean {
-  if (one.code !== other.code) return one.code === 'OVER_LIMIT';
-  if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
-  if (one.soft !== other.soft) return one.soft;
-  return one.limitRemaining < other.limitRemaining;
-}
 
 /**
  * An ordinary limit that is exceeded refuses. Quotas refuse only if all of them are exceeded; the quotas of one

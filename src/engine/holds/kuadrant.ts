@@ -9,9 +9,9 @@ import {
   type RateLimitRequest,
   type RequestDescriptor,
   RulesNotLoaded,
-  usedDebit,
 } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
+import { usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { match, withIds } from '../rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';

@@ -1,8 +1,9 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
 import type { ReservationEvent } from '../algorithms/reports.ts';
-import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide/decide.ts';
+import { InvalidRequest, type RateLimitRequest } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
+import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { available, heldDescriptors, type SlotsDecider, type TimedCaller } from './slots.ts';
 

@@ -1,4 +1,6 @@
-import type { CounterKey } from '../backends/key.ts';
+import { algorithmFor, type Limit } from '../algorithms/index.ts';
+import type { Counter, CounterKey } from '../backends/key.ts';
+import { type Debit, debitOf } from './debit.ts';
 
 /** The most recent amounts kept for a counter. */
 const MAX_SAMPLES = 128;
@@ -55,3 +57,21 @@ function p95Of({ amounts, noted }: Samples): number {
 
 /** The same estimates, without recording. */
 export const readOnly = ({ of }: Estimates): Estimates => ({ of, note: () => {} });
+
+/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
+export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
+  if (hits <= 0) return hits;
+  return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
+}
+
+/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
+export function usedDebit(
+  counter: Counter,
+  one: Parameters<typeof debitOf>[1],
+  hits: number,
+  estimates: Estimates | undefined,
+): Debit {
+  // 0 hits may be a failed request, which says nothing about the usage of others
+  if (hits !== 0 && algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
+  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
+}

@@ -6,15 +6,9 @@ import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../../engine/a
 import type { Decision, State } from '../../engine/algorithms/limit.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { ReservationReport } from '../../engine/algorithms/reports.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  endingAt,
-  matchesOf,
-  type RateLimitRequest,
-} from '../../engine/decide/decide.ts';
+import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT, type StandingOverride } from '../../engine/decide/overrides.ts';
+import { endingAt } from '../../engine/decide/retry.ts';
 import { type Debit, type Entries, type LedgerEntry, sourceOf } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
