@@ -10,14 +10,21 @@ import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
-/** Every algorithm, by its name in rules. A new one takes a row here and a pair of files beside this one. */
-export const algorithms = {
+/** Algorithms that limit rates, by their names in rules. A new one takes a row here, and two files beside this one. */
+export const rates = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,
   sliding_window_counter: slidingWindowCounter,
   sliding_window_buckets: slidingWindowBuckets,
   token_bucket: tokenBucket,
   leaky_bucket: leakyBucket,
+} as const satisfies Readonly<Record<string, Algorithm>>;
+
+export type RateName = keyof typeof rates;
+
+/** Every algorithm: the rates, and counters whose hits have holders or are one site's. */
+export const algorithms = {
+  ...rates,
   in_flight: inFlight,
   reservation: reservationOver({ rowOf: rowOfAny, placeOf: placeOfAny }),
   site_share: siteShare,

@@ -158,10 +158,21 @@ export function advisedRules(tree: RuleTree): {
 }
 
 function notARate({ limit }: RuleLimit): string | undefined {
-  if (limit.algorithm === 'in_flight') return 'in_flight limits concurrency, not a rate';
-  if (limit.algorithm === 'reservation') return 'the hits of a reservation are known only when it is committed';
-  if (limit.algorithm === 'site_share') return 'sites share it, and each site sees only its own part';
-  return undefined;
+  switch (limit.algorithm) {
+    case 'in_flight':
+      return 'in_flight limits concurrency, not a rate';
+    case 'reservation':
+      return 'the hits of a reservation are known only when it is committed';
+    case 'site_share':
+      return 'sites share it, and each site sees only its own part';
+    case 'fixed_window':
+    case 'sliding_window_log':
+    case 'sliding_window_counter':
+    case 'sliding_window_buckets':
+    case 'token_bucket':
+    case 'leaky_bucket':
+      return undefined;
+  }
 }
 
 function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {

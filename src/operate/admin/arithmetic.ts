@@ -24,9 +24,8 @@ interface Account {
   readonly mayOwe?: number;
 }
 
-/** For an algorithm without an entry, the hits used are reported as one number. */
 type Accounts = {
-  readonly [N in AlgorithmName]?: (
+  readonly [N in AlgorithmName]: (
     limit: Extract<Limit, { algorithm: N }>,
     state: State | undefined,
     nowMs: number,
@@ -112,8 +111,8 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
 export function arithmeticOf(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
-  const account = accounts[limit.algorithm] as AnyAccount | undefined; // the row of its own kind
-  const { terms, used, mayOwe = 0 } = (account ?? whole)(limit, state, nowMs, holder);
+  const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
+  const { terms, used, mayOwe = 0 } = account(limit, state, nowMs, holder);
   const requested = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];
