@@ -236,11 +236,10 @@ export const inFlight: Algorithm<InFlightLimit> = {
     return stepOf(limit, holds, nowMs, held, true, 1, 0);
   },
   refusalHoldsMs: () => 0, // a release may come at any time
-  canOwe: false, // requests in flight never exceed those requested
   stateVersion: 1,
   longestState: (limit, claim) =>
     SIZE * (holderOf(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
-  hasLongState: true,
+  keepsEntries: true,
   script: new URL('./in-flight.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim) => [windowSize(limit), limit.windowMs, holderOf(claim)],
 };

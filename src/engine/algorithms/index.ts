@@ -43,14 +43,22 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 /** The names of all algorithms, in the order of the table. */
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // exactly the table's keys
 
+const isRate = (name: AlgorithmName): name is RateName => Object.hasOwn(rates, name);
+
+/** Whether the limit is on a rate: its hits have no holders, and are not one site's. */
+export const isRateLimit = (limit: Limit): limit is Extract<Limit, { algorithm: RateName }> => isRate(limit.algorithm);
+
 /** Most hits of a turn use limits of one algorithm; each lookup in the table costs V8 a search by name. */
 let last: { readonly name: AlgorithmName; readonly row: Algorithm } = {
   name: 'fixed_window',
   row: algorithms.fixed_window as Algorithm<AnyLimit>,
 };
 
-/** The algorithms that rules can name: all except those that use others, or that count for one of several sites. */
-export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers && !rowOf(name).isUnnamed);
+/** The algorithms that rules can name; another key of a rule selects each of the others. */
+export const namedAlgorithms = algorithmNames.filter((name) => isRate(name) || name === 'in_flight');
+
+/** Whether a counter can go into debt by any number of hits: `charge: always`. */
+export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !rowOf(name).keepsEntries;
 
 /** The algorithm of a limit. 10 per minute by `fixed_window`: the row `fixedWindow`. */
 // the row of the limit's own kind
@@ -95,6 +103,10 @@ export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).lon
 /** The most numbers in a state of the limit, to which the cost of a step is proportional; 0: the cost is constant. */
 export const longestState = (limit: Limit, claim?: Claim): number =>
   algorithmFor(limit).longestState?.(limit, claim) ?? 0;
+
+/** The same limit, with at most this delay. */
+export const capDelay = (limit: Limit, maxHoldMs: number): Limit =>
+  'maxDelayMs' in limit && limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
 
 /** Whether two limits of one counter make equal decisions. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>

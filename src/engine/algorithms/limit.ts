@@ -230,25 +230,10 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * other.
    */
   isSame(one: L, other: L): boolean;
-  /** The same limit with a shorter maximum delay; absent: the algorithm holds no requests. */
-  capDelay?(limit: L, maxHoldMs: number): L;
   /** Hits have holders: see `Claim`. */
   readonly hasHolders?: true;
-  /**
-   * The minimum of hits that a request takes.
-   *
-   * @param usualHits  the most that recent requests of the counter have used; undefined: unknown
-   */
-  atLeast?(limit: L, usualHits: () => number | undefined): number;
-  /** Whether `atLeast` depends on the use by the counter's requests. */
-  learns?(limit: L): boolean;
   /** Whether hits are counted independently of the request's other limits and of its `spend`; absent: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
-  /**
-   * How long the store remembers a counted step of the limit, in milliseconds: repeating it has no effect. 0, absent:
-   * each is counted.
-   */
-  repeatableForMs?(limit: L, claim: Claim): number;
   /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
   /**
@@ -269,8 +254,6 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param chargedAtMs  the store's time of the charge
    */
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
-  /** Whether a counter can go into debt by any number of hits: `charge: always`. */
-  readonly canOwe: boolean;
   /**
    * The part of the limit that one of `by` processes may count separately; it may be 0. Absent: no process can count a
    * part by itself.
@@ -295,10 +278,6 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly expiresWithWindow?: true;
   /** Whether the reservations of all requests end with a window, whose start is the first number of a state. */
   endsTogether?(limit: L): boolean;
-  /** Its script calls those of algorithms before it in the table. */
-  readonly callsOthers?: true;
-  /** Rules do not name it: another key of the rule selects it. */
-  readonly isUnnamed?: true;
   /** Hits that must fit for a peek to be accepted; absent: one. */
   readonly peekedHits?: 0;
   /**
@@ -306,8 +285,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * the cost is constant.
    */
   longestState?(limit: L, claim?: Claim): number;
-  /** A state may be long: not every store can hold it. */
-  readonly hasLongState?: true;
+  /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
+  readonly keepsEntries?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
   readonly script: URL;
   /** The numbers of the limit and the claim, as the script documents them. `nowMs` is this process's clock. */

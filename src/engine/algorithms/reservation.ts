@@ -24,9 +24,6 @@ interface OtherAlgorithms {
   placeOf(limit: AnyLimit): number;
 }
 
-/** The largest part of a limit that is reserved for one request based on other requests' use. */
-const LARGEST_SHARE = 0.5;
-
 /** The input of a step: an operation, and the counter's state. */
 interface StepInput {
   readonly limit: ReservationLimit;
@@ -201,24 +198,15 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
       one.onOverrun === other.onOverrun &&
       rowOf(one.inner).isSame(one.inner, other.inner),
     hasHolders: true,
-    atLeast({ inner, estimate = 0 }, usualHits) {
-      if (estimate !== 'p95') return estimate;
-      // without this bound, a high estimate could refuse all requests, and would then never change
-      return Math.min(usualHits() ?? 0, Math.floor((rowOf(inner).capacity(inner) + inner.soft) * LARGEST_SHARE));
-    },
-    learns: ({ estimate }) => estimate === 'p95',
     standsAlone: (_limit, _hits, { commits = false }) => commits,
-    repeatableForMs: ({ ttlMs }, { commits, holder = ANONYMOUS }) => (commits && holder !== ANONYMOUS ? ttlMs : 0),
     step: (limit, state, nowMs, hits, charge, claim) => run({ ...inputOf(limit, state, nowMs, claim), hits, charge }),
     describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
     refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
       refund(inputOf(limit, state, nowMs, claim), hits, chargedAtMs),
     refusalHoldsMs: () => 0, // a commit of fewer hits than reserved may come at any time
-    canOwe: false, // commits are always charged, requests never
     stateVersion: 1,
     longestState: ({ inner }) => (rowOf(inner).longestState?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
-    hasLongState: true,
-    callsOthers: true,
+    keepsEntries: true,
     script: new URL('./reservation.lua', import.meta.url),
     scriptArgs: ({ inner, ttlMs, onOverrun }, nowMs, { holder = ANONYMOUS, commits = false } = {}) => [
       others.placeOf(inner),

@@ -211,9 +211,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     return stepOf(share, nowMs, true);
   },
   refusalHoldsMs: () => 0, // other sites may lend hits at any time
-  canOwe: false,
   stateVersion: 1,
-  isUnnamed: true,
   script: new URL('./site-share.lua', import.meta.url),
   scriptArgs(limit, _nowMs, claim) {
     const { of, windowMs, sites } = limit;

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { RequestWork, TooCostly } from '../../base/request-work.ts';
-import { algorithmFor, type Limit } from '../algorithms/index.ts';
+import { capDelay, type Limit } from '../algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
@@ -267,7 +267,7 @@ function withDebits(
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
     // reserves no turn after the caller's deadline
-    const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
+    const capped = capDelay(limit, maxHoldMs);
     if (holder === undefined) {
       debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;

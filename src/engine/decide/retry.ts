@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import { ANONYMOUS } from '../algorithms/claim.ts';
-import { algorithmFor, capacityOf, type Limit } from '../algorithms/index.ts';
+import { algorithmFor, capacityOf, capDelay, type Limit } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { Debit, LedgerEntry } from '../ledger/debit.ts';
@@ -102,12 +102,12 @@ function haveOwnCounters(debits: readonly Debit[]): boolean {
  */
 function peekFor(debit: Debit, hits: number): Debit {
   const { limit } = debit;
-  const { waitForMoreMs, capDelay } = algorithmFor(limit);
+  const { waitForMoreMs } = algorithmFor(limit);
   const peek = { ...debit, kind: 'peek', hits, blocks: false } as const;
   const excess = hits - capacityOf(limit);
   if (excess <= 0 || !('maxDelayMs' in limit)) return peek;
   const leftMs = limit.maxDelayMs - (waitForMoreMs?.(limit, excess) ?? Number.POSITIVE_INFINITY);
-  return leftMs < 0 ? peek : { ...peek, limit: capDelay?.(limit, leftMs) ?? limit, hits: capacityOf(limit) };
+  return leftMs < 0 ? peek : { ...peek, limit: capDelay(limit, leftMs), hits: capacityOf(limit) };
 }
 
 /** Cuts the decisions on these limits. @param first  the index of the first of them */

@@ -1,6 +1,6 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
-import { algorithmFor } from '../algorithms/index.ts';
+import { ANONYMOUS } from '../algorithms/claim.ts';
 import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
@@ -65,8 +65,9 @@ export class PendingCommits implements KeptForCounters {
   keep(request: readonly Debit[], replies: Replies): void {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
-      const knownMs = algorithmFor(debit.limit).repeatableForMs?.(debit.limit, debit) ?? 0;
-      if (knownMs > 0) this.#add(debit, this.#options.monotonicMs() + knownMs);
+      const { limit, commits, holder = ANONYMOUS } = debit;
+      if (limit.algorithm !== 'reservation' || !commits || holder === ANONYMOUS) continue; // would be counted twice
+      this.#add(debit, this.#options.monotonicMs() + limit.ttlMs);
     }
   }
 

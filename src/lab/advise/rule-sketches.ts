@@ -1,4 +1,4 @@
-import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import { isRateLimit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -158,6 +158,7 @@ export function advisedRules(tree: RuleTree): {
 }
 
 function notARate({ limit }: RuleLimit): string | undefined {
+  if (isRateLimit(limit)) return undefined;
   switch (limit.algorithm) {
     case 'in_flight':
       return 'in_flight limits concurrency, not a rate';
@@ -165,13 +166,6 @@ function notARate({ limit }: RuleLimit): string | undefined {
       return 'the hits of a reservation are known only when it is committed';
     case 'site_share':
       return 'sites share it, and each site sees only its own part';
-    case 'fixed_window':
-    case 'sliding_window_log':
-    case 'sliding_window_counter':
-    case 'sliding_window_buckets':
-    case 'token_bucket':
-    case 'leaky_bucket':
-      return undefined;
   }
 }
 

@@ -129,7 +129,7 @@ test.each(limits)('the state of a $counter counter in Redis has the format recor
   await opened.close();
 });
 
-test.each(limits.filter((limit) => !algorithmFor(limit).hasLongState))(
+test.each(limits.filter((limit) => !algorithmFor(limit).keepsEntries))(
   'the state of a $counter counter in memcached has the format recorded for its key',
   async (limit) => {
     const opened = await onMemcached();
