@@ -6,7 +6,7 @@ import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/lim
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
-import { type Debit, debitOf, type Entries, type LedgerEntry } from '../ledger/debit.ts';
+import { type Debit, debitOf, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -272,16 +272,11 @@ function withDebits(
       debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;
     }
+    const own = { limit: capped, policy };
     const debit = found.commits
-      ? usedDebit(counter, { limit: capped, policy, holder, commits: true }, hits, decider.estimates)
-      : debitOf(
-          counter,
-          { limit: capped, policy, holder },
-          atLeast(limit, counter, hits, decider.estimates),
-          blocks,
-          charges,
-        );
-    debits = appended(debits, debit);
+      ? usedDebit(counter, own, hits, decider.estimates)
+      : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
+    debits = appended(debits, heldBy(debit, holder, found.commits));
   }
   return debits;
 }

@@ -2,7 +2,7 @@ import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
 import type { ReservationEvent } from '../algorithms/reports.ts';
 import { InvalidRequest, type RateLimitRequest } from '../decide/decide.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
+import { type Debit, debitOf, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { available, heldDescriptors, type SlotsDecider, type TimedCaller } from './slots.ts';
@@ -76,10 +76,12 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boo
     found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'reservation') return [];
       const counter = decider.counters(limit, request.domain, found.entries);
-      const one = { limit, policy, holder, commits };
-      if (commits) return usedDebit(counter, one, hits, decider.estimates);
+      const one = { limit, policy };
       const blocks = !policy.shadow && !decider.shadowMode;
-      return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+      const debit = commits
+        ? usedDebit(counter, one, hits, decider.estimates)
+        : debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+      return heldBy(debit, holder, commits);
     }),
   );
   if (debits.length > 0) return debits;

@@ -1,7 +1,7 @@
 import type { Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
-import { type Debit, debitOf, type LedgerEntry } from '../ledger/debit.ts';
+import { type Debit, debitOf, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
@@ -76,7 +76,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
       if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
-      return debitOf(counter, { limit, policy, holder }, sign * hits, blocks);
+      return heldBy(debitOf(counter, { limit, policy }, sign * hits, blocks), holder);
     }),
   );
   if (debits.length > 0) return debits;

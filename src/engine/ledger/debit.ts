@@ -12,9 +12,6 @@ export interface Debit extends RequestOperation {
 interface Counted {
   readonly limit: Limit;
   readonly policy: LimitPolicy;
-  /** As in `Claim`; only for limits whose hits have holders. */
-  readonly holder?: number | undefined;
-  readonly commits?: boolean;
 }
 
 /**
@@ -25,15 +22,19 @@ interface Counted {
  */
 export function debitOf(
   { key, shared }: Counter,
-  { limit, policy, holder, commits = false }: Counted,
+  { limit, policy }: Counted,
   hits: number,
   blocks: boolean,
   charges = false,
 ): Debit {
-  const kind = kindOf(hits, charges);
-  const count = Math.abs(hits);
-  if (holder === undefined || !hasHolders(limit)) return { kind, key, shared, limit, hits: count, blocks, policy };
-  return { kind, key, shared, limit, hits: count, blocks, policy, holder, commits };
+  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
+}
+
+/** The same debit for the request with this number: see `Claim`. Unchanged if the hits of its limit have no holders. */
+export function heldBy(debit: Debit, holder: number, commits = false): Debit {
+  if (!hasHolders(debit.limit)) return debit;
+  const { kind, key, shared, limit, hits, blocks, policy } = debit;
+  return { kind, key, shared, limit, hits, blocks, policy, holder, commits };
 }
 
 /** The operation for a number of hits. */

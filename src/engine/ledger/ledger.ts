@@ -295,8 +295,9 @@ export class Ledger {
     if (this.#debts && how.timeoutMs <= 0) return operations.map(() => noTime);
     const isNoted = (this.#backends.publishes || this.#remembered !== undefined) && operations.some(mayMakeRoom);
     if (isNoted) this.#noteChanges(operations, false);
-    const run = (): Eventual<Replies> => this.#backends.run(operations, how);
-    const replies = this.#trace ? this.#trace(run) : run();
+    const replies = this.#trace
+      ? this.#trace(() => this.#backends.run(operations, how))
+      : this.#backends.run(operations, how);
     if (!isNoted) return replies;
     return after(replies, (all) => {
       this.#noteChanges(operations, true);

@@ -4,7 +4,7 @@ import type { Operation as StoreOperation } from '../../engine/backends/backend.
 import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { type Debit, debitOf } from '../../engine/ledger/debit.ts';
+import { type Debit, debitOf, heldBy } from '../../engine/ledger/debit.ts';
 import { holderOf } from '../../engine/ledger/holder.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
@@ -260,7 +260,7 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
     return {
       rule: found.rule,
       limit,
-      debit: debitOf(counter, { ...limit, holder: holderOf(found.id ?? '') }, 0, false),
+      debit: heldBy(debitOf(counter, limit, 0, false), holderOf(found.id ?? '')),
     };
   });
   return { counters, ...(override && { override }) };
