@@ -21,7 +21,7 @@ export interface Backends {
 }
 
 /** The part of an operation that determines its backend. */
-export type Limited = { readonly limit: Limit };
+type Limited = { readonly limit: Limit };
 
 /** Limits per second may have a separate Redis. */
 export const isBySecond = ({ limit }: Limited): boolean => limit.windowMs === unitMs.SECOND;
