@@ -1,3 +1,4 @@
+import type { RateName } from '../src/engine/algorithms/index.ts';
 import { loadRules } from '../src/engine/rules/reload/load.ts';
 import { ReplayEngine } from '../src/lab/replay/engine.ts';
 import { parseMapping } from '../src/lab/replay/mapping/mapping.ts';
@@ -25,7 +26,7 @@ const limits: Readonly<Record<ScenarioName, Limited>> = {
 };
 
 /** The algorithms, with the further keys that they need. */
-const algorithms: Readonly<Record<string, string>> = {
+const algorithms: Readonly<Record<RateName, string>> = {
   fixed_window: '',
   sliding_window_log: '',
   sliding_window_counter: '',
@@ -58,7 +59,7 @@ const ink: Readonly<Record<Fate | 'text' | 'pale' | 'line', string>> = {
 
 const COLUMNS = 120;
 
-function run(requests: readonly RecordedRequest[], { requests: count, unit, by }: Limited, algorithm: string) {
+function run(requests: readonly RecordedRequest[], { requests: count, unit, by }: Limited, algorithm: RateName) {
   const text = `domain: demo\ndescriptors: [{key: ${by}, rate_limit: {unit: ${unit}, requests_per_unit: ${count}, algorithm: ${algorithm}${algorithms[algorithm]}}}]`;
   const loaded = loadRules([{ name: 'rules.yaml', path: 'rules.yaml', text }], { mergeDomains: false });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
@@ -93,7 +94,10 @@ export async function scenarioPlot(name: ScenarioName): Promise<string> {
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   const requests: RecordedRequest[] = [];
   for await (const batch of simulated(name, SEED, parsed.mapping)) requests.push(...batch);
-  const runs = Object.keys(algorithms).map((algorithm) => ({ algorithm, ...run(requests, limited, algorithm) }));
+  const runs = (Object.keys(algorithms) as RateName[]).map((algorithm) => ({
+    algorithm,
+    ...run(requests, limited, algorithm),
+  }));
   const top = Math.max(...runs.flatMap(({ columns }) => columns.map(heightOf)));
   const title = `${name}: ${limited.requests} a${limited.unit === 'hour' ? 'n' : ''} ${limited.unit} for each ${limited.by}`;
   const rows = Math.ceil(runs.length / 2);

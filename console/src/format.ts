@@ -1,3 +1,5 @@
+import type { RateName } from '../../src/engine/algorithms/index.ts';
+
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
@@ -86,7 +88,7 @@ export function limitText(limit: {
   return `${exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
 
-const algorithmNames: Readonly<Record<string, string>> = {
+const algorithmNames: Readonly<Record<RateName | 'in_flight', string>> = {
   fixed_window: 'fixed window',
   sliding_window_log: 'sliding window log',
   sliding_window_counter: 'sliding window counter',
@@ -95,4 +97,5 @@ const algorithmNames: Readonly<Record<string, string>> = {
   leaky_bucket: 'leaky bucket',
   in_flight: 'requests in flight',
 };
-export const algorithmText = (name: string): string => algorithmNames[name] ?? name.replaceAll('_', ' ');
+export const algorithmText = (name: string): string =>
+  (algorithmNames as Readonly<Record<string, string>>)[name] ?? name.replaceAll('_', ' ');

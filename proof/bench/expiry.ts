@@ -1,9 +1,10 @@
 import { parseArgs } from 'node:util';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf } from '../../src/engine/backends/backend.ts';
+import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { operationOf } from '../../test/helpers/operations.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
 
 /** The number of counters that expire together, and of hits of either kind in each phase. */

@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
 import type { InFlightLimit } from '../../src/engine/algorithms/in-flight.ts';
-import { heldLimit } from '../../src/engine/algorithms/index.ts';
 import type { ReservationLimit } from '../../src/engine/algorithms/reservation.ts';
-import { type Backend, type Operation, operationOf } from '../../src/engine/backends/backend.ts';
+import type { Backend, Operation } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../../test/helpers/connection.ts';
+import { heldBy, operationOf } from '../../test/helpers/operations.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
 
@@ -65,16 +65,16 @@ const slotsOf =
   (counter) => {
     const key = counterKeys(limit, counter, []);
     return (holder) => {
-      const own = heldLimit(limit, hasId ? holder : 0);
-      return [operationOf({ key }, own, 1, true), operationOf({ key }, own, -1, true)];
+      const by = (hits: number) => heldBy(operationOf({ key }, limit, hits, true), hasId ? holder : 0);
+      return [by(1), by(-1)];
     };
   };
 
 const reservationsOf: PairOf = (counter) => {
   const key = counterKeys(reserving, counter, []);
   return (holder) => [
-    operationOf({ key }, { ...reserving, holder }, 1_000, true),
-    operationOf({ key }, { ...reserving, holder, commits: true }, 500, true),
+    heldBy(operationOf({ key }, reserving, 1_000, true), holder),
+    { ...heldBy(operationOf({ key }, reserving, 500, true), holder), commits: true },
   ];
 };
 

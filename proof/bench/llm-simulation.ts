@@ -1,10 +1,9 @@
-import type { Decision } from '../../src/engine/algorithms/limit.ts';
 import type { ReservationLimit } from '../../src/engine/algorithms/reservation.ts';
-import { type Operation, operationOf, type Replies } from '../../src/engine/backends/backend.ts';
+import type { CounterDecision, Operation, Replies } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { atLeast, usedDebit } from '../../src/engine/decide/decide.ts';
-import { createEstimates } from '../../src/engine/ledger/estimates.ts';
+import { atLeast, createEstimates, usedDebit } from '../../src/engine/ledger/estimates.ts';
+import { heldBy, operationOf } from '../../test/helpers/operations.ts';
 
 /** The size of reservations: by the counter's history, fixed, or none, so that requests are charged at their end. */
 export type ReservePolicy = 'p95' | number | 'charge at the end';
@@ -82,7 +81,7 @@ export function simulate(requests: number, policy: ReservePolicy): SimulationRes
   const backend = createMemoryBackend(() => nowMs, { maxCounters: 2 * TENANTS });
   const estimates = createEstimates();
   const own: ReservationLimit = policy === 'charge at the end' ? limit : { ...limit, estimate: policy };
-  const run = (operation: Operation): Decision => {
+  const run = (operation: Operation): CounterDecision => {
     const [reply] = backend.run([operation], { spend: 'each', timeoutMs: 0 }) as Replies; // in memory, replies are synchronous
     if (!reply || reply.code === 'UNAVAILABLE') throw new Error('the counters gave no reply');
     return reply;
@@ -98,8 +97,7 @@ export function simulate(requests: number, policy: ReservePolicy): SimulationRes
       nowMs = endMs;
       running[tenant] = (running[tenant] ?? 0) - tokens;
       const counter = { key: keyOf(tenant) };
-      const one = { limit: { ...own, holder, commits: true }, policy: {} };
-      run(usedDebit(counter, one, tokens, estimates));
+      run({ ...usedDebit(counter, { limit: own, policy: {} }, tokens, estimates), holder, commits: true });
       const { hitsBefore, reservation } = run(operationOf(counter, own, 0, true));
       const beyond = Math.max(hitsBefore - (reservation?.held ?? 0) - LIMIT, 0);
       sums.mostOverspent = Math.max(sums.mostOverspent, beyond / LIMIT);
@@ -114,7 +112,7 @@ export function simulate(requests: number, policy: ReservePolicy): SimulationRes
     holder++;
     const counter = { key: keyOf(one.tenant) };
     const hits = policy === 'charge at the end' ? 0 : atLeast(own, counter, 1, estimates);
-    const { code, hitsBefore, reservation } = run(operationOf(counter, { ...own, holder }, hits, true));
+    const { code, hitsBefore, reservation } = run(heldBy(operationOf(counter, own, hits, true), holder));
     if (code === 'OK') {
       running[one.tenant] = (running[one.tenant] ?? 0) + one.tokens;
       push(ends, { ...one, holder });

@@ -4,12 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { plots } from '../../docs/plots.ts';
 import type { Limit } from '../../src/engine/algorithms/index.ts';
 import { type Decision, NEVER_MS, type Spend, spends } from '../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf } from '../../src/engine/backends/backend.ts';
+import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../helpers/connection.ts';
 import { onStillClock } from '../helpers/lasting-counters.ts';
+import { operationOf } from '../helpers/operations.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { loadText } from '../helpers/rules.ts';
 

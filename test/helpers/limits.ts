@@ -1,4 +1,5 @@
 import { createOwnLimits } from '../../src/edge/sites/lender.ts';
+import type { Claim } from '../../src/engine/algorithms/claim.ts';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
 import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/engine/algorithms/in-flight.ts';
 import type { Limit } from '../../src/engine/algorithms/index.ts';
@@ -140,7 +141,7 @@ export const inFlightOf = (
   slots: number,
   ttlMs: number = MINUTE,
   more: Partial<InFlightLimit> = {},
-): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', holder: 0, ...more });
+): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', ...more });
 
 /** Counted by another limit; by default for a minute, and all usage is charged. */
 export const reservationOf = (
@@ -155,8 +156,6 @@ export const reservationOf = (
   inner,
   ttlMs: MINUTE,
   onOverrun: 'debt',
-  holder: 0,
-  commits: false,
   ...more,
 });
 
@@ -344,12 +343,11 @@ const anyReservation: fc.Arbitrary<ReservationLimit> = fc
     ),
     ttlMs: fc.oneof(fc.integer({ min: 100, max: 10_000 }), fc.integer({ min: 100, max: unitMs.DAY })),
     onOverrun: fc.constantFrom('debt', 'clip'),
-    commits: fc.boolean(),
   })
   .map(({ inner, ...more }) => reservationOf(inner, more));
 
 /** Counting, and both sides of a transfer, which tests of one counter would not cover. */
-const anyTransfer = (sites: number): fc.Arbitrary<Pick<SiteShareLimit, 'transfer'>> => {
+export const anyTransfer = (sites: number): fc.Arbitrary<Pick<Claim, 'transfer'>> => {
   const peer = fc.integer({ min: 0, max: sites - 1 });
   const amount = fc.oneof(fc.integer({ min: 0, max: 20 }), anyRequestsPerUnit);
   // times at which tests begin
@@ -381,12 +379,12 @@ const anySiteShare: fc.Arbitrary<SiteShareLimit> = fc
     percent: fc.constantFrom(0, 0, 1, 5, 50),
     isOneLost: fc.boolean(),
   })
-  .chain(({ of, sites, numbers: { requestsPerUnit, windowMs, burst }, place, percent: maxErrorPercent, isOneLost }) => {
+  .map(({ of, sites, numbers: { requestsPerUnit, windowMs, burst }, place, percent: maxErrorPercent, isOneLost }) => {
     const most = Math.max(Math.floor(MAX_COUNT / (2 * windowMs * sites)) - 1, 1);
     const site = place % sites;
     const lost = isOneLost && sites > 1 ? { lost: [(site + 1) % sites] } : {};
     const numbers = { of, sites, site, ...lost, burst: Math.min(burst, most), maxErrorPercent };
-    return anyTransfer(sites).map((transfer) => siteShareOf(requestsPerUnit, windowMs, { ...numbers, ...transfer }));
+    return siteShareOf(requestsPerUnit, windowMs, numbers);
   });
 
 /** By algorithm, any limit that a rule file can state, with extremes often. */
@@ -449,6 +447,12 @@ export const anyLimitOf = {
 
 /** Any limit of any algorithm. */
 export const anyLimit: fc.Arbitrary<Limit> = fc.oneof(...Object.values(anyLimitOf));
+
+/** What operations on the limit may state besides their hits, without a holder. */
+export function anyClaimOn(limit: Limit): fc.Arbitrary<Claim> {
+  if (limit.algorithm === 'site_share') return anyTransfer(limit.sites);
+  return limit.algorithm === 'reservation' ? fc.record({ commits: fc.boolean() }) : fc.constant({});
+}
 
 /** The limit with windows that begin this many seconds after the epoch. */
 function anchoredAt(limit: Limit, seconds: number): Limit {

@@ -1,4 +1,5 @@
-import type { Decision, ReservationReport, StoreFailurePolicy } from '../../src/engine/algorithms/limit.ts';
+import type { StoreFailurePolicy } from '../../src/engine/algorithms/limit.ts';
+import type { Reports, ReservationReport } from '../../src/engine/algorithms/reports.ts';
 import type { Answer, Verdict } from '../../src/engine/decide/decide.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
@@ -20,7 +21,7 @@ interface VerdictFacts {
   readonly shadow?: boolean;
   readonly soft?: boolean;
   readonly degraded?: StoreFailurePolicy;
-  readonly holds?: NonNullable<Decision['holds']>;
+  readonly holds?: NonNullable<Reports['holds']>;
   readonly reservation?: ReservationReport;
 }
 

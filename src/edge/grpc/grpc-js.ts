@@ -10,6 +10,7 @@ import {
   type ServerWritableStream,
   type ServiceDefinition,
 } from '@grpc/grpc-js';
+import type { Clock } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
 import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { tooLate } from '../../h2/grpc/answers.ts';
@@ -50,8 +51,8 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   server.addService(boundedBatchService, {
     Decide: notifyOnCallFinished('Decide', handle(createBatch(service)), onCallFinished),
   });
-  addMethods(server, healthMethods(options.health, onCallFinished));
-  for (const { load } of sideServices(options)) addMethods(server, await load());
+  addMethods(server, healthMethods(options.health, onCallFinished), options.clock);
+  for (const { load } of sideServices(options)) addMethods(server, await load(), options.clock);
 
   const { onConnection, drain } = injectConnections(server);
   const listener = await listen(address, tls, {
@@ -156,16 +157,16 @@ function notifyOnCallFinished<Q, R>(
 }
 
 /** Adds methods. Their limits and turns do not apply, which grpc-js has no means for. */
-function addMethods(server: Server, methods: readonly Method[]): void {
+function addMethods(server: Server, methods: readonly Method[], clock: Clock): void {
   for (const method of methods) {
     const encode = (message: unknown): Buffer => method.encode(message);
     const decode = (bytes: Buffer): unknown => method.decode(bytes);
     const { path } = method;
-    if (method.kind === 'bidi stream') server.register(path, bidiHandler(method), encode, decode, 'bidi');
-    else if (method.kind === 'unary') server.register(path, unaryHandler(method), encode, decode, 'unary');
+    if (method.kind === 'bidi stream') server.register(path, bidiHandler(method, clock), encode, decode, 'bidi');
+    else if (method.kind === 'unary') server.register(path, unaryHandler(method, clock), encode, decode, 'unary');
     else {
       const hold = (bytes: Buffer): HeldRequest => ({ message: decode(bytes) });
-      server.register(path, serverStreamHandler(method), encode, hold, 'serverStream');
+      server.register(path, serverStreamHandler(method, clock), encode, hold, 'serverStream');
     }
   }
 }
@@ -180,11 +181,11 @@ interface RequestHandler {
 }
 
 const unaryHandler =
-  (method: RequestHandler): handleUnaryCall<unknown, unknown> =>
+  (method: RequestHandler, clock: Clock): handleUnaryCall<unknown, unknown> =>
   (call, callback) => {
     let answer: unknown;
     method.handle(call.request, {
-      ...sharedBy(call),
+      ...sharedBy(call, clock),
       send(message) {
         answer = message;
       },
@@ -194,18 +195,18 @@ const unaryHandler =
   };
 
 const serverStreamHandler =
-  (method: RequestHandler): handleServerStreamingCall<HeldRequest, unknown> =>
+  (method: RequestHandler, clock: Clock): handleServerStreamingCall<HeldRequest, unknown> =>
   (call) => {
     const { message } = call.request;
     call.request.message = undefined;
-    method.handle(message, openStream(call));
+    method.handle(message, openStream(call, clock));
   };
 
 /** Pauses a call whose client does not read its answers. */
 const bidiHandler =
-  (method: { handle(call: OpenCall): Incoming<unknown> }): handleBidiStreamingCall<unknown, unknown> =>
+  (method: { handle(call: OpenCall): Incoming<unknown> }, clock: Clock): handleBidiStreamingCall<unknown, unknown> =>
   (call) => {
-    const incoming = method.handle(openStream(call));
+    const incoming = method.handle(openStream(call, clock));
     call.on('data', (message) => {
       incoming.message(message);
       if (!call.writableNeedDrain) return;
@@ -215,8 +216,11 @@ const bidiHandler =
     call.once('end', () => incoming.end());
   };
 
-const openStream = (call: ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>): OpenCall => ({
-  ...sharedBy(call),
+const openStream = (
+  call: ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>,
+  clock: Clock,
+): OpenCall => ({
+  ...sharedBy(call, clock),
   send: (message) => void call.write(message),
   end: () => call.end(),
   fail: (code, details) => void call.emit('error', { code, details }),
@@ -226,23 +230,25 @@ const openStream = (call: ServerWritableStream<unknown, unknown> | ServerDuplexS
 interface AnyCall {
   readonly cancelled: boolean;
   readonly metadata: Metadata;
+  getDeadline(): Deadline;
   once(event: 'cancelled', listener: () => void): unknown;
 }
 
-const sharedBy = (call: AnyCall): Pick<OpenCall, 'header' | 'charge' | 'onGone'> => ({
+const sharedBy = (call: AnyCall, clock: Clock): Pick<OpenCall, 'timeLeftMs' | 'header' | 'charge' | 'onGone'> => ({
+  timeLeftMs: () => timeLeftMs(call.getDeadline(), clock()),
   header: (name) => headerOf(call, name),
   charge: () => {}, // the connection's memory is grpc-js's own
   onGone: (listener) => whenGone(call, listener),
 });
 
-const headerOf = ({ metadata }: AnyCall, name: string): string | undefined =>
+const headerOf = ({ metadata }: Pick<AnyCall, 'metadata'>, name: string): string | undefined =>
   metadata.get(name).join(', ') || undefined;
 
 /**
  * Calls the listener once when the caller has given up; at once if it has already. `cancelled` is emitted only once, so
  * a handler that starts to listen after it has awaited something may miss it.
  */
-function whenGone(call: AnyCall, listener: () => void): void {
+function whenGone(call: Pick<AnyCall, 'cancelled' | 'once'>, listener: () => void): void {
   if (call.cancelled) listener();
   else call.once('cancelled', listener);
 }

@@ -69,9 +69,9 @@ export function kuadrantMethods(kuadrant: KuadrantService, overload: Overload): 
 /** Creates the unary methods of a service whose outcomes are promised. */
 const hostedMethods = (service: ServiceDefinition, overload: Overload) => {
   const method = unaryMethods(service, { overload, costOf: costOfHosted });
-  return <Q, R>(name: string, run: (request: Q, onGone: OpenCall['onGone']) => Promise<HoldOutcome<R>>): Method<Q, R> =>
+  return <Q, R>(name: string, run: (request: Q, caller: OpenCall<R>) => Promise<HoldOutcome<R>>): Method<Q, R> =>
     method<Q, R>(name, (request, call) => {
-      void run(request, (listener) => call.onGone(listener)).then((outcome) => finish(call, outcome));
+      void run(request, call).then((outcome) => finish(call, outcome));
     });
 };
 

@@ -3,7 +3,7 @@ import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decid
 import type { KuadrantLimits } from '../../engine/holds/kuadrant.ts';
 import { CallerGone } from '../../engine/holds/queues.ts';
 import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/holds/reservations.ts';
-import type { SlotAnswer, Slots } from '../../engine/holds/slots.ts';
+import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/holds/slots.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { codeNumbers, type WireDescriptor, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
@@ -14,26 +14,31 @@ const MAX_DELAY_MS = unitMs.HOUR;
 
 /** `weir.v1.Holds`, independent of the transport. Never rejects. */
 export interface HoldsService {
-  /** @param onGone  calls the listener once if the caller gives up; at once if it has already */
-  acquire(request: AcquireRequest, onGone: (listener: () => void) => void): Promise<HoldOutcome<HoldResponse>>;
-  renew(request: HoldRequest): Promise<HoldOutcome<HoldResponse>>;
-  release(request: HoldRequest): Promise<HoldOutcome<object>>;
-  reserve(request: HoldRequest): Promise<HoldOutcome<ReserveResponse>>;
-  commit(request: HoldRequest): Promise<HoldOutcome<CommitResponse>>;
+  acquire(request: AcquireRequest, caller: HoldsCaller): Promise<HoldOutcome<HoldResponse>>;
+  renew(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<HoldResponse>>;
+  release(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<object>>;
+  reserve(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<ReserveResponse>>;
+  commit(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<CommitResponse>>;
 }
 
 export function createHoldsService(slots: Slots, reservations: Reservations): HoldsService {
   return {
-    acquire: (request, onGone) =>
-      outcomeOf(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), onGone))),
-    renew: (request) => outcomeOf(async () => encode(await slots.acquire(decodeHold(request), 0, () => {}))),
-    release: (request) =>
+    acquire: (request, caller) =>
+      outcomeOf(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), caller))),
+    renew: (request, caller) =>
       outcomeOf(async () => {
-        await slots.release(decodeHold(request));
+        const patient = { timeLeftMs: () => caller.timeLeftMs(), onGone: () => {} };
+        return encode(await slots.acquire(decodeHold(request), 0, patient));
+      }),
+    release: (request, caller) =>
+      outcomeOf(async () => {
+        await slots.release(decodeHold(request), caller);
         return {};
       }),
-    reserve: (request) => outcomeOf(async () => encodeReserve(await reservations.reserve(decodeHold(request)))),
-    commit: (request) => outcomeOf(async () => encodeCommit(await reservations.commit(decodeHold(request)))),
+    reserve: (request, caller) =>
+      outcomeOf(async () => encodeReserve(await reservations.reserve(decodeHold(request), caller))),
+    commit: (request, caller) =>
+      outcomeOf(async () => encodeCommit(await reservations.commit(decodeHold(request), caller))),
   };
 }
 
@@ -132,32 +137,32 @@ interface CommitResponse {
 
 /** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Never rejects. */
 export interface KuadrantService {
-  checkRateLimit(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
-  report(request: WireRequest): Promise<HoldOutcome<WireResponse>>;
-  reserve(request: KuadrantReserveRequest): Promise<HoldOutcome<KuadrantReserveResponse>>;
-  commit(request: KuadrantCommitRequest): Promise<HoldOutcome<KuadrantCommitResponse>>;
+  checkRateLimit(request: WireRequest, caller: TimedCaller): Promise<HoldOutcome<WireResponse>>;
+  report(request: WireRequest, caller: TimedCaller): Promise<HoldOutcome<WireResponse>>;
+  reserve(request: KuadrantReserveRequest, caller: TimedCaller): Promise<HoldOutcome<KuadrantReserveResponse>>;
+  commit(request: KuadrantCommitRequest, caller: TimedCaller): Promise<HoldOutcome<KuadrantCommitResponse>>;
 }
 
 export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras): KuadrantService => ({
-  checkRateLimit: (request) =>
+  checkRateLimit: (request, caller) =>
     outcomeOf(async () => {
-      const answer = await limits.check(decodeBounded(request));
+      const answer = await limits.check(decodeBounded(request), caller);
       return encodeAnswer(answer, headers(answer), metadata(request, answer));
     }),
-  report: (request) =>
+  report: (request, caller) =>
     outcomeOf(async () => {
-      await limits.report(decodeBounded(request));
+      await limits.report(decodeBounded(request), caller);
       return { overall_code: codeNumbers.OK, statuses: [], response_headers_to_add: [] };
     }),
-  reserve: (request) =>
+  reserve: (request, caller) =>
     outcomeOf(async () => {
-      const id = await limits.reserve(decodeBounded(requestOf(request, request.amount)));
+      const id = await limits.reserve(decodeBounded(requestOf(request, request.amount)), caller);
       return { code: id === undefined ? codeNumbers.OVER_LIMIT : codeNumbers.OK, reservation_id: id ?? '' };
     }),
-  commit: (request) =>
+  commit: (request, caller) =>
     outcomeOf(async () => {
       const decoded = decodeBounded(requestOf(request, request.actual_amount));
-      return { reservation_released: await limits.commit(decoded, request.reservation_id) };
+      return { reservation_released: await limits.commit(decoded, request.reservation_id, caller) };
     }),
 });
 

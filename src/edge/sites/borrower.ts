@@ -1,7 +1,8 @@
 import { intermittent, type Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import type { SiteReport } from '../../engine/algorithms/limit.ts';
-import type { SiteShareLimit, SiteTransfer } from '../../engine/algorithms/site-share.ts';
+import type { SiteTransfer } from '../../engine/algorithms/claim.ts';
+import type { SiteReport } from '../../engine/algorithms/reports.ts';
+import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/algorithms/site-share-state.ts';
 import type { Operation, Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
@@ -180,7 +181,7 @@ const siteOf = (reply: Reply | undefined): SiteReport | undefined =>
 /** Runs one side of a transfer on the counter. @param hits  the most to lend */
 export function transferOf({ key, limit }: Pick<LowCounter, 'key' | 'limit'>, transfer: SiteTransfer, hits = 0): Debit {
   const kind = transfer.kind === 'read' ? 'peek' : 'spend';
-  return { kind, key, limit: { ...limit, transfer }, hits, blocks: false, policy: {} };
+  return { kind, key, limit, hits, blocks: false, transfer, policy: {} };
 }
 
 /** A failure counts for this long: if no call follows, none is needed. */

@@ -1,5 +1,5 @@
 import type { Monotonic } from '../../base/clock.ts';
-import type { SiteReport } from '../../engine/algorithms/limit.ts';
+import type { SiteReport } from '../../engine/algorithms/reports.ts';
 import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 
 /** How long the largest error is shown. */

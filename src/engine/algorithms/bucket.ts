@@ -30,10 +30,6 @@ export function bucketRefillMs(limit: Bucket): number {
   return emptyMs + limit.windowMs + limit.maxDelayMs;
 }
 
-/** The same bucket, with a shorter maximum delay. */
-export const capBucketDelay = <L extends Bucket>(limit: L, maxHoldMs: number): L =>
-  limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
-
 /**
  * Reports numbers whose products would not be exact integers.
  *

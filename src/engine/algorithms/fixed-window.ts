@@ -154,7 +154,6 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     return hits <= 1 && windowSize(limit) > 0 ? decision.durationUntilResetMs : 0;
   },
   waitForMoreMs: () => 0,
-  canOwe: true,
   canReplay: ({ alignment }) => typeof alignment === 'string', // the script only knows a few of a calendar's boundaries
   stateVersion: 1,
   stateLength: 2,

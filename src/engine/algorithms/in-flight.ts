@@ -1,3 +1,4 @@
+import { ANONYMOUS, type Claim } from './claim.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -15,12 +16,9 @@ import { twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 /** `windowMs` is the ttl: a slot that is not released becomes free after this time. */
 export interface InFlightLimit extends AnyLimit {
   readonly algorithm: 'in_flight';
-  /** Identifies the request that takes or releases slots; `ANONYMOUS`: no id. Below 2^53. */
-  readonly holder: number;
 }
 
-/** The holder of slots that are taken and released without an id. */
-const ANONYMOUS = 0;
+const holderOf = (claim: Claim | undefined): number => claim?.holder ?? ANONYMOUS;
 
 /** The most slots of a limit whose requests have ids: each step reads and writes all holds. */
 export const MAX_HELD_SLOTS = 1_000;
@@ -50,18 +48,26 @@ const SIZE = 3;
  * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
  * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
-function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+function step(
+  limit: InFlightLimit,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+  claim?: Claim,
+): Step {
+  const holder = holderOf(claim);
   const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // the counter has expired
   const holds = unexpired(before, nowMs);
   const held = slotsIn(holds);
   const expired = slotsIn(before) - held;
-  const own = limit.holder === ANONYMOUS ? 0 : slotsOf(holds, limit.holder);
+  const own = holder === ANONYMOUS ? 0 : slotsOf(holds, holder);
   const requested = hitsToFit(hits);
   const accepted = hits < 0 || requested <= own || held - own + requested <= windowSize(limit);
-  if (charge && hits < 0) release(holds, limit.holder, -hits);
-  const isTaken = charge === 'regardless' || (charge && (accepted || limit.holder === ANONYMOUS));
+  if (charge && hits < 0) release(holds, holder, -hits);
+  const isTaken = charge === 'regardless' || (charge && (accepted || holder === ANONYMOUS));
   const slots = Math.min(hits, MAX_COUNT - (held - own));
-  if (slots > 0 && isTaken) take(holds, limit, nowMs, slots);
+  if (slots > 0 && isTaken) take(holds, holder, slots, expiresAtMs(limit, holder, nowMs));
   const next = stepOf(limit, holds, nowMs, held, accepted, requested, expired);
   return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: ttlOf(limit, before, nowMs) };
 }
@@ -111,19 +117,18 @@ function slotsOf(holds: State, holder: number): number {
 }
 
 /** When slots that are taken now expire unless they are released. */
-function expiresAtMs({ windowMs, holder }: InFlightLimit, nowMs: number): number {
+function expiresAtMs({ windowMs }: InFlightLimit, holder: number, nowMs: number): number {
   if (holder !== ANONYMOUS) return nowMs + windowMs;
   const partMs = Math.ceil(windowMs / PARTS);
   return Math.ceil((nowMs + windowMs) / partMs) * partMs;
 }
 
 /** A holder has the number of slots that it requested last. */
-function take(holds: number[], limit: InFlightLimit, nowMs: number, slots: number): void {
-  const untilMs = expiresAtMs(limit, nowMs);
-  if (limit.holder === ANONYMOUS) return takeAnonymous(holds, untilMs, slots);
-  const at = placeOf(holds, limit.holder);
+function take(holds: number[], holder: number, slots: number, untilMs: number): void {
+  if (holder === ANONYMOUS) return takeAnonymous(holds, untilMs, slots);
+  const at = placeOf(holds, holder);
   const before = at === undefined ? [] : holds.splice(at, SIZE);
-  insert(holds, limit.holder, slots, Math.max(untilMs, before[2] ?? 0));
+  insert(holds, holder, slots, Math.max(untilMs, before[2] ?? 0));
 }
 
 /**
@@ -172,15 +177,15 @@ function freeAtMs(holds: State, excess: number): number {
   return 0;
 }
 
-/** Slots of the limit's own holder. */
-export const ownSlots = ({ holder }: InFlightLimit, state: State | undefined, nowMs: number): number =>
+/** Slots of a holder. */
+export const ownSlots = (holder: number, state: State | undefined, nowMs: number): number =>
   holder === ANONYMOUS ? 0 : slotsOf(unexpired(state ?? [], nowMs), holder);
 
 /** The row of requests in flight in the table of algorithms. */
 export const inFlight: Algorithm<InFlightLimit> = {
   keys: ['ttl'],
   parse(numbers, { hasId, report }) {
-    const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight', holder: ANONYMOUS } as const; // another ttl, the same slots
+    const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight' } as const; // another ttl, the same slots
     const slots = windowSize(limit);
     if (!hasId || slots <= MAX_HELD_SLOTS) return limit;
     return report(
@@ -194,10 +199,10 @@ export const inFlight: Algorithm<InFlightLimit> = {
   longestMemoryMs: twoWindowsMs,
   isSame: (one, other) =>
     one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft && one.windowMs === other.windowMs,
-  holdFor: (limit, holder) => ({ ...limit, holder }),
-  standsAlone: ({ holder }, hits) => hits < 0 || holder === ANONYMOUS,
+  hasHolders: true,
+  standsAlone: (_limit, hits, claim) => hits < 0 || holderOf(claim) === ANONYMOUS,
   step,
-  describe(limit, [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0], nowMs, outcome) {
+  describe(limit, [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0], nowMs, outcome, claim) {
     const { hits, accepted } = outcome;
     const fits = hitsToFit(hits) <= windowSize(limit);
     return {
@@ -206,7 +211,7 @@ export const inFlight: Algorithm<InFlightLimit> = {
       limitRemaining: Math.max(limit.requestsPerUnit - held, 0),
       durationUntilResetMs: Math.max(lastMs - nowMs, 0),
       retryAfterMs: accepted ? 0 : fits ? Math.max(freeMs - nowMs, 1) : NEVER_MS,
-      repeatAfterMs: limit.holder === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
+      repeatAfterMs: holderOf(claim) === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
       delayMs: 0,
       soft: accepted && takenBy(outcome) > 0 && held > limit.requestsPerUnit,
       holds: {
@@ -216,12 +221,13 @@ export const inFlight: Algorithm<InFlightLimit> = {
       },
     };
   },
-  refund(limit, state, nowMs, hits, chargedAtMs) {
+  refund(limit, state, nowMs, hits, chargedAtMs, claim) {
+    const holder = holderOf(claim);
     const holds = unexpired(state ?? [], nowMs);
     const held = slotsIn(holds);
-    const untilMs = expiresAtMs(limit, chargedAtMs);
+    const untilMs = expiresAtMs(limit, holder, chargedAtMs);
     for (let at = 0; at < holds.length; at += SIZE) {
-      if (holds[at] !== limit.holder || holds[at + 2] !== untilMs) continue;
+      if (holds[at] !== holder || holds[at + 2] !== untilMs) continue;
       const left = (holds[at + 1] ?? 0) - hits;
       if (left > 0) holds[at + 1] = left;
       else holds.splice(at, SIZE);
@@ -230,11 +236,10 @@ export const inFlight: Algorithm<InFlightLimit> = {
     return stepOf(limit, holds, nowMs, held, true, 1, 0);
   },
   refusalHoldsMs: () => 0, // a release may come at any time
-  canOwe: false, // requests in flight never exceed those requested
   stateVersion: 1,
-  longestState: (limit) =>
-    SIZE * (limit.holder === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
-  hasLongState: true,
+  longestState: (limit, claim) =>
+    SIZE * (holderOf(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
+  keepsEntries: true,
   script: new URL('./in-flight.lua', import.meta.url),
-  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.holder],
+  scriptArgs: (limit, _nowMs, claim) => [windowSize(limit), limit.windowMs, holderOf(claim)],
 };

@@ -1,3 +1,4 @@
+import type { Claim } from './claim.ts';
 import { fixedWindow } from './fixed-window.ts';
 import { inFlight } from './in-flight.ts';
 import { leakyBucket } from './leaky-bucket.ts';
@@ -9,14 +10,21 @@ import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
-/** Every algorithm, by its name in rules. A new one takes a row here and a pair of files beside this one. */
-export const algorithms = {
+/** Algorithms that limit rates, by their names in rules. A new one takes a row here, and two files beside this one. */
+export const rates = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,
   sliding_window_counter: slidingWindowCounter,
   sliding_window_buckets: slidingWindowBuckets,
   token_bucket: tokenBucket,
   leaky_bucket: leakyBucket,
+} as const satisfies Readonly<Record<string, Algorithm>>;
+
+export type RateName = keyof typeof rates;
+
+/** Every algorithm: the rates, and counters whose hits have holders or are one site's. */
+export const algorithms = {
+  ...rates,
   in_flight: inFlight,
   reservation: reservationOver({ rowOf: rowOfAny, placeOf: placeOfAny }),
   site_share: siteShare,
@@ -35,14 +43,22 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 /** The names of all algorithms, in the order of the table. */
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // exactly the table's keys
 
+const isRate = (name: AlgorithmName): name is RateName => Object.hasOwn(rates, name);
+
+/** Whether the limit is on a rate: its hits have no holders, and are not one site's. */
+export const isRateLimit = (limit: Limit): limit is Extract<Limit, { algorithm: RateName }> => isRate(limit.algorithm);
+
 /** Most hits of a turn use limits of one algorithm; each lookup in the table costs V8 a search by name. */
 let last: { readonly name: AlgorithmName; readonly row: Algorithm } = {
   name: 'fixed_window',
   row: algorithms.fixed_window as Algorithm<AnyLimit>,
 };
 
-/** The algorithms that rules can name: all except those that use others, or that count for one of several sites. */
-export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers && !rowOf(name).isUnnamed);
+/** The algorithms that rules can name; another key of a rule selects each of the others. */
+export const namedAlgorithms = algorithmNames.filter((name) => isRate(name) || name === 'in_flight');
+
+/** Whether a counter can go into debt by any number of hits: `charge: always`. */
+export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !rowOf(name).keepsEntries;
 
 /** The algorithm of a limit. 10 per minute by `fixed_window`: the row `fixedWindow`. */
 // the row of the limit's own kind
@@ -85,11 +101,16 @@ export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + lim
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
 
 /** The most numbers in a state of the limit, to which the cost of a step is proportional; 0: the cost is constant. */
-export const longestState = (limit: Limit): number => algorithmFor(limit).longestState?.(limit) ?? 0;
+export const longestState = (limit: Limit, claim?: Claim): number =>
+  algorithmFor(limit).longestState?.(limit, claim) ?? 0;
+
+/** The same limit, with at most this delay. */
+export const capDelay = (limit: Limit, maxHoldMs: number): Limit =>
+  'maxDelayMs' in limit && limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
 
 /** Whether two limits of one counter make equal decisions. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>
   one === other || (one.algorithm === other.algorithm && algorithmFor(one).isSame(one, other));
 
-/** The same limit for the request with this number; unchanged if the algorithm has no ids. */
-export const heldLimit = (limit: Limit, holder: number): Limit => algorithmFor(limit).holdFor?.(limit, holder) ?? limit;
+/** Whether hits of the limit have holders: see `Claim`. */
+export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;

@@ -1,4 +1,4 @@
-import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, describeBucket, divideBucket } from './bucket.ts';
+import { bucketMemoryMs, bucketSize, checkBucket, describeBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -69,7 +69,6 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
   isSame: sameNumbers,
-  capDelay: capBucketDelay,
   step,
   describe: describeBucket(waitMs),
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -82,7 +81,6 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
-  canOwe: true,
   stateVersion: 1,
   stateLength: 2,
   script: new URL('./leaky-bucket.lua', import.meta.url),

@@ -1,3 +1,6 @@
+import type { Claim } from './claim.ts';
+import type { Reports } from './reports.ts';
+
 /**
  * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
  * counts them.
@@ -175,69 +178,6 @@ export interface Outcome {
 export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
   charged === 'regardless' || (charged && accepted) ? hits : 0;
 
-/** The requests in flight on a counter. */
-interface HoldsReport {
-  /** Slots that are taken now. */
-  readonly held: number;
-  /** The time since the first of them to expire was taken; 0: there is none. */
-  readonly oldestMs: number;
-  /** Slots that had expired before they were released, and are free again. */
-  readonly expired: number;
-}
-
-/** The outcomes of a step of a reservation, in the order of their numbers in its report. */
-export const reservationEvents = [
-  'peeked',
-  'refused', // because of hits on hold
-  'refused_alone', // even with no hits on hold
-  'reserved',
-  'committed',
-  'late', // committed after its reservation had expired
-  'unknown', // used, but not reserved here
-  'repeated', // committed before: no effect
-  'given_back',
-  'full', // the counter holds the most requests that it can
-] as const;
-export type ReservationEvent = (typeof reservationEvents)[number];
-
-/** The events of a commit. */
-export const commitEvents: ReadonlySet<ReservationEvent> = new Set(['committed', 'late', 'unknown', 'repeated']);
-
-/** The outcome for a reservation, and the other hits on hold. Whole hits. */
-export interface ReservationReport {
-  readonly event: ReservationEvent;
-  /** Hits that this request reserved, now or before. */
-  readonly reserved: number;
-  /** Hits that this commit charged. */
-  readonly charged: number;
-  /** Hits used beyond those reserved, whether charged or not. */
-  readonly overrun: number;
-  /** Hits on hold after the step, for all requests. */
-  readonly held: number;
-  /** Requests with hits on hold. */
-  readonly open: number;
-  /** The time since the first of them to expire was made; 0: there is none. */
-  readonly oldestMs: number;
-}
-
-/** A site's part of a limit that sites share, in the epoch of its counter. Whole hits. */
-export interface SiteReport {
-  /** When the epoch began, on the clock of the site's store, and how long it still lasts. */
-  readonly epochMs: number;
-  readonly leftMs: number;
-  /** The clock of the site's store. */
-  readonly nowMs: number;
-  /** Recent demand: hits requested in half a second. */
-  readonly demand: number;
-  /** Hits that the site may still admit; negative: it has admitted hits in advance. */
-  readonly room: number;
-  /** Hits that it has admitted; for a bucket, those that have not been refilled, and those that it has lent. */
-  readonly used: number;
-  /** Hits lent to and taken from each site, in the order of the sites. */
-  readonly given: readonly number[];
-  readonly taken: readonly number[];
-}
-
 /** The decision about one limit, as reported to the caller. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
@@ -255,25 +195,7 @@ export interface Decision {
   readonly delayMs: number;
   /** It passed, but used the limit's soft part. */
   readonly soft: boolean;
-  /** For limits on requests in flight. */
-  readonly holds?: HoldsReport;
-  /** For limits whose hits are reserved first. */
-  readonly reservation?: ReservationReport;
-  /** For exchanges between sites. */
-  readonly site?: SiteReport;
-  /** Refused because of an earlier refusal; the counter was not used. */
-  readonly fromCache?: true;
-  /** Answered from a block that this process had debited before. */
-  readonly fromLease?: true;
-  /** The store could not count the hits: the limit's policy decided. */
-  readonly degraded?: StoreFailurePolicy;
-  /** The store's time of the charge, in milliseconds since the epoch; only if receipts were requested. */
-  readonly chargedAtMs?: number;
 }
-
-/** Whether the hits belong to a request that was decided before. */
-export const isCommit = ({ reservation }: Decision): boolean =>
-  reservation !== undefined && commitEvents.has(reservation.event);
 
 /**
  * The hits that a request spends if one of its blocking limits refuses.
@@ -308,25 +230,10 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * other.
    */
   isSame(one: L, other: L): boolean;
-  /** The same limit with a shorter maximum delay; absent: the algorithm holds no requests. */
-  capDelay?(limit: L, maxHoldMs: number): L;
-  /** The same limit for the request that a number below 2^53 identifies; absent: the algorithm has no ids. */
-  holdFor?(limit: L, holder: number): L;
-  /**
-   * The minimum of hits that a request takes.
-   *
-   * @param usualHits  the most that recent requests of the counter have used; undefined: unknown
-   */
-  atLeast?(limit: L, usualHits: () => number | undefined): number;
-  /** Whether `atLeast` depends on the use by the counter's requests. */
-  learns?(limit: L): boolean;
+  /** Hits have holders: see `Claim`. */
+  readonly hasHolders?: true;
   /** Whether hits are counted independently of the request's other limits and of its `spend`; absent: never. */
-  standsAlone?(limit: L, hits: number): boolean;
-  /**
-   * How long the store remembers a counted step of the limit, in milliseconds: repeating it has no effect. 0, absent:
-   * each is counted.
-   */
-  repeatableForMs?(limit: L): number;
+  standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
   /**
@@ -336,8 +243,9 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param nowMs   the store's clock; it may run backwards
    * @param hits    an integer; 0 peeks, a negative number gives hits back
    * @param charge  false: returns the outcome, but leaves the counter unchanged
+   * @param claim   absent: the operation states only its hits
    */
-  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
+  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge, claim?: Claim): Step;
   /**
    * Takes back hits that were charged at a known time, as far as the counter still has them: never more than if they
    * had not been charged at all. Its twin is in `script`, named after the algorithm with the suffix `_refund`.
@@ -345,9 +253,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param hits         an integer, at least 0
    * @param chargedAtMs  the store's time of the charge
    */
-  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
-  /** Whether a counter can go into debt by any number of hits: `charge: always`. */
-  readonly canOwe: boolean;
+  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
   /**
    * The part of the limit that one of `by` processes may count separately; it may be 0. Absent: no process can count a
    * part by itself.
@@ -361,7 +267,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    */
   waitForMoreMs?(limit: L, hits: number): number;
   /** The decision for the caller, from the report of either twin. */
-  describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;
   /** Whether the TypeScript twin gets the same result as the Lua twin despite any clock difference; absent: it does. */
   canReplay?(limit: L): boolean;
   /** The version of the state format, from 1: each version has its own counters. */
@@ -372,23 +278,19 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly expiresWithWindow?: true;
   /** Whether the reservations of all requests end with a window, whose start is the first number of a state. */
   endsTogether?(limit: L): boolean;
-  /** Its script calls those of algorithms before it in the table. */
-  readonly callsOthers?: true;
-  /** Rules do not name it: another key of the rule selects it. */
-  readonly isUnnamed?: true;
   /** Hits that must fit for a peek to be accepted; absent: one. */
   readonly peekedHits?: 0;
   /**
    * The most numbers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
    * the cost is constant.
    */
-  longestState?(limit: L): number;
-  /** A state may be long: not every store can hold it. */
-  readonly hasLongState?: true;
+  longestState?(limit: L, claim?: Claim): number;
+  /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
+  readonly keepsEntries?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
   readonly script: URL;
-  /** The limit's numbers, in the order that the script documents. `nowMs` is this process's clock. */
-  scriptArgs(limit: L, nowMs: number): readonly number[];
+  /** The numbers of the limit and the claim, as the script documents them. `nowMs` is this process's clock. */
+  scriptArgs(limit: L, nowMs: number, claim?: Claim): readonly number[];
 }
 
 /** The details of a refusal. */

@@ -1,13 +1,5 @@
-import {
-  type Algorithm,
-  type AnyLimit,
-  commitEvents,
-  type Decision,
-  type Outcome,
-  type ReservationEvent,
-  reservationEvents,
-  type State,
-} from './limit.ts';
+import type { Algorithm, AnyLimit, Decision, Outcome, State } from './limit.ts';
+import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from './reports.ts';
 
 /** Numbers of a report before those of the inner counter. */
 const OWN_NUMBERS = 9;
@@ -23,7 +15,7 @@ export function describeReservation(
   numbers: State,
   nowMs: number,
   { hits, accepted, charged }: Outcome,
-): Decision {
+): Decision & Reports {
   const [place = 0, reserved = 0, used = 0, overrun = 0, held = 0, open = 0, firstMs = 0, lastMs = 0, freeMs = 0] =
     numbers;
   const event: ReservationEvent = reservationEvents[place] ?? 'peeked';

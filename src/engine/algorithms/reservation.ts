@@ -1,13 +1,6 @@
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  MAX_COUNT,
-  type ReservationEvent,
-  reservationEvents,
-  type State,
-  type Step,
-} from './limit.ts';
+import { ANONYMOUS, type Claim } from './claim.ts';
+import { type Algorithm, type AnyLimit, type Charge, MAX_COUNT, type State, type Step } from './limit.ts';
+import { type ReservationEvent, reservationEvents } from './reports.ts';
 import { describeReservation } from './reservation-report.ts';
 
 /** How rules treat hits beyond those reserved: they are charged, or not. */
@@ -23,10 +16,6 @@ export interface ReservationLimit extends AnyLimit {
   readonly onOverrun: (typeof overruns)[number];
   /** The minimum reserved: a fixed number of hits, or the 95th percentile of the counter's recent requests. */
   readonly estimate?: number | 'p95' | undefined;
-  /** Identifies the request that reserves or commits; 0: no id. Below 2^53. */
-  readonly holder: number;
-  /** The hits are those that a request has used. */
-  readonly commits: boolean;
 }
 
 /** The algorithms that can count beside reservations: the row of a limit, and its place in the table, from 1. */
@@ -35,12 +24,11 @@ interface OtherAlgorithms {
   placeOf(limit: AnyLimit): number;
 }
 
-/** The largest part of a limit that is reserved for one request based on other requests' use. */
-const LARGEST_SHARE = 0.5;
-
 /** The input of a step: an operation, and the counter's state. */
 interface StepInput {
   readonly limit: ReservationLimit;
+  readonly holder: number;
+  readonly commits: boolean;
   readonly row: Algorithm;
   readonly state: State;
   /** Undefined: nothing has been charged. */
@@ -82,8 +70,8 @@ interface Done {
  * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
 function run(input: StepInput): Step {
-  const { limit, row, inner, entries, nowMs, hits, charge } = input;
-  if (limit.commits || (charge === 'regardless' && hits >= 0)) return commit(input);
+  const { limit, commits, row, inner, entries, nowMs, hits, charge } = input;
+  if (commits || (charge === 'regardless' && hits >= 0)) return commit(input);
   if (hits >= 0) return reserve(input);
   return stepOf(input, row.step(limit.inner, inner, nowMs, hits, charge), entries, {
     event: 'given_back',
@@ -92,8 +80,8 @@ function run(input: StepInput): Step {
 }
 
 function reserve(input: StepInput): Step {
-  const { limit, row, inner, entries, nowMs, hits, charge } = input;
-  const { holder, ttlMs } = limit;
+  const { limit, holder, row, inner, entries, nowMs, hits, charge } = input;
+  const { ttlMs } = limit;
   const peek = row.step(limit.inner, inner, nowMs, 0, false);
   const moment: Moment = { nowMs, startMs: startOf(input, peek) };
   const own = placeOf(entries, holder);
@@ -121,9 +109,9 @@ function reserve(input: StepInput): Step {
 }
 
 function commit(input: StepInput): Step {
-  const { limit, row, inner, entries, nowMs, hits, charge } = input;
+  const { limit, holder, commits, row, inner, entries, nowMs, hits, charge } = input;
   const used = Math.max(hits, 0);
-  const own = limit.commits ? placeOf(entries, limit.holder) : undefined;
+  const own = commits ? placeOf(entries, holder) : undefined;
   const reserved = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
   const event =
     own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries.numbers[own + 2] ?? 0, nowMs);
@@ -133,10 +121,9 @@ function commit(input: StepInput): Step {
   const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
   const next = row.step(limit.inner, inner, nowMs, charged, charge ? 'regardless' : false);
   const done: Done = { event, accepted: true, reserved, charged, overrun };
-  if (!charge || event === 'repeated' || !limit.commits || limit.holder === 0)
-    return stepOf(input, next, entries, done);
+  if (!charge || event === 'repeated' || !commits || holder === ANONYMOUS) return stepOf(input, next, entries, done);
   const left = copyOf(entries, own);
-  insert(left, [limit.holder, 0, nowMs, nowMs], nowMs);
+  insert(left, [holder, 0, nowMs, nowMs], nowMs);
   return stepOf(input, next, { numbers: left, first: 0 }, done);
 }
 
@@ -172,10 +159,10 @@ const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries:
 
 /** Takes back a commit's hits, or a reservation. */
 function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
-  const { limit, row, inner, entries, nowMs } = input;
+  const { limit, holder, commits, row, inner, entries, nowMs } = input;
   const done: Done = { event: 'given_back', accepted: true };
-  if (limit.commits) return stepOf(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
-  const own = placeOf(entries, limit.holder);
+  if (commits) return stepOf(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
+  const own = placeOf(entries, holder);
   const { numbers } = entries;
   const isItself = own !== undefined && numbers[own + 1] === hits && numbers[own + 2] === chargedAtMs + limit.ttlMs;
   const peek = row.step(limit.inner, inner, nowMs, 0, false);
@@ -185,11 +172,12 @@ function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
 /** The row of reservations in the table of algorithms: rules have `reserve` beside the algorithm that counts. */
 export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationLimit> {
   const { rowOf } = others;
-  const inputOf = (limit: ReservationLimit, state: State = [], nowMs: number): StepInput => {
+  const inputOf = (limit: ReservationLimit, state: State = [], nowMs: number, claim: Claim = {}): StepInput => {
+    const { holder = ANONYMOUS, commits = false } = claim;
     const first = 1 + (state[0] ?? 0);
     const inner = first > 1 ? state.slice(1, first) : undefined;
     const entries = remembered(state, first, limit.ttlMs, nowMs);
-    return { limit, row: rowOf(limit.inner), state, inner, entries, nowMs, hits: 0, charge: false };
+    return { limit, holder, commits, row: rowOf(limit.inner), state, inner, entries, nowMs, hits: 0, charge: false };
   };
   return {
     keys: [],
@@ -209,26 +197,18 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
       one.ttlMs === other.ttlMs &&
       one.onOverrun === other.onOverrun &&
       rowOf(one.inner).isSame(one.inner, other.inner),
-    holdFor: (limit, holder) => ({ ...limit, holder }),
-    atLeast({ inner, estimate = 0 }, usualHits) {
-      if (estimate !== 'p95') return estimate;
-      // without this bound, a high estimate could refuse all requests, and would then never change
-      return Math.min(usualHits() ?? 0, Math.floor((rowOf(inner).capacity(inner) + inner.soft) * LARGEST_SHARE));
-    },
-    learns: ({ estimate }) => estimate === 'p95',
-    standsAlone: ({ commits }) => commits,
-    repeatableForMs: ({ commits, holder, ttlMs }) => (commits && holder !== 0 ? ttlMs : 0),
-    step: (limit, state, nowMs, hits, charge) => run({ ...inputOf(limit, state, nowMs), hits, charge }),
+    hasHolders: true,
+    standsAlone: (_limit, _hits, { commits = false }) => commits,
+    step: (limit, state, nowMs, hits, charge, claim) => run({ ...inputOf(limit, state, nowMs, claim), hits, charge }),
     describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
-    refund: (limit, state, nowMs, hits, chargedAtMs) => refund(inputOf(limit, state, nowMs), hits, chargedAtMs),
+    refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
+      refund(inputOf(limit, state, nowMs, claim), hits, chargedAtMs),
     refusalHoldsMs: () => 0, // a commit of fewer hits than reserved may come at any time
-    canOwe: false, // commits are always charged, requests never
     stateVersion: 1,
     longestState: ({ inner }) => (rowOf(inner).longestState?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
-    hasLongState: true,
-    callsOthers: true,
+    keepsEntries: true,
     script: new URL('./reservation.lua', import.meta.url),
-    scriptArgs: ({ inner, ttlMs, onOverrun, holder, commits }, nowMs) => [
+    scriptArgs: ({ inner, ttlMs, onOverrun }, nowMs, { holder = ANONYMOUS, commits = false } = {}) => [
       others.placeOf(inner),
       rowOf(inner).endsTogether?.(inner) ? 1 : 0,
       ttlMs,
@@ -284,7 +264,7 @@ const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): numb
   numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
 
 function placeOf({ numbers, first }: ReservationList, holder: number): number | undefined {
-  if (holder === 0) return undefined;
+  if (holder === ANONYMOUS) return undefined;
   for (let at = first; at < numbers.length; at += SIZE) if (numbers[at] === holder) return at;
   return undefined;
 }

@@ -1,4 +1,5 @@
 import { describeBucket } from './bucket.ts';
+import type { Claim, SiteTransfer } from './claim.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -33,31 +34,6 @@ export interface SiteSplit extends SitePart {
   readonly group: string;
 }
 
-/** One side of moving hits between two sites; `peer` is the index of the other site. */
-export type SiteTransfer =
-  /** Changes nothing: reports the state of the site's share. */
-  | { readonly kind: 'read' }
-  /** Gives the peer hits that this site will not use; at most the hits of the step. */
-  | {
-      readonly kind: 'lend';
-      readonly peer: number;
-      readonly epochMs: number;
-      /** The hits that the peer has taken from this site in the epoch. */
-      readonly taken: number;
-      /** The number of sites that request hits. */
-      readonly among: number;
-    }
-  /** Takes the hits that the peer has lent in this epoch, given as their sum. */
-  | {
-      readonly kind: 'take';
-      readonly peer: number;
-      readonly epochMs: number;
-      readonly given: number;
-      /** When this site sent its request, and when the peer lent, each on the clock of its own store. */
-      readonly sentMs: number;
-      readonly repliedMs: number;
-    };
-
 /** One site's part of a limit, which is counted in the site's store. */
 export interface SiteShareLimit extends AnyLimit, SitePart {
   readonly algorithm: 'site_share';
@@ -67,8 +43,6 @@ export interface SiteShareLimit extends AnyLimit, SitePart {
   readonly burst: number;
   /** By how much all sites together may exceed the limit, in percent of it; 0: `mode: escrow`. */
   readonly maxErrorPercent: number;
-  /** Absent: the step counts hits. */
-  readonly transfer?: SiteTransfer;
 }
 
 /** An idle site keeps this part of its base, so that its first requests pass. */
@@ -91,9 +65,16 @@ const AHEAD_SLOTS = 2;
  * @param charge  false: returns the outcome, but leaves the counter unchanged
  * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
  */
-function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+function step(
+  limit: SiteShareLimit,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+  claim?: Claim,
+): Step {
   const share = new SiteShare(limit, state, nowMs);
-  const { transfer } = limit;
+  const transfer = claim?.transfer;
   if (transfer && transfer.kind !== 'read') {
     const isMade =
       transfer.kind === 'lend' ? lend(limit, share, nowMs, hits, transfer) : take(limit, share, nowMs, transfer);
@@ -197,9 +178,9 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     one.lost?.join() === other.lost?.join() &&
     one.maxErrorPercent === other.maxErrorPercent,
   step,
-  describe(limit, state, nowMs, outcome) {
+  describe(limit, state, nowMs, outcome, claim) {
     const share = new SiteShare(limit, state, nowMs);
-    const site = limit.transfer && { site: reportOf(limit, share, nowMs) };
+    const site = claim?.transfer && { site: reportOf(limit, share, nowMs) };
     if (limit.of === 'token_bucket') {
       const numbers = { requestsPerUnit: rateOf(limit), windowMs: tokenMsOf(limit), burst: capacityOf(limit) };
       const bucket = { ...limit, ...numbers, maxDelayMs: 0 };
@@ -230,12 +211,11 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     return stepOf(share, nowMs, true);
   },
   refusalHoldsMs: () => 0, // other sites may lend hits at any time
-  canOwe: false,
   stateVersion: 1,
-  isUnnamed: true,
   script: new URL('./site-share.lua', import.meta.url),
-  scriptArgs(limit) {
-    const { of, windowMs, sites, transfer } = limit;
+  scriptArgs(limit, _nowMs, claim) {
+    const { of, windowMs, sites } = limit;
+    const transfer = claim?.transfer;
     const isBucket = of === 'token_bucket';
     const numbers = [
       isBucket ? 1 : 0,

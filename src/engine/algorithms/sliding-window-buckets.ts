@@ -166,7 +166,6 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
-  canOwe: true,
   stateVersion: 1,
   longestState: ({ buckets }) => 2 + buckets,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),

@@ -167,7 +167,6 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
-  canOwe: true,
   stateVersion: 1,
   stateLength: 3,
   script: new URL('./sliding-window-counter.lua', import.meta.url),

@@ -169,10 +169,9 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   divide: divideWindow,
   // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
-  canOwe: false, // hits that do not fit into the log could not be refunded
   stateVersion: 1,
   longestState: (limit) => 2 * windowSize(limit),
-  hasLongState: true,
+  keepsEntries: true,
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

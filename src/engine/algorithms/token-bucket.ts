@@ -1,4 +1,4 @@
-import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, describeBucket, divideBucket } from './bucket.ts';
+import { bucketMemoryMs, bucketSize, checkBucket, describeBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -109,7 +109,6 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
   isSame: sameNumbers,
-  capDelay: capBucketDelay,
   leaseMs: () => LONGEST_LEASE_MS,
   step,
   describe: describeBucket(waitMs),
@@ -127,7 +126,6 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     const tickMs = tickOf(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
-  canOwe: true,
   stateVersion: 2,
   stateLength: 2,
   script: new URL('./token-bucket.lua', import.meta.url),

@@ -1,10 +1,12 @@
 import type { Eventual } from '../../base/later.ts';
+import type { Claim } from '../algorithms/claim.ts';
 import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import type { Reports } from '../algorithms/reports.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** An operation on one counter. */
-interface AnyOperation extends Counter {
+interface AnyOperation extends Counter, Claim {
   readonly limit: Limit;
   /** An integer, at least 0. */
   readonly hits: number;
@@ -29,35 +31,13 @@ export interface RequestOperation extends AnyOperation {
   readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
 }
 
-/**
- * The operation of a request on a counter.
- *
- * @param hits     an integer, as Envoy sends it: 0 peeks, a negative number gives hits back
- * @param charges  the hits are charged, even beyond the limit: they have been used already
- */
-export function operationOf(
-  { key, shared }: Counter,
-  limit: Limit,
-  hits: number,
-  blocks: boolean,
-  charges = false,
-): RequestOperation {
-  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
-}
-
-/** The operation for a number of hits. */
-export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
-  if (hits > 0) return charges ? 'charge' : 'spend';
-  return hits === 0 ? 'peek' : 'give_back';
-}
-
 /** Hits as the algorithms take them: negative if they are given back. */
 export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give_back' ? -hits : hits);
 
 /** Whether an operation of a request that spends as a set is counted even if the request is refused. */
 export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
-  (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation)) ?? false);
+  (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
 /** Whether an operation of a request is decided regardless of the others: a peek for hits. */
 export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;
@@ -90,7 +70,7 @@ export function triedHits(operations: readonly Operation[]): readonly TriedHits[
 }
 
 /** The decision about an operation that was only tried, on the count that the earlier hits would have made. */
-export function afterEarlierHits(decision: Decision, { added, least }: TriedHits): Decision {
+export function afterEarlierHits<D extends Decision>(decision: D, { added, least }: TriedHits): D {
   const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
 }
@@ -106,7 +86,13 @@ export interface Unavailable {
   readonly isUnknown?: true;
 }
 
-export type Reply = Decision | Unavailable;
+/** The decision about an operation that was run. */
+export interface CounterDecision extends Decision, Reports {
+  /** The store's time of the charge, in milliseconds since the epoch; only if receipts were requested. */
+  readonly chargedAtMs?: number;
+}
+
+export type Reply = CounterDecision | Unavailable;
 export type Replies = readonly Reply[];
 
 /** How a request's operations are run. */

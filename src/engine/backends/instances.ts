@@ -32,10 +32,13 @@ interface Instances {
 
 export function countInstances({ backend, keys, holder, every }: InstancesOptions): Instances {
   const limit: InFlightLimit = {
-    ...{ algorithm: 'in_flight', counter: COUNTER, requestsPerUnit: MAX_COUNTED, soft: 0, windowMs: TTL_MS },
-    holder,
+    algorithm: 'in_flight',
+    counter: COUNTER,
+    requestsPerUnit: MAX_COUNTED,
+    soft: 0,
+    windowMs: TTL_MS,
   };
-  const operation = { kind: 'spend', key: keys(limit, '', []), limit, hits: 1, blocks: false } as const;
+  const operation = { kind: 'spend', key: keys(limit, '', []), limit, hits: 1, blocks: false, holder } as const;
   let count = 1;
   let isClosed = false;
   let retry: NodeJS.Timeout | undefined;

@@ -12,8 +12,12 @@ const NUMBERS_READ = 25;
 /** Numbers of a state that take a step as long as a plain spend, once they have been read. */
 const NUMBERS_STEPPED = 512;
 
+/** The part of an operation that its work depends on. */
+type WorkOperation = Pick<Operation, 'key' | 'limit' | 'holder'>;
+
 /** The work of a step on the longest state of the limit, besides reading it. */
-export const stepWork = ({ limit }: Pick<Operation, 'limit'>): number => longestState(limit) / NUMBERS_STEPPED;
+export const stepWork = (operation: WorkOperation): number =>
+  longestState(operation.limit, operation) / NUMBERS_STEPPED;
 
 /**
  * The most work that operations can cause together, in spends on counters with short states: each long state is read
@@ -27,9 +31,9 @@ export class StoreWork {
     return this.#sum;
   }
 
-  add(operation: Pick<Operation, 'key' | 'limit'>): void {
+  add(operation: WorkOperation): void {
     this.#sum++;
-    const numbers = longestState(operation.limit);
+    const numbers = longestState(operation.limit, operation);
     if (numbers === 0) return;
     this.#sum += stepWork(operation);
     this.#read ??= new Set();
@@ -40,7 +44,7 @@ export class StoreWork {
 }
 
 /** The most work of one request's operations. */
-export function workOf(operations: readonly Pick<Operation, 'key' | 'limit'>[]): number {
+export function workOf(operations: readonly WorkOperation[]): number {
   const work = new StoreWork();
   for (const operation of operations) work.add(operation);
   return work.sum;

@@ -1,21 +1,22 @@
 import type { Clock } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { RequestWork, TooCostly } from '../../base/request-work.ts';
-import { algorithmFor, heldLimit, type Limit } from '../algorithms/index.ts';
+import { capDelay, type Limit } from '../algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import type { Counter, Counters } from '../backends/key.ts';
+import type { Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
-import { type Debit, debitOf, type Entries } from '../ledger/debit.ts';
-import type { Estimates } from '../ledger/estimates.ts';
+import { type Debit, debitOf, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
+import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { longestBudgetMs, type StoreBudget } from '../ledger/store-budget.ts';
+import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import type { Overrides } from './overrides.ts';
-import { type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
+import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
+import { goesBefore } from './tightest.ts';
 
 /** A caller's request: whether to admit a request that is counted by these descriptors. */
 export interface RateLimitRequest {
@@ -41,7 +42,7 @@ export type Verdict =
       readonly limit: Limit;
       readonly label: LimitLabel;
       readonly policy: LimitPolicy;
-      readonly decision: Decision;
+      readonly decision: LedgerEntry;
       readonly hits: number;
       /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;
@@ -55,7 +56,7 @@ export type Verdict =
 
 /** A limit, and its algorithm's decision. */
 interface AppliedLimit extends RuleLimit {
-  readonly decision: Decision;
+  readonly decision: LedgerEntry;
 }
 
 /** A limit in shadow mode that would have refused. */
@@ -66,7 +67,7 @@ interface ShadowRefusal extends OtherDecision {
 /** A limit that the verdict does not show. */
 export interface OtherDecision {
   readonly limit: Limit;
-  readonly decision: Decision;
+  readonly decision: LedgerEntry;
 }
 
 export type Code = Decision['code'];
@@ -172,12 +173,9 @@ export function decide(
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   if (debits) chargeSteps(debits, work);
-  const timeoutMs = decider.storeBudget(callerTimeoutMs);
   const repeated = debits && repeatedCounters(debits, decider.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
-  const entries = all
-    ? decider.ledger.debit(all, { spend, timeoutMs, longestMs: longestBudgetMs(callerTimeoutMs) })
-    : [];
+  const entries = all ? decider.ledger.debit(all, storeCall(spend, decider.storeBudget, callerTimeoutMs)) : [];
   return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
 }
 
@@ -269,54 +267,36 @@ function withDebits(
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
     // reserves no turn after the caller's deadline
-    const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
+    const capped = capDelay(limit, maxHoldMs);
     if (holder === undefined) {
       debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;
     }
-    const own = { limit: heldLimit(capped, holder), policy };
+    const own = { limit: capped, policy };
     const debit = found.commits
       ? usedDebit(counter, own, hits, decider.estimates)
       : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    debits = appended(debits, debit);
+    debits = appended(debits, heldBy(debit, holder, found.commits));
   }
   return debits;
 }
 
-/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
-export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
-  if (hits <= 0) return hits;
-  return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
-}
-
-/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
-export function usedDebit(
-  counter: Counter,
-  one: Pick<RuleLimit, 'limit' | 'policy'>,
-  hits: number,
-  estimates: Estimates | undefined,
-): Debit {
-  // 0 hits may be a failed request, which says nothing about the usage of others
-  if (hits !== 0 && algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
-  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
-}
-
-function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly Decision[] {
+function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly LedgerEntry[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
       throw new CountersUnavailable(answer.reason, domain, matched, answer.isOverload === true);
-  return answered as readonly Decision[]; // all are decisions, as just checked
+  return answered as readonly LedgerEntry[]; // all are decisions, as just checked
 }
 
 /** Assigns the decisions, which are in the order of the debits, to their descriptors. */
 function combine(
   matched: readonly MatchedDescriptor[],
-  known: readonly Decision[],
+  known: readonly LedgerEntry[],
   repeated: RepeatedCounters | undefined,
   modes: Decider,
 ): Answer {
   let decisions = known;
-  let cut: Decision[] | undefined;
+  let cut: LedgerEntry[] | undefined;
   let next = 0;
   let delayMs = 0;
   const verdicts = matched.map(({ found, hits }): Verdict => {
@@ -356,45 +336,12 @@ function combine(
 }
 
 // the ledger returns one decision per debit
-const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
-
-/** Cuts the decisions on these limits. @param first  the index of the first of them */
-function endInTime(decisions: Decision[], limits: readonly RuleLimit[], first: number, nowMs: number): void {
-  for (const [at, { endsAtMs }] of limits.entries())
-    decisions[first + at] = endingAt(decisionAt(decisions, first + at), endsAtMs, nowMs);
-}
-
-/**
- * The decision, with its promises cut to the limit's end: another limit applies then.
- *
- * @param endsAtMs  undefined: the limit does not end
- */
-export function endingAt(decision: Decision, endsAtMs: number | undefined, nowMs: number): Decision {
-  if (endsAtMs === undefined) return decision;
-  const leftMs = Math.max(endsAtMs - nowMs, 1);
-  const { durationUntilResetMs, retryAfterMs } = decision;
-  return {
-    ...decision,
-    durationUntilResetMs: Math.min(durationUntilResetMs, leftMs),
-    retryAfterMs: Math.min(retryAfterMs, leftMs),
-  };
-}
-
-/**
- * Limits that may refuse come before those in shadow mode; of two refusals, an ordinary limit's before a quota's; then
- * the tighter limit.
- */
-function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
-  if (policy.shadow !== other.shadow) return other.shadow === true;
-  const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
-  if (areRefusals && policy.quota !== other.quota) return other.quota === true;
-  return isTighter(decision, ofOther);
-}
+const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry => decisions[at] as LedgerEntry;
 
 /** @param first  the index of the first decision on these limits */
 function shadowRefusalsOf(
   limits: readonly RuleLimit[],
-  decisions: readonly Decision[],
+  decisions: readonly LedgerEntry[],
   first: number,
   shown: number,
 ): readonly ShadowRefusal[] | undefined {
@@ -411,18 +358,10 @@ function shadowRefusalsOf(
 /** @param first  the index of the first decision on these limits */
 const appliedOf = (
   limits: readonly RuleLimit[],
-  decisions: readonly Decision[],
+  decisions: readonly LedgerEntry[],
   first: number,
 ): readonly AppliedLimit[] =>
   limits.map(({ limit, label, policy }, at) => ({ limit, label, policy, decision: decisionAt(decisions, first + at) }));
-
-/** Refused before passed, then the longer wait, then soft before not, then fewer hits left. */
-function isTighter(one: Decision, other: Decision): boolean {
-  if (one.code !== other.code) return one.code === 'OVER_LIMIT';
-  if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
-  if (one.soft !== other.soft) return one.soft;
-  return one.limitRemaining < other.limitRemaining;
-}
 
 /**
  * An ordinary limit that is exceeded refuses. Quotas refuse only if all of them are exceeded; the quotas of one

@@ -1,9 +1,11 @@
 import type { Clock } from '../../base/clock.ts';
-import { algorithmFor, capacityOf, type Limit } from '../algorithms/index.ts';
+import { ANONYMOUS } from '../algorithms/claim.ts';
+import { algorithmFor, capacityOf, capDelay, type Limit } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
-import type { Debit } from '../ledger/debit.ts';
+import type { Debit, LedgerEntry } from '../ledger/debit.ts';
 import type { Match } from '../rules/match/match.ts';
+import type { RuleLimit } from '../rules/match/tree.ts';
 
 /** The matches of a request's descriptors, the decisions in the order of its debits, and what is known besides. */
 interface Refused {
@@ -62,8 +64,8 @@ export interface RepeatedCounters {
 export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): RepeatedCounters | undefined {
   if (haveOwnCounters(debits)) return undefined;
   const byKey = new Map<CounterKey, number[]>();
-  for (const [at, { key, limit }] of debits.entries())
-    if (!('holder' in limit && limit.holder !== 0)) {
+  for (const [at, { key, holder = ANONYMOUS }] of debits.entries())
+    if (holder === ANONYMOUS) {
       const group = byKey.get(key);
       if (group) group.push(at);
       else byKey.set(key, [at]);
@@ -100,10 +102,32 @@ function haveOwnCounters(debits: readonly Debit[]): boolean {
  */
 function peekFor(debit: Debit, hits: number): Debit {
   const { limit } = debit;
-  const { waitForMoreMs, capDelay } = algorithmFor(limit);
+  const { waitForMoreMs } = algorithmFor(limit);
   const peek = { ...debit, kind: 'peek', hits, blocks: false } as const;
   const excess = hits - capacityOf(limit);
   if (excess <= 0 || !('maxDelayMs' in limit)) return peek;
   const leftMs = limit.maxDelayMs - (waitForMoreMs?.(limit, excess) ?? Number.POSITIVE_INFINITY);
-  return leftMs < 0 ? peek : { ...peek, limit: capDelay?.(limit, leftMs) ?? limit, hits: capacityOf(limit) };
+  return leftMs < 0 ? peek : { ...peek, limit: capDelay(limit, leftMs), hits: capacityOf(limit) };
+}
+
+/** Cuts the decisions on these limits. @param first  the index of the first of them */
+export function endInTime(decisions: LedgerEntry[], limits: readonly RuleLimit[], first: number, nowMs: number): void {
+  for (const [at, { endsAtMs }] of limits.entries())
+    decisions[first + at] = endingAt(decisions[first + at] as LedgerEntry, endsAtMs, nowMs); // one per limit
+}
+
+/**
+ * The decision, with its promises cut to the limit's end: another limit applies then.
+ *
+ * @param endsAtMs  undefined: the limit does not end
+ */
+export function endingAt(decision: LedgerEntry, endsAtMs: number | undefined, nowMs: number): LedgerEntry {
+  if (endsAtMs === undefined) return decision;
+  const leftMs = Math.max(endsAtMs - nowMs, 1);
+  const { durationUntilResetMs, retryAfterMs } = decision;
+  return {
+    ...decision,
+    durationUntilResetMs: Math.min(durationUntilResetMs, leftMs),
+    retryAfterMs: Math.min(retryAfterMs, leftMs),
+  };
 }

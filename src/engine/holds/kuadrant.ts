@@ -9,14 +9,15 @@ import {
   type RateLimitRequest,
   type RequestDescriptor,
   RulesNotLoaded,
-  usedDebit,
 } from '../decide/decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
+import { usedDebit } from '../ledger/estimates.ts';
+import { storeCall } from '../ledger/store-budget.ts';
 import { match, withIds } from '../rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { PlainCharges } from './plain-charges.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
-import { available, type SlotsDecider } from './slots.ts';
+import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /**
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
@@ -24,15 +25,15 @@ import { available, type SlotsDecider } from './slots.ts';
  */
 export interface KuadrantLimits {
   /** The answer that the request would get, with at least one hit for each descriptor. Charges nothing. */
-  check(request: RateLimitRequest): Promise<Answer>;
+  check(request: RateLimitRequest, caller: TimedCaller): Promise<Answer>;
   /** Charges the hits, even beyond the limits. */
-  report(request: RateLimitRequest): Promise<void>;
+  report(request: RateLimitRequest, caller: TimedCaller): Promise<void>;
   /**
    * Reserves the hits of all limits with `reserve`, or of none. Other limits must have room for them.
    *
    * @returns the id of the reservation; undefined: refused
    */
-  reserve(request: RateLimitRequest): Promise<string | undefined>;
+  reserve(request: RateLimitRequest, caller: TimedCaller): Promise<string | undefined>;
   /**
    * Charges the hits to the same limits; for a reservation, once: a failed commit may be repeated.
    *
@@ -40,48 +41,51 @@ export interface KuadrantLimits {
    * @returns whether it had hits on hold
    * @throws StoreUnavailable  a part may be charged; the rest may be charged later, or when the commit is repeated
    */
-  commit(request: RateLimitRequest, reservation: string): Promise<boolean>;
+  commit(request: RateLimitRequest, reservation: string, caller: TimedCaller): Promise<boolean>;
 }
 
 export function createKuadrantLimits(decider: SlotsDecider, reservations: Reservations): KuadrantLimits {
   const peeking: Decider = { ...decider, ledger: peekingOn(decider) };
-  const peek = async (request: RateLimitRequest): Promise<Answer> => await decide(request, peeking, Infinity);
-  const charge = async (request: RateLimitRequest, of: (one: RuleLimit) => boolean): Promise<void> => {
-    const debits = chargesOf(request, decider, of);
+  const peek = async (request: RateLimitRequest, caller: TimedCaller): Promise<Answer> =>
+    await decide(request, peeking, caller.timeLeftMs());
+  const charge = async (debits: readonly Debit[], caller: TimedCaller): Promise<void> => {
     if (debits.length === 0) return;
-    available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeBudget(Infinity) }));
+    available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
   };
   const plain = new PlainCharges(decider);
   const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
     limitsOf(request, decider).some(({ limits }) => limits.some(of));
   return {
-    async check(request) {
+    async check(request, caller) {
       const { domain, descriptors } = named(request, decider, '');
-      return peek({ domain, descriptors: descriptors.map((one) => ({ ...one, hits: Math.max(one.hits, 1) })) });
+      const spending = descriptors.map((one) => ({ ...one, hits: Math.max(one.hits, 1) }));
+      return peek({ domain, descriptors: spending }, caller);
     },
-    report: (request) => charge(named(request, decider, ''), isUsage),
-    async reserve(request) {
+    async report(request, caller) {
+      await charge(chargesOf(named(request, decider, ''), decider, isUsage), caller);
+    },
+    async reserve(request, caller) {
       const id = randomUUID();
       const namedRequest = named(request, decider, id);
       const isNothing = namedRequest.descriptors.every(({ hits }) => hits === 0);
       if (isNothing || isMet(namedRequest, isPlain)) {
-        const { overallCode } = await peek(namedRequest);
+        const { overallCode } = await peek(namedRequest, caller);
         if (overallCode === 'OVER_LIMIT') return undefined;
       }
       if (isNothing || !isMet(namedRequest, isReserving)) return id;
-      const { reserved } = await reservations.reserve(namedRequest);
+      const { reserved } = await reservations.reserve(namedRequest, caller);
       return reserved ? id : undefined;
     },
-    async commit(request, id) {
+    async commit(request, id, caller) {
       const namedRequest = named(request, decider, id);
       if (id === '' || !isMet(namedRequest, isReserving)) {
-        await charge(namedRequest, isUsage);
+        await charge(chargesOf(namedRequest, decider, isUsage), caller);
         return false;
       }
-      const commit = (): Promise<CommitAnswer> => reservations.commit(namedRequest);
+      const commit = (): Promise<CommitAnswer> => reservations.commit(namedRequest, caller);
       const charges = chargesOf(namedRequest, decider, isPlain);
       const { event } = await (charges.length > 0
-        ? plain.commit({ name: nameOf(namedRequest, id), commit, charges })
+        ? plain.commit({ name: nameOf(namedRequest, id), commit, charges, caller })
         : commit());
       return event === 'committed';
     },

@@ -2,8 +2,9 @@ import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
 import type { Debit, Entries } from '../ledger/debit.ts';
 import { keptBytes } from '../ledger/pending-commits.ts';
+import { storeCall } from '../ledger/store-budget.ts';
 import type { CommitAnswer } from './reservations.ts';
-import { available, type SlotsDecider } from './slots.ts';
+import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /** A commit, and its charges to limits without `reserve`. */
 interface CommitWithCharges {
@@ -12,6 +13,7 @@ interface CommitWithCharges {
   /** @throws StoreUnavailable  it may be counted anyway, or later */
   readonly commit: () => Promise<CommitAnswer>;
   readonly charges: readonly Debit[];
+  readonly caller: TimedCaller;
 }
 
 /** The state of a commit that failed or is in flight. */
@@ -48,7 +50,7 @@ export class PlainCharges {
    *
    * @throws StoreUnavailable  a part may be counted; the commit may be repeated
    */
-  async commit({ name, commit, charges }: CommitWithCharges): Promise<CommitAnswer> {
+  async commit({ name, commit, charges, caller }: CommitWithCharges): Promise<CommitAnswer> {
     const own = this.#unsettled.get(name) ?? { uncharged: undefined, counted: undefined, bytes: 0 };
     this.#unsettled.set(name, own); // concurrent repetitions share it
     let failure: unknown;
@@ -60,19 +62,19 @@ export class PlainCharges {
     }
     if (answer && answer.event !== 'repeated') own.counted = answer;
     if (answer ? answer.event !== 'repeated' : failure instanceof StoreUnavailable) own.uncharged ??= charges;
-    const uncharged = await this.#charge(own).catch((cause: unknown) => cause);
+    const uncharged = await this.#charge(own, caller).catch((cause: unknown) => cause);
     this.#forget(name);
     if ((failure ?? uncharged) instanceof StoreUnavailable) this.#keep(name, own);
     if (failure ?? uncharged) throw failure ?? uncharged;
     return own.counted ?? (answer as CommitAnswer); // without a failure there is one
   }
 
-  async #charge(own: Unsettled): Promise<void> {
+  async #charge(own: Unsettled, caller: TimedCaller): Promise<void> {
     const debits = own.uncharged ?? [];
     if (debits.length === 0) return;
     own.uncharged = []; // concurrent repetitions do not charge these
     const { ledger, storeBudget } = this.#decider;
-    const entries = await ledger.debit(debits, { spend: 'each', timeoutMs: storeBudget(Infinity) });
+    const entries = await ledger.debit(debits, storeCall('each', storeBudget, caller.timeLeftMs()));
     const failed = debits.filter((_, at) => isUncounted(entries[at]));
     own.uncharged = [...own.uncharged, ...failed.map((debit): Debit => ({ ...debit, key: inOnePiece(debit.key) }))];
     available(entries);

@@ -1,8 +1,11 @@
-import { heldLimit, type Limit } from '../algorithms/index.ts';
-import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
-import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide/decide.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
-import { available, heldDescriptors, type SlotsDecider } from './slots.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { Spend } from '../algorithms/limit.ts';
+import type { ReservationEvent } from '../algorithms/reports.ts';
+import { InvalidRequest, type RateLimitRequest } from '../decide/decide.ts';
+import { type Debit, debitOf, heldBy } from '../ledger/debit.ts';
+import { atLeast, usedDebit } from '../ledger/estimates.ts';
+import { storeCall } from '../ledger/store-budget.ts';
+import { available, heldDescriptors, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /** The result of a reservation. */
 export interface ReserveAnswer {
@@ -27,22 +30,22 @@ export interface CommitAnswer {
 /** Reservations for callers other than proxies: `weir.v1.Holds`. Throws the same errors as `decide`. */
 export interface Reservations {
   /** Reserves hits of all limits of the request with `reserve`, or of none. */
-  reserve(request: RateLimitRequest): Promise<ReserveAnswer>;
+  reserve(request: RateLimitRequest, caller: TimedCaller): Promise<ReserveAnswer>;
   /** Charges the hits of the request to the same limits. */
-  commit(request: RateLimitRequest): Promise<CommitAnswer>;
+  commit(request: RateLimitRequest, caller: TimedCaller): Promise<CommitAnswer>;
 }
 
 type Reserving = Extract<Limit, { algorithm: 'reservation' }>;
 
 export function createReservations(decider: SlotsDecider): Reservations {
   const { ledger } = decider;
-  const timeoutMs = decider.storeBudget(Infinity);
   return {
-    async reserve(request) {
+    async reserve(request, caller) {
       const debits = debitsOf(request, decider, false);
       const isTogether = ledger.atomic === 'request';
       const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
-      const entries = await ledger.debit(debits, { spend, timeoutMs, receipts: !isTogether });
+      const how = storeCall(spend, decider.storeBudget, caller.timeLeftMs());
+      const entries = await ledger.debit(debits, { ...how, receipts: !isTogether });
       const decisions = available(entries);
       const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
       if (refusals.length > 0)
@@ -55,8 +58,9 @@ export function createReservations(decider: SlotsDecider): Reservations {
         retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
       };
     },
-    async commit(request) {
-      const entries = await ledger.debit(debitsOf(request, decider, true), { spend: 'each', timeoutMs });
+    async commit(request, caller) {
+      const how = storeCall('each', decider.storeBudget, caller.timeLeftMs());
+      const entries = await ledger.debit(debitsOf(request, decider, true), how);
       const reports = available(entries).flatMap(({ reservation }) => reservation ?? []);
       return {
         event: (reports[0]?.event ?? 'unknown') as CommitAnswer['event'], // a commit has no others
@@ -72,10 +76,12 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boo
     found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'reservation') return [];
       const counter = decider.counters(limit, request.domain, found.entries);
-      const one = { limit: { ...(heldLimit(limit, holder) as Reserving), commits }, policy }; // of the same row
-      if (commits) return usedDebit(counter, one, hits, decider.estimates);
+      const one = { limit, policy };
       const blocks = !policy.shadow && !decider.shadowMode;
-      return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+      const debit = commits
+        ? usedDebit(counter, one, hits, decider.estimates)
+        : debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+      return heldBy(debit, holder, commits);
     }),
   );
   if (debits.length > 0) return debits;

@@ -1,10 +1,10 @@
-import { heldLimit } from '../algorithms/index.ts';
-import type { Decision, Spend } from '../algorithms/limit.ts';
+import type { Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
+import { type Debit, debitOf, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';
 import { SlotQueues } from './queues.ts';
 
@@ -23,10 +23,21 @@ export interface Slots {
    * Takes slots of all limits of the request that use ids, or of none.
    *
    * @param maxDelayMs  how long to wait for them
-   * @param onGone      calls the listener once if the caller gives up; at once if it has already
    */
-  acquire(request: RateLimitRequest, maxDelayMs: number, onGone: (listener: () => void) => void): Promise<SlotAnswer>;
-  release(request: RateLimitRequest): Promise<void>;
+  acquire(request: RateLimitRequest, maxDelayMs: number, caller: HoldsCaller): Promise<SlotAnswer>;
+  release(request: RateLimitRequest, caller: TimedCaller): Promise<void>;
+}
+
+/** A caller that waits for an answer. */
+export interface TimedCaller {
+  /** The time left until its deadline; Infinity: it set none. */
+  timeLeftMs(): number;
+}
+
+/** A caller that may wait for slots. */
+export interface HoldsCaller extends TimedCaller {
+  /** Calls the listener once if the caller gives up; at once if it has already. */
+  onGone(listener: () => void): void;
 }
 
 /** The dependencies of counting slots. */
@@ -38,10 +49,11 @@ export interface SlotsDecider extends Omit<Decider, 'ledger'> {
 export function createSlots(decider: SlotsDecider): Slots {
   const queues = new SlotQueues<SlotAnswer>();
   return {
-    async acquire(request, maxDelayMs, onGone) {
+    async acquire(request, maxDelayMs, caller) {
       const debits = debitsOf(request, decider, 1);
       const keys = debits.map(({ key }) => key);
-      const take = (): Promise<SlotAnswer> => acquire(debits, decider);
+      const take = (): Promise<SlotAnswer> => acquire(debits, decider, caller);
+      const onGone = (listener: () => void): void => caller.onGone(listener);
       if (maxDelayMs <= 0) return take();
       const drop = async (): Promise<void> => {
         await giveBack(debits, decider);
@@ -49,9 +61,9 @@ export function createSlots(decider: SlotsDecider): Slots {
       };
       return queues.run({ keys, maxDelayMs, take, isTaken: ({ held }) => held, drop, onGone });
     },
-    async release(request) {
+    async release(request, caller) {
       const debits = debitsOf(request, decider, -1);
-      available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeBudget(Infinity) }));
+      available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
       queues.wake(debits.map(({ key }) => key));
     },
   };
@@ -64,7 +76,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
       if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
-      return debitOf(counter, { limit: heldLimit(limit, holder), policy }, sign * hits, blocks);
+      return heldBy(debitOf(counter, { limit, policy }, sign * hits, blocks), holder);
     }),
   );
   if (debits.length > 0) return debits;
@@ -72,10 +84,11 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
 }
 
 /** Takes all slots or none: if the store counts each limit separately, slots already taken are released. */
-async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise<SlotAnswer> {
+async function acquire(debits: readonly Debit[], decider: SlotsDecider, caller: TimedCaller): Promise<SlotAnswer> {
   const isTogether = decider.ledger.atomic === 'request';
   const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
-  const decisions = available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeBudget(Infinity) }));
+  const how = storeCall(spend, decider.storeBudget, caller.timeLeftMs());
+  const decisions = available(await decider.ledger.debit(debits, how));
   const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
   if (refusals.length > 0 && !isTogether) await giveBack(debits, decider);
   return {
@@ -85,14 +98,14 @@ async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise
   };
 }
 
-/** Releases slots that may have been taken. Slots that cannot be released expire. */
+/** Releases slots that may have been taken, however little time the caller has left; if they are not, they expire. */
 async function giveBack(debits: readonly Debit[], { ledger, storeBudget }: SlotsDecider): Promise<void> {
   const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
   await ledger.debit(releases, { spend: 'each', timeoutMs: storeBudget(Infinity) });
 }
 
 /** @throws StoreUnavailable  an answer is missing */
-export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
+export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly LedgerEntry[] {
   return entries.map((entry) => {
     if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
     return entry;

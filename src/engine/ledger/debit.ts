@@ -1,7 +1,7 @@
-import type { Limit } from '../algorithms/index.ts';
-import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
-import { kindOf, type Operation, type RequestOperation, type Unavailable } from '../backends/backend.ts';
-import type { Counter } from '../backends/key.ts';
+import { hasHolders, type Limit } from '../algorithms/index.ts';
+import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
+import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
+import type { Counter, CounterKey } from '../backends/key.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {
@@ -30,11 +30,30 @@ export function debitOf(
   return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
 }
 
-/**
- * The ledger's answer to one debit: the decision and, if receipts were requested and the hits were charged, the
- * receipt.
- */
-type LedgerEntry = Decision & { readonly receipt?: Receipt };
+/** The same debit for the request with this number: see `Claim`. Unchanged if the hits of its limit have no holders. */
+export function heldBy(debit: Debit, holder: number, commits = false): Debit {
+  if (!hasHolders(debit.limit)) return debit;
+  const { kind, key, shared, limit, hits, blocks, policy } = debit;
+  return { kind, key, shared, limit, hits, blocks, policy, holder, commits };
+}
+
+/** The operation for a number of hits. */
+function kindOf(hits: number, charges: boolean): Debit['kind'] {
+  if (hits > 0) return charges ? 'charge' : 'spend';
+  return hits === 0 ? 'peek' : 'give_back';
+}
+
+/** The ledger's answer to one debit: the decision, and where it comes from. */
+export interface LedgerEntry extends CounterDecision {
+  /** Refused because of an earlier refusal; the counter was not used. */
+  readonly fromCache?: true;
+  /** Answered from a block that this process had debited before. */
+  readonly fromLease?: true;
+  /** The store could not count the hits: the limit's policy decided. */
+  readonly degraded?: StoreFailurePolicy;
+  /** Absent: the hits were not charged, or no receipts were requested. @internal */
+  readonly receipt?: Receipt;
+}
 
 export type Entries = readonly (LedgerEntry | Unavailable)[];
 
@@ -44,10 +63,16 @@ export type Entries = readonly (LedgerEntry | Unavailable)[];
  */
 type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
-export function sourceOf({ fromCache, fromLease, degraded }: Decision): Source {
+export function sourceOf({ fromCache, fromLease, degraded }: LedgerEntry): Source {
   if (degraded) return degraded;
   if (fromLease) return 'lease';
   return fromCache ? 'refusal' : 'backend';
+}
+
+/** What this process keeps for counters besides those that the backends store. */
+export interface KeptForCounters {
+  /** The counter is new: nothing that was kept for it applies any more. */
+  drop(key: CounterKey): void;
 }
 
 /** Proves that hits were charged. It can be redeemed once. */
@@ -59,14 +84,10 @@ export class Receipt {
   readonly isLocal: boolean;
   #isSpent = false;
 
-  constructor(
-    debit: Pick<Debit, 'key' | 'shared' | 'limit' | 'hits' | 'policy'>,
-    chargedAtMs: number,
-    isLocal: boolean,
-  ) {
-    const { key, shared, limit, hits } = debit;
-    this.refund = { kind: 'refund', key, shared, limit, hits, blocks: false, chargedAtMs };
-    this.policy = debit.policy;
+  constructor(debit: Debit, chargedAtMs: number, isLocal: boolean) {
+    const { policy, ...operation } = debit;
+    this.refund = { ...operation, kind: 'refund', blocks: false, chargedAtMs };
+    this.policy = policy;
     this.isLocal = isLocal;
   }
 

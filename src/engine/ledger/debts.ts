@@ -1,11 +1,12 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { isPending } from '../../base/later.ts';
 import { algorithmFor, capacityOf, type Limit, nominalCapacity } from '../algorithms/index.ts';
-import { type Decision, NEVER_MS, type Spend, type State, unitMs } from '../algorithms/limit.ts';
-import type { Backend, Operation, Settlement } from '../backends/backend.ts';
+import { NEVER_MS, type Spend, type State } from '../algorithms/limit.ts';
+import type { Backend, CounterDecision, Operation, Settlement } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
-import type { Debit, Receipt } from './debit.ts';
+import type { Debit, KeptForCounters, LedgerEntry, Receipt } from './debit.ts';
+import { isBySecond } from './ledger-backends.ts';
 
 export interface DebtsOptions {
   /** The backend in which debts are settled. */
@@ -60,7 +61,7 @@ interface Shard {
  * more than the share here, however many outages it has. Each settlement has a number, so that the backend counts it
  * once, however often it is sent.
  */
-export class Debts {
+export class Debts implements KeptForCounters {
   readonly #options: DebtsOptions;
   readonly #local: LocalCounters;
   readonly #shards = new Map<string, Shard>();
@@ -96,7 +97,7 @@ export class Debts {
     spend: Spend,
     isRefused: boolean,
     isUnknown: (at: number) => boolean,
-  ): readonly Decision[] {
+  ): readonly LedgerEntry[] {
     const requested = isRefused ? debits.map(peekOf) : debits;
     const decisions = this.#run(requested.map(this.#localOf), spend);
     const refused =
@@ -280,20 +281,17 @@ export class Debts {
     return { kind, key, limit: share, hits, blocks, policy };
   };
 
-  #run(operations: readonly Operation[], spend: Spend): readonly Decision[] {
+  #run(operations: readonly Operation[], spend: Spend): readonly CounterDecision[] {
     const replies = this.#local.run(operations, { spend, timeoutMs: 0 });
     if (isPending(replies)) throw new TypeError('counters in memory reply at once');
     return replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [] : reply)); // counters in memory always can
   }
 }
 
-/** Limits per second may have a separate Redis. */
-export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean => limit.windowMs === unitMs.SECOND;
-
 const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
 
 /** Hits that fit into the whole limit may pass when the backend is back. */
-function localDecision(decision: Decision, debit: Debit | undefined): Decision {
+function localDecision(decision: CounterDecision, debit: Debit | undefined): LedgerEntry {
   const neverFits = decision.retryAfterMs === NEVER_MS && debit !== undefined && debit.hits <= capacityOf(debit.limit);
   return { ...decision, ...(neverFits && { retryAfterMs: RETRY_MS }), degraded: 'local' };
 }

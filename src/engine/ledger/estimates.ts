@@ -1,4 +1,9 @@
-import type { CounterKey } from '../backends/key.ts';
+import { capacityOf, type Limit } from '../algorithms/index.ts';
+import type { Counter, CounterKey } from '../backends/key.ts';
+import { type Debit, debitOf } from './debit.ts';
+
+/** The largest part of a limit that is reserved for one request based on other requests' use. */
+const LARGEST_SHARE = 0.5;
 
 /** The most recent amounts kept for a counter. */
 const MAX_SAMPLES = 128;
@@ -55,3 +60,26 @@ function p95Of({ amounts, noted }: Samples): number {
 
 /** The same estimates, without recording. */
 export const readOnly = ({ of }: Estimates): Estimates => ({ of, note: () => {} });
+
+/** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
+export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
+  if (hits <= 0 || limit.algorithm !== 'reservation') return hits;
+  const { estimate = 0, inner } = limit;
+  if (estimate !== 'p95') return Math.max(hits, estimate);
+  // without this bound, a high estimate could refuse all requests, and would then never change
+  const most = Math.floor(capacityOf(inner as Limit) * LARGEST_SHARE); // another limit of a rule
+  return Math.max(hits, Math.min(estimates?.of(key) ?? 0, most));
+}
+
+/** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
+export function usedDebit(
+  counter: Counter,
+  one: Parameters<typeof debitOf>[1],
+  hits: number,
+  estimates: Estimates | undefined,
+): Debit {
+  // 0 hits may be a failed request, which says nothing about the usage of others
+  const learns = one.limit.algorithm === 'reservation' && one.limit.estimate === 'p95';
+  if (hits !== 0 && learns) estimates?.note(counter.key, Math.abs(hits));
+  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
+}

@@ -5,7 +5,7 @@ import type { Decision } from '../algorithms/limit.ts';
 import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
-import type { Debit } from './debit.ts';
+import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 export interface LeasesOptions {
   readonly monotonicMs: Monotonic;
@@ -57,7 +57,7 @@ interface Lease {
  * A fixed window's lease ends with the window, measured from before the request for it. Unused hits are refunded when
  * they are idle, and at shutdown.
  */
-export class Leases {
+export class Leases implements KeptForCounters {
   readonly #options: LeasesOptions;
   readonly #leases = new Map<CounterKey, Lease>();
   readonly #running = new Set<Promise<unknown>>();
@@ -85,7 +85,7 @@ export class Leases {
   }
 
   /** Answers synchronously, if enough hits are leased. */
-  spend(debit: Debit): Decision | undefined {
+  spend(debit: Debit): LedgerEntry | undefined {
     const lease = this.#leases.get(debit.key);
     if (lease?.debit.limit !== debit.limit) return undefined;
     const decision = spendFrom(lease, debit.hits, this.#options.monotonicMs());
@@ -224,7 +224,7 @@ function learn(lease: Lease, { limitRemaining, durationUntilResetMs }: Decision,
   lease.resetAtMs = calledAtMs + durationUntilResetMs;
 }
 
-function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefined {
+function spendFrom(lease: Lease, hits: number, nowMs: number): LedgerEntry | undefined {
   lease.usedAtMs = nowMs;
   if (lease.expiresAtMs <= nowMs || lease.left < hits) return undefined;
   lease.left -= hits;

@@ -1,10 +1,10 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
-import { algorithmFor } from '../algorithms/index.ts';
+import { ANONYMOUS } from '../algorithms/claim.ts';
 import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
-import type { Debit } from './debit.ts';
+import type { Debit, KeptForCounters } from './debit.ts';
 
 /** Counts of commits that the store could not accept. */
 export interface CommitCounts {
@@ -44,7 +44,7 @@ const CLOSE_WITHIN_MS = 1_000;
  * the id of its request, which it remembers for a limited time; a commit is kept for that time. Commits that are not
  * sent by then, or for which there is no room, are lost.
  */
-export class PendingCommits {
+export class PendingCommits implements KeptForCounters {
   readonly #options: PendingCommitsOptions;
   /** The oldest first, except for commits that failed again. */
   readonly #line = new Set<PendingCommit>();
@@ -65,8 +65,9 @@ export class PendingCommits {
   keep(request: readonly Debit[], replies: Replies): void {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
-      const knownMs = algorithmFor(debit.limit).repeatableForMs?.(debit.limit) ?? 0;
-      if (knownMs > 0) this.#add(debit, this.#options.monotonicMs() + knownMs);
+      const { limit, commits, holder = ANONYMOUS } = debit;
+      if (limit.algorithm !== 'reservation' || !commits || holder === ANONYMOUS) continue; // would be counted twice
+      this.#add(debit, this.#options.monotonicMs() + limit.ttlMs);
     }
   }
 

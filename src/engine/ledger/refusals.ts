@@ -2,7 +2,7 @@ import type { Monotonic } from '../../base/clock.ts';
 import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
-import type { Debit } from './debit.ts';
+import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 /** The state and counts of the deny cache. */
 export interface DenyCacheState {
@@ -57,7 +57,7 @@ const MAX_CHANGES = 10_000;
  * reply. That time is measured from the start of the call, so it is never too long. Hits given back, here or by another
  * instance, drop the refusal. The oldest entries make room for new ones.
  */
-export class Refusals implements DenyCacheState {
+export class Refusals implements DenyCacheState, KeptForCounters {
   readonly #options: RefusalsOptions;
   readonly #remembered = new Map<CounterKey, Remembered>();
   /** The time of each counter's last change that may have made room. */
@@ -85,7 +85,7 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The refusal of a debit, if it is certain. */
-  find(debit: Debit): Decision | undefined {
+  find(debit: Debit): LedgerEntry | undefined {
     this.counts.lookups++;
     const decision = this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS || this.#options.isLive());
     if (decision) this.counts.hits++;
@@ -93,11 +93,11 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The refusal of a debit that the backend cannot count: others may have given hits back since. */
-  recall(debit: Debit): Decision | undefined {
+  recall(debit: Debit): LedgerEntry | undefined {
     return this.#find(debit, () => true);
   }
 
-  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): Decision | undefined {
+  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): LedgerEntry | undefined {
     if (kind === 'give_back' || kind === 'charge' || policy.charge === 'always') return undefined;
     const known = this.#remembered.get(key);
     if (!known) return undefined;
@@ -144,7 +144,7 @@ export class Refusals implements DenyCacheState {
   }
 
   /** The counter may have room again, which also applies to replies in flight. */
-  changed(key: CounterKey): void {
+  drop(key: CounterKey): void {
     this.#forget(key);
     const nowMs = this.#options.monotonicMs();
     this.#changes.delete(key);
@@ -174,7 +174,7 @@ export class Refusals implements DenyCacheState {
 
 const bytesOf = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
-function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): Decision {
+function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): LedgerEntry {
   const capacity = capacityOf(limit);
   const moreMs = hits > 1 ? algorithmFor(limit).waitForMoreMs?.(limit, hits - 1) : 0;
   const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));

@@ -1,7 +1,8 @@
+import type { Spend } from '../algorithms/limit.ts';
+import type { RunOptions } from '../backends/backend.ts';
+
 /** The part of a caller's deadline that is kept for everything but the store. */
 const KEPT_SHARE = 1 / 4;
-/** The time that a reply may take if this process does not run meanwhile. */
-export const longestBudgetMs = (callerTimeoutMs: number): number => callerTimeoutMs * (1 - KEPT_SHARE);
 
 /** The most time for the store. */
 const LONGEST_MS = 1_000;
@@ -14,6 +15,13 @@ const WITHOUT_DEADLINE_MS = 250;
  * @param callerTimeoutMs  the time until the caller's deadline; Infinity: it set none
  */
 export type StoreBudget = (callerTimeoutMs: number) => number;
+
+/** How the store is called for a caller with this deadline. @param callerTimeoutMs  as of `StoreBudget` */
+export const storeCall = (spend: Spend, storeBudget: StoreBudget, callerTimeoutMs: number): RunOptions => ({
+  spend,
+  timeoutMs: storeBudget(callerTimeoutMs),
+  longestMs: callerTimeoutMs * (1 - KEPT_SHARE),
+});
 
 /**
  * @param latenessMs  the present timer lag of this process, which an answer may be late by

@@ -3,7 +3,7 @@ import type { Breakers } from '../backends/breaker.ts';
 import type { LatenessWatch } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Records } from '../backends/records.ts';
-import type { Backends } from '../ledger/ledger.ts';
+import type { Backends } from '../ledger/ledger-backends.ts';
 import type { ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
 import type { StoreEvent } from './options.ts';

@@ -180,7 +180,7 @@ export function traitsOf(options: CounterOptions): StoreTraits {
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };
-  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => rowOf(name).hasLongState) };
+  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => rowOf(name).keepsEntries) };
 }
 
 /** Whether a request or each of its counters is one atomic step. */

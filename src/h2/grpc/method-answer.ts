@@ -1,3 +1,4 @@
+import { monotonicMs } from '../../base/clock.ts';
 import type { Stream } from '../http2/stream.ts';
 import { type Failure, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
@@ -23,6 +24,7 @@ export class MethodAnswer implements OpenCall {
   readonly #owner: AnswerOwner;
   /** Until the handler has been called. */
   head: CallHead | undefined;
+  readonly #deadlineMs: number;
   isOver = false;
   #hasHead = false;
   #unreadMessages = 0;
@@ -33,6 +35,7 @@ export class MethodAnswer implements OpenCall {
     this.#method = method;
     this.#stream = stream;
     this.head = head;
+    this.#deadlineMs = head.timeoutMs === Infinity ? Infinity : monotonicMs() + head.timeoutMs;
     this.#owner = owner;
   }
 
@@ -75,6 +78,10 @@ export class MethodAnswer implements OpenCall {
   fail(code: status, details: string): void {
     this.#owner.onAnswered();
     if (!this.isOver) this.#fail({ code, details });
+  }
+
+  timeLeftMs(): number {
+    return this.#deadlineMs - monotonicMs();
   }
 
   header(name: string): string | undefined {

@@ -51,6 +51,8 @@ export interface OpenCall<R = unknown> {
   /** Ends the call with OK. */
   end(): void;
   fail(code: status, details: string): void;
+  /** The time left until the caller's deadline; Infinity: it set none. */
+  timeLeftMs(): number;
   /** A header by its lower-case name, while `handle` runs; repeated headers are joined with commas. */
   header(name: string): string | undefined;
   /** Charges memory to the connection until the call is over; negative: releases it. */

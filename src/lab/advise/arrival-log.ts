@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { isCommit } from '../../engine/algorithms/limit.ts';
+import { isCommit } from '../../engine/algorithms/reports.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import { countedEntries } from '../../engine/rules/match/match.ts';

@@ -1,4 +1,4 @@
-import type { AlgorithmName } from '../../engine/algorithms/index.ts';
+import type { AlgorithmName, RateName } from '../../engine/algorithms/index.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
@@ -146,20 +146,22 @@ export function rounded(value: number): number {
   return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
 }
 
-/** Algorithms that count hits in windows. */
-type WindowAlgorithm = Extract<
-  AlgorithmName,
-  'fixed_window' | 'sliding_window_log' | 'sliding_window_counter' | 'sliding_window_buckets'
->;
-
-const windowDemands: Readonly<Record<WindowAlgorithm, (key: KeyArrivals) => number>> = {
+/** For algorithms that count hits in windows: see `windowDemand`. Undefined: for buckets. */
+const windowDemands = {
   fixed_window: ({ busiest }) => busiest,
   sliding_window_counter: ({ busiestSliding }) => busiestSliding,
   sliding_window_log: (key) => key.mostWithin(1),
   sliding_window_buckets: (key) => key.mostWithin(1),
-};
+  token_bucket: undefined,
+  leaky_bucket: undefined,
+} as const satisfies Readonly<Record<RateName, ((key: KeyArrivals) => number) | undefined>>;
 
-const isWindowAlgorithm = (name: string): name is WindowAlgorithm => Object.hasOwn(windowDemands, name);
+type WindowAlgorithm = {
+  [N in RateName]: (typeof windowDemands)[N] extends undefined ? never : N;
+}[RateName];
+
+const isWindowAlgorithm = (name: AlgorithmName): name is WindowAlgorithm =>
+  name in windowDemands && windowDemands[name as RateName] !== undefined; // has the name, as just checked
 
 /** The smallest limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
 export const windowDemand = (algorithm: WindowAlgorithm, key: KeyArrivals): number => windowDemands[algorithm](key);

@@ -1,4 +1,4 @@
-import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import { isRateLimit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -158,10 +158,15 @@ export function advisedRules(tree: RuleTree): {
 }
 
 function notARate({ limit }: RuleLimit): string | undefined {
-  if (limit.algorithm === 'in_flight') return 'in_flight limits concurrency, not a rate';
-  if (limit.algorithm === 'reservation') return 'the hits of a reservation are known only when it is committed';
-  if (limit.algorithm === 'site_share') return 'sites share it, and each site sees only its own part';
-  return undefined;
+  if (isRateLimit(limit)) return undefined;
+  switch (limit.algorithm) {
+    case 'in_flight':
+      return 'in_flight limits concurrency, not a rate';
+    case 'reservation':
+      return 'the hits of a reservation are known only when it is committed';
+    case 'site_share':
+      return 'sites share it, and each site sees only its own part';
+  }
 }
 
 function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {

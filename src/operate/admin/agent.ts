@@ -198,7 +198,7 @@ export class AdminAgent {
         for (const key of question.keys) this.#options.ledger.forgetLocally(key);
         return { kind: 'forget' };
       case 'recheck':
-        for (const key of question.keys) this.#options.ledger.refusals?.changed(key);
+        for (const key of question.keys) this.#options.ledger.refusals?.drop(key);
         return { kind: 'recheck' };
       case 'quotas':
         return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };

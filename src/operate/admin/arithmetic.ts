@@ -1,3 +1,4 @@
+import { ANONYMOUS, type Claim } from '../../engine/algorithms/claim.ts';
 import { ownSlots } from '../../engine/algorithms/in-flight.ts';
 import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
@@ -10,6 +11,8 @@ interface Standing {
   readonly nowMs: number;
   /** At least 0. */
   readonly hits: number;
+  /** The request's; absent: it has no id. */
+  readonly holder?: number | undefined;
 }
 
 /** The content of a counter, in the algorithm's own unit, and its parts. */
@@ -21,14 +24,16 @@ interface Account {
   readonly mayOwe?: number;
 }
 
-/** For an algorithm without an entry, the hits used are reported as one number. */
 type Accounts = {
-  readonly [N in AlgorithmName]?: (
+  readonly [N in AlgorithmName]: (
     limit: Extract<Limit, { algorithm: N }>,
     state: State | undefined,
     nowMs: number,
+    holder: number | undefined,
   ) => Account;
 };
+
+type AnyAccount = (limit: Limit, state: State | undefined, nowMs: number, holder: number | undefined) => Account;
 
 /** A counter whose hits are reported as one number. */
 function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
@@ -58,12 +63,12 @@ const accounts: Accounts = {
   },
   token_bucket: inBucket,
   leaky_bucket: inBucket,
-  in_flight(limit, state, nowMs) {
-    const used = usedOf(limit, state, nowMs) - ownSlots(limit, state, nowMs); // own slots are not counted twice
+  in_flight(limit, state, nowMs, holder = ANONYMOUS) {
+    const used = usedOf(limit, state, nowMs) - ownSlots(holder, state, nowMs); // own slots are not counted twice
     return { terms: [text(used)], used };
   },
   reservation(limit, state, nowMs) {
-    const { hitsBefore, reservation } = describe({ ...limit, holder: 0, commits: false }, state, nowMs);
+    const { hitsBefore, reservation } = describe(limit, state, nowMs);
     const held = reservation?.held ?? 0;
     return { terms: [text(hitsBefore - held), `${text(held)} on hold`], used: hitsBefore };
   },
@@ -90,10 +95,10 @@ function inBucket(
 }
 
 /** A counter as it is, without spending hits. */
-export function describe(limit: Limit, state: State | undefined, nowMs: number) {
+export function describe(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) {
   const { step, describe: describeStep } = algorithmFor(limit);
-  const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false);
-  return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false });
+  const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false, claim);
+  return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false }, claim);
 }
 
 const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
@@ -105,9 +110,9 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
  *
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
-export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isOver: boolean): string {
-  const account = accounts[limit.algorithm] as typeof whole | undefined; // the row of its own kind
-  const { terms, used, mayOwe = 0 } = (account ?? whole)(limit, state, nowMs);
+export function arithmeticOf(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
+  const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
+  const { terms, used, mayOwe = 0 } = account(limit, state, nowMs, holder);
   const requested = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];
@@ -134,10 +139,7 @@ export interface SiteStanding {
 const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 
 export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number): SiteStanding {
-  const reading = { ...limit, transfer: { kind: 'read' } } as const;
-  const { step, describe } = algorithms.site_share;
-  const { accepted, state: now } = step(reading, state, nowMs, 0, false);
-  const { site } = describe(reading, now, nowMs, { hits: 0, accepted, charged: false });
+  const { site } = describe(limit, state, nowMs, { transfer: { kind: 'read' } });
   const { used = 0, given = [], taken = [] } = site ?? {};
   return { base: baseOf(limit), advance: advanceOf(limit), used, lent: sumOf(given), borrowed: sumOf(taken) };
 }

@@ -3,18 +3,13 @@ import { rfc3339 } from '../../base/times.ts';
 import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../../edge/rls/service.ts';
 import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
-import type { Decision, ReservationReport, State } from '../../engine/algorithms/limit.ts';
+import type { Decision, State } from '../../engine/algorithms/limit.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  endingAt,
-  matchesOf,
-  type RateLimitRequest,
-} from '../../engine/decide/decide.ts';
+import type { ReservationReport } from '../../engine/algorithms/reports.ts';
+import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT, type StandingOverride } from '../../engine/decide/overrides.ts';
-import { type Debit, type Entries, sourceOf } from '../../engine/ledger/debit.ts';
+import { endingAt } from '../../engine/decide/retry.ts';
+import { type Debit, type Entries, type LedgerEntry, sourceOf } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
@@ -152,7 +147,7 @@ interface Observed {
   readonly failure: string | undefined;
   readonly before: State | undefined;
   readonly after: State | undefined;
-  readonly decision: Decision | undefined;
+  readonly decision: LedgerEntry | undefined;
 }
 
 /**
@@ -342,7 +337,6 @@ function explainObserved(
   const source = sourceOf(decision);
   const isOver = decision.code === 'OVER_LIMIT';
   const { retryAfterMs, delayMs, soft, reservation } = decision;
-  const isCommit = limit.algorithm === 'reservation' && limit.commits;
   return {
     ...counter,
     code: decision.code,
@@ -355,9 +349,9 @@ function explainObserved(
     arithmetic:
       source !== 'backend' || hits < 0
         ? wordsOf[source]
-        : reservation && isCommit
+        : reservation && debit.commits
           ? commitText(reservation, hits)
-          : arithmeticOf(limit, { state: before, nowMs, hits }, isOver),
+          : arithmeticOf(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
@@ -384,9 +378,6 @@ const wordsOf = {
   local: "the counters cannot be reached: counted on this process's share of the limit",
 } as const;
 
-/** The limit for a peek at its counter: never a commit. */
-const peeked = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? { ...limit, commits: false } : limit);
-
 export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
   const {
     hitsBefore: used,
@@ -394,7 +385,7 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     durationUntilResetMs: resetsInMs,
     holds,
     reservation,
-  } = describe(peeked(limit), state, nowMs);
+  } = describe(limit, state, nowMs);
   const oldest = holds && { oldestMs: holds.oldestMs };
   const onHold = reservation && {
     onHold: reservation.held,

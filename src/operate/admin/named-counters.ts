@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { heldLimit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { type Debit, debitOf } from '../../engine/ledger/debit.ts';
+import { type Debit, debitOf, heldBy } from '../../engine/ledger/debit.ts';
 import { holderOf } from '../../engine/ledger/holder.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
@@ -122,12 +122,8 @@ async function reset({ debit, limit }: FoundCounter, { decider: { ledger } }: Co
   if (failed) throw new ApiProblem(503, failed.reason);
 }
 
-async function grant(
-  { debit, limit }: FoundCounter,
-  hits: number,
-  { decider: { ledger } }: CounterSources,
-): Promise<void> {
-  const back = debitOf(debit, { ...limit, limit: debit.limit }, -hits, false);
+async function grant({ debit }: FoundCounter, hits: number, { decider: { ledger } }: CounterSources): Promise<void> {
+  const back: Debit = { ...debit, kind: 'give_back', hits };
   const [entry] = await ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
   if (entry?.degraded) throw new ApiProblem(503, 'store unavailable; refund queued');
@@ -190,8 +186,8 @@ function findCounters(
   }
   const found = match.limits.map((limit): FoundCounter => {
     const counter = decider.counters(limit.limit, domain, match.entries);
-    const own = { ...limit, limit: heldLimit(limit.limit, holderOf(match.id ?? '')) };
-    return { rule: match.rule, limit, debit: debitOf(counter, own, 0, false) };
+    const debit = heldBy(debitOf(counter, limit, 0, false), holderOf(match.id ?? ''));
+    return { rule: match.rule, limit, debit };
   });
   return { found, override };
 }

@@ -45,7 +45,10 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
       );
       return { kind: 'ticks', capacity, windowMs, ticks: ticks.slice(-MAX_TICKS) };
     }
-    default:
+    case 'fixed_window':
+    case 'in_flight':
+    case 'reservation':
+    case 'site_share':
       return { kind: 'window', capacity, windowMs };
   }
 }

@@ -1,5 +1,5 @@
 import { inTurns } from '../../base/slices.ts';
-import { isCommit } from '../../engine/algorithms/limit.ts';
+import { isCommit } from '../../engine/algorithms/reports.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';

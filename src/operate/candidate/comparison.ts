@@ -1,4 +1,4 @@
-import { isCommit } from '../../engine/algorithms/limit.ts';
+import { isCommit } from '../../engine/algorithms/reports.ts';
 import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';

@@ -1,6 +1,6 @@
 import type { MissedBy } from '../../edge/rls/service.ts';
 import { type Limit, nominalCapacity } from '../../engine/algorithms/index.ts';
-import { commitEvents, type Decision, isCommit, type ReservationReport } from '../../engine/algorithms/limit.ts';
+import { commitEvents, isCommit, type ReservationReport } from '../../engine/algorithms/reports.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
 import {
@@ -11,6 +11,7 @@ import {
   type OtherDecision,
   type Verdict,
 } from '../../engine/decide/decide.ts';
+import type { LedgerEntry } from '../../engine/ledger/debit.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import {
   type CountedRule,
@@ -369,7 +370,7 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
  * The number of refused hits that are beyond the limit: all of them if the refusal has another reason, such as a share
  * of the limit that is used up.
  */
-function hitsOver(limit: Limit, { fromCache, degraded, hitsBefore }: Decision, hits: number): number {
+function hitsOver(limit: Limit, { fromCache, degraded, hitsBefore }: LedgerEntry, hits: number): number {
   const full = nominalCapacity(limit);
   const isPartlyOver = !fromCache && !degraded && hitsBefore < full && hitsBefore + hits > full;
   return isPartlyOver ? hitsBefore + hits - full : hits;

@@ -67,13 +67,11 @@ describe('an independent parser of structured fields reads both fields', () => {
     fc.string({ unit: 'binary', maxLength: 40 }),
     fc.constantFrom('demo.user', 'demo.User', 'demo.user#2', 'standard', '"\\%', 'x'.repeat(500), '\ud800'),
   );
-  /** Requests do not move hits between sites. */
-  const anyRequested = anyLimit.filter((limit) => !('transfer' in limit && limit.transfer));
   const anyRule = fc
     .record({
       path: anyName,
       name: fc.option(anyName, { nil: '' }),
-      limits: fc.array(anyRequested, { minLength: 1, maxLength: 3 }),
+      limits: fc.array(anyLimit, { minLength: 1, maxLength: 3 }),
       isOfRequest: fc.boolean(),
     })
     .map(({ path, name, limits, isOfRequest }) =>

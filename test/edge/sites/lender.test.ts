@@ -70,7 +70,7 @@ test('a refused request does not affect others of the same message', async () =>
 test('a transfer of another epoch does not change the state', () => {
   const spent = siteShare.step(limit, undefined, START_MS, 50, true).state;
   const transfer = { kind: 'lend', peer: 0, epochMs: 0, taken: 0, among: 1 } as const;
-  const { accepted, state } = siteShare.step({ ...limit, windowMs: 1, transfer }, spent, START_MS + 10, 0, true);
+  const { accepted, state } = siteShare.step({ ...limit, windowMs: 1 }, spent, START_MS + 10, 0, true, { transfer });
   expect({ accepted, state }).toEqual({ accepted: false, state: spent });
 });
 
@@ -78,9 +78,9 @@ test.each(['fixed_window', 'token_bucket'] as const)('a %s that is lost counts i
   const shared = siteShareOf(100, 60_000, { of, site: 1 });
   const lendAt = (state: State | undefined, taken: number, hits = 0) => {
     const transfer = { kind: 'lend', peer: 0, epochMs: START_MS, taken, among: 1 } as const;
-    const lending = { ...shared, transfer };
-    const { state: after } = siteShare.step(lending, state, START_MS, hits, true);
-    return { after, site: siteShare.describe(lending, after, START_MS, { hits, accepted: true, charged: true }).site };
+    const { state: after } = siteShare.step(shared, state, START_MS, hits, true, { transfer });
+    const outcome = { hits, accepted: true, charged: true };
+    return { after, site: siteShare.describe(shared, after, START_MS, outcome, { transfer }).site };
   };
   const { after, site } = lendAt(undefined, 40, 20);
   expect(site).toMatchObject({ given: [46, 0], room: 4 }); // 40, and 6 that it does not keep

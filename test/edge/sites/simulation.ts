@@ -1,6 +1,7 @@
 import { askOfEach, needOf } from '../../../src/edge/sites/borrower.ts';
+import type { Claim, SiteTransfer } from '../../../src/engine/algorithms/claim.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
-import { type SiteShareLimit, type SiteTransfer, siteShare } from '../../../src/engine/algorithms/site-share.ts';
+import { type SiteShareLimit, siteShare } from '../../../src/engine/algorithms/site-share.ts';
 import { SLOT_MS } from '../../../src/engine/algorithms/site-share-state.ts';
 
 /** The network between sites, and how it fails. Shares are from 0 to 1, times in milliseconds. */
@@ -143,13 +144,13 @@ export class SitesSimulation {
   #step(site: SimulatedSite, hits: number, charge: boolean, transfer?: SiteTransfer): Result {
     const atMs = this.nowMs + site.skewMs;
     const known = site.untilMs > this.nowMs ? site.state : undefined;
-    const limit: SiteShareLimit = { ...site.limit, ...(transfer && { transfer }) };
-    const { accepted, state, ttlMs } = siteShare.step(limit, known, atMs, hits, charge);
+    const claim: Claim = transfer ? { transfer } : {};
+    const { accepted, state, ttlMs } = siteShare.step(site.limit, known, atMs, hits, charge, claim);
     if (charge) {
       site.state = ttlMs > 0 ? state : undefined;
       site.untilMs = this.nowMs + ttlMs;
     }
-    const decision = siteShare.describe(limit, state, atMs, { hits, accepted, charged: charge });
+    const decision = siteShare.describe(site.limit, state, atMs, { hits, accepted, charged: charge }, claim);
     return { accepted, state, site: decision.site };
   }
 

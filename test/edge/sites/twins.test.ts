@@ -1,5 +1,6 @@
 import type { Redis as Connection } from 'ioredis';
-import type { SiteShareLimit, SiteTransfer } from '../../../src/engine/algorithms/site-share.ts';
+import type { SiteTransfer } from '../../../src/engine/algorithms/claim.ts';
+import type { SiteShareLimit } from '../../../src/engine/algorithms/site-share.ts';
 import type { Operation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
@@ -46,8 +47,8 @@ function anyOperation(random: Random, key: CounterKey, limit: SiteShareLimit, no
   ];
   const transfer = transfers[random.below(transfers.length)];
   const kind = transfer?.kind === 'read' ? 'peek' : !transfer && random.uniform() < 0.1 ? 'give_back' : 'spend';
-  const own = transfer ? { ...limit, transfer } : limit;
-  return { kind, key, limit: own, hits: transfer?.kind === 'read' ? 0 : random.below(12), blocks: true };
+  const hits = transfer?.kind === 'read' ? 0 : random.below(12);
+  return { kind, key, limit, hits, blocks: true, ...(transfer && { transfer }) };
 }
 
 test.each(['fixed_window', 'token_bucket'] as const)(

@@ -1,5 +1,6 @@
-import { algorithmFor, heldLimit, type Limit } from '../../../src/engine/algorithms/index.ts';
+import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, NEVER_MS, type State } from '../../../src/engine/algorithms/limit.ts';
+import type { Reports } from '../../../src/engine/algorithms/reports.ts';
 import { inFlightOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 
@@ -21,13 +22,13 @@ class Counter {
   }
 
   /** @param holder  0: without an id */
-  run(nowMs: number, hits: number, holder = 0): Decision {
-    const limit = heldLimit(this.#limit, holder);
+  run(nowMs: number, hits: number, holder = 0): Decision & Reports {
+    const limit = this.#limit;
     const { step, describe: decide } = algorithmFor(limit);
     const known = this.#expiresAtMs > nowMs ? this.#state : undefined;
-    const { accepted, state, ttlMs, report = state } = step(limit, known, nowMs, hits, true);
+    const { accepted, state, ttlMs, report = state } = step(limit, known, nowMs, hits, true, { holder });
     [this.#state, this.#expiresAtMs] = [ttlMs > 0 ? state : undefined, nowMs + ttlMs];
-    return decide(limit, report, nowMs, { hits, accepted, charged: true });
+    return decide(limit, report, nowMs, { hits, accepted, charged: true }, { holder });
   }
 
   held(nowMs: number): number {

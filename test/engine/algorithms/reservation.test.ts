@@ -70,15 +70,16 @@ describe('when enough reservations have expired', () => {
 
 describe('a limit with the maximum number of reservations', () => {
   const inner = fixedWindowOf(1_000_000, 86_400_000);
-  const limit = { ...reservationOf(inner), holder: MAX_RESERVATIONS + 1 };
+  const limit = reservationOf(inner);
+  const claim = { holder: MAX_RESERVATIONS + 1 };
   const counter = algorithmFor(inner);
   const state: State = [2, 0, 0, ...full];
 
   test('refuses another one in three steps of its counter, and keeps its state without a copy', () => {
     const step = jest.spyOn(counter, 'step');
-    const before = algorithmFor(limit).step(limit, state, NOW_MS, 0, false).state;
+    const before = algorithmFor(limit).step(limit, state, NOW_MS, 0, false, claim).state;
     step.mockClear();
-    const refused = algorithmFor(limit).step(limit, before, NOW_MS, 1, true);
+    const refused = algorithmFor(limit).step(limit, before, NOW_MS, 1, true, claim);
     expect(refused.accepted).toBe(false);
     expect(step).toHaveBeenCalledTimes(3);
     expect(refused.state).toBe(before);

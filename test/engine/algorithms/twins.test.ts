@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
-import { algorithmFor, algorithms, capacityOf, heldLimit, type Limit } from '../../../src/engine/algorithms/index.ts';
+import type { Claim } from '../../../src/engine/algorithms/claim.ts';
+import { algorithmFor, algorithms, capacityOf, type Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, MAX_COUNT, type Spend, type Step, spends } from '../../../src/engine/algorithms/limit.ts';
 import {
   afterEarlierHits,
-  operationOf,
   type RequestOperation,
   signedHits,
   standsAlone,
@@ -22,12 +22,14 @@ import {
   anyAnchoredLimit,
   anyLimit,
   anyLimitOf,
+  anyTransfer,
   fixedWindowOf,
   inFlightOf,
   reservationOf,
   slidingWindowBucketsOf,
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
@@ -72,6 +74,8 @@ interface CallHit {
   readonly lowered: boolean;
   /** The hits commit the holder's usage, if the algorithm has reservations. */
   readonly commits: boolean;
+  /** The move between sites, if the algorithm has them. */
+  readonly transfer?: Claim['transfer'] | undefined;
 }
 
 /** A move by some ms, or to a boundary of a counter's window or of a part of it, or close to it. */
@@ -142,6 +146,7 @@ const anyCalls = (limits: readonly Limit[]): fc.Arbitrary<readonly Call[]> => {
           holder: fc.nat({ max: 3 }),
           lowered: mostly(false),
           commits: fc.boolean(),
+          transfer: anyTransfer(MAX_SITES).map(({ transfer }) => transfer),
         }),
         { minLength: 1, maxLength: 5 },
       ),
@@ -192,25 +197,22 @@ function inTypeScript(
   spend: Spend,
   nowMs: number,
 ): Outcome {
-  const run = (
-    from: Map<CounterKey, Step>,
-    { kind, key, limit }: RequestOperation,
-    count: number,
-    charge: boolean,
-  ): Step =>
-    algorithmFor(limit).step(limit, from.get(key)?.state, nowMs, count, kind === 'charge' ? 'regardless' : charge);
+  const run = (from: Map<CounterKey, Step>, operation: RequestOperation, count: number, charge: boolean): Step => {
+    const { kind, key, limit } = operation;
+    const how = kind === 'charge' ? 'regardless' : charge;
+    return algorithmFor(limit).step(limit, from.get(key)?.state, nowMs, count, how, operation);
+  };
   const told = (
-    { kind, limit }: RequestOperation,
+    operation: RequestOperation,
     count: number,
     { state, report = state }: Step,
     accepted: boolean,
     charged: boolean,
-  ) =>
-    algorithmFor(limit).describe(limit, report, nowMs, {
-      hits: count,
-      accepted,
-      charged: kind === 'charge' ? 'regardless' : charged,
-    });
+  ) => {
+    const { kind, limit } = operation;
+    const outcome = { hits: count, accepted, charged: kind === 'charge' ? 'regardless' : charged } as const;
+    return algorithmFor(limit).describe(limit, report, nowMs, outcome, operation);
+  };
 
   const before = new Map(counters);
   const tried = new Map(counters);
@@ -282,6 +284,15 @@ async function inLua(requests: readonly Request[], lost: readonly CounterKey[], 
   return { decisions: decodeBatch(reply as Buffer, batch), ttlsMs }; // the script replies with bytes
 }
 
+/** The most sites of a limit. */
+const MAX_SITES = 8;
+
+/** The transfer on the limit, if sites share it: with one of its sites. */
+function moveOn(limit: Limit, transfer: Claim['transfer']): Pick<Claim, 'transfer'> {
+  if (limit.algorithm !== 'site_share' || !transfer) return {};
+  return { transfer: 'peer' in transfer ? { ...transfer, peer: transfer.peer % limit.sites } : transfer };
+}
+
 /** Functions that return the hits of a call, and the counters lost before it. */
 function prepare(limits: readonly Limit[]) {
   const counterKeys = createCounterKeys(`${randomUUID()}:`);
@@ -290,11 +301,12 @@ function prepare(limits: readonly Limit[]) {
   return {
     lostBy: ({ lost }: Call): CounterKey[] => named(lost).map(({ key }) => key),
     hitsOf: ({ hits, spend }: Call): RequestOperation[] =>
-      hits.flatMap(({ counter, lowered: low, holder, commits, ...hit }) =>
+      hits.flatMap(({ counter, lowered: low, holder, commits, transfer, ...hit }) =>
         named([counter]).map(({ key, limit }) => {
-          const known = heldLimit(low ? lowered(limit) : limit, holder);
-          const own = known.algorithm === 'reservation' ? { ...known, commits } : known;
-          const asked = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
+          const own = low ? lowered(limit) : limit;
+          const plain = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
+          const held = heldBy(plain, holder);
+          const asked = { ...held, ...(own.algorithm === 'reservation' && { commits }), ...moveOn(own, transfer) };
           return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // a commit of 0 hits is no peek
         }),
       ),

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { channel } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
-import { type Backend, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { MemcachedBackend } from '../../../src/engine/backends/memcached/backend.ts';
 import { openServers } from '../../../src/engine/backends/memcached/servers.ts';
@@ -12,6 +12,7 @@ import { type BlackHole, startBlackHole } from '../../helpers/black-hole.ts';
 import { addressOf, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { startMemcached } from '../../helpers/memcached.ts';
+import { operationOf } from '../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { startCluster } from '../../helpers/redis-topologies.ts';
 import { eventually } from '../../helpers/until.ts';

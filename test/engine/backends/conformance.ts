@@ -1,18 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../src/base/clock.ts';
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { algorithmFor } from '../../../src/engine/algorithms/index.ts';
+import { canOwe } from '../../../src/engine/algorithms/index.ts';
 import { MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../../src/engine/algorithms/limit.ts';
-import {
-  type Backend,
-  type Operation,
-  operationOf,
-  type Reply,
-  type RequestOperation,
-} from '../../../src/engine/backends/backend.ts';
+import type { Backend, Operation, Reply, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
+import { operationOf } from '../../helpers/operations.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -146,7 +141,7 @@ export function backendConformance(
 
     test.each(
       limitsOf(100, unitMs.MINUTE)
-        .filter((limit) => algorithmFor(limit).canOwe)
+        .filter((limit) => canOwe(limit.algorithm))
         .map((limit, at) => ({ limit, at, name: limit.algorithm })),
     )('charges a $name for a report beyond its limit, and refunds it (#$at)', async ({ limit }) => {
       await apply(on('a', limit, 90));

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
 import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
-import { type Backend, type Operation, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { MemcachedBackend } from '../../../src/engine/backends/memcached/backend.ts';
 import { createMemcachedClient } from '../../../src/engine/backends/memcached/client.ts';
@@ -21,6 +21,7 @@ import {
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/until.ts';
 
@@ -91,6 +92,9 @@ async function onMemcached(): Promise<Opened> {
 const entries = [{ key: 'user', value: 'alice' }];
 const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit, 'demo', entries) });
 
+/** The request that takes the hits, if they have holders. */
+const HOLDER = 7;
+
 /** Spends in two parts of a window, refunds, spends in the next window, and charges hits that have already passed. */
 async function history(
   { backend, bytes }: Opened,
@@ -99,7 +103,7 @@ async function history(
 ): Promise<readonly string[]> {
   const states: string[] = [];
   const run = async (operation: Operation): Promise<void> => {
-    await backend.run([operation], each);
+    await backend.run([heldBy(operation, HOLDER)], each);
     states.push((await bytes(counter.key))?.toString('hex') ?? '');
   };
   await run(operationOf(counter, limit, 3, true));
@@ -115,8 +119,8 @@ async function history(
 const limits = [
   ...limitsOfEach(20, HOUR_MS).filter((limit) => !('countDenied' in limit && limit.countDenied)),
   calendarWindowOf(20, 'DAY', 'Europe/Berlin'),
-  inFlightOf(20, HOUR_MS, { holder: 7 }),
-  reservationOf(fixedWindowOf(20, HOUR_MS), { holder: 7, ttlMs: HOUR_MS }),
+  inFlightOf(20, HOUR_MS),
+  reservationOf(fixedWindowOf(20, HOUR_MS), { ttlMs: HOUR_MS }),
 ].filter(({ counter }, at, all) => all.findIndex((other) => other.counter === counter) === at);
 
 test.each(limits)('the state of a $counter counter in Redis has the format recorded for its key', async (limit) => {
@@ -125,7 +129,7 @@ test.each(limits)('the state of a $counter counter in Redis has the format recor
   await opened.close();
 });
 
-test.each(limits.filter((limit) => !algorithmFor(limit).hasLongState))(
+test.each(limits.filter((limit) => !algorithmFor(limit).keepsEntries))(
   'the state of a $counter counter in memcached has the format recorded for its key',
   async (limit) => {
     const opened = await onMemcached();

@@ -1,8 +1,9 @@
-import { heldLimit, type Limit } from '../../../src/engine/algorithms/index.ts';
+import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 
 const ACQUIRES = 400;
@@ -13,12 +14,12 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   /** Runs hits on limits as one request. */
   const request = async (
     store: Backend,
-    asked: readonly (readonly [key: CounterKey, limit: Limit, hits: number])[],
+    asked: readonly (readonly [key: CounterKey, limit: Limit, hits: number, holder?: number])[],
     spend: Spend,
   ) =>
     codesOf(
       await store.run(
-        asked.map(([key, limit, hits]) => operationOf({ key }, limit, hits, true)),
+        asked.map(([key, limit, hits, holder = 0]) => heldBy(operationOf({ key }, limit, hits, true), holder)),
         { spend, timeoutMs: STORE_TIMEOUT_MS },
       ),
     );
@@ -37,13 +38,12 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
       const [stored, key, limit] = [open(), newKey(), inFlightOf(37)];
       const acquire = (at: number) => {
         const store = stored[at % stored.length] ?? stored[0];
-        return request(store, [[key, heldLimit(limit, hasId ? at + 1 : 0), 1]], spend);
+        return request(store, [[key, limit, 1, hasId ? at + 1 : 0]], spend);
       };
       const all = (await Promise.all(Array.from({ length: ACQUIRES }, (_, at) => acquire(at)))).flat();
       expect(all.filter((code) => code === 'OK')).toHaveLength(37);
       expect(await held(stored[0], key, limit)).toBe(hasId ? 37 : ACQUIRES);
-      for (let at = 0; at < ACQUIRES; at++)
-        await request(stored[0], [[key, heldLimit(limit, hasId ? at + 1 : 0), -1]], spend);
+      for (let at = 0; at < ACQUIRES; at++) await request(stored[0], [[key, limit, -1, hasId ? at + 1 : 0]], spend);
       expect(await held(stored[0], key, limit)).toBe(0);
     },
   );
@@ -61,11 +61,7 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
       [5, 1, 'OK'],
       [6, 1, 'OVER_LIMIT'],
     ] as const)
-      expect([holder, hits, await request(store, [[key, heldLimit(limit, holder), hits]], spend)]).toEqual([
-        holder,
-        hits,
-        [code],
-      ]);
+      expect([holder, hits, await request(store, [[key, limit, hits, holder]], spend)]).toEqual([holder, hits, [code]]);
   });
 
   test.each([
@@ -80,12 +76,11 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     async ({ spend, hasId, isHeld }) => {
       const [[store], slots, window] = [open(), newKey(), newKey()];
       const [limit, other] = [inFlightOf(2), fixedWindowOf(0)];
-      const own = heldLimit(limit, hasId ? 1 : 0);
       const both = (hits: number) =>
         request(
           store,
           [
-            [slots, own, hits],
+            [slots, limit, hits, hasId ? 1 : 0],
             [window, other, 1],
           ],
           spend,

@@ -1,7 +1,6 @@
 import {
   afterEarlierHits,
   isForItself,
-  operationOf,
   type RequestOperation,
   signedHits,
   standsAlone,
@@ -13,6 +12,7 @@ import { encodeBatch } from '../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
+import { operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 
 const clock = fakeClock();

@@ -1,12 +1,8 @@
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { type ReservationReport, type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
+import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
+import type { ReservationReport } from '../../../src/engine/algorithms/reports.ts';
 import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/algorithms/reservation.ts';
-import {
-  type Backend,
-  operationOf,
-  type Replies,
-  type RequestOperation,
-} from '../../../src/engine/backends/backend.ts';
+import type { Backend, Replies, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -17,6 +13,7 @@ import {
   slidingWindowCounterOf,
   tokenBucketOf,
 } from '../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 
@@ -26,9 +23,10 @@ const DAY_MS = 86_400_000;
 withRedis();
 
 const reserve = (key: CounterKey, limit: ReservationLimit, holder: number, hits: number): RequestOperation =>
-  operationOf({ key }, { ...limit, holder }, hits, true);
+  heldBy(operationOf({ key }, limit, hits, true), holder);
 const commit = (key: CounterKey, limit: ReservationLimit, holder: number, hits: number): RequestOperation => ({
-  ...operationOf({ key }, { ...limit, holder, commits: true }, hits, false),
+  ...heldBy(operationOf({ key }, limit, hits, false), holder),
+  commits: true,
   kind: 'spend',
 });
 

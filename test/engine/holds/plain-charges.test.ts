@@ -9,6 +9,7 @@ import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+import { callerOf } from '../../helpers/holds-caller.ts';
 import { type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -63,19 +64,19 @@ const requestOf = (hits: number, ...keys: string[]): RateLimitRequest => ({
 const KEYS = ['tenant', 'plain', 'other'];
 
 async function reserve(): Promise<string> {
-  const id = await limits.reserve(requestOf(20, ...KEYS));
+  const id = await limits.reserve(requestOf(20, ...KEYS), callerOf());
   if (id === undefined) throw new Error('there is room');
   return id;
 }
 
-const commit = (id: string) => limits.commit(requestOf(30, ...KEYS), id);
+const commit = (id: string) => limits.commit(requestOf(30, ...KEYS), id, callerOf());
 
 /** Lets the ledger send its pending commits. */
 const pass = (): Promise<void> => timers.runOnce();
 
 /** Hits charged to each limit. */
 async function charged() {
-  const { verdicts } = await limits.check(requestOf(1, ...KEYS));
+  const { verdicts } = await limits.check(requestOf(1, ...KEYS), callerOf());
   return verdicts.map((one) => (one.kind === 'limited' ? one.decision.hitsBefore : undefined));
 }
 
@@ -144,7 +145,9 @@ test('concurrent commits charge every limit once', async () => {
 });
 
 test('a commit that fails for another reason is forgotten, and charges nothing', async () => {
-  await expect(limits.commit(requestOf(-1, ...KEYS), await reserve())).rejects.toThrow('hits must be at least 0');
+  await expect(limits.commit(requestOf(-1, ...KEYS), await reserve(), callerOf())).rejects.toThrow(
+    'hits must be at least 0',
+  );
   expect((await charged()).slice(1)).toEqual([0, 0]);
 });
 
@@ -165,7 +168,7 @@ test('failed commits take bounded memory, and the oldest are dropped', async () 
   });
   const debit = debitOf({ key: 'k' as CounterKey }, { limit: fixedWindowOf(9), policy: {} }, 1, false);
   const commit = (at: number, event: CommitAnswer['event']) =>
-    charges.commit({ name: `${at}`, commit: async () => ({ ...answer, event }), charges: [debit] });
+    charges.commit({ name: `${at}`, commit: async () => ({ ...answer, event }), charges: [debit], caller: callerOf() });
   for (let at = 0; at < 6_000; at++) await expect(commit(at, 'committed')).rejects.toThrow('away');
   isAway = false;
   expect(await commit(0, 'repeated')).toEqual(answer);

@@ -6,6 +6,7 @@ import { createReservations } from '../../../src/engine/holds/reservations.ts';
 import { createSlots } from '../../../src/engine/holds/slots.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+import { callerOf } from '../../helpers/holds-caller.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { almostMatching, patternRules } from '../../helpers/patterns.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -40,14 +41,14 @@ function services() {
 const calls: Readonly<
   Record<string, (to: ReturnType<typeof services>, request: RateLimitRequest) => Promise<unknown>>
 > = {
-  acquire: ({ slots }, request) => slots.acquire(request, 0, () => {}),
-  release: ({ slots }, request) => slots.release(request),
-  reserve: ({ reservations }, request) => reservations.reserve(request),
-  commit: ({ reservations }, request) => reservations.commit(request),
-  'check, for Kuadrant,': ({ kuadrant }, request) => kuadrant.check(request),
-  'report, for Kuadrant,': ({ kuadrant }, request) => kuadrant.report(request),
-  'reserve, for Kuadrant,': ({ kuadrant }, request) => kuadrant.reserve(request),
-  'commit, for Kuadrant,': ({ kuadrant }, request) => kuadrant.commit(request, ''),
+  acquire: ({ slots }, request) => slots.acquire(request, 0, callerOf()),
+  release: ({ slots }, request) => slots.release(request, callerOf()),
+  reserve: ({ reservations }, request) => reservations.reserve(request, callerOf()),
+  commit: ({ reservations }, request) => reservations.commit(request, callerOf()),
+  'check, for Kuadrant,': ({ kuadrant }, request) => kuadrant.check(request, callerOf()),
+  'report, for Kuadrant,': ({ kuadrant }, request) => kuadrant.report(request, callerOf()),
+  'reserve, for Kuadrant,': ({ kuadrant }, request) => kuadrant.reserve(request, callerOf()),
+  'commit, for Kuadrant,': ({ kuadrant }, request) => kuadrant.commit(request, '', callerOf()),
 };
 
 const requestOf = (length: number): RateLimitRequest => ({
@@ -74,7 +75,7 @@ describe.each(Object.entries(calls))('%s', (_, call) => {
     await expect(async () => call(to, requestOf(102_400))).rejects.toThrow(TooCostly);
     expect(units).toBeLessThanOrEqual(MAX_MATCH_UNITS);
     const empty = { ...requestOf(2), descriptors: requestOf(2).descriptors.slice(0, 2) };
-    expect((await to.kuadrant.check(empty)).verdicts).toMatchObject([
+    expect((await to.kuadrant.check(empty, callerOf())).verdicts).toMatchObject([
       { decision: { hitsBefore: 0 } },
       { decision: { hitsBefore: 0 } },
     ]);

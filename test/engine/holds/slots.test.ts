@@ -14,6 +14,7 @@ import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { startServer } from '../../helpers/grpc-server.ts';
+import { callerOf } from '../../helpers/holds-caller.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -33,6 +34,7 @@ descriptors:
 
 const LONG_MS = 60_000; // longer than the test
 const none = () => {};
+const caller = callerOf();
 
 type Entries = readonly { readonly key: string; readonly value: string }[];
 const entriesOf = (key: string, job: string): Entries => [
@@ -62,19 +64,19 @@ const memory = (clock = fakeClock()) => createMemoryBackend(clock, { maxCounters
 
 test('slots are held until they are released, which may be repeated', async () => {
   const slots = slotsOn(memory());
-  const take = async (job: string) => (await slots.acquire(requestOf(job), 0, none)).held;
+  const take = async (job: string) => (await slots.acquire(requestOf(job), 0, caller)).held;
   expect([await take('1'), await take('2'), await take('3'), await take('1')]).toEqual([true, true, false, true]);
-  await slots.release(requestOf('3'));
+  await slots.release(requestOf('3'), caller);
   expect(await take('4')).toBe(false);
-  await slots.release(requestOf('1'));
-  await slots.release(requestOf('1'));
+  await slots.release(requestOf('1'), caller);
+  await slots.release(requestOf('1'), caller);
   expect([await take('4'), await take('5')]).toEqual([true, false]);
 });
 
 test('a holder that renews keeps its slot beyond the ttl, and one that does not loses it', async () => {
   const clock = fakeClock();
   const slots = slotsOn(memory(clock));
-  const take = (job: string) => slots.acquire(requestOf(job), 0, none);
+  const take = (job: string) => slots.acquire(requestOf(job), 0, caller);
   await take('1');
   await take('2');
   clock.advance(20_000);
@@ -89,7 +91,7 @@ test.each(['request', 'counter'] as const)(
   async (atomic) => {
     const slots = slotsOn(memory(), atomic);
     const take = async (job: string, keys: readonly string[]) =>
-      (await slots.acquire(requestOf(job, keys), 0, none)).held;
+      (await slots.acquire(requestOf(job, keys), 0, caller)).held;
     expect(await take('1', ['queue', 'tenant'])).toBe(true);
     expect(await take('2', ['queue', 'tenant'])).toBe(false);
     expect([await take('3', ['queue']), await take('4', ['queue'])]).toEqual([true, false]);
@@ -101,12 +103,12 @@ test('callers that wait for slots get them in order, and never more than there a
   const served: number[] = [];
   let [held, most] = [0, 0];
   const work = async (job: number): Promise<void> => {
-    expect(await slots.acquire(requestOf(String(job)), LONG_MS, none)).toMatchObject({ held: true });
+    expect(await slots.acquire(requestOf(String(job)), LONG_MS, caller)).toMatchObject({ held: true });
     served.push(job);
     most = Math.max(most, ++held);
     await sleep(1);
     held--;
-    await slots.release(requestOf(String(job)));
+    await slots.release(requestOf(String(job)), caller);
   };
   await Promise.all(Array.from({ length: 40 }, (_, job) => work(job)));
   expect(served).toEqual(Array.from({ length: 40 }, (_, job) => job));
@@ -115,28 +117,29 @@ test('callers that wait for slots get them in order, and never more than there a
 
 test('a caller that gets no slot is refused when its time is over', async () => {
   const slots = slotsOn(memory());
-  await slots.acquire(requestOf('1'), 0, none);
-  await slots.acquire(requestOf('2'), 0, none);
-  const answers = await Promise.all(['3', '4'].map((job) => slots.acquire(requestOf(job), 20, none)));
+  await slots.acquire(requestOf('1'), 0, caller);
+  await slots.acquire(requestOf('2'), 0, caller);
+  const answers = await Promise.all(['3', '4'].map((job) => slots.acquire(requestOf(job), 20, caller)));
   expect(answers.map(({ held }) => held)).toEqual([false, false]);
 });
 
 test('a caller that gives up does not delay those behind it, and holds no slot', async () => {
   const slots = slotsOn(memory());
-  await slots.acquire(requestOf('1'), 0, none);
-  await slots.acquire(requestOf('2'), 0, none);
+  await slots.acquire(requestOf('1'), 0, caller);
+  await slots.acquire(requestOf('2'), 0, caller);
   let giveUp = none;
-  const gone = slots.acquire(requestOf('3'), LONG_MS, (listener) => {
+  const leaving = callerOf((listener) => {
     giveUp = listener;
   });
-  const next = slots.acquire(requestOf('4'), LONG_MS, none);
+  const gone = slots.acquire(requestOf('3'), LONG_MS, leaving);
+  const next = slots.acquire(requestOf('4'), LONG_MS, caller);
   await eventually(() => giveUp !== none);
   giveUp();
   await expect(gone).rejects.toThrow(CallerGone);
-  await slots.release(requestOf('1'));
+  await slots.release(requestOf('1'), caller);
   expect(await next).toMatchObject({ held: true });
-  await slots.release(requestOf('2'));
-  expect(await slots.acquire(requestOf('5'), 0, none)).toMatchObject({ held: true });
+  await slots.release(requestOf('2'), caller);
+  expect(await slots.acquire(requestOf('5'), 0, caller)).toMatchObject({ held: true });
 });
 
 test('a caller of one instance gets the slot that another instance releases in Redis', async () => {
@@ -144,10 +147,10 @@ test('a caller of one instance gets the slot that another instance releases in R
   const backends = await Promise.all([1, 2].map(async () => new RedisBackend(await openReady(redis), Date.now)));
   const [one, other] = backends.map((backend) => slotsOn(backend));
   if (!one || !other) throw new Error('there are two');
-  await one.acquire(requestOf('1'), 0, none);
-  await one.acquire(requestOf('2'), 0, none);
-  const waits = other.acquire(requestOf('3'), LONG_MS, none);
-  await one.release(requestOf('2'));
+  await one.acquire(requestOf('1'), 0, caller);
+  await one.acquire(requestOf('2'), 0, caller);
+  const waits = other.acquire(requestOf('3'), LONG_MS, caller);
+  await one.release(requestOf('2'), caller);
   expect(await waits).toMatchObject({ held: true });
   await Promise.all(backends.map((backend) => backend.close()));
   await redis.stop();

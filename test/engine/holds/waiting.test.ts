@@ -10,6 +10,7 @@ import { deciderOf } from '../../helpers/decider.ts';
 import { type Gate, gate } from '../../helpers/gate.ts';
 import { startServer } from '../../helpers/grpc-server.ts';
 import { callHead, data, framed, openRaw, rstStream } from '../../helpers/h2-client.ts';
+import { callerOf } from '../../helpers/holds-caller.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { mostStepsInATurn } from '../../helpers/turns.ts';
@@ -66,7 +67,13 @@ describe('a caller that is gone', () => {
   test('before its slots are queried: they are not', async () => {
     const { decider, asked } = countingDecider();
     const slots = createSlots(decider);
-    await expect(slots.acquire(requestOf(['a'], '1'), LONG_MS, (listener) => listener())).rejects.toThrow(CallerGone);
+    await expect(
+      slots.acquire(
+        requestOf(['a'], '1'),
+        LONG_MS,
+        callerOf((listener) => listener()),
+      ),
+    ).rejects.toThrow(CallerGone);
     expect(asked.counters).toBe(0);
   });
 
@@ -78,14 +85,15 @@ describe('a caller that is gone', () => {
     const slots = createSlots(decider);
     asked.gate = gate();
     let leave = never;
-    const gone = slots.acquire(requestOf(['a'], '1', hits), LONG_MS, (listener) => {
+    const leaving = callerOf((listener) => {
       leave = listener;
     });
+    const gone = slots.acquire(requestOf(['a'], '1', hits), LONG_MS, leaving);
     await eventually(() => asked.counters > 0);
     leave();
     asked.gate.open();
     await expect(gone).rejects.toThrow(CallerGone);
-    expect(await slots.acquire(requestOf(['a'], '2'), 0, never)).toMatchObject({ held: isFree });
+    expect(await slots.acquire(requestOf(['a'], '2'), 0, callerOf())).toMatchObject({ held: isFree });
     const { counters } = asked;
     await sleep(200); // four times the poll interval of a waiting caller
     expect(asked.counters).toBe(counters);
@@ -106,9 +114,9 @@ describe('over gRPC', () => {
     const service = createHoldsService(createSlots(counting.decider), createReservations(counting.decider));
     holds = {
       ...service,
-      async acquire(request, onGone) {
+      async acquire(request, caller) {
         begun++;
-        const outcome = await service.acquire(request, onGone);
+        const outcome = await service.acquire(request, caller);
         outcomes.push(outcome);
         return outcome;
       },
@@ -175,7 +183,15 @@ describe('callers that wait for many counters', () => {
     const waiting: Promise<unknown>[] = [];
     for (let caller = 0; caller < CALLERS; caller++) {
       const request = requestOf(queuesOf(caller), 'x', TOO_MANY_HITS);
-      waiting.push(slots.acquire(request, maxDelayMs, (listener) => leaves.push(listener)).catch(never));
+      waiting.push(
+        slots
+          .acquire(
+            request,
+            maxDelayMs,
+            callerOf((listener) => leaves.push(listener)),
+          )
+          .catch(never),
+      );
     }
     await sleep(0); // the first try of each runs in the caller's own turn
     const first = asked.counters;
@@ -196,14 +212,18 @@ describe('callers that wait for many counters', () => {
     const leaves: (() => void)[] = [];
     const waiting = Array.from({ length: CALLERS }, (_, caller) =>
       slots
-        .acquire(requestOf(queuesOf(caller), 'x', TOO_MANY_HITS), LONG_MS, (listener) => leaves.push(listener))
+        .acquire(
+          requestOf(queuesOf(caller), 'x', TOO_MANY_HITS),
+          LONG_MS,
+          callerOf((listener) => leaves.push(listener)),
+        )
         .catch(never),
     );
-    await slots.acquire(requestOf(['a'], '1'), 0, never);
-    const next = slots.acquire(requestOf(['a'], '2'), LONG_MS, never);
+    await slots.acquire(requestOf(['a'], '1'), 0, callerOf());
+    const next = slots.acquire(requestOf(['a'], '2'), LONG_MS, callerOf());
     await eventually(() => asked.counters > CALLERS * COUNTERS + 2 * COUNTERS_A_PERIOD); // they poll
     const { counters } = asked;
-    await slots.release(requestOf(['a'], '1'));
+    await slots.release(requestOf(['a'], '1'), callerOf());
     expect(await next).toMatchObject({ held: true });
     expect(asked.counters - counters).toBeLessThan(3 * MOST);
     for (const leave of leaves) leave();

@@ -133,7 +133,7 @@ describe('a lease', () => {
     expect(await ask(other, on(limit, 1))).toMatchObject([{ code: 'OVER_LIMIT' }]);
     await ledger.close();
     expect(published).toEqual(['changed k']);
-    other.refusals?.changed('k' as CounterKey); // the effect of the message there
+    other.refusals?.drop('k' as CounterKey); // the effect of the message there
     expect(await ask(other, on(limit, left - 1))).toMatchObject([{ code: 'OK' }]);
   });
 

@@ -1,9 +1,4 @@
-import {
-  type Backend,
-  type InvalidationListener,
-  operationOf,
-  type Settlement,
-} from '../../../src/engine/backends/backend.ts';
+import type { Backend, InvalidationListener, Settlement } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Debit, debitOf, type Receipt } from '../../../src/engine/ledger/debit.ts';
@@ -11,6 +6,7 @@ import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit } from '../../helpers/limits.ts';
+import { operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 
 /** The number of runs; `LEDGER_RUNS` makes a longer search. */

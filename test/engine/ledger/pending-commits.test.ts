@@ -47,8 +47,10 @@ const pass = (): Promise<void> => timers.runOnce();
 const limit = reservationOf(fixedWindowOf(100, 86_400_000), { ttlMs: TTL_MS });
 
 const debit = (holder: number, hits: number, commits: boolean, key = 'k'): Debit => ({
-  ...debitOf({ key: key as CounterKey }, { limit: { ...limit, holder, commits }, policy: {} }, hits, !commits),
+  ...debitOf({ key: key as CounterKey }, { limit, policy: {} }, hits, !commits),
   kind: 'spend',
+  holder,
+  commits,
 });
 const reserve = async (holder: number, hits = 10) => ledger.debit([debit(holder, hits, false)], each);
 const commit = async (holder: number, hits: number, key = 'k') => ledger.debit([debit(holder, hits, true, key)], each);

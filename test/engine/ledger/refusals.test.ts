@@ -226,14 +226,14 @@ describe('a refusal in transit', () => {
   });
 
   test('is not cached if its counter has changed in the same millisecond', () => {
-    expect(rememberedAfter(({ cache }) => cache.changed('a' as CounterKey))).toBe(0);
+    expect(rememberedAfter(({ cache }) => cache.drop('a' as CounterKey))).toBe(0);
   });
 
   test.each(['a', 'another'])('is not cached after more changes than are listed, the first of them of %s', (first) => {
     const change = ({ cache, clock }: ReturnType<typeof cached>): void => {
       clock.advance(1);
       for (const key of [first, ...Array.from({ length: 20_000 }, (_, at) => `other-${at}`)])
-        cache.changed(key as CounterKey);
+        cache.drop(key as CounterKey);
     };
     expect(rememberedAfter(change)).toBe(0);
   });

@@ -1,5 +1,5 @@
 import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { type Backend, operationOf } from '../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
@@ -13,6 +13,7 @@ import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operati
 import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
+import { operationOf } from '../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
 import { mostStepsInATurn } from '../../helpers/turns.ts';

@@ -236,7 +236,7 @@ function stepped(operations: readonly Operation[], before: State | undefined, no
     } else ttlMs = step.ttlMs;
     const hits = isTakenBack ? 0 : signedHits(operation);
     const charged = kind === 'charge' ? 'regardless' : kind !== 'peek' && !isTakenBack;
-    return describe(limit, step.report ?? step.state, nowMs, { hits, accepted: step.accepted, charged });
+    return describe(limit, step.report ?? step.state, nowMs, { hits, accepted: step.accepted, charged }, operation);
   });
   return { decisions, state, ttlMs };
 }
@@ -245,10 +245,10 @@ function stepOf(operation: Operation, state: State | undefined, nowMs: number, r
   const { kind, limit, hits } = operation;
   const { step, refund } = algorithmFor(limit);
   if (kind === 'refund')
-    return refund(limit, state, nowMs, operation.chargedAtMs <= resetAtMs ? 0 : hits, operation.chargedAtMs);
-  if (kind === 'forget') return step(limit, undefined, nowMs, 0, false);
-  if (kind === 'peek') return step(limit, state, nowMs, hits, hits === 0);
-  return step(limit, state, nowMs, signedHits(operation), kind === 'charge' ? 'regardless' : true);
+    return refund(limit, state, nowMs, operation.chargedAtMs <= resetAtMs ? 0 : hits, operation.chargedAtMs, operation);
+  if (kind === 'forget') return step(limit, undefined, nowMs, 0, false, operation);
+  if (kind === 'peek') return step(limit, state, nowMs, hits, hits === 0, operation);
+  return step(limit, state, nowMs, signedHits(operation), kind === 'charge' ? 'regardless' : true, operation);
 }
 
 const isSame = (one: State | undefined, other: State | undefined): boolean =>

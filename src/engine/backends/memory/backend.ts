@@ -1,5 +1,5 @@
 import type { Clock } from '../../../base/clock.ts';
-import { algorithmFor, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
 import {
   type Charge,
   type Decision,
@@ -76,7 +76,7 @@ export function createMemoryBackend(
       const hits = own.cumulative;
       const peek = stepOf(operation, hits, stateOf(operation.key), nowMs, false);
       const accepted = isForItself(operation) ? peek.accepted : isAccepted;
-      const decision = decisionOf(operation.limit, peek, nowMs, { hits, accepted, charged: false });
+      const decision = decisionOf(operation, peek, nowMs, { hits, accepted, charged: false });
       return afterEarlierHits(decision, own);
     });
   };
@@ -130,7 +130,7 @@ function spend(counters: BoundedCounters, operation: Operation, nowMs: number, c
   const found = counters.find(operation.key);
   const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
   counters.set(operation.key, found, step, nowMs);
-  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: charge });
+  return decisionOf(operation, step, nowMs, { hits, accepted: step.accepted, charged: charge });
 }
 
 function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
@@ -142,23 +142,23 @@ function runOther(counters: BoundedCounters, resets: Resets, operation: Operatio
       const { chargedAtMs } = operation;
       const reset = resets.get(key);
       const kept = reset && reset.untilMs > nowMs && chargedAtMs <= reset.atMs ? 0 : hits;
-      const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs);
+      const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs, operation);
       if (state) counters.set(key, found, step, nowMs);
-      return decisionOf(limit, step, nowMs, { hits: 0, accepted: true, charged: false });
+      return decisionOf(operation, step, nowMs, { hits: 0, accepted: true, charged: false });
     }
     case 'forget': {
       for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
       resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
       counters.set(key, found, { accepted: true, state: [], ttlMs: 0 }, nowMs);
-      const fresh = algorithmFor(limit).step(limit, undefined, nowMs, 0, false);
-      return decisionOf(limit, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
+      const fresh = algorithmFor(limit).step(limit, undefined, nowMs, 0, false, operation);
+      return decisionOf(operation, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
     }
     case 'charge':
       return spend(counters, operation, nowMs, 'regardless');
     default: {
       const step = stepOf(operation, hits, state, nowMs, false);
       if (hits === 0) counters.set(key, found, step, nowMs); // a peek counts as use
-      return decisionOf(limit, step, nowMs, { hits, accepted: step.accepted, charged: false });
+      return decisionOf(operation, step, nowMs, { hits, accepted: step.accepted, charged: false });
     }
   }
 }
@@ -183,7 +183,7 @@ function chargeRefused(
   mayCharge: boolean,
   nowMs: number,
 ): Decision | undefined {
-  const { key, limit } = operation;
+  const { key } = operation;
   const isAlone = standsAlone(operation);
   if (!isAlone && (accepted || !mayCharge || isForItself(operation))) return undefined;
   const hits = signedHits(operation);
@@ -191,11 +191,11 @@ function chargeRefused(
   const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, true);
   if (!isAlone && step.accepted) return undefined;
   counters.set(key, found, step, nowMs);
-  return decisionOf(limit, step, nowMs, { hits, accepted, charged: true });
+  return decisionOf(operation, step, nowMs, { hits, accepted, charged: true });
 }
 
-const stepOf = ({ limit }: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
-  algorithmFor(limit).step(limit, state, nowMs, hits, charge);
+const stepOf = (operation: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
+  algorithmFor(operation.limit).step(operation.limit, state, nowMs, hits, charge, operation);
 
-const decisionOf = (limit: Limit, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
-  algorithmFor(limit).describe(limit, report, nowMs, outcome);
+const decisionOf = (operation: Operation, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
+  algorithmFor(operation.limit).describe(operation.limit, report, nowMs, outcome, operation);

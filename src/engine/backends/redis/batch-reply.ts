@@ -45,12 +45,10 @@ export function decodeBatch(
   };
   const nowMs = next();
   const replies = new Array<Reply>(operationCount); // by the operations' numbers
-  const decodeSpend = ({ limit, hits }: Run, outcome: number): Reply =>
-    algorithmFor(limit).describe(limit, nextNumbers(), nowMs, {
-      hits,
-      accepted: (outcome & ACCEPTED) !== 0,
-      charged: true,
-    });
+  const decodeSpend = ({ limit, hits, claim }: Run, outcome: number): Reply => {
+    const spent = { hits, accepted: (outcome & ACCEPTED) !== 0, charged: true };
+    return algorithmFor(limit).describe(limit, nextNumbers(), nowMs, spent, claim);
+  };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
     const outcome = next();
     const replay = outcome === STATE_BEFORE ? stepsFrom(run, nextNumbers(), nowMs) : undefined;
@@ -69,7 +67,7 @@ export function decodeBatch(
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
     const decision = foreign?.has(operation)
       ? foreign.describe(operation, report, ownNowMs, decided)
-      : algorithmFor(limit).describe(limit, report, nowMs, decided);
+      : algorithmFor(limit).describe(limit, report, nowMs, decided, operation);
     return tried ? afterEarlierHits(decision, tried) : decision;
   };
   for (const run of runs) {
@@ -107,13 +105,13 @@ const withTime = (reply: Reply, nowMs: number): Reply =>
   reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
 
 /** Repeats the script's steps, from the same state at the same time, to learn the reply to each. */
-function stepsFrom({ limit, hits }: Run, before: State, nowMs: number): () => Reply {
+function stepsFrom({ limit, hits, claim }: Run, before: State, nowMs: number): () => Reply {
   const { step, describe } = algorithmFor(limit);
   let state = before.length > 0 ? before : undefined;
   return () => {
-    const next = step(limit, state, nowMs, hits, true);
+    const next = step(limit, state, nowMs, hits, true, claim);
     state = next.state;
-    return describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true });
+    return describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true }, claim);
   };
 }
 

@@ -1,3 +1,4 @@
+import { type Claim, isClaim } from '../../algorithms/claim.ts';
 import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
 import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Operation, signedHits, standsAlone } from '../backend.ts';
@@ -80,7 +81,7 @@ export function encodeBatch(
   foreign?: ForeignCounters,
 ): Batch {
   const keys = new BatchKeys();
-  const limits: LimitTable = { few: [], places: new Map(), numbers: [], nowMs, foreign };
+  const limits: LimitTable = { few: [], places: new Map(), count: 0, numbers: [], nowMs, foreign };
   const runs = new Runs();
   const groups: Group[] = [];
   packedRequests.clear();
@@ -116,7 +117,7 @@ export function encodeBatch(
     number += operations.length;
   }
   packedHead.clear();
-  packedHead.add(limits.places.size);
+  packedHead.add(limits.count);
   packedHead.addAll(limits.numbers);
   runs.pack(packedHead);
   const packed = packedHead.copyBefore(packedRequests);
@@ -155,8 +156,10 @@ class BatchKeys {
 interface LimitTable {
   /** The first ones by place, from 0: most batches have few, and comparing them is faster than a map lookup. */
   readonly few: Limit[];
-  /** The places of limits, from 1; those of foreign limits by their packed form. */
+  /** The places of limits, from 1; those of foreign limits by their packed form. Without those of claims. */
   readonly places: Map<Limit | string, number>;
+  /** The number of limits; one with a claim is listed again for each operation. */
+  count: number;
   readonly numbers: number[];
   readonly nowMs: number;
   readonly foreign: ForeignCounters | undefined;
@@ -168,22 +171,27 @@ const FEW_LIMITS = 4;
 function placeOfLimit(table: LimitTable, operation: Operation): number {
   const { few, places, numbers, nowMs, foreign } = table;
   const { limit } = operation;
+  if (isClaim(operation)) {
+    packLimit(numbers, operation, nowMs);
+    return ++table.count;
+  }
   if (!foreign) for (let at = 0; at < few.length; at++) if (few[at] === limit) return at + 1;
   const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
   const name = packed?.join(' ') ?? limit;
   const known = places.get(name);
   if (known !== undefined) return known;
   if (packed) numbers.push(...packed);
-  else packLimit(numbers, limit, nowMs);
-  places.set(name, places.size + 1);
-  if (places.size <= FEW_LIMITS) few.push(limit);
-  return places.size;
+  else packLimit(numbers, operation, nowMs);
+  places.set(name, ++table.count);
+  if (table.count <= FEW_LIMITS && few.length === table.count - 1) few.push(limit);
+  return table.count;
 }
 
 const noReset: ResetKeyOf = (key) => `reset|${key}`;
 
-function packLimit(into: number[], limit: Limit, nowMs: number): void {
-  const args = algorithmFor(limit).scriptArgs(limit, nowMs);
+function packLimit(into: number[], operation: Operation, nowMs: number): void {
+  const { limit } = operation;
+  const args = algorithmFor(limit).scriptArgs(limit, nowMs, operation);
   into.push(stepOf[limit.algorithm], args.length, ...args);
 }
 
@@ -194,6 +202,8 @@ function packLimit(into: number[], limit: Limit, nowMs: number): void {
 export interface Run {
   readonly limit: Limit;
   readonly hits: number;
+  /** Of all its spends. */
+  readonly claim: Claim;
   /** For each counter: its place among the keys. */
   readonly places: readonly number[];
   /** For each counter: the number of its first spend. */
@@ -207,6 +217,7 @@ export interface Run {
 class OpenRun implements Run {
   readonly limit: Limit;
   readonly hits: number;
+  readonly claim: Claim;
   /** In the table of limits. */
   readonly limitPlace: number;
   /** Whether this process computes the same windows as the script, despite any clock difference. */
@@ -216,11 +227,13 @@ class OpenRun implements Run {
   readonly repeated: (number[] | undefined)[] = [];
   repeatedCount = 0;
 
-  constructor({ limit, hits }: Operation, limitPlace: number) {
+  constructor(operation: Operation, limitPlace: number) {
+    const { limit, hits } = operation;
     this.limit = limit;
     this.hits = hits;
+    this.claim = operation;
     this.limitPlace = limitPlace;
-    this.mayRepeat = algorithmFor(limit).canReplay?.(limit) ?? true;
+    this.mayRepeat = !isClaim(operation) && (algorithmFor(limit).canReplay?.(limit) ?? true);
   }
 
   /** @returns the position of the counter in the run */
@@ -264,11 +277,12 @@ class Runs {
   readonly #positions: (number | undefined)[] = [];
 
   /** @returns false if the operation differs from the spends of its counter's run */
-  repeat({ limit, hits }: Operation, keyPlace: number, number: number): boolean {
+  repeat(operation: Operation, keyPlace: number, number: number): boolean {
     const run = this.#runs[keyPlace];
     const position = this.#positions[keyPlace];
     if (!run || position === undefined || position === CLOSED) return false;
-    if (run.limit !== limit || run.hits !== hits || !run.mayRepeat) return false;
+    if (run.limit !== operation.limit || run.hits !== operation.hits || !run.mayRepeat) return false;
+    if (isClaim(operation)) return false;
     run.repeat(position, number);
     return true;
   }

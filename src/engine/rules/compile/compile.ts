@@ -7,7 +7,6 @@ import {
   type Naming,
   type Node,
   type Rule,
-  type RuleLimit,
   type RuleTree,
 } from '../match/tree.ts';
 import { hasWildcard } from '../match/wildcard.ts';
@@ -268,17 +267,13 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
   if (hasWildcard(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
-  const commits = new Map(
-    (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
-      one.limit.algorithm === 'reservation' ? [[one, { ...one, limit: { ...one.limit, commits: true } }]] : [],
-    ),
-  );
-  if (rule && commits.size > 0) {
+  const reserving = (rule?.limits ?? []).filter(({ limit }) => limit.algorithm === 'reservation');
+  if (rule && reserving.length > 0) {
     const { schedule: whole, ...always } = rule;
-    const schedule = whole?.map((one) => commits.get(one));
+    const schedule = whole?.map((one) => reserving.find((other) => other === one));
     return {
       ...always,
-      limits: [...commits.values()],
+      limits: reserving,
       ...(schedule && { schedule }),
       replaces: [],
       commitAt: levels.length,

@@ -1,4 +1,4 @@
-import { capacityOf, rowOf } from '../../algorithms/index.ts';
+import { capacityOf, hasHolders } from '../../algorithms/index.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Problems } from '../read/problem.ts';
@@ -103,7 +103,7 @@ const placeIn =
 
 /** Hits charged under one limit are refunded under another, so both must use the same counter. */
 function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, problems: Problems): boolean {
-  if (!rowOf(own.limit.algorithm).holdFor) return true;
+  if (!hasHolders(own.limit)) return true;
   const isAlways = limits.at(-1)?.active === undefined;
   if (isAlways && limits.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
   const message =

@@ -345,7 +345,7 @@ function readReserve(
   const { requestsPerUnit, soft, windowMs } = inner;
   return {
     ...{ algorithm: 'reservation', counter: `${inner.counter}+reserve`, requestsPerUnit, soft, windowMs, inner },
-    ...{ ttlMs, onOverrun, estimate: reserved, holder: 0, commits: false },
+    ...{ ttlMs, onOverrun, estimate: reserved },
   } satisfies ReservationLimit;
 }
 

@@ -51,7 +51,9 @@ function burstOf(limit: Limit): number | BucketStrategy {
       return unsupported('sites moves hits between sites, and a proxy would count on its own');
     case 'reservation':
       return unsupported('reserve counts what requests have used, and a proxy counts requests');
-    default:
+    case 'sliding_window_log':
+    case 'sliding_window_counter':
+    case 'sliding_window_buckets':
       return Math.max(Math.floor(limit.requestsPerUnit / SLIDING_BURST_PART), 1);
   }
 }

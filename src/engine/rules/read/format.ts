@@ -1,5 +1,5 @@
 import { alignments } from '../../algorithms/fixed-window.ts';
-import { type AlgorithmName, algorithmsWith, namedAlgorithms, rowOf } from '../../algorithms/index.ts';
+import { type AlgorithmName, algorithmsWith, canOwe, namedAlgorithms, rowOf } from '../../algorithms/index.ts';
 import { spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
 import { overruns } from '../../algorithms/reservation.ts';
 import { sharedAlgorithms, siteModes } from '../../algorithms/site-share.ts';
@@ -130,7 +130,7 @@ const rateLimit = {
     type: 'block',
     own: true,
     of: 'reserve',
-    goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+    goesWith: namedAlgorithms.filter(canOwe),
     meaning:
       'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
   },
@@ -144,7 +144,7 @@ const rateLimit = {
   charge: {
     type: 'text',
     own: true,
-    goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+    goesWith: namedAlgorithms.filter(canOwe),
     choices: ['accepted', 'always'],
     meaning:
       'accepted (the default): count as the algorithm does; always: also count refused hits, for reports of hits already used',

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf, type RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { PUNCTUAL } from '../../../../src/engine/backends/lateness.ts';
 import { MemcachedBackend } from '../../../../src/engine/backends/memcached/backend.ts';
@@ -10,6 +10,7 @@ import { referenceCounters } from '../../../../src/engine/backends/memcached/ref
 import { openServers } from '../../../../src/engine/backends/memcached/servers.ts';
 import { fixedWindowOf, limitsOfEach } from '../../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../../helpers/memcached.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import { tcpSockets } from '../../../helpers/tcp-sockets.ts';
 import { eventually } from '../../../helpers/until.ts';
 import { backendConformance } from '../conformance.ts';

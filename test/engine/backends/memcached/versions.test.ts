@@ -1,4 +1,3 @@
-import { operationOf } from '../../../../src/engine/backends/backend.ts';
 import { swap } from '../../../../src/engine/backends/cas.ts';
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { MemcachedBackend } from '../../../../src/engine/backends/memcached/backend.ts';
@@ -7,6 +6,7 @@ import { type MemcachedServers, openServers } from '../../../../src/engine/backe
 import { fakeClock } from '../../../helpers/clock.ts';
 import { limitsOfEach } from '../../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../../helpers/memcached.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import {
   previousLimit,
   RECORDED_FROM_MS,

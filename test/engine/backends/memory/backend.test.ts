@@ -1,9 +1,10 @@
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { fixedWindowOf } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import { backendConformance } from '../conformance.ts';
 
 const MAX_COUNTERS = 100;

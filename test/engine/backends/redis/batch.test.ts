@@ -1,8 +1,9 @@
-import { operationOf, type RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import type { RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 
 const counterKeys = createCounterKeys('');
 const hit = (counter: string, hits: number, requestsPerUnit: number): RequestOperation => {

@@ -1,10 +1,11 @@
-import { operationOf, type Reply } from '../../../../src/engine/backends/backend.ts';
+import type { Reply } from '../../../../src/engine/backends/backend.ts';
 import { Breaker } from '../../../../src/engine/backends/breaker.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { PUNCTUAL } from '../../../../src/engine/backends/lateness.ts';
 import type { BatchRequest } from '../../../../src/engine/backends/redis/batch.ts';
 import { Batcher } from '../../../../src/engine/backends/redis/batcher.ts';
 import { fixedWindowOf, reservationOf, slidingWindowLogOf } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 
 const limit = fixedWindowOf(1_000, 60_000);
 const asked: BatchRequest = { operations: [operationOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do

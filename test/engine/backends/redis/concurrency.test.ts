@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import type { Redis as Connection } from 'ioredis';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { MAX_WINDOW_MS, type Spend, unitMs } from '../../../../src/engine/algorithms/limit.ts';
-import { operationOf } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../../../helpers/connection.ts';
@@ -18,6 +17,7 @@ import {
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 
 const PROCESSES = 8;

@@ -1,12 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
+import type { Claim } from '../../../../src/engine/algorithms/claim.ts';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Backend } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { openReady } from '../../../helpers/connection.ts';
-import { anyLimit, limitsOfEach } from '../../../helpers/limits.ts';
+import { anyClaimOn, anyLimit, limitsOfEach } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 
@@ -32,9 +34,12 @@ afterAll(async () => {
 
 const counterKeys = createCounterKeys('');
 
-async function hit(limit: Limit, counter: string, hits: number, spend: Spend = 'each') {
+async function hit(limit: Limit, counter: string, hits: number, spend: Spend = 'each', claim: Claim = {}) {
   const key = counterKeys(limit, counter, []);
-  const [decision] = await store.run([operationOf({ key }, limit, hits, true)], { spend, timeoutMs: TIMEOUT_MS });
+  const [decision] = await store.run([{ ...operationOf({ key }, limit, hits, true), ...claim }], {
+    spend,
+    timeoutMs: TIMEOUT_MS,
+  });
   return decision;
 }
 
@@ -71,15 +76,21 @@ test('every counter always has an expiry time, regardless of spent hits', async 
   const anyHits = fc.oneof(fc.integer({ min: -3, max: 10 }), fc.integer({ min: 0, max: 1_000_000 }));
   await fc.assert(
     fc.asyncProperty(
-      fc.array(fc.record({ limit: anyLimit, hits: fc.array(anyHits, { minLength: 1, maxLength: 5 }) }), {
-        minLength: 1,
-        maxLength: 5,
-      }),
+      fc.array(
+        anyLimit.chain((limit) =>
+          fc.record({
+            limit: fc.constant(limit),
+            claim: anyClaimOn(limit),
+            hits: fc.array(anyHits, { minLength: 1, maxLength: 5 }),
+          }),
+        ),
+        { minLength: 1, maxLength: 5 },
+      ),
       fc.constantFrom(...spends),
       async (counters, spend) => {
-        for (const [at, { limit, hits }] of counters.entries()) {
+        for (const [at, { limit, claim, hits }] of counters.entries()) {
           for (const some of hits)
-            expect(await hit(limit, String(at), some, spend)).not.toMatchObject({ code: 'UNAVAILABLE' });
+            expect(await hit(limit, String(at), some, spend, claim)).not.toMatchObject({ code: 'UNAVAILABLE' });
         }
         expect(await ttlsMs()).not.toContain(NO_EXPIRY);
         await connection.flushall();

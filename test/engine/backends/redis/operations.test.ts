@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { Claim } from '../../../../src/engine/algorithms/claim.ts';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
-import { type Operation, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Operation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
@@ -8,6 +9,7 @@ import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { lastingCounters } from '../../../helpers/lasting-counters.ts';
 import { fixedWindowOf, inFlightOf, limitsOfEach } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 
@@ -45,29 +47,32 @@ const anyPlan: fc.Arbitrary<readonly Planned[]> = fc.array(
   { minLength: 1, maxLength: 25 },
 );
 
-const held = [inFlightOf(5, WINDOW_MS), inFlightOf(5, WINDOW_MS, { holder: 7 })];
-test.each([...limitsOfEach(5, WINDOW_MS), ...held].map((limit) => ({ limit, name: limit.algorithm })))(
-  'Redis and memory agree about charges, refunds and resets of $name',
-  async ({ limit }) => {
-    await fc.assert(
-      fc.asyncProperty(anyPlan, async (plan) => {
-        clock.set(START_MS);
-        const memory = createMemoryBackend(clock, { maxCounters: 100 });
-        const key = createCounterKeys(`${randomUUID()}:`)(limit, 'd', []);
-        const times: number[] = [];
-        for (const { kind, hits, waitMs, back } of plan) {
-          clock.advance(waitMs);
-          times.push(clock());
-          const common = { key, limit, hits, blocks: true };
-          const operation: Operation =
-            kind === 'refund' ? { ...common, kind, chargedAtMs: times.at(-1 - back) ?? START_MS } : { ...common, kind };
-          expect(await redis.run([operation], how)).toEqual(await memory.run([operation], how));
-        }
-      }),
-      { numRuns: 60 },
-    );
-  },
-);
+const slots = inFlightOf(5, WINDOW_MS);
+const holders: readonly (readonly [Limit, Claim])[] = [...limitsOfEach(5, WINDOW_MS), slots].map((limit) => [
+  limit,
+  {},
+]);
+test.each(
+  [...holders, [slots, { holder: 7 }] as const].map(([limit, claim]) => ({ limit, claim, name: limit.algorithm })),
+)('Redis and memory agree about charges, refunds and resets of $name', async ({ limit, claim }) => {
+  await fc.assert(
+    fc.asyncProperty(anyPlan, async (plan) => {
+      clock.set(START_MS);
+      const memory = createMemoryBackend(clock, { maxCounters: 100 });
+      const key = createCounterKeys(`${randomUUID()}:`)(limit, 'd', []);
+      const times: number[] = [];
+      for (const { kind, hits, waitMs, back } of plan) {
+        clock.advance(waitMs);
+        times.push(clock());
+        const common = { key, limit, hits, blocks: true, ...claim };
+        const operation: Operation =
+          kind === 'refund' ? { ...common, kind, chargedAtMs: times.at(-1 - back) ?? START_MS } : { ...common, kind };
+        expect(await redis.run([operation], how)).toEqual(await memory.run([operation], how));
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
 
 /** Requests of one turn of the event loop, which go to Redis together. */
 const anyTurn = fc.array(

@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
-import { heldLimit, type Limit } from '../../../../src/engine/algorithms/index.ts';
+import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
-import { type Operation, operationOf } from '../../../../src/engine/backends/backend.ts';
+import type { Operation } from '../../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
@@ -13,6 +13,7 @@ import {
   slidingWindowBucketsOf,
   slidingWindowLogOf,
 } from '../../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 import { clientOf } from '../../../helpers/redis-topologies.ts';
 
@@ -42,6 +43,7 @@ afterAll(async () => {
 });
 
 const spendOn = (key: CounterKey, limit: Limit, hits = 1): Operation => operationOf({ key }, limit, hits, true);
+const spendBy = (holder: number, key: CounterKey, limit: Limit): Operation => heldBy(spendOn(key, limit), holder);
 const indexes = Array.from({ length: DESCRIPTORS }, (_, at) => at);
 
 /** The processor time of the thread in which Redis runs scripts: unlike their duration, it excludes waits for a core. */
@@ -66,7 +68,7 @@ async function timeOf(operations: () => readonly Operation[], spend: Spend): Pro
 async function fill(key: CounterKey, limit: Limit, spends: number, everyMs: number): Promise<void> {
   for (let at = 1; at <= spends; at++) {
     clock.advance(everyMs);
-    await redis.run([spendOn(key, heldLimit(limit, at))], { spend: 'each', timeoutMs: 60_000 });
+    await redis.run([spendBy(at, key, limit)], { spend: 'each', timeoutMs: 60_000 });
   }
 }
 
@@ -96,8 +98,8 @@ describe.each(spends)('with spend: %s, a request with 250 spends on one full cou
         same: await timeOf(() => indexes.map(() => spendOn(key, limit)), spend),
         hits: await timeOf(() => indexes.map((at) => spendOn(key, limit, 1 + (at % 9))), spend),
         large: await timeOf(() => indexes.map((at) => spendOn(key, limit, 750 + at)), spend),
-        newIds: await timeOf(() => indexes.map((at) => spendOn(key, heldLimit(limit, 5_000 + at))), spend),
-        heldIds: await timeOf(() => indexes.map((at) => spendOn(key, heldLimit(limit, 1 + at))), spend),
+        newIds: await timeOf(() => indexes.map((at) => spendBy(5_000 + at, key, limit)), spend),
+        heldIds: await timeOf(() => indexes.map((at) => spendBy(1 + at, key, limit)), spend),
       };
       const costly = Object.entries(figures).filter(([, us]) => us > MAX_FACTOR * plainUs);
       expect(plainUs).toBeGreaterThan(0);

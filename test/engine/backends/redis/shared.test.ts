@@ -1,11 +1,12 @@
 import type { Redis as Connection } from 'ioredis';
 import { type Spend, unitMs } from '../../../../src/engine/algorithms/limit.ts';
-import { type Backend, operationOf, type RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { fixedWindowOf, slidingWindowLogOf } from '../../../helpers/limits.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 
 let redis: Redis;

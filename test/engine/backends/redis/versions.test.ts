@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
 import type { Clock } from '../../../../src/base/clock.ts';
 import type { Limit } from '../../../../src/engine/algorithms/index.ts';
-import type { Decision } from '../../../../src/engine/algorithms/limit.ts';
 import type { Unavailable } from '../../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
@@ -12,7 +11,7 @@ import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.t
 import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { script } from '../../../../src/engine/backends/redis/script.ts';
 import { sharedCounters } from '../../../../src/engine/backends/shared-counters.ts';
-import { type Debit, debitOf } from '../../../../src/engine/ledger/debit.ts';
+import { type Debit, debitOf, type LedgerEntry } from '../../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
@@ -57,7 +56,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-type Reply = Pick<Decision, 'code' | 'degraded' | 'fromLease'> | Unavailable;
+type Reply = Pick<LedgerEntry, 'code' | 'degraded' | 'fromLease'> | Unavailable;
 
 /** A process of either build that counts in the same Redis. */
 interface Instance {

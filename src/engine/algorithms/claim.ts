@@ -1,0 +1,41 @@
+/** What an operation states besides its hits. Counters without holders ignore it. */
+export interface Claim {
+  /** Identifies the request that takes or returns hits: an integer below 2^53. 0, absent: it has no id. */
+  readonly holder?: number;
+  /** The hits are those that the holder has used of its reservation. */
+  readonly commits?: boolean;
+  /** One side of moving hits between two sites; absent: the hits are counted. */
+  readonly transfer?: SiteTransfer;
+}
+
+/** The holder of hits that are taken and returned without an id. */
+export const ANONYMOUS = 0;
+
+/** Whether an operation states more than its hits. */
+export const isClaim = ({ holder, commits, transfer }: Claim): boolean =>
+  (holder !== undefined && holder !== ANONYMOUS) || commits === true || transfer !== undefined;
+
+/** One side of moving hits between two sites; `peer` is the index of the other site. */
+export type SiteTransfer =
+  /** Changes nothing: reports the state of the site's share. */
+  | { readonly kind: 'read' }
+  /** Gives the peer hits that this site will not use; at most the hits of the step. */
+  | {
+      readonly kind: 'lend';
+      readonly peer: number;
+      readonly epochMs: number;
+      /** The hits that the peer has taken from this site in the epoch. */
+      readonly taken: number;
+      /** The number of sites that request hits. */
+      readonly among: number;
+    }
+  /** Takes the hits that the peer has lent in this epoch, given as their sum. */
+  | {
+      readonly kind: 'take';
+      readonly peer: number;
+      readonly epochMs: number;
+      readonly given: number;
+      /** When this site sent its request, and when the peer lent, each on the clock of its own store. */
+      readonly sentMs: number;
+      readonly repliedMs: number;
+    };

@@ -1,0 +1,76 @@
+/** What a step reports besides its decision, if its hits have holders or are one site's. */
+export interface Reports {
+  /** For limits on requests in flight. */
+  readonly holds?: HoldsReport;
+  /** For limits whose hits are reserved first. */
+  readonly reservation?: ReservationReport;
+  /** For exchanges between sites. */
+  readonly site?: SiteReport;
+}
+
+/** The requests in flight on a counter. */
+interface HoldsReport {
+  /** Slots that are taken now. */
+  readonly held: number;
+  /** The time since the first of them to expire was taken; 0: there is none. */
+  readonly oldestMs: number;
+  /** Slots that had expired before they were released, and are free again. */
+  readonly expired: number;
+}
+
+/** The outcomes of a step of a reservation, in the order of their numbers in its report. */
+export const reservationEvents = [
+  'peeked',
+  'refused', // because of hits on hold
+  'refused_alone', // even with no hits on hold
+  'reserved',
+  'committed',
+  'late', // committed after its reservation had expired
+  'unknown', // used, but not reserved here
+  'repeated', // committed before: no effect
+  'given_back',
+  'full', // the counter holds the most requests that it can
+] as const;
+export type ReservationEvent = (typeof reservationEvents)[number];
+
+/** The events of a commit. */
+export const commitEvents: ReadonlySet<ReservationEvent> = new Set(['committed', 'late', 'unknown', 'repeated']);
+
+/** The outcome for a reservation, and the other hits on hold. Whole hits. */
+export interface ReservationReport {
+  readonly event: ReservationEvent;
+  /** Hits that this request reserved, now or before. */
+  readonly reserved: number;
+  /** Hits that this commit charged. */
+  readonly charged: number;
+  /** Hits used beyond those reserved, whether charged or not. */
+  readonly overrun: number;
+  /** Hits on hold after the step, for all requests. */
+  readonly held: number;
+  /** Requests with hits on hold. */
+  readonly open: number;
+  /** The time since the first of them to expire was made; 0: there is none. */
+  readonly oldestMs: number;
+}
+
+/** A site's part of a limit that sites share, in the epoch of its counter. Whole hits. */
+export interface SiteReport {
+  /** When the epoch began, on the clock of the site's store, and how long it still lasts. */
+  readonly epochMs: number;
+  readonly leftMs: number;
+  /** The clock of the site's store. */
+  readonly nowMs: number;
+  /** Recent demand: hits requested in half a second. */
+  readonly demand: number;
+  /** Hits that the site may still admit; negative: it has admitted hits in advance. */
+  readonly room: number;
+  /** Hits that it has admitted; for a bucket, those that have not been refilled, and those that it has lent. */
+  readonly used: number;
+  /** Hits lent to and taken from each site, in the order of the sites. */
+  readonly given: readonly number[];
+  readonly taken: readonly number[];
+}
+
+/** Whether the hits belong to a request that was decided before. */
+export const isCommit = ({ reservation }: Reports): boolean =>
+  reservation !== undefined && commitEvents.has(reservation.event);

@@ -1,0 +1,99 @@
+import { hasHolders, isDivisible, nominalCapacity } from '../algorithms/index.ts';
+import type { Spend, StoreFailurePolicy } from '../algorithms/limit.ts';
+import type { Reply, Unavailable } from '../backends/backend.ts';
+import { scatter } from '../backends/scatter.ts';
+import type { Debit, Entries, LedgerEntry } from './debit.ts';
+import { type Debts, RETRY_MS } from './debts.ts';
+import type { Refusals } from './refusals.ts';
+
+interface FailurePolicyOptions {
+  readonly debts: Debts;
+  /** Refusals that are known without the backends. */
+  readonly remembered: Refusals | undefined;
+}
+
+/** Answers debits that the backends did not count, by the policies of their limits. */
+export class FailurePolicies {
+  readonly #debts: Debts;
+  readonly #remembered: Refusals | undefined;
+
+  constructor({ debts, remembered }: FailurePolicyOptions) {
+    this.#debts = debts;
+    this.#remembered = remembered;
+  }
+
+  /** If a limit that failed has no policy, the request has no answer. */
+  answer(request: readonly Debit[], asked: Entries, spend: Spend): Entries {
+    const replies = asked.map((reply, at) => this.#recalled(request[at], reply) ?? reply);
+    if (request.some((debit, at) => isUnavailable(replies[at]) && !policyFor(debit, replies[at]))) return replies;
+    const isRefused =
+      spend !== 'each' &&
+      request.some((debit, at) => {
+        const reply = replies[at];
+        const isDenied = policyFor(debit, reply) === 'deny' && debit.kind !== 'give_back';
+        return debit.blocks && (isDenied || reply?.code === 'OVER_LIMIT');
+      });
+    const answered = scatter(
+      request,
+      (debit, at) => policyFor(debit, replies[at]),
+      (policy, debits, at) => {
+        if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
+        const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
+        if (policy === 'local') return this.#debts.count(debits, spend, isRefused, mayBeCounted);
+        return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
+      },
+    );
+    return 'then' in answered ? replies : answered; // nothing here is asynchronous
+  }
+
+  /** A refusal that is known without the backend, of a debit that this process counts by itself. */
+  #recalled(debit: Debit | undefined, reply: Reply): LedgerEntry | undefined {
+    if (!debit || policyFor(debit, reply) !== 'local') return undefined;
+    const known = this.#remembered?.recall(debit);
+    return known && { ...known, degraded: 'local' };
+  }
+
+  /** @param isDone  hits that the debit gives back need not be kept for the backend */
+  #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): LedgerEntry {
+    if (debit.kind !== 'give_back') return answerOf[policy](debit);
+    const isKept = !hasHolders(debit.limit); // slots that are not released in time expire
+    if (!isDone && isKept) this.#debts.giveBack(debit, false);
+    return { ...answerOf.allow(debit), degraded: policy };
+  }
+}
+
+/**
+ * What answers a debit without a reply; undefined: there is a reply, or nothing does. While this process is overloaded,
+ * it counts what can be counted in parts.
+ */
+function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
+  if (!isUnavailable(reply)) return undefined;
+  const counts = reply.isOverload && policy.onOverload !== 'error' && isDivisible(limit);
+  return counts ? 'local' : policy.onStoreFailure;
+}
+
+export const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
+
+/** Whether the backend may have counted an operation without an answer. */
+export const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(reply) && reply.isUnknown === true;
+
+const unknown = { hitsBefore: 0, retryAfterMs: 0, durationUntilResetMs: 0, delayMs: 0, soft: false } as const;
+
+/** The answers of policies that do not count. */
+const answerOf = {
+  allow: ({ limit }: Debit): LedgerEntry => ({
+    ...unknown,
+    code: 'OK',
+    limitRemaining: nominalCapacity(limit),
+    degraded: 'allow',
+  }),
+  deny: ({ limit }: Debit): LedgerEntry => ({
+    ...unknown,
+    code: 'OVER_LIMIT',
+    hitsBefore: nominalCapacity(limit),
+    limitRemaining: 0,
+    retryAfterMs: RETRY_MS,
+    durationUntilResetMs: RETRY_MS,
+    degraded: 'deny',
+  }),
+} as const;
