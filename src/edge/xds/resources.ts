@@ -1,6 +1,5 @@
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
-import { checkpoint } from '../../engine/rules/read/checkpoint.ts';
 import type { Shape } from '../../engine/rules/read/format.ts';
 import { type Place, type Problem, Problems, pathOfKey } from '../../engine/rules/read/problem.ts';
 import type { Block } from '../../engine/rules/read/read.ts';
@@ -111,7 +110,6 @@ const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'f
   blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
 
 function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
-  checkpoint();
   const {
     key,
     value,

@@ -10,7 +10,6 @@ import {
   type RuleTree,
 } from '../match/tree.ts';
 import { hasWildcard } from '../match/wildcard.ts';
-import { checkpoint } from '../read/checkpoint.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import { type NodeHead, type NodeSource, nodesOf, type SourcedNode } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
@@ -147,7 +146,6 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
   const level = new LevelBuilder();
   let first: Block<'node'> | undefined;
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-    checkpoint();
     const { block } = sourced.written;
     first ??= block;
     const { key = '', value = '' } = block.values;

@@ -1,7 +1,6 @@
 import type { Limit } from '../../algorithms/index.ts';
 import type { Spend } from '../../algorithms/limit.ts';
 import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { checkpoint } from '../read/checkpoint.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -34,7 +33,6 @@ export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, pr
 
 function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problems): void {
   for (const { values } of nodes) {
-    checkpoint();
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
       const { consistency, charge } = limit.values;
       const report = (key: 'charge' | 'consistency', message: string): void => {

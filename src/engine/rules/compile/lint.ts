@@ -1,6 +1,5 @@
 import { type Spend, unitMs } from '../../algorithms/limit.ts';
 import { compileWildcard, hasWildcard, type Wildcard } from '../match/wildcard.ts';
-import { checkpoint } from '../read/checkpoint.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -94,7 +93,6 @@ const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): strin
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
 
 function lintNode(node: Block<'node'>): readonly Problem[] {
-  checkpoint();
   const { values, place } = node;
   const isLimited = limitsOf(node).some((limit) => !limit.values.unlimited);
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
@@ -169,7 +167,6 @@ function lintLimit(
   domain: string,
   names: ReadonlySet<string>,
 ): readonly Problem[] {
-  checkpoint();
   const isOpen = values.unlimited || values.requests_per_unit !== undefined;
   const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
   return [
@@ -185,7 +182,6 @@ function lintLimit(
 function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
-    checkpoint();
     const hasOwn = hasId || notCounted === 'hold';
     const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(usesIds);
     return [

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../algorithms/site-share.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
-import { checkpoint } from '../read/checkpoint.ts';
 import { type Field, format, type Shape } from '../read/format.ts';
 import type { NodeHead, NodeSource, WrittenNode } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
@@ -60,7 +59,6 @@ export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): P
 function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly ListedNode[]): string {
   const hash = createHash('sha256').update(JSON.stringify([name, spend]));
   for (const { depth, block } of listed) {
-    checkpoint();
     const { descriptors: _, ...own } = block.values;
     hash.update(JSON.stringify([depth, plain('node', own)]));
   }
@@ -91,7 +89,6 @@ interface ListedNode {
 }
 
 function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
-  checkpoint();
   const { descriptors = [] } = block.values;
   return [{ depth, block }, ...descriptors.flatMap((child) => listNodes(child, depth + 1))];
 }
@@ -99,7 +96,6 @@ function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
 function packPiece(listed: readonly ListedNode[]): PackedPiece {
   const files = [...new Set(listed.map(({ block }) => block.place().file))];
   const nodes = listed.map(({ depth, block: { values, place, overlaid } }): PackedNode => {
-    checkpoint();
     const { descriptors: _, ...own } = values;
     const { file, line = null } = place();
     const packed = [depth, plain('node', own), files.indexOf(file), line] as const;

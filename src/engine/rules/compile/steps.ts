@@ -1,17 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { checkpoint } from '../read/checkpoint.ts';
 
 /** Work in steps; yields the approximate number of nodes in each step. */
 export type Steps<T> = Generator<number, T>;
 
-/** Runs all steps at once, with a checkpoint after each. */
+/** Runs all steps at once. */
 export function finish<T>(steps: Steps<T>): T {
   for (;;) {
     const step = steps.next();
     if (step.done) return step.value;
-    checkpoint();
   }
 }
 

@@ -1,4 +1,3 @@
-import { checkpoint } from '../read/checkpoint.ts';
 import { mergeMetadata } from '../read/metadata.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
@@ -54,7 +53,6 @@ const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): Overl
 
 const layLevel = (nodes: readonly Block<'node'>[], level: OverlayLevel, problems: Problems): readonly Block<'node'>[] =>
   nodes.map((node) => {
-    checkpoint();
     const over = level.get(idOf(node.values));
     return over ? layNode(node, over, problems) : node;
   });

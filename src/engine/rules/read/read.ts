@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../../base/json.ts';
 import { nearest } from '../../../base/nearest.ts';
-import { checkpoint } from './checkpoint.ts';
 import { type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
@@ -82,7 +81,6 @@ class Reader {
   }
 
   block<S extends Shape>(shape: S, map: YamlMap, place: Place): Block<S> {
-    checkpoint();
     const read: ReadEntries = { values: new Map(), keys: new Map() };
     for (const entry of map.entries) this.entry(shape, entry, place.path, read);
     const { values, keys } = read;

@@ -1,5 +1,4 @@
 import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLException } from 'js-yaml';
-import { checkpoint } from './checkpoint.ts';
 import { indentFlow } from './yaml-flow.ts';
 
 /**
@@ -87,18 +86,10 @@ function composerOf(text: string): Composer {
   }
 }
 
-/** The parser compares its depth with this for each value. Converting the object to a number runs a checkpoint. */
-const maxDepthWithCheckpoints = {
-  valueOf() {
-    checkpoint();
-    return MAX_DEPTH;
-  },
-} as unknown as number; // only ever compared with numbers
-
 /** @throws YamlError  invalid syntax, or nested too deep */
 function eventsOf(text: string): readonly Event[] {
   try {
-    return parseEvents(text, { maxDepth: maxDepthWithCheckpoints });
+    return parseEvents(text, { maxDepth: MAX_DEPTH });
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     const reason = error.reason.startsWith('nesting exceeded') ? TOO_DEEP : error.reason;
@@ -156,7 +147,6 @@ class Composer {
   }
 
   private node(): YamlNode {
-    checkpoint();
     const event = this.events[this.at++];
     switch (event?.type) {
       case EVENT_ID.SCALAR: {
@@ -249,7 +239,6 @@ function lineStartsOf(text: string): readonly number[] {
   const starts = [0];
   for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
     starts.push(end + 1);
-    checkpoint();
   }
   return starts;
 }

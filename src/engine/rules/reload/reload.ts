@@ -1,6 +1,5 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
 import { differing, type PackedRules } from '../compile/packed.ts';
-import { checkpoint } from '../read/checkpoint.ts';
 import { shown } from '../read/problem.ts';
 import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
 
@@ -60,7 +59,6 @@ function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
   const added: string[] = [];
   const changed: string[] = [];
   for (const [path, digest] of digestsOf(after)) {
-    checkpoint();
     const known = old.get(path);
     if (known === undefined) added.push(path);
     else if (known !== digest) changed.push(path);
@@ -72,7 +70,6 @@ function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
 function digestsOf(summaries: RuleSummaries): Map<string, string> {
   const digests = new Map<string, string>();
   for (const { path, digest } of summaries.values()) {
-    checkpoint();
     if (digest !== undefined) digests.set(path, digest);
   }
   return digests;
@@ -111,7 +108,6 @@ function findCounterChanges(before: RuleSummaries, after: RuleSummaries, changed
   const kept = new Set<string>();
   const anew = new Set<string>();
   for (const [id, now] of after) {
-    checkpoint();
     const was = before.get(id);
     if (!was || !(changed.has(now.path) || was.grouping !== now.grouping)) continue;
     if (now.counters.length > 0) (areKept(was, now) ? kept : anew).add(now.path);

@@ -3,7 +3,6 @@ import type { SiteSplit } from '../../algorithms/site-share.ts';
 import { type Above, buildOwn, topOf } from '../compile/compile.ts';
 import { type PackedDomain, unpack } from '../compile/packed.ts';
 import type { Rule } from '../match/tree.ts';
-import { checkpoint } from '../read/checkpoint.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { Problems } from '../read/problem.ts';
 
@@ -33,7 +32,6 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
   const texts = new Texts();
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
     for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-      checkpoint();
       const { node, here } = buildOwn(sourced.written.block, above, problems);
       const { key = '', value = '' } = sourced.written.head;
       const chain = { id: `${parent}${key.length}:${key}=${value}/`, groups: [...groups, node.sharedValue] };
