@@ -77,7 +77,7 @@ const off: Omit<CandidateFacts, 'origin'> = {
 export class CandidateBook implements CandidateFeed {
   readonly #options: CandidateBookOptions;
   readonly #listeners: (() => void)[] = [];
-  readonly #stop: () => void;
+  #stop = (): void => {};
   #facts: CandidateFacts = { ...off, origin: undefined };
   #packed: PackedRules | undefined;
   #input: Input | undefined;
@@ -89,9 +89,14 @@ export class CandidateBook implements CandidateFeed {
 
   constructor(options: CandidateBookOptions) {
     this.#options = options;
-    const { source, every, pollIntervalMs } = options;
-    this.#stop = source ? every(pollIntervalMs, () => void this.#poll(source)) : () => {};
-    if (source) void this.#poll(source);
+  }
+
+  /** Loads the candidate of the files, and follows them. */
+  start(): void {
+    const { source, every, pollIntervalMs } = this.#options;
+    if (!source) return;
+    this.#stop = every(pollIntervalMs, () => void this.#poll(source));
+    void this.#poll(source);
   }
 
   get facts(): CandidateFacts {

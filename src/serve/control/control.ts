@@ -54,6 +54,7 @@ export function openControl(
     const ops = add(await openOps(settings, { core, responders: deciders, statistics, version, overrides }, context));
     deciders.follow(ops.onCallFinished);
     sendRules(core.rules, send);
+    core.rules.candidate.start(); // the start does not wait for it
     send({ kind: 'opened', about: about(settings, { rules: core.rules, debug: ops.debug }) });
     return {};
   });

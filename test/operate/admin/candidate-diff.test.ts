@@ -20,6 +20,7 @@ function comparing(live: string, candidateText: string): () => Promise<unknown> 
     check: (files) => checkRuleFiles(files, { mergeDomains: false }),
     onState: () => {},
   });
+  candidate.start();
   candidate.load({ text: candidateText, by: 'anna', reason: 'a test' });
   const rules = rulesFrom(live);
   const options = { candidate, rules: () => rules, split: undefined } as unknown as CandidateOptions; // the only properties that are read

@@ -21,6 +21,7 @@ function instanceOn(records: Records) {
     check: (files) => checkRuleFiles(files, { mergeDomains: false }),
     onState: () => {},
   });
+  book.start();
   return { book, records: new CandidateRecords(records, book) };
 }
 

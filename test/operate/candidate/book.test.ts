@@ -38,6 +38,7 @@ function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [],
     },
     onState: (facts) => void states.push(facts),
   });
+  book.start();
   let changes = 0;
   book.onChange(() => changes++);
   return { book, states, poll: () => poll(), changes: () => changes };
