@@ -185,13 +185,13 @@ const service: readonly PanelOptions[] = [
   },
   {
     title: 'Processor',
-    description: 'Cores, of the process that serves operators alone.',
+    description: 'Cores, of all processes.',
     width: 8,
     queries: [{ expr: rate('process_cpu_seconds_total', OF_INSTANCES), legend: '{{instance}}' }],
   },
   {
     title: 'Memory',
-    description: 'Resident memory, and the heap that is in use, of the process that serves operators.',
+    description: 'Resident memory of all processes, and the heap that is in use in the one that serves operators.',
     unit: 'bytes',
     width: 8,
     queries: [

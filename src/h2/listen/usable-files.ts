@@ -22,8 +22,8 @@ export function keepUsable(paths: FilePaths, texts: FileTexts): void {
 }
 
 /**
- * Reads files for the first time. If `read` throws in a worker, it is called again with the contents that the supervisor
- * process passed.
+ * Reads files for the first time. If `read` throws in a worker, it is called again with the contents that the
+ * supervisor passed.
  *
  * @param report  receives the first error; may rethrow it
  * @throws the error of `read` if the supervisor passed no contents of these files, or this is no worker
