@@ -1,8 +1,8 @@
 import { finish, type Steps } from '../../engine/rules/compile/steps.ts';
 import { describeLimit, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
+import { hasWildcard } from '../../engine/rules/match/pattern.ts';
 import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { ruleText } from '../../engine/rules/reload/rule-summary.ts';
 import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
 

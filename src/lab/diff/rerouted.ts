@@ -1,6 +1,6 @@
 import type { Steps } from '../../engine/rules/compile/steps.ts';
+import { compileWildcard, hasWildcard, overlap } from '../../engine/rules/match/pattern.ts';
 import type { Level, Node, RuleTree, WildcardNode } from '../../engine/rules/match/tree.ts';
-import { compileWildcard, hasWildcard, overlap } from '../../engine/rules/match/wildcard.ts';
 
 /**
  * A node that leads all or some of its descriptors to other rules, though none of these is added, removed or changed.

@@ -1,6 +1,6 @@
 import { dump } from 'js-yaml';
+import { hasWildcard } from '../../engine/rules/match/pattern.ts';
 import type { Level, Node, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { headerOf } from './whole-envoy.ts';
 
 /** The condition of a rule node on an entry: its key and value; undefined: any value, each with its own limit. */

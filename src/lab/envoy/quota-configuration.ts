@@ -1,6 +1,6 @@
+import { hasWildcard } from '../../engine/rules/match/pattern.ts';
 import { strategyOf } from '../../engine/rules/match/strategy.ts';
 import type { Level, Node, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { wildcardRegex } from './gateway-policy.ts';
 import { isConstant } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';

@@ -1,5 +1,5 @@
+import { hasWildcard } from '../../engine/rules/match/pattern.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 
 /** An entry that Envoy can send: a key, and its value if that is the same in every request. */
 interface ShapeEntry {

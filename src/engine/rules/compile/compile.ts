@@ -1,4 +1,6 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { LevelBuilder, MAX_WILDCARD_KEYS } from '../match/level-builder.ts';
+import { hasWildcard } from '../match/pattern.ts';
 import {
   type Domain,
   type IdEntry,
@@ -10,14 +12,12 @@ import {
   type RuleLimit,
   type RuleTree,
 } from '../match/tree.ts';
-import { hasWildcard } from '../match/wildcard.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import { type NodeHead, type NodeSource, nodesOf, type SourcedNode } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
-import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
 import { finish } from './steps.ts';

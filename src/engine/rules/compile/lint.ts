@@ -1,5 +1,5 @@
 import { type Spend, unitMs } from '../../algorithms/limit.ts';
-import { compileWildcard, hasWildcard, type Wildcard } from '../match/wildcard.ts';
+import { compileWildcard, hasWildcard, type Wildcard } from '../match/pattern.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { type Field, format, type Shape } from '../read/format.ts';
@@ -8,7 +9,6 @@ import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { type Above, domainOf, groupByDomain, hereOf, nodeTraits, ruleOf, topOf } from './compile.ts';
-import { LevelBuilder } from './level-builder.ts';
 import type { Steps } from './steps.ts';
 
 /**

@@ -1,8 +1,8 @@
 import type { Descriptor, Entry, Match } from './match.ts';
 import { NearestTexts } from './nearest-of.ts';
+import { hasWildcard, mismatchAt, type Wildcard } from './pattern.ts';
 import { type Stop, search, stopOf } from './stop.ts';
 import type { Level, Node, RuleTree, WildcardNode } from './tree.ts';
-import { hasWildcard, mismatchAt, type Wildcard } from './wildcard.ts';
 
 /** Why a node of a level was not chosen for an entry. */
 export const passedOverReasons = {

@@ -6,7 +6,7 @@ import type { IdKind } from '../read/format.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';
 import type { ActiveTimes } from '../time/active-times.ts';
-import type { Wildcard } from './wildcard.ts';
+import type { Wildcard } from './pattern.ts';
 
 /** The rules in force, immutable and ready for matching. A reload creates a new tree. */
 export interface RuleTree {

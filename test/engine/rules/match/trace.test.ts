@@ -1,8 +1,8 @@
 import '../../../helpers/realm.ts';
 import fc from 'fast-check';
 import { match } from '../../../../src/engine/rules/match/match.ts';
+import { compileWildcard, mismatchAt } from '../../../../src/engine/rules/match/pattern.ts';
 import { trace } from '../../../../src/engine/rules/match/trace.ts';
-import { compileWildcard, mismatchAt } from '../../../../src/engine/rules/match/wildcard.ts';
 import { anyRequest, anyRules } from '../../../helpers/explained.ts';
 import { rulesFrom } from '../../../helpers/rules.ts';
 

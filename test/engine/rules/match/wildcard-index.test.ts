@@ -1,5 +1,5 @@
+import { compileWildcard } from '../../../../src/engine/rules/match/pattern.ts';
 import type { WildcardNode } from '../../../../src/engine/rules/match/tree.ts';
-import { compileWildcard } from '../../../../src/engine/rules/match/wildcard.ts';
 import { createWildcardIndex } from '../../../../src/engine/rules/match/wildcard-index.ts';
 import fc from '../../../helpers/property.ts';
 

@@ -1,4 +1,4 @@
-import { compileWildcard, hasWildcard } from '../../../../src/engine/rules/match/wildcard.ts';
+import { compileWildcard, hasWildcard } from '../../../../src/engine/rules/match/pattern.ts';
 import fc from '../../../helpers/property.ts';
 
 /**

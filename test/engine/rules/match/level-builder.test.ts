@@ -1,6 +1,6 @@
-import { LevelBuilder } from '../../../src/engine/rules/compile/level-builder.ts';
-import { inSlices, NODES_A_TURN } from '../../../src/engine/rules/compile/steps.ts';
-import type { Node } from '../../../src/engine/rules/match/tree.ts';
+import { inSlices, NODES_A_TURN } from '../../../../src/engine/rules/compile/steps.ts';
+import { LevelBuilder } from '../../../../src/engine/rules/match/level-builder.ts';
+import type { Node } from '../../../../src/engine/rules/match/tree.ts';
 
 const node: Node = {
   composite: 'k',

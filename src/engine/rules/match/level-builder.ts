@@ -1,7 +1,6 @@
-import type { Branch, Level, Node, WildcardNode } from '../match/tree.ts';
-import { compileWildcard, hasWildcard } from '../match/wildcard.ts';
-import { createWildcardIndex } from '../match/wildcard-index.ts';
-import type { Steps } from './steps.ts';
+import { compileWildcard, hasWildcard } from './pattern.ts';
+import type { Branch, Level, Node, WildcardNode } from './tree.ts';
+import { createWildcardIndex } from './wildcard-index.ts';
 
 /** The most keys with a `*` in a level: each is compared with each key of the level. */
 export const MAX_WILDCARD_KEYS = 1_000;
@@ -50,7 +49,7 @@ export class LevelBuilder {
   }
 
   /** Builds the level, one key per step. */
-  *build(): Steps<Level> {
+  *build(): Generator<number, Level> {
     const byKey = new Map<string, Branch>();
     for (const [key, { byValue, wildcards, anyValue }] of this.#byKey) {
       const others = this.#keyWildcards.filter((one) => one.key.text !== key && one.key.matches(key));
