@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import { take } from '../base/slices.ts';
 import type { StoreTraits } from '../engine/rules/compile/fit.ts';
 import { describeLimit } from '../engine/rules/match/describe.ts';
+import { placedNodes } from '../engine/rules/match/level.ts';
 import type { Level, RuleTree } from '../engine/rules/match/tree.ts';
 import { createLogger } from '../operate/observe/log.ts';
 import { logRuleLoads } from '../operate/observe/rule-loads.ts';
@@ -136,14 +137,12 @@ function exampleCommand({ domains }: RuleTree, grpc: string): string {
   return `npx weir ask ${domain?.name ?? 'demo'} ${entries?.join(',') ?? 'user=alice'}${target}`;
 }
 
-function exampleEntries({ byKey }: Level): readonly string[] | undefined {
-  for (const [key, { byValue, anyValue }] of byKey) {
-    for (const [value, node] of [...(anyValue ? [['alice', anyValue] as const] : []), ...byValue]) {
-      const entry = `${key}=${value.replaceAll('*', '')}`;
-      if (node.rule) return [entry];
-      const below = node.children && exampleEntries(node.children);
-      if (below) return [entry, ...below];
-    }
+function exampleEntries(level: Level): readonly string[] | undefined {
+  for (const { key, value, node } of placedNodes(level)) {
+    const entry = `${key.text}=${value.kind === 'any_value' ? 'alice' : value.example('')}`;
+    if (node.rule) return [entry];
+    const below = node.children && exampleEntries(node.children);
+    if (below) return [entry, ...below];
   }
   return undefined;
 }

@@ -58,7 +58,7 @@ const anyNode = (depth: number): fc.Arbitrary<DrawnNode> =>
 
 function levelOf(nodes: readonly DrawnNode[], path: string): Level {
   const level = new LevelBuilder();
-  for (const drawn of nodes) level.add(drawn.key, drawn.value, nodeOf(drawn, path));
+  for (const drawn of nodes) level.add(drawn, nodeOf(drawn, path));
   return finish(level.build());
 }
 

@@ -1,7 +1,6 @@
 import { finish, type Steps } from '../../engine/rules/compile/steps.ts';
 import { describeLimit, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
-import { hasWildcard } from '../../engine/rules/match/pattern.ts';
 import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { ruleText } from '../../engine/rules/reload/rule-summary.ts';
 import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
@@ -156,7 +155,7 @@ class Places {
   *#add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): Steps<void> {
     for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
       const id = `${above.id}${own}/`;
-      const entry = { key: unnamed(key), value: value === '' ? UNNAMED_VALUE : unnamed(value) };
+      const entry = { key: key.example(UNNAMED_VALUE), value: value.example(UNNAMED_VALUE) };
       const [shared, entries] = [
         [...above.shared, node.sharedValue],
         [...above.entries, entry],
@@ -178,9 +177,6 @@ const shownRule = (rule: Rule, composite: string): Rule =>
 
 /** A text that no rule names: it only matches rules for any value. */
 const UNNAMED_VALUE = '\u0000';
-
-/** A text that matches a text or pattern; for a pattern, one that no rule names. */
-const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
 
 /** Whether the counters of a limit are kept, or new. */
 interface CounterFate {

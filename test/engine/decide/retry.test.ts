@@ -95,10 +95,13 @@ const anyRules: fc.Arbitrary<Rules> = fc
       const composite = 'abc'[at] ?? '';
       if (limits.some(({ limit }) => 'maxDelayMs' in limit && limit.maxDelayMs > 0)) delayed.add(composite);
       const rule = ruleOf({ path: `d.${composite}`, limits: numbered });
-      level.add(composite, '', {
-        ...{ composite, naming: 'rule', hasRule: true, rule },
-        ...{ children: undefined, sharedValue: undefined },
-      });
+      level.add(
+        { key: composite },
+        {
+          ...{ composite, naming: 'rule', hasRule: true, rule },
+          ...{ children: undefined, sharedValue: undefined },
+        },
+      );
     }
     const root = finish(level.build());
     const tree: RuleTree = { domains: new Map([['d', { name: 'd', spend, root, ruleCount: 3 }]]), rules: [] };

@@ -1,6 +1,6 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { LevelBuilder, MAX_WILDCARD_KEYS } from '../match/level-builder.ts';
-import { hasWildcard } from '../match/pattern.ts';
+import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
+import { isFixed } from '../match/matchers.ts';
 import {
   type Domain,
   type IdEntry,
@@ -155,17 +155,17 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
     const isValid = key !== '' && !block.invalid.has('key') && !block.invalid.has('value');
     if (key === '' && !block.invalid.has('key')) {
       problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
-    } else if (isValid && level.has(key, value)) {
+    } else if (isValid && level.has(block.values)) {
       const composite = `${shown(above.path)}.${shown(compositeOf(block.values))}`;
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
     const node = buildNode(sourced, above, problems);
-    if (value !== '' || isValid) level.add(key, value, node);
+    if (value !== '' || isValid) level.add(block.values, node);
   }
-  const { wildcardKeys } = level;
-  if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
-    const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
+  const { patternKeys } = level;
+  if (first && patternKeys > MAX_PATTERN_KEYS) {
+    const message = `at most ${MAX_PATTERN_KEYS} keys of one level may have a '*', got ${patternKeys}: put the '*' into values`;
     problems.error(first.place(), message);
     return finish(new LevelBuilder().build());
   }
@@ -180,7 +180,7 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
   const composite = compositeOf(head);
   return {
     ...{ composite, naming: namingOf(head) },
-    sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
+    sharedValue: shares ? (isFixed(key) ? value : composite) : undefined,
   };
 }
 
@@ -201,7 +201,7 @@ export function buildOwn(
   const node = { ...traits, hasRule: rule !== undefined, rule };
   if (
     block.values.share_threshold &&
-    !hasWildcard(traits.composite) &&
+    isFixed(traits.composite) &&
     !block.invalid.has('key') &&
     !block.invalid.has('value')
   ) {
@@ -243,8 +243,8 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
   };
   const as = idKinds.find((one) => one === written);
   if (!as) return report(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
-  if (hasWildcard(key)) return report(`not_counted: ${as} requires a key without '*', got '${key}'`);
-  if (value !== '' && !hasWildcard(value))
+  if (!isFixed(key)) return report(`not_counted: ${as} requires a key without '*', got '${key}'`);
+  if (value !== '' && isFixed(value))
     return report(
       `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
     );
@@ -267,7 +267,7 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
     return report(
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
-  if (hasWildcard(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
+  if (!isFixed(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
   const commits = new Map(
     (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
       one.limit.algorithm === 'reservation' ? [[one, { ...one, limit: { ...one.limit, commits: true } }]] : [],
@@ -295,8 +295,8 @@ const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }:
 function namingOf(head: NodeHead): Naming {
   const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = head;
   if (head.not_counted !== undefined) return 'rule';
-  if (showsValue && !shares && (value === '' || hasWildcard(value) || hasWildcard(key))) return 'value';
-  return hasWildcard(key) ? 'key' : 'rule';
+  if (showsValue && !shares && (value === '' || !isFixed(value) || !isFixed(key))) return 'value';
+  return isFixed(key) ? 'rule' : 'key';
 }
 
 function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule | undefined {

@@ -240,11 +240,11 @@ function* buildLevel(nodes: NodeSource<UnpackedNode>, above: Above, count: { rul
   const level = new LevelBuilder();
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
     const { written, below } = sourced;
-    const { key = '', value = '', not_counted: notCounted } = written.head;
+    const { not_counted: notCounted } = written.head;
     // the domain needs all ids from the start, even if their rules are not built yet
     const here = below || notCounted !== undefined ? hereOf(written.block, above, new Problems()) : undefined;
     const node = new LazyNode(written, above, here);
-    level.add(key, value, node);
+    level.add(written.head, node);
     if (node.hasRule && notCounted !== 'commit') count.rules++;
     yield 1;
     // sites search all rules for the limits that they share

@@ -1,64 +1,64 @@
-import { compileWildcard, hasWildcard } from './pattern.ts';
-import type { Branch, Level, Node, WildcardNode } from './tree.ts';
-import { createWildcardIndex } from './wildcard-index.ts';
+import type { NodeHead } from '../read/node-source.ts';
+import { textMatcher, valueMatcher } from './matchers.ts';
+import { nodesByKey, nodesByValue } from './pattern-nodes.ts';
+import type { Branch, Level, Node, RankedNode } from './tree.ts';
 
-/** The most keys with a `*` in a level: each is compared with each key of the level. */
-export const MAX_WILDCARD_KEYS = 1_000;
-
-interface Ranked extends WildcardNode {
-  /** Its position among the nodes of the level in the file. */
-  readonly rank: number;
-}
+/** The most keys of a level that are patterns: each is compared with each key of the level. */
+export const MAX_PATTERN_KEYS = 1_000;
 
 interface Branching {
   readonly byValue: Map<string, Node>;
-  /** Wildcard nodes with exactly this key, with a `*` in the value or in the key. */
-  readonly wildcards: Ranked[];
+  /** Nodes with exactly this key and a pattern for the value. */
+  readonly patterns: RankedNode[];
   anyValue: Node | undefined;
 }
 
 /** Collects the nodes of one level, in the order of the file. */
 export class LevelBuilder {
   readonly #byKey = new Map<string, Branching>();
-  /** Nodes with a `*` in their key. */
-  readonly #keyWildcards: Ranked[] = [];
+  /** Nodes with a pattern for the key. */
+  readonly #keyPatterns: RankedNode[] = [];
   #nodes = 0;
 
-  /** The number of keys with a `*`. */
-  get wildcardKeys(): number {
-    return new Set(this.#keyWildcards.map(({ key }) => key.text)).size;
+  /** The number of keys that are patterns. */
+  get patternKeys(): number {
+    return new Set(this.#keyPatterns.map(({ key }) => key.text)).size;
   }
 
-  /** @param value  empty: any value */
-  has(key: string, value: string): boolean {
+  /** Whether there is a node with the same key and value. */
+  has({ key = '', value = '' }: NodeHead): boolean {
     const branch = this.#byKey.get(key);
     return branch !== undefined && (value === '' ? branch.anyValue !== undefined : branch.byValue.has(value));
   }
 
   /** Adds a node; it replaces one with the same key and value. */
-  add(key: string, value: string, node: Node): void {
-    const branch: Branching = this.#byKey.get(key) ?? { byValue: new Map(), wildcards: [], anyValue: undefined };
+  add(head: NodeHead, node: Node): void {
+    const { key = '', value = '' } = head;
+    const branch: Branching = this.#byKey.get(key) ?? { byValue: new Map(), patterns: [], anyValue: undefined };
     this.#byKey.set(key, branch);
     if (value === '') branch.anyValue = node;
     else branch.byValue.set(value, node);
-    if (!hasWildcard(key) && !hasWildcard(value)) return;
-    const pattern = { key: compileWildcard(key), value: value === '' ? undefined : compileWildcard(value) };
-    const ranked = { ...pattern, node, rank: this.#nodes++ };
-    branch.wildcards.push(ranked);
-    if (hasWildcard(key)) this.#keyWildcards.push(ranked);
+    const matchers = { key: textMatcher(key), value: valueMatcher(head) };
+    if (matchers.key.kind === 'wildcard') this.#keyPatterns.push({ ...matchers, node, rank: this.#nodes++ });
+    else if (matchers.value.kind === 'wildcard') branch.patterns.push({ ...matchers, node, rank: this.#nodes++ });
   }
 
   /** Builds the level, one key per step. */
   *build(): Generator<number, Level> {
+    const keyPatterns = yield* nodesByKey(this.#keyPatterns);
     const byKey = new Map<string, Branch>();
-    for (const [key, { byValue, wildcards, anyValue }] of this.#byKey) {
-      const others = this.#keyWildcards.filter((one) => one.key.text !== key && one.key.matches(key));
-      const all = [...wildcards, ...others].sort((one, other) => one.rank - other.rank);
+    for (const [key, { byValue, patterns, anyValue }] of this.#byKey) {
+      const isMatched = this.#keyPatterns.some((one) => one.key.matches(key));
       // a spread would give each branch its own hidden class in V8, which slows every match down
-      byKey.set(key, { byValue, wildcards: createWildcardIndex(all, 'value'), anyValue });
+      byKey.set(key, {
+        byValue,
+        patterns: yield* nodesByValue(patterns),
+        keyPatterns: isMatched ? keyPatterns : undefined,
+        anyValue,
+      });
       // indexing a key takes far less time than compiling a node, and trying a pattern even less
-      yield 0.1 + (wildcards.length + this.#keyWildcards.length) / 64;
+      yield 0.1 + this.#keyPatterns.length / 64;
     }
-    return { byKey, keyWildcards: createWildcardIndex(this.#keyWildcards, 'key') };
+    return { byKey, keyPatterns };
   }
 }

@@ -159,8 +159,8 @@ function matchIn(
 /** Why no node of a level was found for an entry. */
 export function missAt(level: Level, { key }: Entry): Required<Miss> {
   const branch = level.byKey.get(key);
-  if (!branch) return level.keyWildcards.all.length > 0 && level.byKey.size === 0 ? WILDCARD_FAILS : NO_SUCH_KEY;
-  return branch.wildcards.all.length > 0 ? WILDCARD_FAILS : VALUE_DIFFERS;
+  if (!branch) return NO_SUCH_KEY;
+  return branch.patterns || branch.keyPatterns ? WILDCARD_FAILS : VALUE_DIFFERS;
 }
 
 /**
@@ -262,7 +262,10 @@ export function findNode(level: Level, { key, value }: Entry, work?: RequestWork
   const branch = level.byKey.get(key);
   const exact = branch && branch.byValue.size > 0 ? branch.byValue.get(value) : undefined; // V8 hashes texts lazily
   if (exact) return exact;
-  return (branch?.wildcards ?? level.keyWildcards).find(key, value, work) ?? branch?.anyValue;
+  const found = branch?.patterns?.find(key, value, work);
+  const other = (branch ? branch.keyPatterns : level.keyPatterns)?.find(key, value, work);
+  const first = found && other && found.rank < other.rank ? found : (other ?? found);
+  return first?.node ?? branch?.anyValue;
 }
 
 /** The equivalent rule of a caller's own limit: no mode, no name, statistics under every key and value. */

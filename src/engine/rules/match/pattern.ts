@@ -1,83 +1,103 @@
 import type { RequestWork } from '../../../base/request-work.ts';
+import { type Matcher, rankOf } from './matcher.ts';
 
 /** Characters that take as long to search for a part of a pattern as a unit of work. */
 const CHARS_PER_UNIT = 1_024;
 
-/** A text in which each `*` matches any number of characters, including none. A literal `*` cannot be escaped. */
-export interface Wildcard {
+/** Whether a key or a value in a rule file is a pattern, and not a text that only matches itself. */
+export const isPattern = (text: string): boolean => text.includes('*');
+
+/**
+ * A text in which each `*` matches any number of characters, including none; a literal `*` cannot be escaped. `api/*`
+ * matches `api/` and `api/v1`; `bar*b` matches `barb` and `bar1b`, but not `bara`.
+ */
+export class Pattern implements Matcher {
+  readonly kind = 'wildcard';
+  readonly rank = rankOf('wildcard');
   readonly text: string;
-  /** The text before the first `*`, with which every match begins. */
-  readonly prefix: string;
-  /**
-   * @param work  charged before a part is searched for between the beginning and the end of the text
-   * @throws TooCostly
-   */
-  matches(candidate: string, work?: RequestWork): boolean;
-}
+  readonly beginning: string;
+  readonly #end: string;
+  /** Between the beginning and the end; none of them is empty. */
+  readonly #parts: readonly string[];
 
-/** The offset at which a text stops matching a pattern; undefined: it matches. */
-export function mismatchAt({ text, matches }: Wildcard, candidate: string): number | undefined {
-  if (matches(candidate)) return undefined;
-  const parts = text.split('*');
-  const [prefix = ''] = parts;
-  const suffix = parts.length > 1 ? (parts.at(-1) ?? '') : '';
-  if (!candidate.startsWith(prefix)) return commonPrefix(prefix, candidate);
-  let from = prefix.length;
-  for (const part of parts.slice(1, -1)) {
-    const found = candidate.indexOf(part, from);
-    if (found < 0) return from;
-    from = found + part.length;
+  constructor(text: string) {
+    const [beginning = '', ...others] = text.split('*');
+    this.text = text;
+    this.beginning = beginning;
+    this.#end = others.pop() ?? '';
+    this.#parts = others.filter((part) => part !== '');
   }
-  if (suffix === '') return from; // a pattern without `*`: the candidate is longer
-  const start = Math.max(candidate.length - suffix.length, from);
-  return start + commonPrefix(suffix, candidate.slice(start));
+
+  get name(): string {
+    return this.text;
+  }
+
+  matches(text: string, work?: RequestWork): boolean {
+    if (!text.startsWith(this.beginning) || !text.endsWith(this.#end)) return false;
+    if (this.#parts.length > 0) work?.addMatching(text.length / CHARS_PER_UNIT);
+    let from = this.beginning.length;
+    for (const part of this.#parts) {
+      const found = text.indexOf(part, from);
+      if (found < 0) return false;
+      from = found + part.length;
+    }
+    return from + this.#end.length <= text.length;
+  }
+
+  mismatchAt(text: string): number | undefined {
+    if (this.matches(text)) return undefined;
+    if (!text.startsWith(this.beginning)) return commonPrefix(this.beginning, text);
+    let from = this.beginning.length;
+    for (const part of this.#parts) {
+      const found = text.indexOf(part, from);
+      if (found < 0) return from;
+      from = found + part.length;
+    }
+    const start = Math.max(text.length - this.#end.length, from);
+    return start + commonPrefix(this.#end, text.slice(start));
+  }
+
+  /**
+   * Only a `*` can match a `*`, so a pattern that matches another pattern's text also matches every expansion of it.
+   */
+  covers({ kind, text }: Matcher): boolean {
+    return kind === 'exact' || kind === 'wildcard' ? this.matches(text) : this.#isAnyText;
+  }
+
+  get #isAnyText(): boolean {
+    return this.beginning === '' && this.#end === '' && this.#parts.length === 0;
+  }
+
+  /** Of two patterns, only the beginnings and ends can rule out that a text matches both. */
+  overlaps(other: Matcher): boolean {
+    if (other.kind === 'exact') return this.matches(other.text);
+    if (!(other instanceof Pattern)) return true;
+    const [starts, ends] = [
+      [this.beginning, other.beginning],
+      [this.#end, other.#end],
+    ];
+    const [short = '', long = ''] = starts.sort(byLength);
+    const [shortEnd = '', longEnd = ''] = ends.sort(byLength);
+    return long.startsWith(short) && longEnd.endsWith(shortEnd);
+  }
+
+  example(filling: string): string {
+    return this.text.replaceAll('*', filling);
+  }
+
+  get regex(): string {
+    return this.text.split('*').map(escaped).join('.*');
+  }
 }
 
-function commonPrefix(one: string, other: string): number {
+const byLength = (one: string, other: string): number => one.length - other.length;
+
+/** The length of the beginning that two texts have in common. */
+export function commonPrefix(one: string, other: string): number {
   let at = 0;
   while (at < one.length && one[at] === other[at]) at++;
   return at;
 }
 
-export const hasWildcard = (text: string): boolean => text.includes('*');
-
-/** Whether some text matches both patterns. If both have a `*`, only their beginnings and ends can rule that out. */
-export function overlap(one: string, other: string): boolean {
-  if (!hasWildcard(one)) return compileWildcard(other).matches(one);
-  if (!hasWildcard(other)) return compileWildcard(one).matches(other);
-  const [starts, ends] = [[one, other].map(prefixOf), [one, other].map(suffixOf)];
-  const [short = '', long = ''] = starts.sort(byLength);
-  const [shortEnd = '', longEnd = ''] = ends.sort(byLength);
-  return long.startsWith(short) && longEnd.endsWith(shortEnd);
-}
-
-const prefixOf = (pattern: string): string => pattern.slice(0, pattern.indexOf('*'));
-const suffixOf = (pattern: string): string => pattern.slice(pattern.lastIndexOf('*') + 1);
-const byLength = (one: string, other: string): number => one.length - other.length;
-
-/**
- * Compiles a pattern; without `*` it matches only itself. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb`
- * and `bar1b`, but not `bara`.
- */
-export function compileWildcard(text: string): Wildcard {
-  if (!hasWildcard(text)) return { text, prefix: text, matches: (candidate) => candidate === text };
-  const parts = text.split('*');
-  const [prefix = ''] = parts;
-  const suffix = parts.at(-1) ?? '';
-  const middle = parts.slice(1, -1).filter((part) => part !== '');
-  return {
-    text,
-    prefix,
-    matches(candidate, work) {
-      if (!candidate.startsWith(prefix) || !candidate.endsWith(suffix)) return false;
-      if (middle.length > 0) work?.addMatching(candidate.length / CHARS_PER_UNIT);
-      let from = prefix.length;
-      for (const part of middle) {
-        const found = candidate.indexOf(part, from);
-        if (found < 0) return false;
-        from = found + part.length;
-      }
-      return from + suffix.length <= candidate.length;
-    },
-  };
-}
+/** A text as a regular expression that matches only itself, in the syntax of RE2. */
+export const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');

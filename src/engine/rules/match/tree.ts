@@ -6,7 +6,7 @@ import type { IdKind } from '../read/format.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';
 import type { ActiveTimes } from '../time/active-times.ts';
-import type { Wildcard } from './pattern.ts';
+import type { Matcher } from './matcher.ts';
 
 /** The rules in force, immutable and ready for matching. A reload creates a new tree. */
 export interface RuleTree {
@@ -46,36 +46,43 @@ export interface IdEntry {
 /** The nodes among which one entry of a descriptor is searched, indexed by the entry's key. */
 export interface Level {
   readonly byKey: ReadonlyMap<string, Branch>;
-  /** Nodes with a `*` in their key, for entries whose key has no branch. */
-  readonly keyWildcards: WildcardIndex;
+  /** Nodes with a pattern for the key, for entries whose key has no branch. */
+  readonly keyPatterns: PatternNodes | undefined;
 }
 
-/** The nodes for one key, in the order of precedence. */
+/** The nodes for one key, in the order of precedence. Patterns are also listed by their own text, which matches them. */
 export interface Branch {
   readonly byValue: ReadonlyMap<string, Node>;
-  /** The nodes with a `*` in key or value that may match this key. */
-  readonly wildcards: WildcardIndex;
+  /** The nodes with this key and a pattern for the value. */
+  readonly patterns: PatternNodes | undefined;
+  /** Those of the level, if one of them matches this key. */
+  readonly keyPatterns: PatternNodes | undefined;
   readonly anyValue: Node | undefined;
 }
 
-/** Nodes with a `*`, indexed for searching. */
-export interface WildcardIndex {
+/** A node, and the entries that it matches. */
+export interface PlacedNode {
+  readonly key: Matcher;
+  readonly value: Matcher;
+  readonly node: Node;
+}
+
+/** A node with its position among the patterns of its level, in the order of the file. */
+export interface RankedNode extends PlacedNode {
+  readonly rank: number;
+}
+
+/** Nodes with patterns, which are searched together. */
+export interface PatternNodes {
   /**
    * The first match, in the order of the file.
    *
-   * @param work  charged before patterns are tried
+   * @param work  charged before it is done
    * @throws TooCostly
    */
-  find(key: string, value: string, work?: RequestWork): Node | undefined;
-  /** All nodes, in the order of the file. */
-  readonly all: readonly WildcardNode[];
-}
-
-export interface WildcardNode {
-  readonly key: Wildcard;
-  /** Absent: any value. */
-  readonly value: Wildcard | undefined;
-  readonly node: Node;
+  find(key: string, value: string, work?: RequestWork): RankedNode | undefined;
+  /** In the order of the file. */
+  readonly all: readonly RankedNode[];
 }
 
 /** A node of the rule file. */

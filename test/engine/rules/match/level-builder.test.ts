@@ -15,7 +15,7 @@ test('a level of many keys is built in slices, with patterns and without', async
   const KEYS = 10_000;
   for (const pattern of [undefined, 'v*']) {
     const level = new LevelBuilder();
-    for (let at = 0; at < KEYS; at++) level.add(`k${at}`, pattern ?? 'v', node);
+    for (let at = 0; at < KEYS; at++) level.add({ key: `k${at}`, value: pattern ?? 'v' }, node);
     let pauses = 0;
     const pause = async (): Promise<void> => void pauses++;
     const { byKey } = await inSlices(level.build(), { pause, collect: () => {} });
