@@ -163,6 +163,7 @@ export class Siblings {
   isBefore(one: Sibling, other: Sibling): boolean {
     const [classOne, classOther] = [precedenceOf(one), precedenceOf(other)];
     if (classOne !== classOther) return classOne < classOther;
+    if (one.value.precedes) return one.value.precedes(other.value);
     const ranks = this.ranksOf([one, other].find(({ key }) => key.kind === 'exact')?.key.text ?? '');
     return (ranks.get(one.id) ?? 0) < (ranks.get(other.id) ?? 0);
   }

@@ -1,11 +1,11 @@
 import { dump } from 'js-yaml';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
-import type { Level, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Level, Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { headerOf } from './whole-envoy.ts';
 
 /** The condition of a rule node on an entry. Any value: each has its own limit. */
-type Condition = Pick<PlacedNode, 'key' | 'value'>;
+type Condition = PlacedNode;
 
 /** A `RateLimitSelectCondition` of Envoy Gateway. */
 interface Selector {
@@ -75,7 +75,7 @@ function visit(
   add: (rule: Rule, conditions: readonly Condition[]) => void,
 ): void {
   for (const { key, value, node } of placedNodes(level)) {
-    const conditions = [...above, { key, value }];
+    const conditions = [...above, { key, value, node }];
     if (node.rule) add(node.rule, conditions);
     if (node.children) visit(node.children, conditions, add);
   }
@@ -85,10 +85,10 @@ function visit(
 function selectorOf(conditions: readonly Condition[]): Selector {
   const headers: HeaderMatch[] = [];
   let sourceCIDR: Selector['sourceCIDR'];
-  for (const { key: named, value } of conditions) {
+  for (const { key: named, value, node } of conditions) {
     const key = named.text;
     if (named.kind !== 'exact') throw new NotExpressible('a pattern cannot name a header');
-    if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceOf(key, value);
+    if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceOf(key, value, node);
     else if (key === 'source_cluster' || key === 'destination_cluster' || key === 'generic_key')
       throw new NotExpressible(`\`${key}\` has no selector; a policy applies to the routes that it targets`);
     else headers.push(headerMatch(key, value));
@@ -96,9 +96,13 @@ function selectorOf(conditions: readonly Condition[]): Selector {
   return { ...(headers.length > 0 && { headers }), ...(sourceCIDR && { sourceCIDR }) };
 }
 
-function sourceOf(key: string, { kind, text }: Matcher): Selector['sourceCIDR'] {
+function sourceOf(key: string, { kind, text }: Matcher, { sharedValue }: Node): Selector['sourceCIDR'] {
   if (kind === 'any_value') return { type: 'Distinct', value: EVERY_ADDRESS };
-  if (kind !== 'exact') throw new NotExpressible(`the addresses '${text}' are not a network`);
+  if (kind === 'addresses' && !text.includes(' ')) {
+    const block = text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`;
+    return { type: sharedValue === undefined ? 'Distinct' : 'Exact', value: block };
+  }
+  if (kind !== 'exact') throw new NotExpressible(`the addresses '${text}' are not one network`);
   const bits = text.includes(':') ? 128 : 32;
   return { type: 'Exact', value: key === 'remote_address' ? `${text}/${bits}` : text };
 }

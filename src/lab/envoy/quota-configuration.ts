@@ -1,6 +1,7 @@
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import { strategyOf } from '../../engine/rules/match/strategy.ts';
 import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
 import { isConstant } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';
 
@@ -48,6 +49,8 @@ function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
   const strategy = strategyOf(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
   const nameless = pairs.find(({ key }) => headerlessKeys.has(key.text) || key.kind !== 'exact');
+  const addressed = pairs.find(({ key, value }) => value.kind === 'addresses' && !isConstant(key.text));
+  if (addressed && !nameless) return `no matcher of headers selects the addresses ${shown(addressed.value.text)}`;
   return nameless && `no header provides ${nameless.key.text}: write a matcher with your own input`;
 }
 

@@ -23,9 +23,10 @@ export function matchDigest({ domains }: RuleTree): string {
 type Add = (part: string) => void;
 
 function addLevel(level: Level, add: Add): void {
-  for (const [key, { byValue, anyValue }] of sorted(level.byKey)) {
+  for (const [key, { byValue, addresses, anyValue }] of sorted(level.byKey)) {
     add(`key ${key}`);
     for (const [value, node] of sorted(byValue)) addNode(`value ${value}`, node, add);
+    for (const { value, node } of addresses?.all ?? []) addNode(`addresses ${value.text}`, node, add);
     for (const pattern of comparedWith(level, key)) addPattern(pattern, add);
     if (anyValue) addNode('any value', anyValue, add);
   }

@@ -125,7 +125,13 @@ describe('a decision', () => {
         children: undefined,
         sharedValue: undefined,
       };
-      const branch = { byValue: new Map(), patterns: undefined, keyPatterns: undefined, anyValue: node };
+      const branch = {
+        byValue: new Map(),
+        addresses: undefined,
+        patterns: undefined,
+        keyPatterns: undefined,
+        anyValue: node,
+      };
       const root = { byKey: new Map([['k', branch]]), keyPatterns: undefined };
       const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root, ruleCount: 1 }]]), rules: [] };
       const decider = deciderFor(rules, { rules: () => tree });

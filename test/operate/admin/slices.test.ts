@@ -82,7 +82,13 @@ function levelOf(step: () => void): Level {
       },
     },
   ]);
-  const branch = { byValue: new Map(nodes), patterns: undefined, keyPatterns: undefined, anyValue: undefined };
+  const branch = {
+    byValue: new Map(nodes),
+    addresses: undefined,
+    patterns: undefined,
+    keyPatterns: undefined,
+    anyValue: undefined,
+  };
   return { byKey: new Map([['k', branch]]), keyPatterns: undefined };
 }
 

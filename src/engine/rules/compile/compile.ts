@@ -14,7 +14,14 @@ import {
 } from '../match/tree.ts';
 import { checkpoint } from '../read/checkpoint.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
-import { type NodeHead, type NodeSource, nodesOf, type SourcedNode } from '../read/node-source.ts';
+import {
+  compositeOf,
+  type NodeHead,
+  type NodeSource,
+  nodesOf,
+  type SourcedNode,
+  valueName,
+} from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
@@ -152,14 +159,16 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
     const { block } = sourced.written;
     first ??= block;
     const { key = '', value = '' } = block.values;
-    const isValid = key !== '' && !block.invalid.has('key') && !block.invalid.has('value');
+    const isValid = key !== '' && !['key', 'value', 'addresses'].some((one) => block.invalid.has(one));
+    const duplicate = isValid ? level.duplicateOf(block.values) : undefined;
     if (key === '' && !block.invalid.has('key')) {
       problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
-    } else if (isValid && level.has(block.values)) {
-      const composite = `${shown(above.path)}.${shown(compositeOf(block.values))}`;
+    } else if (duplicate !== undefined) {
+      const composite = `${shown(above.path)}.${shown(compositeOf({ key, value: duplicate }))}`;
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
+    checkAddresses(block, problems);
     const node = buildNode(sourced, above, problems);
     if (value !== '' || isValid) level.add(block.values, node);
   }
@@ -172,15 +181,24 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
   return finish(level.build());
 }
 
-const compositeOf = ({ key = '', value = '' }: NodeHead): string => (value === '' ? key : `${key}_${value}`);
+function checkAddresses({ values, place }: Block<'node'>, problems: Problems): void {
+  const { key = '', value = '', addresses, not_counted: notCounted } = values;
+  if (!addresses) return;
+  if (value !== '')
+    problems.error(place('addresses'), 'value and addresses are mutually exclusive: remove one of them');
+  if (!isFixed(key)) problems.error(place('addresses'), `addresses require a key without '*', got '${key}'`);
+  if (notCounted !== undefined)
+    problems.error(place('addresses'), 'not_counted and addresses are mutually exclusive: remove one of them');
+}
 
 /** The part of a node without its rule and its children. */
-export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue'> {
-  const { key = '', value = '', share_threshold: shares = false } = head;
+export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue' | 'countsAddresses'> {
+  const { key = '', addresses, share_threshold: shares = false } = head;
   const composite = compositeOf(head);
   return {
     ...{ composite, naming: namingOf(head) },
-    sharedValue: shares ? (isFixed(key) ? value : composite) : undefined,
+    sharedValue: shares ? (isFixed(key) ? valueName(head) : composite) : undefined,
+    countsAddresses: addresses && !shares ? true : undefined,
   };
 }
 
@@ -201,6 +219,7 @@ export function buildOwn(
   const node = { ...traits, hasRule: rule !== undefined, rule };
   if (
     block.values.share_threshold &&
+    !block.values.addresses &&
     isFixed(traits.composite) &&
     !block.invalid.has('key') &&
     !block.invalid.has('value')

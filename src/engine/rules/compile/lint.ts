@@ -1,7 +1,11 @@
 import { type Spend, unitMs } from '../../algorithms/limit.ts';
+import { Addresses } from '../match/addresses.ts';
+import { BlockTable } from '../match/block-table.ts';
 import type { Matcher } from '../match/matcher.ts';
 import { isFixed, textMatcher, valueMatcher } from '../match/matchers.ts';
+import { addressBlockProblem, addressBlockText } from '../read/address-block.ts';
 import { checkpoint } from '../read/checkpoint.ts';
+import { compositeOf } from '../read/node-source.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -60,7 +64,29 @@ function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): reado
 }
 
 function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
-  return [...lintHidden(level), ...lintOpenLeaves(level)];
+  return [...lintHidden(level), ...lintBlocks(level), ...lintOpenLeaves(level)];
+}
+
+/** Warns of blocks of addresses that have no effect, since others of the same key contain or divide them. */
+function lintBlocks(level: readonly Block<'node'>[]): readonly Problem[] {
+  const tables = new Map<string, BlockTable<Block<'node'>>>();
+  const named = level.flatMap((node) => {
+    const { key = '', addresses } = node.values;
+    if (!addresses) return [];
+    checkpoint();
+    const table = tables.get(key) ?? new BlockTable();
+    tables.set(key, table);
+    const { blocks } = new Addresses(addresses);
+    return blocks.map((block) => ({ node, table, block, isTwice: table.set(block, node) !== undefined }));
+  });
+  return named.flatMap(({ node, table, block, isTwice }) => {
+    const warn = (why: string): readonly Problem[] => [
+      warning(node.place('addresses'), `${addressBlockText(block)} ${why}`),
+    ];
+    if (isTwice) return warn('is listed twice');
+    if (table.isCovered(block)) return warn('is unreachable: longer blocks contain all of its addresses');
+    return table.findWider(block) === node ? warn('has no effect: a wider block in the same list contains it') : [];
+  });
 }
 
 /** Warns of leaves without a limit, where requests pass: each is an exemption, or a limit was forgotten. */
@@ -81,15 +107,12 @@ const NOT_LIMITED =
 
 function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
-    const [before, behind] = [shown(compositeOf(by)), shown(compositeOf(node))];
-    const advice = isFixed(compositeOf(node)) ? 'remove one of them' : 'put this one before it, or remove it';
+    const [before, behind] = [shown(compositeOf(by.values)), shown(compositeOf(node.values))];
+    const advice = isFixed(compositeOf(node.values)) ? 'remove one of them' : 'put this one before it, or remove it';
     const why = `'${before}' (${formatLine(by.place())}) matches everything that '${behind}' matches, and takes precedence`;
     return warning(node.place(), `unreachable: ${why}; ${advice}`);
   });
 }
-
-const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
-  value === '' ? key : `${key}_${value}`;
 
 /** Keys of a node that only affect its own limit. */
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
@@ -124,7 +147,9 @@ function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): reado
   if (text !== text.trim()) return [warn('begins or ends with a blank, which is matched as well')];
   const what = LITERALS.find(([pattern]) => pattern.test(text));
   if (!what || (key === 'value' && values.key === NETWORK_KEY)) return [];
-  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text`)];
+  const isBlock = key === 'value' && addressBlockProblem(text) === undefined;
+  const advice = isBlock ? '; write it under addresses to match the addresses in it' : '';
+  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text${advice}`)];
 }
 
 /** Envoy's action of this name sends the network of an address as text: `192.168.0.0/16`. */

@@ -261,6 +261,7 @@ class LazyNode implements Node {
   readonly composite: string;
   readonly naming: Naming;
   readonly sharedValue: string | undefined;
+  readonly countsAddresses: true | undefined;
   readonly hasRule: boolean;
   children: Level | undefined = undefined;
   #rule: Rule | undefined = undefined;
@@ -268,10 +269,11 @@ class LazyNode implements Node {
   #source: RuleSource | undefined;
 
   constructor({ head, from }: UnpackedNode, above: Above, here: Above | undefined) {
-    const { composite, naming, sharedValue } = nodeTraits(head);
+    const { composite, naming, sharedValue, countsAddresses } = nodeTraits(head);
     this.composite = composite;
     this.naming = naming;
     this.sharedValue = sharedValue;
+    this.countsAddresses = countsAddresses;
     const { not_counted: notCounted, rate_limit: only, rate_limits: several = [] } = head;
     this.hasRule = notCounted === 'commit' || only !== undefined || several.length > 0;
     if (this.hasRule) this.#source = { from, above, here };

@@ -1,17 +1,29 @@
 import type { NodeHead } from '../read/node-source.ts';
+import { addressNodes } from './addresses.ts';
 import { textMatcher, valueMatcher } from './matchers.ts';
 import { nodesByKey, nodesByValue } from './pattern-nodes.ts';
-import type { Branch, Level, Node, RankedNode } from './tree.ts';
+import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
 
 /** The most keys of a level that are patterns: each is compared with each key of the level. */
 export const MAX_PATTERN_KEYS = 1_000;
 
 interface Branching {
   readonly byValue: Map<string, Node>;
+  /** Nodes with exactly this key and blocks of addresses. */
+  readonly addresses: PlacedNode[];
+  readonly blocks: Set<string>;
   /** Nodes with exactly this key and a pattern for the value. */
   readonly patterns: RankedNode[];
   anyValue: Node | undefined;
 }
+
+const emptyBranch = (): Branching => ({
+  byValue: new Map(),
+  addresses: [],
+  blocks: new Set(),
+  patterns: [],
+  anyValue: undefined,
+});
 
 /** Collects the nodes of one level, in the order of the file. */
 export class LevelBuilder {
@@ -25,20 +37,28 @@ export class LevelBuilder {
     return new Set(this.#keyPatterns.map(({ key }) => key.text)).size;
   }
 
-  /** Whether there is a node with the same key and value. */
-  has({ key = '', value = '' }: NodeHead): boolean {
+  /** The value or block of addresses of a node that another one with the same key has, too; empty: any value. */
+  duplicateOf({ key = '', value = '', addresses }: NodeHead): string | undefined {
     const branch = this.#byKey.get(key);
-    return branch !== undefined && (value === '' ? branch.anyValue !== undefined : branch.byValue.has(value));
+    if (!branch) return undefined;
+    const isTaken = (text: string): boolean => branch.byValue.has(text) || branch.blocks.has(text);
+    if (addresses) return addresses.find(isTaken);
+    return (value === '' ? branch.anyValue !== undefined : isTaken(value)) ? value : undefined;
   }
 
   /** Adds a node; it replaces one with the same key and value. */
   add(head: NodeHead, node: Node): void {
-    const { key = '', value = '' } = head;
-    const branch: Branching = this.#byKey.get(key) ?? { byValue: new Map(), patterns: [], anyValue: undefined };
+    const { key = '', value = '', addresses } = head;
+    const branch = this.#byKey.get(key) ?? emptyBranch();
     this.#byKey.set(key, branch);
+    const matchers = { key: textMatcher(key), value: valueMatcher(head) };
+    if (addresses) {
+      branch.addresses.push({ ...matchers, node });
+      for (const block of addresses) branch.blocks.add(block);
+      return;
+    }
     if (value === '') branch.anyValue = node;
     else branch.byValue.set(value, node);
-    const matchers = { key: textMatcher(key), value: valueMatcher(head) };
     if (matchers.key.kind === 'wildcard') this.#keyPatterns.push({ ...matchers, node, rank: this.#nodes++ });
     else if (matchers.value.kind === 'wildcard') branch.patterns.push({ ...matchers, node, rank: this.#nodes++ });
   }
@@ -47,11 +67,12 @@ export class LevelBuilder {
   *build(): Generator<number, Level> {
     const keyPatterns = yield* nodesByKey(this.#keyPatterns);
     const byKey = new Map<string, Branch>();
-    for (const [key, { byValue, patterns, anyValue }] of this.#byKey) {
+    for (const [key, { byValue, addresses, patterns, anyValue }] of this.#byKey) {
       const isMatched = this.#keyPatterns.some((one) => one.key.matches(key));
       // a spread would give each branch its own hidden class in V8, which slows every match down
       byKey.set(key, {
         byValue,
+        addresses: yield* addressNodes(addresses),
         patterns: yield* nodesByValue(patterns),
         keyPatterns: isMatched ? keyPatterns : undefined,
         anyValue,

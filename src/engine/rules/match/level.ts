@@ -1,6 +1,6 @@
 import type { RequestWork } from '../../../base/request-work.ts';
 import { ANY_VALUE, isFixed, textMatcher } from './matchers.ts';
-import type { Branch, Level, Node, PatternNodes, PlacedNode, RankedNode, RuleTree } from './tree.ts';
+import type { AddressNodes, Branch, Level, Node, PatternNodes, PlacedNode, RankedNode, RuleTree } from './tree.ts';
 
 /** Identifies a node among the nodes of its level: equal keys and values are equal. */
 export const nodeId = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): string =>
@@ -11,9 +11,10 @@ export function* placedNodes(level: Level): Iterable<PlacedNode> {
   for (const [key, branch] of level.byKey) yield* nodesOfKey(key, branch);
 }
 
-function* nodesOfKey(text: string, { byValue, anyValue }: Branch): Iterable<PlacedNode> {
+function* nodesOfKey(text: string, { byValue, addresses, anyValue }: Branch): Iterable<PlacedNode> {
   const key = textMatcher(text);
   for (const [value, node] of byValue) if (isFixed(value)) yield { key, value: textMatcher(value), node };
+  yield* addresses?.all ?? [];
   for (const [value, node] of byValue) if (!isFixed(value)) yield { key, value: textMatcher(value), node };
   if (anyValue) yield { key, value: ANY_VALUE, node: anyValue };
 }
@@ -37,13 +38,13 @@ export function nodesFor(level: Level, key: string): readonly Node[] {
 /** Whether a level has nodes for certain values of this key. */
 export function namesValues({ byKey, keyPatterns }: Level, key: string): boolean {
   const branch = byKey.get(key);
-  if (branch && (branch.byValue.size > 0 || branch.patterns)) return true;
+  if (branch && (branch.byValue.size > 0 || branch.addresses || branch.patterns)) return true;
   const keyed = branch ? branch.keyPatterns : keyPatterns;
   return keyed?.all.some((one) => one.value.kind !== 'any_value' && one.key.matches(key)) ?? false;
 }
 
 /** Whether a level chose a node for its value, and not only for its key. */
-export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: Asked, found: Node): boolean {
+export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: SentEntry, found: Node): boolean {
   const branch = byKey.get(key);
   if (branch && branch.anyValue === found) return false;
   if (branch?.byValue.get(value) === found) return true;
@@ -51,7 +52,7 @@ export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: A
   return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
 }
 
-interface Asked {
+interface SentEntry {
   readonly key: string;
   readonly value: string;
 }
@@ -64,11 +65,11 @@ interface Asked {
 export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => boolean): RuleTree {
   const copies = new Map<Node, Node>();
   const nodeOf = (node: Node): Node => {
-    const { composite, naming, sharedValue, hasRule, rule, children } = node;
+    const { composite, naming, sharedValue, countsAddresses, hasRule, rule, children } = node;
     if (!children) return node;
     let copy = copies.get(node);
     if (!copy) {
-      copy = { composite, naming, sharedValue, hasRule, rule, children: levelOf(children) };
+      copy = { composite, naming, sharedValue, countsAddresses, hasRule, rule, children: levelOf(children) };
       copies.set(node, copy);
     }
     return copy;
@@ -85,10 +86,18 @@ export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => b
     };
     return { all: [...byOriginal.values()], find };
   };
+  const addressesOf = ({ all, find }: AddressNodes): AddressNodes => ({
+    all: all.map((one) => ({ ...one, node: nodeOf(one.node) })),
+    find: (value) => {
+      const found = find(value);
+      return found && nodeOf(found);
+    },
+  });
   const levelOf = (level: Level): Level => {
     const keyPatterns = patternsOf(level.keyPatterns);
     const branchOf = (branch: Branch): Branch => ({
       byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, nodeOf(node)])),
+      addresses: branch.addresses && addressesOf(branch.addresses),
       patterns: patternsOf(branch.patterns),
       keyPatterns: branch.keyPatterns && keyPatterns,
       anyValue: branch.anyValue && nodeOf(branch.anyValue),

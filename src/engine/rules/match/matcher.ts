@@ -25,10 +25,15 @@ export interface Matcher {
   matches(text: string, work?: RequestWork): boolean;
   /** The offset at which a text stops matching; undefined: it matches, or the offset says nothing. */
   mismatchAt(text: string): number | undefined;
-  /** Whether it matches all that another one does; false if that is hard to tell. */
+  /** Whether it matches all that another one does; may be false if only one of them is a pattern. */
   covers(other: Matcher): boolean;
-  /** Whether a text may match both; true if that is hard to tell. */
+  /** Whether a text may match both. */
   overlaps(other: Matcher): boolean;
+  /**
+   * Whether it takes precedence over another matcher of its kind for some texts; absent: the first in the file takes
+   * precedence.
+   */
+  precedes?(other: Matcher): boolean;
   /** A matching text. @param filling  for whatever may be any text */
   example(filling: string): string;
   /** A regular expression for the same texts, in the syntax of RE2; undefined: there is none. */

@@ -1,4 +1,5 @@
 import type { NodeHead } from '../read/node-source.ts';
+import { Addresses } from './addresses.ts';
 import { type Matcher, rankOf } from './matcher.ts';
 import { commonPrefix, escaped, isPattern, Pattern } from './pattern.ts';
 
@@ -9,8 +10,10 @@ export const isFixed = (text: string): boolean => !isPattern(text);
 export const textMatcher = (text: string): Matcher => (isPattern(text) ? new Pattern(text) : new ExactText(text));
 
 /** The matcher of a node's value. */
-export const valueMatcher = ({ value = '' }: Pick<NodeHead, 'value'>): Matcher =>
-  value === '' ? ANY_VALUE : textMatcher(value);
+export function valueMatcher({ value = '', addresses }: Pick<NodeHead, 'value' | 'addresses'>): Matcher {
+  if (addresses) return new Addresses(addresses);
+  return value === '' ? ANY_VALUE : textMatcher(value);
+}
 
 /** Matches one text. */
 class ExactText implements Matcher {

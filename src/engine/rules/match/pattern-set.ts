@@ -35,8 +35,8 @@ interface Waiting {
  * Patterns that are searched together: one pass over a text finds the first of them that matches. The memory is
  * proportional to the length of the patterns, the time to that of the text and to the pieces of patterns that it has.
  *
- * A pattern is a beginning, an end, and the parts between its stars. The beginnings and the ends of a text are looked up
- * in two tries; the parts of patterns that have both are found by an Aho-Corasick automaton in between. Each part is
+ * A pattern is a beginning, an end, and the parts between its stars. The beginnings and the ends of a text are found in
+ * two tries; the parts of patterns that have both are found by an Aho-Corasick automaton in between. Each part is
  * taken where it occurs first, which leaves most of the text to the next one.
  */
 export class PatternSet {

@@ -1,6 +1,7 @@
+import { shown } from '../read/problem.ts';
 import { comparedWith } from './level.ts';
 import type { Descriptor, Entry, Match } from './match.ts';
-import type { Matcher } from './matcher.ts';
+import type { Matcher, MatcherKind } from './matcher.ts';
 import { NearestTexts } from './nearest-of.ts';
 import { isPattern } from './pattern.ts';
 import { type Stop, search, stopOf } from './stop.ts';
@@ -10,9 +11,11 @@ import type { Level, Node, PlacedNode, RuleTree } from './tree.ts';
 export const passedOverReasons = {
   no_such_key: 'its key differs',
   value_differs: 'its value differs',
+  address_outside: 'the value is not an address in its blocks',
   wildcard_fails: 'the pattern stops matching at the offset',
   earlier_wildcard_won: 'an earlier pattern in the file matches',
-  more_specific_won: 'an exact value or a pattern is preferred',
+  longer_block_won: 'a longer block of addresses contains the value',
+  more_specific_won: 'an exact value, a block of addresses or a pattern is preferred',
 } as const;
 type PassedOverReason = keyof typeof passedOverReasons;
 
@@ -21,7 +24,7 @@ export interface Candidate {
   readonly key: string;
   /** Absent: any value. */
   readonly value?: string;
-  readonly kind: 'exact' | 'wildcard' | 'any_value';
+  readonly kind: MatcherKind;
   readonly matched: boolean;
   readonly reason?: PassedOverReason;
   /** For `wildcard_fails`: the offset in the key or the value at which the text stops matching. */
@@ -79,6 +82,13 @@ function tracedLevel(
     tried.push({ key: entry.key, value: entry.value, kind: 'exact', matched: true });
     isWon = true;
   }
+  for (const one of branch?.addresses?.all ?? []) {
+    const candidate = addressCandidate(one, entry, { isWon, isChosen: !isWon && one.node === found });
+    if (!candidate.matched && listed++ >= MAX_PATTERNS) continue;
+    tried.push(candidate);
+  }
+  isWon ||= tried.some(({ matched }) => matched);
+  listed = 0;
   let wonByPattern = false;
   for (const pattern of comparedWith(level, entry.key)) {
     const candidate = patternCandidate(pattern, entry);
@@ -105,6 +115,17 @@ function tracedLevel(
     tried: [...tried, ...others],
     more: Math.max(sizeOf(level) - tried.length - others.length, 0),
   };
+}
+
+function addressCandidate(
+  { key, value }: PlacedNode,
+  entry: Entry,
+  { isWon, isChosen }: { readonly isWon: boolean; readonly isChosen: boolean },
+): Candidate {
+  const candidate = { key: key.text, value: shown(value.text), kind: 'addresses', matched: isChosen } as const;
+  if (isChosen) return candidate;
+  if (!value.matches(entry.value)) return { ...candidate, reason: 'address_outside' };
+  return { ...candidate, reason: isWon ? 'more_specific_won' : 'longer_block_won' };
 }
 
 function patternCandidate({ key, value }: PlacedNode, entry: Entry): Candidate {

@@ -50,14 +50,23 @@ export interface Level {
   readonly keyPatterns: PatternNodes | undefined;
 }
 
-/** The nodes for one key, in the order of precedence. Patterns are also listed by their own text, which matches them. */
+/** The nodes for one key, in the order of precedence. Patterns are also in `byValue`: they match their own text. */
 export interface Branch {
   readonly byValue: ReadonlyMap<string, Node>;
+  readonly addresses: AddressNodes | undefined;
   /** The nodes with this key and a pattern for the value. */
   readonly patterns: PatternNodes | undefined;
   /** Those of the level, if one of them matches this key. */
   readonly keyPatterns: PatternNodes | undefined;
   readonly anyValue: Node | undefined;
+}
+
+/** Nodes with blocks of addresses. */
+export interface AddressNodes {
+  /** The node with the longest block that contains an address. */
+  find(value: string): Node | undefined;
+  /** In the order of the file. */
+  readonly all: readonly PlacedNode[];
 }
 
 /** A node, and the entries that it matches. */
@@ -96,8 +105,10 @@ export interface Node {
   /** May be a getter, which `{ ...node }` leaves out. */
   readonly rule: Rule | undefined;
   readonly children: Level | undefined;
-  /** The text that replaces a value in the counter key if all values that a `*` matches share one counter. */
+  /** The text that replaces a value in the counter key if all values that the node matches share one counter. */
   readonly sharedValue: string | undefined;
+  /** Each address has its own counter, however it is written. */
+  readonly countsAddresses?: true | undefined;
 }
 
 /**
@@ -187,8 +198,9 @@ export interface Rule extends MayBeOverlaid {
 
 /** The rules of a level and below it. */
 export function* listedRules(level: Level): Iterable<Rule> {
-  for (const { byValue, anyValue } of level.byKey.values()) {
+  for (const { byValue, addresses, anyValue } of level.byKey.values()) {
     for (const node of byValue.values()) yield* listedRulesOf(node);
+    for (const { node } of addresses?.all ?? []) yield* listedRulesOf(node);
     if (anyValue) yield* listedRulesOf(anyValue);
   }
 }

@@ -12,8 +12,8 @@ const MAX_TABLE = 262_144;
 const WORK_TO_LINK = 1 / 64;
 
 /**
- * Texts in a tree of characters, which can be linked to an automaton that finds all of them in one pass. Its edges are a
- * hash table, so that it takes about 50 bytes for each character of the texts, and up to a megabyte for its table.
+ * Texts in a tree of characters, which can be linked to an automaton that finds all of them in one pass. Its edges are
+ * a hash table, so that it takes about 50 bytes for each character of the texts, and a megabyte at most for its table.
  *
  * @see https://doi.org/10.1145/360825.360855  "Efficient string matching: an aid to bibliographic search"
  */
@@ -124,8 +124,8 @@ export class Trie {
   }
 
   /**
-   * Completes the automaton, after all texts have been added. Yields the work of each step, relative to that of adding a
-   * node to a level.
+   * Completes the automaton, after all texts have been added. Yields the work of each step, relative to that of adding
+   * a node to a level.
    */
   *link(): Generator<number, void> {
     const width = this.#symbols;

@@ -28,7 +28,7 @@ const nodeOf = (key: string, written: string, rank: number): RankedNode => ({
 
 const isMatch = (written: string, asked: string): boolean => written === '' || asRegExp(written).test(asked);
 
-test('by value, the first matching node is found, for any number of nodes', () => {
+test('a search by value finds the first matching node among any number of nodes', () => {
   fc.assert(
     fc.property(fc.array(pattern, { minLength: 1, maxLength: 60 }), text, (all, asked) => {
       const nodes = all.map((one, rank) => nodeOf('k', one, rank));
@@ -39,7 +39,7 @@ test('by value, the first matching node is found, for any number of nodes', () =
   );
 });
 
-test('by key, the first node that matches both key and value is found, for any number of nodes', () => {
+test('a search by key finds the first node that matches both key and value among any number of nodes', () => {
   const patterns = fc.array(fc.tuple(pattern, value), { minLength: 1, maxLength: 60 });
   fc.assert(
     fc.property(patterns, text, text, (all, key, asked) => {
