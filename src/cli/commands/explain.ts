@@ -161,7 +161,8 @@ function renderLevel({ level, entry, tried, more }: TracedLevel, paint: Paint): 
 const MAX_SHOWN = 4;
 
 /** Of no interest if another node matches. */
-const isFarOff = (reason: Candidate['reason']): boolean => ['no_such_key', 'value_differs', 'address_outside'].includes(reason ?? '');
+const isFarOff = (reason: Candidate['reason']): boolean =>
+  ['no_such_key', 'value_differs', 'address_outside'].includes(reason ?? '');
 
 const nameOf = ({ key, value, kind }: Candidate): string =>
   value === undefined ? key : kind === 'addresses' ? `${key} in ${value}` : `${key}=${value}`;
