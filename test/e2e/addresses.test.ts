@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
+import { startRedis } from '../helpers/redis.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 /** Blocks of addresses in the built service and command line. */
@@ -27,18 +28,23 @@ async function ask(address: string, hits = 1): Promise<unknown> {
   return overall_code;
 }
 
-test.each<[string, Readonly<Record<string, string>>]>([
-  ['one process', {}],
-  ['two workers, which get their rules in pieces', { WORKERS: '2' }],
-])('a service with %s admits allowed networks, and limits others', async (_, settings) => {
-  await start(settings);
-  const [, over] = [await ask('203.0.113.9', 100), await ask('203.0.113.9', 101)];
-  const ok = await ask('10.1.2.3', 1_000_000);
-  expect(over).not.toEqual(ok);
-  expect([await ask('::ffff:10.1.2.3', 1_000_000), await ask('fd00::7', 1_000_000)]).toEqual([ok, ok]);
-  expect([await ask('10.99.0.1', 20), await ask('10.99.0.2', 20)]).toEqual([ok, ok]);
-  expect(await ask('198.51.100.1', 31)).toEqual(over);
-});
+test.each(['one process', 'two workers, which get their rules in pieces'])(
+  'a service with %s admits allowed networks, and limits others',
+  async (processes) => {
+    const redis = processes === 'one process' ? undefined : await startRedis();
+    try {
+      await start(redis ? { WORKERS: '2', REDIS_URL: redis.url } : {});
+      const ok = await ask('10.1.2.3', 1_000_000);
+      const over = await ask('203.0.113.9', 101);
+      expect(over).not.toEqual(ok);
+      expect([await ask('::ffff:10.1.2.3', 1_000_000), await ask('fd00::7', 1_000_000)]).toEqual([ok, ok]);
+      expect([await ask('10.99.0.1', 20), await ask('10.99.0.2', 20)]).toEqual([ok, ok]);
+      expect(await ask('198.51.100.1', 31)).toEqual(over);
+    } finally {
+      await redis?.stop();
+    }
+  },
+);
 
 test('weir explain and /rlconfig show the blocks of a running service', async () => {
   await start();
