@@ -110,6 +110,21 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [0, 'remote_address=198.51.100.1', 30, 'OK'],
     [0, 'remote_address=198.51.100.2', 1, 'refused for 60001 ms'],
   ],
+  'allow-list.yaml': [
+    [0, 'remote_address=10.1.2.3', 1_000_000, 'OK'],
+    [0, 'remote_address=::ffff:10.1.2.3', 1_000_000, 'OK'],
+    [0, 'remote_address=fd12::1', 1_000_000, 'OK'],
+    [0, 'remote_address=203.0.113.7', 1_000_000, 'OK'],
+    [0, 'remote_address=203.0.113.8', 100, 'OK'],
+    [0, 'remote_address=203.0.113.8', 1, 'refused for 60000 ms'],
+    [0, 'remote_address=10.99.0.1', 20, 'OK'],
+    [0, 'remote_address=::ffff:10.99.0.1', 1, 'refused for 60000 ms'],
+    [0, 'remote_address=10.99.0.2', 20, 'OK'],
+    [0, 'remote_address=198.51.100.1', 20, 'OK'],
+    [0, 'remote_address=2001:db8:bad::1', 10, 'OK'],
+    [0, 'remote_address=198.51.100.2', 1, 'refused for 60000 ms'],
+    [0, 'remote_address=unknown', 100, 'OK'],
+  ],
   'by-device.yaml': [
     [0, 'user=ann user=ann,device=phone', 60, 'OK'],
     [0, 'user=ann user=ann,device=phone', 20, 'refused for 79001 ms'], // until a third of the 60 has left the window

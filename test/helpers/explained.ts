@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { type LimitPolicy, spends } from '../../src/engine/algorithms/limit.ts';
-import { LevelBuilder } from '../../src/engine/rules/compile/level-builder.ts';
 import { finish } from '../../src/engine/rules/compile/steps.ts';
+import { LevelBuilder } from '../../src/engine/rules/match/level-builder.ts';
 import type { Level, Node, RuleLimit, RuleTree } from '../../src/engine/rules/match/tree.ts';
 import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import { anyLimit, ruleLimitOf } from './limits.ts';
@@ -58,7 +58,7 @@ const anyNode = (depth: number): fc.Arbitrary<DrawnNode> =>
 
 function levelOf(nodes: readonly DrawnNode[], path: string): Level {
   const level = new LevelBuilder();
-  for (const drawn of nodes) level.add(drawn.key, drawn.value, nodeOf(drawn, path));
+  for (const drawn of nodes) level.add(drawn, nodeOf(drawn, path));
   return finish(level.build());
 }
 

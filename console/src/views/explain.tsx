@@ -200,9 +200,11 @@ function Explained({
 const reasonTexts = {
   no_such_key: 'its key differs',
   value_differs: 'its value differs',
+  address_outside: 'the value is no address in its blocks',
+  longer_block_won: 'a longer block of addresses contains it',
   wildcard_fails: 'the pattern stops matching',
   earlier_wildcard_won: 'an earlier pattern matches',
-  more_specific_won: 'an exact value or a pattern is preferred',
+  more_specific_won: 'an exact value, a block of addresses or a pattern is preferred',
 } as const;
 
 function LimitExplained({ limit, hits }: { readonly limit: ExplainedLimit; readonly hits: number }) {

@@ -160,9 +160,11 @@ function renderLevel({ level, entry, tried, more }: TracedLevel, paint: Paint): 
 const MAX_SHOWN = 4;
 
 /** Of no interest if another node matches. */
-const isFarOff = (reason: Candidate['reason']): boolean => reason === 'no_such_key' || reason === 'value_differs';
+const isFarOff = (reason: Candidate['reason']): boolean =>
+  ['no_such_key', 'value_differs', 'address_outside'].includes(reason ?? '');
 
-const nameOf = ({ key, value }: Candidate): string => (value === undefined ? key : `${key}=${value}`);
+const nameOf = ({ key, value, kind }: Candidate): string =>
+  value === undefined ? key : kind === 'addresses' ? `${key} in ${value}` : `${key}=${value}`;
 
 function whyNot({ reason, offset, of }: Candidate): string {
   switch (reason) {
@@ -170,6 +172,10 @@ function whyNot({ reason, offset, of }: Candidate): string {
       return 'another key';
     case 'value_differs':
       return 'another value';
+    case 'address_outside':
+      return 'not an address in it';
+    case 'longer_block_won':
+      return 'a longer block contains it';
     case 'wildcard_fails':
       return `the pattern fails at offset ${offset} of the ${of} as sent`;
     case 'earlier_wildcard_won':

@@ -5,6 +5,8 @@ interface RuleNode {
   readonly key: string;
   /** Absent: any value. */
   readonly value?: string;
+  /** The first of its blocks of addresses. */
+  readonly addresses?: string;
 }
 
 /** The limit that the advice is about. */

@@ -112,7 +112,7 @@ function place(root: Map<string, OverlaidNode>, advice: ProposedAdvice): void {
   let level = root;
   let found: OverlaidNode | undefined;
   for (const node of advice.limit.nodes) {
-    const id = JSON.stringify([node.key, node.value]);
+    const id = JSON.stringify([node.key, node.value, node.addresses]);
     found = level.get(id) ?? { node, limits: [], children: new Map() };
     level.set(id, found);
     level = found.children;
@@ -128,6 +128,7 @@ function linesOf(level: ReadonlyMap<string, OverlaidNode>, indent: string): read
       ...limits.flatMap(commentsOf).map((line) => `${indent}  # ${line}`),
       `${indent}  - key: ${printableJson(node.key)}`,
       ...(node.value === undefined ? [] : [`${indent}    value: ${printableJson(node.value)}`]),
+      ...(node.addresses === undefined ? [] : [`${indent}    addresses: ${printableJson(node.addresses)}`]),
       ...limitLines(limits, `${indent}    `),
       ...linesOf(children, `${indent}    `),
     ]).flat(),

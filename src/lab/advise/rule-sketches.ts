@@ -1,6 +1,7 @@
 import { isRateLimit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
 import { adviseOn } from './advise.ts';
@@ -201,13 +202,12 @@ function* waysDown({ domains }: RuleTree): Iterable<WayDown> {
 }
 
 function* waysDownFrom(level: Level, above: AdvisedLimit['nodes'], isSharedAbove: boolean): Iterable<WayDown> {
-  for (const [key, { byValue, anyValue }] of level.byKey) {
-    const named = Array.from(byValue, ([value, node]) => [{ key, value }, node] as const);
-    for (const [own, node] of anyValue ? [...named, [{ key }, anyValue] as const] : named) {
-      const nodes = [...above, own];
-      const sharesCounters = isSharedAbove || node.sharedValue !== undefined;
-      if (node.rule) yield { rule: node.rule, nodes, sharesCounters };
-      if (node.children) yield* waysDownFrom(node.children, nodes, sharesCounters);
-    }
+  for (const { key, value, node } of placedNodes(level)) {
+    const own =
+      value.kind === 'any_value' ? {} : value.kind === 'addresses' ? { addresses: value.name } : { value: value.text };
+    const nodes = [...above, { key: key.text, ...own }];
+    const sharesCounters = isSharedAbove || node.sharedValue !== undefined;
+    if (node.rule) yield { rule: node.rule, nodes, sharesCounters };
+    if (node.children) yield* waysDownFrom(node.children, nodes, sharesCounters);
   }
 }

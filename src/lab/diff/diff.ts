@@ -1,7 +1,6 @@
 import { describeLimit, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 import { ruleText } from '../../engine/rules/reload/rule-summary.ts';
 import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
 
@@ -147,7 +146,7 @@ class Places {
   #add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): void {
     for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
       const id = `${above.id}${own}/`;
-      const entry = { key: unnamed(key), value: value === '' ? UNNAMED_VALUE : unnamed(value) };
+      const entry = { key: key.example(UNNAMED_VALUE), value: value.example(UNNAMED_VALUE) };
       const [shared, entries] = [
         [...above.shared, node.sharedValue],
         [...above.entries, entry],
@@ -168,9 +167,6 @@ const shownRule = (rule: Rule, composite: string): Rule =>
 
 /** A text that no rule names: it only matches rules for any value. */
 const UNNAMED_VALUE = '\u0000';
-
-/** A text that matches a text or pattern; for a pattern, one that no rule names. */
-const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
 
 /** Whether the counters of a limit are kept, or new. */
 interface CounterFate {

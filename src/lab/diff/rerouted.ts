@@ -1,5 +1,5 @@
-import type { Level, Node, RuleTree, WildcardNode } from '../../engine/rules/match/tree.ts';
-import { compileWildcard, hasWildcard, overlap } from '../../engine/rules/match/wildcard.ts';
+import { comparedWith, nodeId, placedNodes } from '../../engine/rules/match/level.ts';
+import type { Level, Node, PlacedNode, RuleTree } from '../../engine/rules/match/tree.ts';
 
 /**
  * A node that leads all or some of its descriptors to other rules, though none of these is added, removed or changed.
@@ -118,29 +118,25 @@ function isConcerned(all: Siblings['all'], id: string, otherId: string): boolean
 const leadsToRule = ({ node }: Sibling): boolean => !rulesBelow(node)[Symbol.iterator]().next().done;
 
 /** A node of a level, and the entries that it matches. */
-interface Sibling {
+interface Sibling extends PlacedNode {
   /** Equal in another rule set for the node with the same key and value. */
   readonly id: string;
-  readonly key: string;
-  /** Empty: any value. */
-  readonly value: string;
-  readonly node: Node;
 }
 
 /** The nodes of one level, and which of them is chosen if several match. */
 export class Siblings {
   readonly all: ReadonlyMap<string, Sibling>;
   readonly #level: Level | undefined;
-  /** Positions in the file, by key; '' has the nodes with a `*` in their keys. */
+  /** Positions in the file, by key; '' has the nodes with a pattern for the key. */
   readonly #ranks = new Map<string, ReadonlyMap<string, number>>();
 
   /** @param level  undefined: the node has no children */
   constructor(level: Level | undefined) {
     this.#level = level;
     const all = new Map<string, Sibling>();
-    for (const [key, { byValue, anyValue }] of level?.byKey ?? []) {
-      for (const [value, node] of byValue) all.set(idOf(key, value), { id: idOf(key, value), key, value, node });
-      if (anyValue) all.set(idOf(key, ''), { id: idOf(key, ''), key, value: '', node: anyValue });
+    for (const { key, value, node } of level ? placedNodes(level) : []) {
+      const id = nodeId({ key, value });
+      all.set(id, { id, key, value, node });
     }
     this.all = all;
   }
@@ -152,39 +148,39 @@ export class Siblings {
 
   /** For two nodes of this level that match a text, neither of them literally: whether `one` is chosen. */
   isBefore(one: Sibling, other: Sibling): boolean {
-    if (isExact(one) || isExact(other)) return isExact(one);
-    if (isKeyAlone(one) || isKeyAlone(other)) return isKeyAlone(other);
-    const ranks = this.ranksOf(hasWildcard(one.key) ? (hasWildcard(other.key) ? '' : other.key) : one.key);
+    const [classOne, classOther] = [precedenceOf(one), precedenceOf(other)];
+    if (classOne !== classOther) return classOne < classOther;
+    if (one.value.precedes) return one.value.precedes(other.value);
+    const ranks = this.ranksOf([one, other].find(({ key }) => key.kind === 'exact')?.key.text ?? '');
     return (ranks.get(one.id) ?? 0) < (ranks.get(other.id) ?? 0);
   }
 
-  /** The nodes with a `*` that are compared with entries of this key, in order. */
+  /** The nodes with patterns that are compared with entries of this key, in order. */
   ranksOf(key: string): ReadonlyMap<string, number> {
     let ranks = this.#ranks.get(key);
     if (!ranks) {
-      const index = key === '' ? this.#level?.keyWildcards : this.#level?.byKey.get(key)?.wildcards;
-      ranks = new Map((index?.all ?? []).map((wildcard, at) => [idOfWildcard(wildcard), at]));
+      const compared = this.#level ? comparedWith(this.#level, key) : [];
+      ranks = new Map(compared.map((pattern, at) => [nodeId(pattern), at]));
       this.#ranks.set(key, ranks);
     }
     return ranks;
   }
 
-  /** The keys of nodes with a `*` in their values. */
+  /** The keys of nodes. */
   get keys(): Iterable<string> {
     return this.#level?.byKey.keys() ?? [];
   }
 }
 
-const idOf = (key: string, value: string): string => `${key.length}:${key}=${value}`;
-const idOfWildcard = ({ key, value }: WildcardNode): string => idOf(key.text, value?.text ?? '');
+/** The rank of a node among those that match an entry: that of its value, or of patterns if its key is one. */
+const precedenceOf = ({ key, value }: Sibling): number => (key.kind === 'exact' ? value.rank : key.rank);
 
-const isKeyAlone = ({ key, value }: Sibling): boolean => value === '' && !hasWildcard(key);
-const isExact = ({ key, value }: Sibling): boolean => value !== '' && !hasWildcard(key) && !hasWildcard(value);
+const isExact = ({ key, value }: Sibling): boolean => key.kind === 'exact' && value.kind === 'exact';
 
 /** Whether some entry matches both. */
 const canBothMatch = (one: Sibling, other: Sibling): boolean =>
-  overlap(one.key, other.key) && overlap(one.value || '*', other.value || '*');
+  one.key.overlaps(other.key) && one.value.overlaps(other.value);
 
-/** Whether a node with a `*` matches the literal text of another one, which takes precedence over all patterns. */
-const matchesTextOf = (pattern: Sibling, { key, value }: Sibling): boolean =>
-  value !== '' && compileWildcard(pattern.key).matches(key) && compileWildcard(pattern.value || '*').matches(value);
+/** Whether a node matches the literal text of another one, which takes precedence over all patterns. */
+const matchesTextOf = (one: Sibling, { key, value }: Sibling): boolean =>
+  value.kind !== 'any_value' && one.key.matches(key.text) && one.value.matches(value.text);

@@ -1,13 +1,11 @@
 import { dump } from 'js-yaml';
-import type { Level, Node, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
+import { placedNodes } from '../../engine/rules/match/level.ts';
+import type { Matcher } from '../../engine/rules/match/matcher.ts';
+import type { Level, Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { headerOf } from './whole-envoy.ts';
 
-/** The condition of a rule node on an entry: its key and value; undefined: any value, each with its own limit. */
-interface Condition {
-  readonly key: string;
-  readonly value: string | undefined;
-}
+/** The condition of a rule node on an entry. Any value: each has its own limit. */
+type Condition = PlacedNode;
 
 /** A `RateLimitSelectCondition` of Envoy Gateway. */
 interface Selector {
@@ -76,28 +74,21 @@ function visit(
   above: readonly Condition[],
   add: (rule: Rule, conditions: readonly Condition[]) => void,
 ): void {
-  const enter = (node: Node, condition: Condition): void => {
-    const conditions = [...above, condition];
+  for (const { key, value, node } of placedNodes(level)) {
+    const conditions = [...above, { key, value, node }];
     if (node.rule) add(node.rule, conditions);
     if (node.children) visit(node.children, conditions, add);
-  };
-  for (const [key, { byValue, wildcards, anyValue }] of level.byKey) {
-    for (const [value, node] of byValue) if (!hasWildcard(value)) enter(node, { key, value }); // patterns come below
-    for (const { key: pattern, value, node } of wildcards.all)
-      if (pattern.text === key) enter(node, { key, value: value?.text });
-    if (anyValue) enter(anyValue, { key, value: undefined });
   }
-  for (const { key, value, node } of level.keyWildcards.all)
-    if (hasWildcard(key.text)) enter(node, { key: key.text, value: value?.text });
 }
 
 /** @throws NotExpressible */
 function selectorOf(conditions: readonly Condition[]): Selector {
   const headers: HeaderMatch[] = [];
   let sourceCIDR: Selector['sourceCIDR'];
-  for (const { key, value } of conditions) {
-    if (hasWildcard(key)) throw new NotExpressible('a pattern cannot name a header');
-    if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceOf(key, value);
+  for (const { key: named, value, node } of conditions) {
+    const key = named.text;
+    if (named.kind !== 'exact') throw new NotExpressible('a pattern cannot name a header');
+    if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceOf(key, value, node);
     else if (key === 'source_cluster' || key === 'destination_cluster' || key === 'generic_key')
       throw new NotExpressible(`\`${key}\` has no selector; a policy applies to the routes that it targets`);
     else headers.push(headerMatch(key, value));
@@ -105,24 +96,24 @@ function selectorOf(conditions: readonly Condition[]): Selector {
   return { ...(headers.length > 0 && { headers }), ...(sourceCIDR && { sourceCIDR }) };
 }
 
-function sourceOf(key: string, value: string | undefined): Selector['sourceCIDR'] {
-  if (value === undefined) return { type: 'Distinct', value: EVERY_ADDRESS };
-  if (hasWildcard(value)) throw new NotExpressible(`the addresses '${value}' are not a network`);
-  const bits = value.includes(':') ? 128 : 32;
-  return { type: 'Exact', value: key === 'remote_address' ? `${value}/${bits}` : value };
+function sourceOf(key: string, { kind, text }: Matcher, { sharedValue }: Node): Selector['sourceCIDR'] {
+  if (kind === 'any_value') return { type: 'Distinct', value: EVERY_ADDRESS };
+  if (kind === 'addresses' && !text.includes(' ')) {
+    const block = text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`;
+    return { type: sharedValue === undefined ? 'Distinct' : 'Exact', value: block };
+  }
+  if (kind !== 'exact') throw new NotExpressible(`the addresses '${text}' are not one network`);
+  const bits = text.includes(':') ? 128 : 32;
+  return { type: 'Exact', value: key === 'remote_address' ? `${text}/${bits}` : text };
 }
 
-function headerMatch(key: string, value: string | undefined): HeaderMatch {
+function headerMatch(key: string, { kind, text, regex }: Matcher): HeaderMatch {
   const name = headerOf(key);
-  if (value === undefined) return { type: 'Distinct', name };
-  if (!hasWildcard(value)) return { type: 'Exact', name, value };
-  return { type: 'RegularExpression', name, value: wildcardRegex(value) };
+  if (kind === 'any_value') return { type: 'Distinct', name };
+  if (kind === 'exact') return { type: 'Exact', name, value: text };
+  if (regex === undefined) throw new NotExpressible(`no header matcher selects '${text}'`);
+  return { type: 'RegularExpression', name, value: regex };
 }
-
-/** A pattern in rules as a regular expression. */
-export const wildcardRegex = (value: string): string => value.split('*').map(escaped).join('.*');
-
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
 /** @throws NotExpressible */
 function ruleOf(selector: Selector, { limit, label, policy }: RuleLimit): object {

@@ -1,7 +1,7 @@
+import { placedNodes } from '../../engine/rules/match/level.ts';
 import { strategyOf } from '../../engine/rules/match/strategy.ts';
-import type { Level, Node, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
-import { wildcardRegex } from './gateway-policy.ts';
+import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
 import { isConstant } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';
 
@@ -11,11 +11,7 @@ interface QuotaConfigurationOptions extends GrpcTarget {
 }
 
 /** A pair of a bucket id: its key, and the values that the rule matches. */
-interface BucketPair {
-  readonly key: string;
-  /** Undefined: any value; with `*`: the matching values. */
-  readonly value: string | undefined;
-}
+type BucketPair = Pick<PlacedNode, 'key' | 'value'>;
 
 /**
  * A whole Envoy whose rate limit quota filter uses the rules of a domain, as YAML: one matcher for each rule, in order
@@ -41,18 +37,10 @@ function walk(
   above: readonly BucketPair[],
   add: (pairs: readonly BucketPair[], rule: Rule) => void,
 ): void {
-  for (const [key, { byValue, wildcards, anyValue }] of level.byKey) {
-    const patterns = wildcards.all.filter((wildcard) => wildcard.key.text === key && wildcard.value);
-    const nodes: (readonly [string | undefined, Node])[] = [
-      ...byValue,
-      ...patterns.map(({ value, node }) => [value?.text, node] as const),
-      ...(anyValue ? [[undefined, anyValue] as const] : []),
-    ];
-    for (const [value, { rule, children }] of nodes) {
-      const pairs = [...above, { key, value }];
-      if (children) walk(children, pairs, add);
-      if (rule) add(pairs, rule);
-    }
+  for (const { key, value, node } of placedNodes(level)) {
+    const pairs = [...above, { key, value }];
+    if (node.children) walk(node.children, pairs, add);
+    if (node.rule) add(pairs, node.rule);
   }
 }
 
@@ -60,23 +48,24 @@ function walk(
 function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
   const strategy = strategyOf(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
-  const nameless = pairs.find(({ key }) => headerlessKeys.has(key) || hasWildcard(key));
-  return nameless && `no header provides ${nameless.key}: write a matcher with your own input`;
+  const nameless = pairs.find(({ key }) => headerlessKeys.has(key.text) || key.kind !== 'exact');
+  const addressed = pairs.find(({ key, value }) => value.kind === 'addresses' && !isConstant(key.text));
+  if (addressed && !nameless) return `no matcher of headers selects the addresses ${shown(addressed.value.text)}`;
+  return nameless && `no header provides ${nameless.key.text}: write a matcher with your own input`;
 }
 
 const headerInput = (key: string): string =>
   `{ "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ${quoted(headerOf(key))} }`;
 
 /** Whether every request has the pair, with the rule's value. */
-const isFixedPair = ({ key }: BucketPair): boolean => isConstant(key);
+const isFixedPair = ({ key }: BucketPair): boolean => isConstant(key.text);
 
-function predicateOf({ key, value }: BucketPair): string {
+function predicateOf({ key: { text: key }, value }: BucketPair): string {
+  const regex = value.kind === 'any_value' ? '.+' : value.regex;
   const valueMatch =
-    value === undefined
-      ? '{ safe_regex: { google_re2: {}, regex: ".+" } }'
-      : hasWildcard(value)
-        ? `{ safe_regex: { google_re2: {}, regex: ${quoted(wildcardRegex(value))} } }`
-        : `{ exact: ${quoted(value)} }`;
+    value.kind === 'exact'
+      ? `{ exact: ${quoted(value.text)} }`
+      : `{ safe_regex: { google_re2: {}, regex: ${quoted(regex ?? '')} } }`;
   return `{ single_predicate: { input: { name: ${quoted(key)}, typed_config: ${headerInput(key)} }, value_match: ${valueMatch} } }`;
 }
 
@@ -91,14 +80,13 @@ function predicates(pairs: readonly BucketPair[]): string {
 
 function matcher(pairs: readonly BucketPair[], rule: Rule): string {
   const indent = ' '.repeat(28);
-  const isFixed = (pair: BucketPair): boolean =>
-    isFixedPair(pair) || (pair.value !== undefined && !hasWildcard(pair.value));
+  const isFixed = (pair: BucketPair): boolean => isFixedPair(pair) || pair.value.kind === 'exact';
   const builder = pairs.map(
     (pair) =>
-      `${indent}        ${quoted(pair.key)}: ${
+      `${indent}        ${quoted(pair.key.text)}: ${
         isFixed(pair)
-          ? `{ string_value: ${quoted(pair.value ?? '')} }`
-          : `{ custom_value: { name: ${quoted(pair.key)}, typed_config: ${headerInput(pair.key)} } }`
+          ? `{ string_value: ${quoted(pair.value.text)} }`
+          : `{ custom_value: { name: ${quoted(pair.key.text)}, typed_config: ${headerInput(pair.key.text)} } }`
       }\n`,
   );
   const note = pairs.every(isFixedPair) ? `${indent}# matches every request: narrow it to those intended\n` : '';

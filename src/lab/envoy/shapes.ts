@@ -1,5 +1,6 @@
+import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
+import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import { hasWildcard } from '../../engine/rules/match/wildcard.ts';
 
 /** An entry that Envoy can send: a key, and its value if that is the same in every request. */
 interface ShapeEntry {
@@ -28,21 +29,19 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   const unknown: string[] = [];
   const commits: DescriptorShape[] = [];
   const walk = (level: Level, above: DescriptorShape): void => {
-    for (const [key, { byValue, anyValue }] of level.byKey) {
-      for (const [value, node] of [...byValue, ...(anyValue ? [['', anyValue] as const] : [])]) {
-        if (hasWildcard(key)) {
-          if (node.rule) unknown.push(node.rule.path);
-          continue;
-        }
-        const shape = [...above, { key, value: isConstant(key) ? value : undefined }];
-        if (node.rule?.commitAt !== undefined) {
-          commits.push(shape);
-          continue;
-        }
-        if (node.rule) found.set(JSON.stringify(shape), shape);
-        if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
-        if (node.children) walk(node.children, shape);
+    for (const { key, value, node } of placedNodes(level)) {
+      if (key.kind !== 'exact') {
+        if (node.rule) unknown.push(node.rule.path);
+        continue;
       }
+      const shape = [...above, { key: key.text, value: isConstant(key.text) ? value.text : undefined }];
+      if (node.rule?.commitAt !== undefined) {
+        commits.push(shape);
+        continue;
+      }
+      if (node.rule) found.set(JSON.stringify(shape), shape);
+      if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
+      if (node.children) walk(node.children, shape);
     }
   };
   const root = rules.domains.get(domain)?.root;
@@ -73,16 +72,9 @@ export function canMatch(rules: RuleTree, domain: string, shape: DescriptorShape
 
 function reaches(level: Level, [first, ...rest]: DescriptorShape): boolean {
   if (!first) return false;
-  const branch = level.byKey.get(first.key);
-  const exact = first.value === undefined ? undefined : branch?.byValue.get(first.value);
-  const wildcards = (branch?.wildcards ?? level.keyWildcards).all.filter(
-    ({ key, value }) => key.matches(first.key) && (first.value === undefined || !value || value.matches(first.value)),
-  );
-  const any = branch?.anyValue ? [branch.anyValue] : [];
-  const nodes =
-    first.value === undefined
-      ? [...(branch?.byValue.values() ?? []), ...wildcards.map(({ node }) => node), ...any]
-      : [exact ?? wildcards[0]?.node ?? branch?.anyValue].filter((node) => node !== undefined);
+  const { key, value } = first;
+  const one = value === undefined ? undefined : findNode(level, { key, value });
+  const nodes = value === undefined ? nodesFor(level, key) : one ? [one] : [];
   return nodes.some(({ rule, children }) =>
     rest.length === 0 ? rule !== undefined : children !== undefined && reaches(children, rest),
   );

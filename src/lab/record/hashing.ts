@@ -1,18 +1,13 @@
 import { createHash } from 'node:crypto';
+import { comparedWith, isChosenByValue } from '../../engine/rules/match/level.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import type { Level, Node, RuleTree, WildcardNode } from '../../engine/rules/match/tree.ts';
+import type { Level, Node, PlacedNode, RuleTree } from '../../engine/rules/match/tree.ts';
 
 const DIGEST_CHARACTERS = 16;
 
 /** Whether a level chose its node by the value, which must then not be hashed. */
-export function needsValue(level: Level | undefined, { key, value }: Entry, found: Node | undefined): boolean {
-  if (!level || !found) return false;
-  const branch = level.byKey.get(key);
-  if (branch && branch.anyValue === found) return false;
-  if (branch?.byValue.get(value) === found) return true;
-  const chosen = (branch?.wildcards ?? level.keyWildcards).all.find(({ node }) => node === found);
-  return chosen?.value !== undefined;
-}
+export const needsValue = (level: Level | undefined, entry: Entry, found: Node | undefined): boolean =>
+  level !== undefined && found !== undefined && isChosenByValue(level, entry, found);
 
 /** Rules with the same digest match alike; their limits may differ. */
 export function matchDigest({ domains }: RuleTree): string {
@@ -27,21 +22,22 @@ export function matchDigest({ domains }: RuleTree): string {
 
 type Add = (part: string) => void;
 
-function addLevel({ byKey, keyWildcards }: Level, add: Add): void {
-  for (const [key, { byValue, anyValue, wildcards }] of sorted(byKey)) {
+function addLevel(level: Level, add: Add): void {
+  for (const [key, { byValue, addresses, anyValue }] of sorted(level.byKey)) {
     add(`key ${key}`);
     for (const [value, node] of sorted(byValue)) addNode(`value ${value}`, node, add);
-    for (const wildcard of wildcards.all) addPattern(wildcard, add);
+    for (const { value, node } of addresses?.all ?? []) addNode(`addresses ${value.text}`, node, add);
+    for (const pattern of comparedWith(level, key)) addPattern(pattern, add);
     if (anyValue) addNode('any value', anyValue, add);
   }
   add('keys');
-  for (const wildcard of keyWildcards.all) addPattern(wildcard, add);
+  for (const pattern of level.keyPatterns?.all ?? []) addPattern(pattern, add);
   add('end');
 }
 
-function addPattern({ key, value, node }: WildcardNode, add: Add): void {
+function addPattern({ key, value, node }: PlacedNode, add: Add): void {
   add(`pattern ${key.text}`);
-  addNode(value ? `value ${value.text}` : 'any value', node, add);
+  addNode(value.kind === 'any_value' ? 'any value' : `value ${value.text}`, node, add);
 }
 
 function addNode(name: string, { hasRule, children }: Node, add: Add): void {

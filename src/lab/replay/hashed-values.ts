@@ -1,7 +1,7 @@
 import { isHash } from '../../base/hashed.ts';
+import { namesValues, withOpaqueValues } from '../../engine/rules/match/level.ts';
 import { type Entry, findNode } from '../../engine/rules/match/match.ts';
-import type { Branch, Level, Node, RuleTree, WildcardIndex } from '../../engine/rules/match/tree.ts';
-import { createWildcardIndex } from '../../engine/rules/match/wildcard-index.ts';
+import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import { matchDigest } from '../record/hashing.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
@@ -66,11 +66,7 @@ function meetsHash(root: Level, entries: readonly Entry[]): boolean {
   let level: Level | undefined = root;
   for (const entry of entries) {
     if (!level) return false;
-    const branch = level.byKey.get(entry.key);
-    if (isHash(entry.value)) {
-      if (branch && (branch.byValue.size > 0 || branch.wildcards.all.some(({ value }) => value))) return true;
-      if (!branch && level.keyWildcards.all.some(({ key, value }) => value && key.matches(entry.key))) return true;
-    }
+    if (isHash(entry.value) && namesValues(level, entry.key)) return true;
     level = findNode(level, entry)?.children;
   }
   return false;
@@ -80,42 +76,4 @@ function meetsHash(root: Level, entries: readonly Entry[]): boolean {
  * The same rules, except that a hash matches no value pattern. The original value matched none either (see
  * `needsValue`), so under the recorded rules, its hash matches the same rule, whatever characters the hash has.
  */
-export function hashBlind(rules: RuleTree): RuleTree {
-  const copies = new Map<Node, Node>();
-  const nodeOf = (node: Node): Node => {
-    const { composite, naming, sharedValue, hasRule, rule, children } = node;
-    if (!children) return node;
-    let copy = copies.get(node);
-    if (!copy) {
-      copy = { composite, naming, sharedValue, hasRule, rule, children: levelOf(children) };
-      copies.set(node, copy);
-    }
-    return copy;
-  };
-  const indexOf = ({ all }: WildcardIndex, by: 'key' | 'value'): WildcardIndex => {
-    const nodes = all.map((one) => ({ ...one, node: nodeOf(one.node) }));
-    const whole = createWildcardIndex(nodes, by);
-    const ofAnyValue = createWildcardIndex(
-      nodes.filter(({ value }) => !value),
-      by,
-    );
-    return {
-      all: nodes,
-      find: (key, value, work) => (isHash(value) ? ofAnyValue : whole).find(key, value, work),
-    };
-  };
-  const branchOf = ({ byValue, wildcards, anyValue }: Branch): Branch => ({
-    byValue: new Map(Array.from(byValue, ([value, node]) => [value, nodeOf(node)])),
-    wildcards: indexOf(wildcards, 'value'),
-    anyValue: anyValue && nodeOf(anyValue),
-  });
-  const levelOf = ({ byKey, keyWildcards }: Level): Level => ({
-    byKey: new Map(Array.from(byKey, ([key, branch]) => [key, branchOf(branch)])),
-    keyWildcards: indexOf(keyWildcards, 'key'),
-  });
-  const domains = Array.from(
-    rules.domains,
-    ([name, domain]) => [name, { ...domain, root: levelOf(domain.root) }] as const,
-  );
-  return { ...rules, domains: new Map(domains) };
-}
+export const hashBlind = (rules: RuleTree): RuleTree => withOpaqueValues(rules, isHash);

@@ -1,5 +1,6 @@
 import { take } from '../../base/slices.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { About } from '../link/messages.ts';
@@ -45,14 +46,12 @@ function exampleRequest({ domains }: RuleTree): string {
   return `${domain?.name ?? 'demo'} ${entries?.join(',') ?? 'user=alice'}`;
 }
 
-function exampleEntries({ byKey }: Level): readonly string[] | undefined {
-  for (const [key, { byValue, anyValue }] of byKey) {
-    for (const [value, node] of [...(anyValue ? [['alice', anyValue] as const] : []), ...byValue]) {
-      const entry = `${key}=${value.replaceAll('*', '')}`;
-      if (node.rule) return [entry];
-      const below = node.children && exampleEntries(node.children);
-      if (below) return [entry, ...below];
-    }
+function exampleEntries(level: Level): readonly string[] | undefined {
+  for (const { key, value, node } of placedNodes(level)) {
+    const entry = `${key.text}=${value.kind === 'any_value' ? 'alice' : value.example('')}`;
+    if (node.rule) return [entry];
+    const below = node.children && exampleEntries(node.children);
+    if (below) return [entry, ...below];
   }
   return undefined;
 }

@@ -44,11 +44,13 @@ domain: edge
 descriptors:
   - { key: user, rate_limit: { unit: second, requests_per_unit: 5 } }
   - { key: remote_address, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: real_ip, addresses: [10.0.0.0/8, 192.0.2.1], rate_limit: { unit: second, requests_per_unit: 5 } }
   - { key: slot, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 9s } }
 `);
   const printed = quotaConfiguration(rules, 'edge', { host: 'weir', port: 8081 });
   expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
     '# edge.remote_address is left out: no header provides remote_address: write a matcher with your own input.',
+    '# edge.real_ip_10.0.0.0/8 is left out: no matcher of headers selects the addresses 10.0.0.0/8 192.0.2.1.',
     '# edge.slot is left out: in_flight counts open requests, and a bucket only has a rate.',
   ]);
   expect(printed.match(/- predicate:/g)).toHaveLength(1);

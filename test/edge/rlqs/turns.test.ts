@@ -4,7 +4,7 @@ import { field } from '../../../proof/attack/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import { bufferBytes } from '../../helpers/heap.ts';
-import { almostMatching, patternRules } from '../../helpers/patterns.ts';
+import { crossedRules, crossing } from '../../helpers/patterns.ts';
 import { streamQuotas } from '../../helpers/quota-client.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { mostStepsInATurn } from '../../helpers/turns.ts';
@@ -14,7 +14,7 @@ const rules = rulesFrom(`
 domain: d
 descriptors:
   - { key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }
-${patternRules(100)}
+${crossedRules}
 `);
 const terms = shareTerms(60_000);
 const MAX_BUCKETS = 400;
@@ -93,7 +93,7 @@ test('the more proxies share buckets, the fewer of these are handled per turn of
 
 test('the search for patterns counts in the slice of a report', async () => {
   const { service, receivers, seen } = open(1);
-  receivers[0]?.report(reportOf(40, (at) => ({ path: `${almostMatching(1_000)}${at}` }))); // 98 units each
+  receivers[0]?.report(reportOf(40, (at) => ({ path: `${crossing(5)}${at}` }))); // 100 units each
   await until('all are refused', () => service.counts.assignments === 40);
   expect(seen.mostActions).toBeLessThanOrEqual(3);
 });

@@ -23,7 +23,7 @@ import { extrasOf } from '../../helpers/extras.ts';
 import { OK, startGrpcServer } from '../../helpers/grpc-server.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { overloadOf } from '../../helpers/overload.ts';
-import { almostMatching, patternRules } from '../../helpers/patterns.ts';
+import { crossedRules, crossing } from '../../helpers/patterns.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -33,7 +33,7 @@ descriptors:
   - {key: user, rate_limit: {name: per-user, unit: minute, requests_per_unit: 2}}
   - {key: queue, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, max_delay: 1s}}
   - {key: slow, rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, max_delay: 1s}}
-${patternRules(100)}
+${crossedRules}
 `);
 
 let server: GrpcServer;
@@ -259,7 +259,7 @@ test("every request of a batch has the batch's time of arrival, and its remainin
 });
 
 test('the requests of a batch share the search for patterns that one request may cause', async () => {
-  const costly = requestOf('', { descriptors: [descriptorOf('path', almostMatching(2_048))] }); // 200 units
+  const costly = requestOf('', { descriptors: [descriptorOf('path', crossing(10))] }); // 200 units
   const { answers } = await decide(Array.from({ length: 5 }, () => costly));
   const codes = answers.map((answer) => ('status' in answer && answer.status ? answer.status.code : status.OK));
   expect(codes).toEqual([status.OK, status.OK, ...Array(3).fill(status.RESOURCE_EXHAUSTED)]);

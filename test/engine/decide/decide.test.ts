@@ -6,7 +6,6 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../../../src/engine/decide/decide.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import type { RequestLimit } from '../../../src/engine/rules/match/match.ts';
-import { createWildcardIndex } from '../../../src/engine/rules/match/wildcard-index.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { backendThat, ledgerOf } from '../../helpers/ledger.ts';
@@ -126,8 +125,14 @@ describe('a decision', () => {
         children: undefined,
         sharedValue: undefined,
       };
-      const branch = { byValue: new Map(), wildcards: createWildcardIndex([], 'value'), anyValue: node };
-      const root = { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
+      const branch = {
+        byValue: new Map(),
+        addresses: undefined,
+        patterns: undefined,
+        keyPatterns: undefined,
+        anyValue: node,
+      };
+      const root = { byKey: new Map([['k', branch]]), keyPatterns: undefined };
       const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root, ruleCount: 1 }]]), rules: [] };
       const decider = deciderFor(rules, { rules: () => tree });
       const { verdicts } = await ask(decider, descriptor('k=v', { hits }), descriptor('k=v', { hits: 0 }));

@@ -8,8 +8,8 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
 import type { LedgerOptions } from '../../../src/engine/ledger/ledger.ts';
-import { LevelBuilder } from '../../../src/engine/rules/compile/level-builder.ts';
 import { finish } from '../../../src/engine/rules/compile/steps.ts';
+import { LevelBuilder } from '../../../src/engine/rules/match/level-builder.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -95,10 +95,13 @@ const anyRules: fc.Arbitrary<Rules> = fc
       const composite = 'abc'[at] ?? '';
       if (limits.some(({ limit }) => 'maxDelayMs' in limit && limit.maxDelayMs > 0)) delayed.add(composite);
       const rule = ruleOf({ path: `d.${composite}`, limits: numbered });
-      level.add(composite, '', {
-        ...{ composite, naming: 'rule', hasRule: true, rule },
-        ...{ children: undefined, sharedValue: undefined },
-      });
+      level.add(
+        { key: composite },
+        {
+          ...{ composite, naming: 'rule', hasRule: true, rule },
+          ...{ children: undefined, sharedValue: undefined },
+        },
+      );
     }
     const root = finish(level.build());
     const tree: RuleTree = { domains: new Map([['d', { name: 'd', spend, root, ruleCount: 3 }]]), rules: [] };

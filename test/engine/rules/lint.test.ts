@@ -15,8 +15,7 @@ const literal = (value: string, what: string) =>
 
 describe('values that look like something else', () => {
   test.each([
-    ['10.0.0.0/8', 'a range of addresses (CIDR)'],
-    ['2001:db8::/32', 'a range of addresses (CIDR)'],
+    ['10.0.0.300/8', 'a range of addresses (CIDR)'],
     ['^/api/v1', 'a regular expression'],
     ['/api/[a-z]+', 'a regular expression'],
     ['/api/.*', 'a regular expression'],
@@ -26,6 +25,12 @@ describe('values that look like something else', () => {
     ['/users/:id', 'a path template'],
   ])('%s', (value, what) => {
     expect(warnings(node(value))).toEqual([literal(value, what)]);
+  });
+
+  test.each(['10.0.0.0/8', '2001:db8::/32'])('%s looks like a block, which addresses matches', (value) => {
+    expect(warnings(node(value))).toEqual([
+      `${literal(value, 'a range of addresses (CIDR)')}; write it under addresses to match the addresses in it`,
+    ]);
   });
 
   test.each(['/api/*', '198.51.100.*', '10.0.0.1', '2001:db8::1', 'v1.2', 'a.b.c', 'a-b', '/a/b.html', 'GET', '5:30'])(

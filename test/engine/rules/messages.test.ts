@@ -54,6 +54,21 @@ const messages: Readonly<Record<string, string>> = {
   'no-key.yaml': '3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing',
   'same-node-twice.yaml':
     "8: descriptors[0].descriptors[2].key: duplicate descriptor composite key 'demo.user.path_/login'; an earlier descriptor has the same one",
+  'addresses-invalid.yaml':
+    "6: descriptors[0].addresses: invalid address block '10.0.0.300': expected a block of IP addresses such as 10.0.0.0/8, 2001:db8::/32 or 10.0.0.1",
+  'addresses-beyond-the-prefix.yaml':
+    "4: descriptors[0].addresses: invalid address block '10.1.2.3/8': its address has bits beyond /8: write 10.0.0.0/8 for the block, or 10.1.2.3 for the address",
+  'addresses-empty.yaml':
+    '4: descriptors[0].addresses: error loading config file: expected at least one text, got a list',
+  'addresses-and-value.yaml':
+    '5: descriptors[0].addresses: value and addresses are mutually exclusive: remove one of them',
+  'addresses-of-many-keys.yaml': "4: descriptors[0].addresses: addresses require a key without '*', got 'ip*'",
+  'addresses-not-counted.yaml':
+    '4: descriptors[0].addresses: not_counted and addresses are mutually exclusive: remove one of them',
+  'same-block-twice.yaml':
+    "6: descriptors[1].key: duplicate descriptor composite key 'demo.ip_192.0.2.1'; an earlier descriptor has the same one",
+  'same-block-and-value.yaml':
+    "6: descriptors[1].key: duplicate descriptor composite key 'demo.ip_192.0.2.1'; an earlier descriptor has the same one",
   'share-threshold-without-wildcard.yaml':
     "5: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
   'unknown-algorithm.yaml': `7: descriptors[0].rate_limit.algorithm: unknown algorithm 'sliding_window'; expected one of ${ALGORITHMS}`,
@@ -248,6 +263,11 @@ const warnings: Readonly<Record<string, string>> = {
     "5: warning: descriptors[0].value_to_metric: value_to_metric has no effect: the value is always shown, as 'alice'",
   'warning-value-to-metric-when-shared.yaml':
     '6: warning: descriptors[0].value_to_metric: value_to_metric has no effect: values that share a counter are shown by their pattern',
+  'warning-block-in-its-list.yaml':
+    '4: warning: descriptors[0].addresses: 10.1.0.0/16 has no effect: a wider block in the same list contains it',
+  'warning-block-listed-twice.yaml': '4: warning: descriptors[0].addresses: 10.0.0.1 is listed twice',
+  'warning-block-unreachable.yaml':
+    '4: warning: descriptors[0].addresses: 10.0.0.0/8 is unreachable: longer blocks contain all of its addresses',
   'warning-in-flight-without-id.yaml':
     '4: warning: descriptors[0].rate_limit.algorithm: in_flight without an id counts refused requests until their release, and a slot whose release is lost stays taken as long as requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold',
   'warning-not-counted-without-in-flight.yaml':

@@ -64,18 +64,18 @@ describe('the search of Find for patterns', () => {
   };
 
   test('is charged to the turn of the call', () => {
-    expect(find(['path', almostMatching(1_024)]).found[0]?.explanation).toContain('has no rule for the value');
+    expect(find(['path', almostMatching(100)]).found[0]?.explanation).toContain('has no rule for the value');
     expect(units).toBeGreaterThan(99);
   });
 
   test('refuses the call if it costs too much', () => {
-    expect(() => find(['path', almostMatching(102_400)])).toThrow(TooCostly);
+    expect(() => find(['path', almostMatching(1_000)])).toThrow(TooCostly);
     expect(units).toBeLessThanOrEqual(MAX_MATCH_UNITS);
   });
 
   test('tries other orders of the entries only as long as it does not cost too much', () => {
     const others = ['a', 'b', 'c', 'd'].map((key) => [key, ''] as const);
-    const { found } = find(['path', almostMatching(2_048)], ...others);
+    const { found } = find(['path', almostMatching(200)], ...others);
     expect(found[0]?.explanation).toContain('has no rule for the value');
     expect(units).toBeGreaterThan(MAX_MATCH_UNITS);
     expect(units).toBeLessThanOrEqual(2 * MAX_MATCH_UNITS);

@@ -21,6 +21,7 @@ const [a, ab] = [
   { key: 'user', value: 'ab*', ...limit(4) },
 ];
 const anyPath = { ...any, ...below };
+const net = (...addresses: readonly string[]) => ({ key: 'user', addresses, ...limit(5) });
 
 test.each<[title: string, before: readonly object[], after: readonly object[], rerouted: readonly object[]]>([
   ['a node without a limit that hides the rule of any value', [any], [any, admin], [hides('user_admin', 'user')]],
@@ -34,6 +35,28 @@ test.each<[title: string, before: readonly object[], after: readonly object[], r
   ['patterns that change their order and match nothing in common', [a, b()], [b(), a], []],
   ['exact values that change their order', [admin, any], [any, admin], []],
   ['a node without a limit where nothing matched', [a], [a, { key: 'user', value: 'bob' }], []],
+  [
+    'a block within another one',
+    [net('10.0.0.0/8')],
+    [net('10.0.0.0/8'), { key: 'user', addresses: '10.1.0.0/16' }],
+    [hides('user_10.1.0.0/16', 'user_10.0.0.0/8')],
+  ],
+  [
+    'a block without a limit before patterns',
+    [{ ...a, value: '10.*' }],
+    [
+      { ...a, value: '10.*' },
+      { key: 'user', addresses: '10.0.0.0/8' },
+    ],
+    [hides('user_10.0.0.0/8', 'user_10.*')],
+  ],
+  ['a block outside of others', [net('10.0.0.0/8')], [net('10.0.0.0/8'), { key: 'user', addresses: '11.0.0.0/8' }], []],
+  [
+    'blocks that change their order',
+    [net('10.0.0.0/8'), net('10.1.0.0/16')],
+    [net('10.1.0.0/16'), net('10.0.0.0/8')],
+    [],
+  ],
   ['a pattern behind one that hides it, but for its own text', [a], [a, { key: 'user', value: 'ab*' }], [literal()]],
 ])('%s', (_, before, after, rerouted) => {
   const diff = diffRules(rules(...before), rules(...after));
@@ -213,4 +236,15 @@ test('both rule sets answer every request alike if no difference is found', () =
     { numRuns: 400 },
   );
   expect(Math.min(alike, different)).toBeGreaterThan(20);
+});
+
+test('a list that gains a block at its end keeps its counters, and a value of the same text is another node', () => {
+  const shared = { ...net('10.0.0.0/8'), share_threshold: true };
+  const longer = { ...shared, addresses: ['10.0.0.0/8', '192.0.2.1'] };
+  const { added, removed, rerouted } = diffRules(rules(shared), rules(longer));
+  expect(added).toMatchObject([{ before: { path: 'demo.user_10.0.0.0/8' }, counters: [{ isKept: true }] }]);
+  expect(removed).toMatchObject([{ after: { path: 'demo.user_10.0.0.0/8' } }]);
+  expect(rerouted).toEqual([]);
+  const value = { key: 'user', value: '10.0.0.0/8', ...limit(5) };
+  expect(countDifferences(diffRules(rules(shared), rules(value)))).toBeGreaterThan(0);
 });

@@ -76,6 +76,9 @@ descriptors:
   - { key: masked_remote_address, value: 10.0.0.0/8, rate_limit: { unit: week, requests_per_unit: 7 } }
   - { key: tenant, rate_limit: { unit: second, unit_multiplier: 30, requests_per_unit: 3 } }
   - { key: generic_key, value: slow, rate_limit: { unit: minute, requests_per_unit: 1 } }
+  - { key: remote_address, addresses: 192.0.2.0/24, rate_limit: { unit: hour, requests_per_unit: 2 } }
+  - { key: remote_address, addresses: 192.0.2.1, share_threshold: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: remote_address, addresses: [10.0.0.0/8, "fd00::/8"], rate_limit: { unit: hour, requests_per_unit: 4 } }
 `);
   const printed = gatewayPolicy(rules, 'shop');
   const { spec } = load(printed) as { spec: { rateLimit: { global: { rules: unknown } } } };
@@ -103,6 +106,14 @@ descriptors:
       limit: { requests: 1, unit: 'Hour' },
     },
     {
+      clientSelectors: [{ sourceCIDR: { type: 'Distinct', value: '192.0.2.0/24' } }],
+      limit: { requests: 2, unit: 'Hour' },
+    },
+    {
+      clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '192.0.2.1/32' } }],
+      limit: { requests: 3, unit: 'Hour' },
+    },
+    {
       clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '10.0.0.0/8' } }],
       limit: { requests: 7, unit: 'Week' },
     },
@@ -110,6 +121,7 @@ descriptors:
   expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
     expect.stringMatching(/^# shop\.user\.remote_address_10\.0\.0\.7 is left out: .*needs a limit/),
     expect.stringMatching(/^# shop\.remote_address_2001:db8::1 becomes a fixed window/),
+    expect.stringMatching(/^# shop\.remote_address_10\.0\.0\.0\/8 is left out: .*are not one network/),
     expect.stringMatching(/^# shop\.tenant is left out: its window/),
     expect.stringMatching(/^# shop\.generic_key_slow is left out: .*no selector/),
   ]);

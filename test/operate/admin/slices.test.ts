@@ -7,7 +7,6 @@ import { counterOf } from '../../../src/engine/decide/counter-key.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import { createWildcardIndex } from '../../../src/engine/rules/match/wildcard-index.ts';
 import { listCounters } from '../../../src/operate/admin/named-counters.ts';
 import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
 import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
@@ -78,8 +77,14 @@ function levelOf(step: () => void): Level {
       },
     },
   ]);
-  const branch = { byValue: new Map(nodes), wildcards: createWildcardIndex([], 'value'), anyValue: undefined };
-  return { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
+  const branch = {
+    byValue: new Map(nodes),
+    addresses: undefined,
+    patterns: undefined,
+    keyPatterns: undefined,
+    anyValue: undefined,
+  };
+  return { byKey: new Map([['k', branch]]), keyPatterns: undefined };
 }
 
 test('the files of a domain are found without creating rules of other domains', async () => {

@@ -1,4 +1,6 @@
 import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
+import { isFixed } from '../match/matchers.ts';
 import {
   type Domain,
   type IdEntry,
@@ -9,13 +11,18 @@ import {
   type Rule,
   type RuleTree,
 } from '../match/tree.ts';
-import { hasWildcard } from '../match/wildcard.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
-import { type NodeHead, type NodeSource, nodesOf, type SourcedNode } from '../read/node-source.ts';
+import {
+  compositeOf,
+  type NodeHead,
+  type NodeSource,
+  nodesOf,
+  type SourcedNode,
+  valueName,
+} from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
-import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
 import { finish } from './steps.ts';
@@ -149,35 +156,46 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
     const { block } = sourced.written;
     first ??= block;
     const { key = '', value = '' } = block.values;
-    const isValid = key !== '' && !block.invalid.has('key') && !block.invalid.has('value');
+    const isValid = key !== '' && !['key', 'value', 'addresses'].some((one) => block.invalid.has(one));
+    const duplicate = isValid ? level.duplicateOf(block.values) : undefined;
     if (key === '' && !block.invalid.has('key')) {
       problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
-    } else if (isValid && level.has(key, value)) {
-      const composite = `${shown(above.path)}.${shown(compositeOf(block.values))}`;
+    } else if (duplicate !== undefined) {
+      const composite = `${shown(above.path)}.${shown(compositeOf({ key, value: duplicate }))}`;
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
+    checkAddresses(block, problems);
     const node = buildNode(sourced, above, problems);
-    if (value !== '' || isValid) level.add(key, value, node);
+    if (value !== '' || isValid) level.add(block.values, node);
   }
-  const { wildcardKeys } = level;
-  if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
-    const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
+  const { patternKeys } = level;
+  if (first && patternKeys > MAX_PATTERN_KEYS) {
+    const message = `at most ${MAX_PATTERN_KEYS} keys of one level may have a '*', got ${patternKeys}: put the '*' into values`;
     problems.error(first.place(), message);
     return finish(new LevelBuilder().build());
   }
   return finish(level.build());
 }
 
-const compositeOf = ({ key = '', value = '' }: NodeHead): string => (value === '' ? key : `${key}_${value}`);
+function checkAddresses({ values, place }: Block<'node'>, problems: Problems): void {
+  const { key = '', value = '', addresses, not_counted: notCounted } = values;
+  if (!addresses) return;
+  if (value !== '')
+    problems.error(place('addresses'), 'value and addresses are mutually exclusive: remove one of them');
+  if (!isFixed(key)) problems.error(place('addresses'), `addresses require a key without '*', got '${key}'`);
+  if (notCounted !== undefined)
+    problems.error(place('addresses'), 'not_counted and addresses are mutually exclusive: remove one of them');
+}
 
 /** The part of a node without its rule and its children. */
-export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue'> {
-  const { key = '', value = '', share_threshold: shares = false } = head;
+export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue' | 'countsAddresses'> {
+  const { key = '', addresses, share_threshold: shares = false } = head;
   const composite = compositeOf(head);
   return {
     ...{ composite, naming: namingOf(head) },
-    sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
+    sharedValue: shares ? (isFixed(key) ? valueName(head) : composite) : undefined,
+    countsAddresses: addresses && !shares ? true : undefined,
   };
 }
 
@@ -198,7 +216,8 @@ export function buildOwn(
   const node = { ...traits, hasRule: rule !== undefined, rule };
   if (
     block.values.share_threshold &&
-    !hasWildcard(traits.composite) &&
+    !block.values.addresses &&
+    isFixed(traits.composite) &&
     !block.invalid.has('key') &&
     !block.invalid.has('value')
   ) {
@@ -240,8 +259,8 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
   };
   const as = idKinds.find((one) => one === written);
   if (!as) return report(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
-  if (hasWildcard(key)) return report(`not_counted: ${as} requires a key without '*', got '${key}'`);
-  if (value !== '' && !hasWildcard(value))
+  if (!isFixed(key)) return report(`not_counted: ${as} requires a key without '*', got '${key}'`);
+  if (value !== '' && isFixed(value))
     return report(
       `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
     );
@@ -264,7 +283,7 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
     return report(
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
-  if (hasWildcard(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
+  if (!isFixed(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
   const reserving = (rule?.limits ?? []).filter(({ limit }) => limit.algorithm === 'reservation');
   if (rule && reserving.length > 0) {
     const { schedule: whole, ...always } = rule;
@@ -288,8 +307,8 @@ const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }:
 function namingOf(head: NodeHead): Naming {
   const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = head;
   if (head.not_counted !== undefined) return 'rule';
-  if (showsValue && !shares && (value === '' || hasWildcard(value) || hasWildcard(key))) return 'value';
-  return hasWildcard(key) ? 'key' : 'rule';
+  if (showsValue && !shares && (value === '' || !isFixed(value) || !isFixed(key))) return 'value';
+  return isFixed(key) ? 'rule' : 'key';
 }
 
 function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule | undefined {

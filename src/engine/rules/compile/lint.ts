@@ -1,5 +1,10 @@
 import { type Spend, unitMs } from '../../algorithms/limit.ts';
-import { compileWildcard, hasWildcard, type Wildcard } from '../match/wildcard.ts';
+import { Addresses } from '../match/addresses.ts';
+import { BlockTable } from '../match/block-table.ts';
+import type { Matcher } from '../match/matcher.ts';
+import { isFixed, textMatcher, valueMatcher } from '../match/matchers.ts';
+import { addressBlockProblem, addressBlockText } from '../read/address-block.ts';
+import { compositeOf } from '../read/node-source.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -58,7 +63,28 @@ function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): reado
 }
 
 function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
-  return [...lintHidden(level), ...lintOpenLeaves(level)];
+  return [...lintHidden(level), ...lintBlocks(level), ...lintOpenLeaves(level)];
+}
+
+/** Warns of blocks of addresses that have no effect, since others of the same key contain or divide them. */
+function lintBlocks(level: readonly Block<'node'>[]): readonly Problem[] {
+  const tables = new Map<string, BlockTable<Block<'node'>>>();
+  const named = level.flatMap((node) => {
+    const { key = '', addresses } = node.values;
+    if (!addresses) return [];
+    const table = tables.get(key) ?? new BlockTable();
+    tables.set(key, table);
+    const { blocks } = new Addresses(addresses);
+    return blocks.map((block) => ({ node, table, block, isTwice: table.set(block, node) !== undefined }));
+  });
+  return named.flatMap(({ node, table, block, isTwice }) => {
+    const warn = (why: string): readonly Problem[] => [
+      warning(node.place('addresses'), `${addressBlockText(block)} ${why}`),
+    ];
+    if (isTwice) return warn('is listed twice');
+    if (table.isCovered(block)) return warn('is unreachable: longer blocks contain all of its addresses');
+    return table.findWider(block) === node ? warn('has no effect: a wider block in the same list contains it') : [];
+  });
 }
 
 /** Warns of leaves without a limit, where requests pass: each is an exemption, or a limit was forgotten. */
@@ -79,15 +105,12 @@ const NOT_LIMITED =
 
 function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
-    const [before, behind] = [shown(compositeOf(by)), shown(compositeOf(node))];
-    const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or remove it' : 'remove one of them';
+    const [before, behind] = [shown(compositeOf(by.values)), shown(compositeOf(node.values))];
+    const advice = isFixed(compositeOf(node.values)) ? 'remove one of them' : 'put this one before it, or remove it';
     const why = `'${before}' (${formatLine(by.place())}) matches everything that '${behind}' matches, and takes precedence`;
     return warning(node.place(), `unreachable: ${why}; ${advice}`);
   });
 }
-
-const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
-  value === '' ? key : `${key}_${value}`;
 
 /** Keys of a node that only affect its own limit. */
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
@@ -110,7 +133,7 @@ function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): str
   const { key = '', value = '', value_to_metric: isWanted = false, descriptors = [] } = values;
   if (!isWanted) return undefined;
   if (values.share_threshold) return 'values that share a counter are shown by their pattern';
-  if (value !== '' && !hasWildcard(key) && !hasWildcard(value)) return `the value is always shown, as '${value}'`;
+  if (value !== '' && isFixed(key) && isFixed(value)) return `the value is always shown, as '${value}'`;
   return isLimited || descriptors.length > 0 ? undefined : 'this node has no limit';
 }
 
@@ -121,7 +144,9 @@ function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): reado
   if (text !== text.trim()) return [warn('begins or ends with a blank, which is matched as well')];
   const what = LITERALS.find(([pattern]) => pattern.test(text));
   if (!what || (key === 'value' && values.key === NETWORK_KEY)) return [];
-  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text`)];
+  const isBlock = key === 'value' && addressBlockProblem(text) === undefined;
+  const advice = isBlock ? '; write it under addresses to match the addresses in it' : '';
+  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text${advice}`)];
 }
 
 /** Envoy's action of this name sends the network of an address as text: `192.168.0.0/16`. */
@@ -265,38 +290,39 @@ interface Hidden {
  * @param level  the children of one node, in the order of the file
  */
 function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
-  const patterns = new Map<string, Pattern[]>(); // by prefix: a level may have thousands
-  const lengths: number[] = []; // of the prefixes, ascending
+  const patterns = new Map<string, PlacedBlock[]>(); // by beginning: a level may have thousands
+  const lengths: number[] = []; // of the beginnings, ascending
   let steps = 0;
-  const hidden = (node: Block<'node'>): readonly Hidden[] => {
-    const longest = beginningOf(node);
-    const cost = costOf(node);
+  const hidden = (one: PlacedBlock): readonly Hidden[] => {
+    const longest = beginningOf(one);
+    const cost = costOf(one.node);
     for (const length of lengths) {
       if (length > longest.length || steps > MAX_STEPS) break;
       steps += cost;
       for (const pattern of patterns.get(longest.slice(0, length)) ?? []) {
-        if (covers(pattern, node)) return [{ node, by: pattern.node }];
+        if (covers(pattern, one)) return [{ node: one.node, by: pattern.node }];
         steps += cost * costOf(pattern.node);
         if (steps > MAX_STEPS) return [];
       }
     }
     return [];
   };
-  const behind = level.filter(isWildcard).flatMap((node) => {
-    const found = hidden(node); // by patterns before it: the first match wins
-    const beginning = beginningOf(node);
+  const placed = level.map(placedBlock);
+  const behind = placed.filter(isPattern).flatMap((one) => {
+    const found = hidden(one); // by patterns before it: the first match wins
+    const beginning = beginningOf(one);
     const alike = patterns.get(beginning);
-    if (alike) alike.push(patternOf(node));
+    if (alike) alike.push(one);
     else {
-      patterns.set(beginning, [patternOf(node)]);
+      patterns.set(beginning, [one]);
       addInOrder(lengths, beginning.length);
     }
     return found;
   });
-  return [...behind, ...level.filter((node) => isKeyAlone(node) && !isWildcard(node)).flatMap(hidden)];
+  return [...behind, ...placed.filter((one) => one.value.kind === 'any_value' && !isPattern(one)).flatMap(hidden)];
 }
 
-/** Prefixes looked up and patterns compared with nodes in one level: about a second's work. */
+/** Beginnings looked up and patterns compared with nodes in one level: about a second's work. */
 const MAX_STEPS = 10_000_000;
 
 /** The steps of one lookup; a comparison takes the product of both nodes' steps. */
@@ -311,36 +337,28 @@ function addInOrder(numbers: number[], added: number): void {
   else if (numbers[at] !== added) numbers.splice(at, 0, added);
 }
 
-interface Pattern {
+/** A node, and the entries that it matches. */
+interface PlacedBlock {
   readonly node: Block<'node'>;
-  readonly key: Wildcard;
-  readonly value: Wildcard;
+  readonly key: Matcher;
+  readonly value: Matcher;
 }
+
+const placedBlock = (node: Block<'node'>): PlacedBlock => ({
+  node,
+  key: textMatcher(node.values.key ?? ''),
+  value: valueMatcher(node.values),
+});
+
+const isPattern = ({ key, value }: PlacedBlock): boolean => key.kind === 'wildcard' || value.kind === 'wildcard';
 
 /**
- * The key and the value that a node matches, up to the first `*`. If a pattern matches all that another one does, its
- * prefix is a prefix of the other's.
+ * A text with which every match of a node's key and value begins. If a pattern matches all that another one does, its
+ * beginning is one of the other's.
  */
-function beginningOf(node: Block<'node'>): string {
-  const [beginning = ''] = `${node.values.key}=${valuesOf(node)}`.split('*', 1);
-  return beginning;
-}
+const beginningOf = ({ key, value }: PlacedBlock): string =>
+  key.kind === 'exact' ? `${key.text}=${value.beginning}` : key.beginning;
 
-const isKeyAlone = ({ values: { value = '' } }: Block<'node'>): boolean => value === '';
-
-const isWildcard = ({ values: { key = '', value = '' } }: Block<'node'>): boolean =>
-  hasWildcard(key) || hasWildcard(value);
-
-function patternOf(node: Block<'node'>): Pattern {
-  return { node, key: compileWildcard(node.values.key ?? ''), value: compileWildcard(valuesOf(node)) };
-}
-
-/** The values that a node matches, as a pattern; `*` if it has no value. */
-const valuesOf = ({ values: { value = '' } }: Block<'node'>): string => value || '*';
-
-/**
- * Whether the pattern matches all that the node does. Only a `*` can match a `*`, so a pattern that matches another
- * pattern's text also matches every expansion of it.
- */
-const covers = ({ key, value }: Pattern, node: Block<'node'>): boolean =>
-  key.matches(node.values.key ?? '') && value.matches(valuesOf(node));
+/** Whether a node matches all that another one does. */
+const covers = (one: PlacedBlock, other: PlacedBlock): boolean =>
+  one.key.covers(other.key) && one.value.covers(other.value);

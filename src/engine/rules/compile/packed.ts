@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../algorithms/site-share.ts';
+import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
 import { type Field, format, type Shape } from '../read/format.ts';
 import type { NodeHead, NodeSource, WrittenNode } from '../read/node-source.ts';
@@ -7,7 +8,6 @@ import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { type Above, domainOf, groupByDomain, hereOf, nodeTraits, ruleOf, topOf } from './compile.ts';
-import { LevelBuilder } from './level-builder.ts';
 import type { Steps } from './steps.ts';
 
 /**
@@ -236,11 +236,11 @@ function* buildLevel(nodes: NodeSource<UnpackedNode>, above: Above, count: { rul
   const level = new LevelBuilder();
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
     const { written, below } = sourced;
-    const { key = '', value = '', not_counted: notCounted } = written.head;
+    const { not_counted: notCounted } = written.head;
     // the domain needs all ids from the start, even if their rules are not built yet
     const here = below || notCounted !== undefined ? hereOf(written.block, above, new Problems()) : undefined;
     const node = new LazyNode(written, above, here);
-    level.add(key, value, node);
+    level.add(written.head, node);
     if (node.hasRule && notCounted !== 'commit') count.rules++;
     yield 1;
     // sites search all rules for the limits that they share
@@ -257,6 +257,7 @@ class LazyNode implements Node {
   readonly composite: string;
   readonly naming: Naming;
   readonly sharedValue: string | undefined;
+  readonly countsAddresses: true | undefined;
   readonly hasRule: boolean;
   children: Level | undefined = undefined;
   #rule: Rule | undefined = undefined;
@@ -264,10 +265,11 @@ class LazyNode implements Node {
   #source: RuleSource | undefined;
 
   constructor({ head, from }: UnpackedNode, above: Above, here: Above | undefined) {
-    const { composite, naming, sharedValue } = nodeTraits(head);
+    const { composite, naming, sharedValue, countsAddresses } = nodeTraits(head);
     this.composite = composite;
     this.naming = naming;
     this.sharedValue = sharedValue;
+    this.countsAddresses = countsAddresses;
     const { not_counted: notCounted, rate_limit: only, rate_limits: several = [] } = head;
     this.hasRule = notCounted === 'commit' || only !== undefined || several.length > 0;
     if (this.hasRule) this.#source = { from, above, here };

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../base/clock.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
+import { countedAddress } from './addresses.ts';
 import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
 /** One part of a descriptor, as the caller sent it. Either text may be anything. */
@@ -119,9 +120,9 @@ interface MatchObserver {
 
 /**
  * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the last
- * node applies. On each level, the exact value takes precedence, then the first `*` that matches, then the key alone.
- * There is no backtracking, even if the chosen node leads nowhere. The result has the limits of all times: see
- * `atTime`.
+ * node applies. On each level, the exact value takes precedence, then the longest block of addresses that contains the
+ * value, then the first `*` that matches, then the key alone. There is no backtracking, even if the chosen node leads
+ * nowhere. The result has the limits of all times: see `atTime`.
  */
 export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, search: Search = {}): Match {
   const domain = rules.domains.get(domainName);
@@ -145,9 +146,10 @@ function matchIn(
     const node: Node | undefined = level && findNode(level, entry, work);
     observer?.onLevel(entry, level, node);
     if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
-    if (node.sharedValue !== undefined) {
+    const counted = node.sharedValue ?? (node.countsAddresses ? countedAddress(entry.value) : undefined);
+    if (counted !== undefined) {
       shared ??= [...entries];
-      shared[depth] = { key: entry.key, value: node.sharedValue };
+      shared[depth] = { key: entry.key, value: counted };
     }
     last = node;
     level = node.children;
@@ -159,8 +161,8 @@ function matchIn(
 /** Why no node of a level was found for an entry. */
 export function missAt(level: Level, { key }: Entry): Required<Miss> {
   const branch = level.byKey.get(key);
-  if (!branch) return level.keyWildcards.all.length > 0 && level.byKey.size === 0 ? WILDCARD_FAILS : NO_SUCH_KEY;
-  return branch.wildcards.all.length > 0 ? WILDCARD_FAILS : VALUE_DIFFERS;
+  if (!branch) return NO_SUCH_KEY;
+  return branch.patterns || branch.keyPatterns ? WILDCARD_FAILS : VALUE_DIFFERS;
 }
 
 /**
@@ -262,7 +264,12 @@ export function findNode(level: Level, { key, value }: Entry, work?: RequestWork
   const branch = level.byKey.get(key);
   const exact = branch && branch.byValue.size > 0 ? branch.byValue.get(value) : undefined; // V8 hashes texts lazily
   if (exact) return exact;
-  return (branch?.wildcards ?? level.keyWildcards).find(key, value, work) ?? branch?.anyValue;
+  const addressed = branch?.addresses?.find(value);
+  if (addressed) return addressed;
+  const found = branch?.patterns?.find(key, value, work);
+  const other = (branch ? branch.keyPatterns : level.keyPatterns)?.find(key, value, work);
+  const first = found && other && found.rank < other.rank ? found : (other ?? found);
+  return first?.node ?? branch?.anyValue;
 }
 
 /** The equivalent rule of a caller's own limit: no mode, no name, statistics under every key and value. */

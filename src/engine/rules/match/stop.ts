@@ -4,7 +4,7 @@ import { placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
 import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
 import { NearestTexts } from './nearest-of.ts';
-import type { Level, Node, Rule, RuleTree } from './tree.ts';
+import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor ended without a limit. */
 export const stopReasons = {
@@ -146,10 +146,11 @@ function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: Ne
   const keys = branch ? [key] : nearest.find(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
   return keys
     .flatMap((one) => {
-      const { byValue, anyValue } = level.byKey.get(one) ?? { byValue: new Map<string, Node>(), anyValue: undefined };
+      const { byValue = new Map<string, Node>(), addresses, anyValue } = level.byKey.get(one) ?? {};
       const values = nearest.find(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
       const nodes = [
         ...values.map(([text, node]) => [{ key: one, value: text }, node] as const),
+        ...firstAddresses(addresses).map(([text, node]) => [{ key: one, value: text }, node] as const),
         ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
       ];
       return nodes.flatMap(([found, node]) => nearRuleAt(node, [...above, found]) ?? []);
@@ -160,8 +161,8 @@ function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: Ne
 /** The first rules of a level and below it. */
 function nearRules(level: Level | undefined, above: readonly Entry[]): readonly NearRule[] {
   const found: NearRule[] = [];
-  for (const [key, { byValue, anyValue }] of level?.byKey ?? []) {
-    const nodes = [...(anyValue ? [['…', anyValue] as const] : []), ...firstOf(byValue)];
+  for (const [key, { byValue, addresses, anyValue }] of level?.byKey ?? []) {
+    const nodes = [...(anyValue ? [['…', anyValue] as const] : []), ...firstOf(byValue), ...firstAddresses(addresses)];
     for (const [value, node] of nodes) {
       const near = nearRuleAt(node, [...above, { key, value }]);
       if (near) found.push(near);
@@ -178,6 +179,10 @@ function* firstOf(nodes: ReadonlyMap<string, Node>): Iterable<readonly [string, 
     yield node;
   }
 }
+
+/** The first nodes with blocks of addresses, each with an address. */
+const firstAddresses = (addresses: AddressNodes | undefined): readonly (readonly [string, Node])[] =>
+  (addresses?.all ?? []).slice(0, MAX_NEAREST).map(({ value, node }) => [value.example(''), node]);
 
 /** The rule of a node, or the first one below it. */
 function nearRuleAt({ rule, children }: Node, descriptor: readonly Entry[]): NearRule | undefined {

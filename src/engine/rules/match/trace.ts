@@ -1,16 +1,21 @@
+import { shown } from '../read/problem.ts';
+import { comparedWith } from './level.ts';
 import type { Descriptor, Entry, Match } from './match.ts';
+import type { Matcher, MatcherKind } from './matcher.ts';
 import { NearestTexts } from './nearest-of.ts';
+import { isPattern } from './pattern.ts';
 import { type Stop, search, stopOf } from './stop.ts';
-import type { Level, Node, RuleTree, WildcardNode } from './tree.ts';
-import { hasWildcard, mismatchAt, type Wildcard } from './wildcard.ts';
+import type { Level, Node, PlacedNode, RuleTree } from './tree.ts';
 
 /** Why a node of a level was not chosen for an entry. */
 export const passedOverReasons = {
   no_such_key: 'its key differs',
   value_differs: 'its value differs',
+  address_outside: 'the value is not an address in its blocks',
   wildcard_fails: 'the pattern stops matching at the offset',
   earlier_wildcard_won: 'an earlier pattern in the file matches',
-  more_specific_won: 'an exact value or a pattern is preferred',
+  longer_block_won: 'a longer block of addresses contains the value',
+  more_specific_won: 'an exact value, a block of addresses or a pattern is preferred',
 } as const;
 type PassedOverReason = keyof typeof passedOverReasons;
 
@@ -19,7 +24,7 @@ export interface Candidate {
   readonly key: string;
   /** Absent: any value. */
   readonly value?: string;
-  readonly kind: 'exact' | 'wildcard' | 'any_value';
+  readonly kind: MatcherKind;
   readonly matched: boolean;
   readonly reason?: PassedOverReason;
   /** For `wildcard_fails`: the offset in the key or the value at which the text stops matching. */
@@ -48,7 +53,7 @@ export interface MatchTrace {
 /** The most other nodes listed per level. */
 const MAX_OTHERS = 5;
 /** The most patterns listed per level. */
-const MAX_WILDCARDS = 20;
+const MAX_PATTERNS = 20;
 
 /** Searches like `match`, and records the nodes that were tried. */
 export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): MatchTrace {
@@ -77,23 +82,29 @@ function tracedLevel(
     tried.push({ key: entry.key, value: entry.value, kind: 'exact', matched: true });
     isWon = true;
   }
-  const wildcards = (branch?.wildcards ?? level.keyWildcards).all;
-  let wonByWildcard = false;
-  for (const wildcard of wildcards) {
-    const candidate = wildcardCandidate(wildcard, entry);
-    const isChosen = !isWon && candidate.matched && wildcard.node === found;
-    const isShown = isChosen || listed < MAX_WILDCARDS;
+  for (const one of branch?.addresses?.all ?? []) {
+    const candidate = addressCandidate(one, entry, { isWon, isChosen: !isWon && one.node === found });
+    if (!candidate.matched && listed++ >= MAX_PATTERNS) continue;
+    tried.push(candidate);
+  }
+  isWon ||= tried.some(({ matched }) => matched);
+  listed = 0;
+  let wonByPattern = false;
+  for (const pattern of comparedWith(level, entry.key)) {
+    const candidate = patternCandidate(pattern, entry);
+    const isChosen = !isWon && candidate.matched && pattern.node === found;
+    const isShown = isChosen || listed < MAX_PATTERNS;
     if (isShown) {
       listed++;
       if (!candidate.matched || isChosen) tried.push(candidate);
       else {
-        const reason = wonByWildcard ? 'earlier_wildcard_won' : 'more_specific_won';
+        const reason = wonByPattern ? 'earlier_wildcard_won' : 'more_specific_won';
         tried.push({ ...candidate, matched: false, reason });
       }
     }
-    if (isChosen) [isWon, wonByWildcard] = [true, true];
+    if (isChosen) [isWon, wonByPattern] = [true, true];
   }
-  if (branch?.anyValue && !hasWildcard(entry.key)) {
+  if (branch?.anyValue && !isPattern(entry.key)) {
     const candidate = { key: entry.key, kind: 'any_value', matched: !isWon } as const;
     tried.push(isWon ? { ...candidate, reason: 'more_specific_won' } : candidate);
   }
@@ -106,16 +117,28 @@ function tracedLevel(
   };
 }
 
-function wildcardCandidate({ key, value }: WildcardNode, entry: Entry): Candidate {
-  const candidate = { key: key.text, ...(value && { value: value.text }), kind: 'wildcard' } as const;
-  const failed = failureOf(key, entry.key, 'key') ?? (value && failureOf(value, entry.value, 'value'));
+function addressCandidate(
+  { key, value }: PlacedNode,
+  entry: Entry,
+  { isWon, isChosen }: { readonly isWon: boolean; readonly isChosen: boolean },
+): Candidate {
+  const candidate = { key: key.text, value: shown(value.text), kind: 'addresses', matched: isChosen } as const;
+  if (isChosen) return candidate;
+  if (!value.matches(entry.value)) return { ...candidate, reason: 'address_outside' };
+  return { ...candidate, reason: isWon ? 'more_specific_won' : 'longer_block_won' };
+}
+
+function patternCandidate({ key, value }: PlacedNode, entry: Entry): Candidate {
+  const texts = { key: key.text, ...(value.kind !== 'any_value' && { value: value.text }) };
+  const candidate = { ...texts, kind: 'wildcard' } as const;
+  const failed = failureOf(key, entry.key, 'key') ?? failureOf(value, entry.value, 'value');
   return failed
     ? { ...candidate, matched: false, reason: 'wildcard_fails', ...failed }
     : { ...candidate, matched: true };
 }
 
-function failureOf(pattern: Wildcard, text: string, of: 'key' | 'value') {
-  const offset = mismatchAt(pattern, text);
+function failureOf(matcher: Matcher, text: string, of: 'key' | 'value') {
+  const offset = matcher.mismatchAt(text);
   return offset === undefined ? undefined : { offset, of };
 }
 
@@ -133,7 +156,7 @@ function otherCandidates(level: Level, entry: Entry, nearest: NearestTexts): rea
 }
 
 function* otherThan(texts: Iterable<string>, own: string): Iterable<string> {
-  for (const text of texts) if (text !== own && !hasWildcard(text)) yield text;
+  for (const text of texts) if (text !== own && !isPattern(text)) yield text;
 }
 
 /** The number of nodes of a level; counts at most `MAX_COUNTED_KEYS` keys. */

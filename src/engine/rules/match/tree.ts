@@ -6,7 +6,7 @@ import type { IdKind } from '../read/format.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';
 import type { ActiveTimes } from '../time/active-times.ts';
-import type { Wildcard } from './wildcard.ts';
+import type { Matcher } from './matcher.ts';
 
 /** The rules in force, immutable and ready for matching. A reload creates a new tree. */
 export interface RuleTree {
@@ -46,36 +46,52 @@ export interface IdEntry {
 /** The nodes among which one entry of a descriptor is searched, indexed by the entry's key. */
 export interface Level {
   readonly byKey: ReadonlyMap<string, Branch>;
-  /** Nodes with a `*` in their key, for entries whose key has no branch. */
-  readonly keyWildcards: WildcardIndex;
+  /** Nodes with a pattern for the key, for entries whose key has no branch. */
+  readonly keyPatterns: PatternNodes | undefined;
 }
 
-/** The nodes for one key, in the order of precedence. */
+/** The nodes for one key, in the order of precedence. Patterns are also in `byValue`: they match their own text. */
 export interface Branch {
   readonly byValue: ReadonlyMap<string, Node>;
-  /** The nodes with a `*` in key or value that may match this key. */
-  readonly wildcards: WildcardIndex;
+  readonly addresses: AddressNodes | undefined;
+  /** The nodes with this key and a pattern for the value. */
+  readonly patterns: PatternNodes | undefined;
+  /** Those of the level, if one of them matches this key. */
+  readonly keyPatterns: PatternNodes | undefined;
   readonly anyValue: Node | undefined;
 }
 
-/** Nodes with a `*`, indexed for searching. */
-export interface WildcardIndex {
+/** Nodes with blocks of addresses. */
+export interface AddressNodes {
+  /** The node with the longest block that contains an address. */
+  find(value: string): Node | undefined;
+  /** In the order of the file. */
+  readonly all: readonly PlacedNode[];
+}
+
+/** A node, and the entries that it matches. */
+export interface PlacedNode {
+  readonly key: Matcher;
+  readonly value: Matcher;
+  readonly node: Node;
+}
+
+/** A node with its position among the patterns of its level, in the order of the file. */
+export interface RankedNode extends PlacedNode {
+  readonly rank: number;
+}
+
+/** Nodes with patterns, which are searched together. */
+export interface PatternNodes {
   /**
    * The first match, in the order of the file.
    *
-   * @param work  charged before patterns are tried
+   * @param work  charged before it is done
    * @throws TooCostly
    */
-  find(key: string, value: string, work?: RequestWork): Node | undefined;
-  /** All nodes, in the order of the file. */
-  readonly all: readonly WildcardNode[];
-}
-
-export interface WildcardNode {
-  readonly key: Wildcard;
-  /** Absent: any value. */
-  readonly value: Wildcard | undefined;
-  readonly node: Node;
+  find(key: string, value: string, work?: RequestWork): RankedNode | undefined;
+  /** In the order of the file. */
+  readonly all: readonly RankedNode[];
 }
 
 /** A node of the rule file. */
@@ -89,8 +105,10 @@ export interface Node {
   /** May be a getter, which `{ ...node }` leaves out. */
   readonly rule: Rule | undefined;
   readonly children: Level | undefined;
-  /** The text that replaces a value in the counter key if all values that a `*` matches share one counter. */
+  /** The text that replaces a value in the counter key if all values that the node matches share one counter. */
   readonly sharedValue: string | undefined;
+  /** Each address has its own counter, however it is written. */
+  readonly countsAddresses?: true | undefined;
 }
 
 /**
@@ -180,8 +198,9 @@ export interface Rule extends MayBeOverlaid {
 
 /** The rules of a level and below it. */
 export function* listedRules(level: Level): Iterable<Rule> {
-  for (const { byValue, anyValue } of level.byKey.values()) {
+  for (const { byValue, addresses, anyValue } of level.byKey.values()) {
     for (const node of byValue.values()) yield* listedRulesOf(node);
+    for (const { node } of addresses?.all ?? []) yield* listedRulesOf(node);
     if (anyValue) yield* listedRulesOf(anyValue);
   }
 }

@@ -1,4 +1,5 @@
 import { mergeMetadata } from '../read/metadata.ts';
+import { compositeOf, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
 import { type Block, readText } from '../read/read.ts';
@@ -175,7 +176,7 @@ function warnLevel(
 ): void {
   if (level.size === 0) return;
   const byId = new Map(nodes.map((node) => [idOf(node.values), node]));
-  const named = nodes.map(({ values, place }) => ({ key: values.key ?? '', value: values.value ?? '', place }));
+  const named = nodes.map(({ values, place }) => ({ key: values.key ?? '', value: valueName(values), place }));
   for (const [id, over] of level) {
     const found = byId.get(id);
     const path = `${parent.path}.${compositeOf(over)}`;
@@ -192,9 +193,6 @@ function warnLevel(
     report.problems.warn(over.place, message);
   }
 }
-
-const compositeOf = ({ key, value }: { readonly key: string; readonly value: string }): string =>
-  value === '' ? key : `${key}_${value}`;
 
 /** Shows key and value separately: in a path it is unclear where the key ends. */
 const entryOf = ({ key, value }: { readonly key: string; readonly value: string }): string =>
@@ -226,8 +224,9 @@ interface OverlayNode {
   readonly children: OverlayLevel;
 }
 
-/** Identifies a node among its siblings. Wildcards are treated as plain text. */
-const idOf = ({ key = '', value = '' }: Block<'node'>['values']): string => `${key.length}:${key}${value}`;
+/** Identifies a node among its siblings, for example by the first of its blocks of addresses. */
+const idOf = (head: Block<'node'>['values']): string =>
+  `${head.key?.length}:${head.key}${head.addresses ? ' in ' : '='}${valueName(head)}`;
 
 /** Keys of a node that affect how its limits count and how they are reported. */
 const nodeKeys = ['shadow_mode', 'quota_mode', 'detailed_metric', 'value_to_metric', 'metadata'] as const;
@@ -279,7 +278,7 @@ class Builder {
 
   #addLevel(level: OverlayLevel, blocks: readonly Block<'node'>[]): void {
     for (const block of blocks) {
-      const { key = '', value = '', descriptors = [] } = block.values;
+      const { key = '', addresses = [], descriptors = [] } = block.values;
       if (key === '') {
         if (!block.invalid.has('key'))
           this.#problems.error(block.place('key'), 'descriptor has empty key: give it a name such as user');
@@ -287,7 +286,16 @@ class Builder {
       }
       const id = idOf(block.values);
       const known = level.get(id);
-      const node = { key, value, place: known?.place ?? block.place(), children: known?.children ?? new Map() };
+      if (addresses.length > 1) {
+        const message = `an overlay names a node by the first of its blocks alone: write addresses: ${addresses[0]}`;
+        this.#problems.error(block.place('addresses'), message);
+      }
+      const node = {
+        key,
+        value: valueName(block.values),
+        place: known?.place ?? block.place(),
+        children: known?.children ?? new Map(),
+      };
       const identity = node.children; // remains the same object when parts are added
       this.#checkNode(block, identity);
       level.set(id, { ...node, parts: [...(known?.parts ?? []), block] });

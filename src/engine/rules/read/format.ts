@@ -25,6 +25,9 @@ export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2
 /** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
 export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
 
+/** About a block of IP addresses; `parseAddressBlock` is exact. */
+export const ADDRESS_BLOCK = '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$';
+
 /** The keys of a limit. */
 const rateLimit = {
   unit: {
@@ -225,6 +228,14 @@ export const format = {
       meaning: 'the key of the entry that this node matches; `*` in it matches any text',
     },
     value: { type: 'text', meaning: 'the value that it matches; `*` in it matches any text; absent: any value' },
+    addresses: {
+      type: 'texts',
+      own: true,
+      insteadOf: ['value'],
+      pattern: ADDRESS_BLOCK,
+      meaning:
+        'blocks of IP addresses that it matches: 10.0.0.0/8, 2001:db8::/32, 10.0.0.1, or a list of them; the first one names the node',
+    },
     rate_limit: {
       type: 'block',
       of: 'rate_limit',
@@ -242,7 +253,7 @@ export const format = {
     descriptors: { type: 'list', of: 'node', meaning: 'the next level of the rule tree' },
     shadow_mode: { type: 'flag', meaning: 'counts, but answers OK when over the limit' },
     quota_mode: { type: 'flag', meaning: 'refuses only when all quota rules of a request are over their limits' },
-    share_threshold: { type: 'flag', meaning: 'all values that the `*` matches share one counter' },
+    share_threshold: { type: 'flag', meaning: 'all values that the `*` or the addresses match share one counter' },
     not_counted: {
       type: 'text',
       own: true,

@@ -22,11 +22,22 @@ export interface WrittenNode {
 export interface NodeHead {
   readonly key?: string;
   readonly value?: string;
+  readonly addresses?: readonly string[];
   readonly share_threshold?: boolean;
   readonly value_to_metric?: boolean;
   readonly not_counted?: string;
   readonly rate_limit?: unknown;
   readonly rate_limits?: readonly unknown[];
+}
+
+/** The part of a node's names that stands for its values; empty: any value. */
+export const valueName = ({ value = '', addresses }: NodeHead): string => addresses?.[0] ?? value;
+
+/** `user_alice`, `path_/login*`, `remote_address_10.0.0.0/8`, `user`: the name of a node among its siblings. */
+export function compositeOf(head: NodeHead): string {
+  const { key = '' } = head;
+  const value = valueName(head);
+  return value === '' ? key : `${key}_${value}`;
 }
 
 /** The nodes of blocks in memory. */

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../../base/json.ts';
 import { nearest } from '../../../base/nearest.ts';
-import { type Field, format, type Shape } from './format.ts';
+import { addressBlockProblem, addressBlockText, parseAddressBlock } from './address-block.ts';
+import { ADDRESS_BLOCK, type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
@@ -148,7 +149,7 @@ class Reader {
         if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
         return readMetadata(node, place, this.problems);
       case 'texts':
-        return this.texts(node, place);
+        return field.pattern === ADDRESS_BLOCK ? this.addresses(node, place) : this.texts(node, place);
       case 'text':
         if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
         return this.scalar('text', node, place);
@@ -173,6 +174,20 @@ class Reader {
     if (items.length === 0) return this.mismatch(place, 'at least one text', node);
     const texts = items.flatMap((item) => this.scalar('text', item, { ...place, ...positionOf(item) }) ?? []);
     return texts.length === items.length ? texts.map(String) : undefined;
+  }
+
+  /** Each block in its shortest form. */
+  private addresses(node: YamlNode, place: Place): readonly string[] | undefined {
+    const texts = this.texts(node, place);
+    const blocks = texts?.flatMap((text, at) => {
+      const problem = addressBlockProblem(text);
+      const block = problem === undefined ? parseAddressBlock(text) : undefined;
+      if (block) return [addressBlockText(block)];
+      const item = node.kind === 'list' ? node.items[at] : node;
+      this.problems.error({ ...place, ...positionOf(item) }, `invalid address block '${shown(text)}': ${problem}`);
+      return [];
+    });
+    return blocks?.length === texts?.length ? blocks : undefined;
   }
 
   private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {

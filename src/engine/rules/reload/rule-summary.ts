@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../algorithms/site-share.ts';
 import { type Above, buildOwn, topOf } from '../compile/compile.ts';
 import { type PackedDomain, unpack } from '../compile/packed.ts';
+import { nodeId } from '../match/level.ts';
+import { textMatcher, valueMatcher } from '../match/matchers.ts';
 import type { Rule } from '../match/tree.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { Problems } from '../read/problem.ts';
@@ -33,8 +35,9 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
     for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
       const { node, here } = buildOwn(sourced.written.block, above, problems);
-      const { key = '', value = '' } = sourced.written.head;
-      const chain = { id: `${parent}${key.length}:${key}=${value}/`, groups: [...groups, node.sharedValue] };
+      const { head } = sourced.written;
+      const own = nodeId({ key: textMatcher(head.key ?? ''), value: valueMatcher(head) });
+      const chain = { id: `${parent}${own}/`, groups: [...groups, node.sharedValue] };
       if (node.rule) summaries.set(chain.id, summaryOf(node.rule, node.composite, chain, texts));
       if (sourced.below) addLevel(sourced.below, here, chain);
     }

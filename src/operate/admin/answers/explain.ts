@@ -77,7 +77,7 @@ const level = fields({
   entry: fields({ key: text, value: text }),
   tried: listOf(
     fields(
-      { key: text, kind: oneOf('exact', 'wildcard', 'any_value'), matched: flag },
+      { key: text, kind: oneOf('exact', 'addresses', 'wildcard', 'any_value'), matched: flag },
       { value: text, reason: oneOf(...Object.keys(passedOverReasons)), offset: whole, of: oneOf('key', 'value') },
     ),
   ),

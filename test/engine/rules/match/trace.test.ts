@@ -1,8 +1,8 @@
 import '../../../helpers/realm.ts';
 import fc from 'fast-check';
 import { match } from '../../../../src/engine/rules/match/match.ts';
+import { textMatcher } from '../../../../src/engine/rules/match/matchers.ts';
 import { trace } from '../../../../src/engine/rules/match/trace.ts';
-import { compileWildcard, mismatchAt } from '../../../../src/engine/rules/match/wildcard.ts';
 import { anyRequest, anyRules } from '../../../helpers/explained.ts';
 import { rulesFrom } from '../../../helpers/rules.ts';
 
@@ -111,7 +111,7 @@ test('a trace has the same result as a match, and the same reason as statistics'
 });
 
 test('a pattern that does not match shows where the text differs', () => {
-  const at = (pattern: string, text: string) => mismatchAt(compileWildcard(pattern), text);
+  const at = (pattern: string, text: string) => textMatcher(pattern).mismatchAt(text);
   expect([at('abc', 'abd'), at('a*c', 'abd'), at('/x*', '/y'), at('a*b*c', 'azzc'), at('a*', 'abc')]).toEqual([
     2,
     2,

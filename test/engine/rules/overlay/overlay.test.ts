@@ -343,3 +343,29 @@ test('packed rules include the overlay, and a moved line makes them different', 
   expect(domains.get('demo')?.overlaid).toEqual([{ key: 'spend', file: 'a.yaml', line: 1 }]);
   expect([inForce.has(packedWith(over)), inForce.has(packedWith(`\n${over}`))]).toEqual([true, false]);
 });
+
+describe('an overlay of a node with addresses', () => {
+  const withBlocks = (blocks: string, properties: string): string =>
+    `domain: demo\ndescriptors:\n- {key: ip, addresses: ${blocks}, rate_limit: {${properties}}}\n`;
+  const rules = withBlocks('[10.0.0.0/8, 192.0.2.1]', 'unit: minute, requests_per_unit: 6');
+
+  test('names the node by the first of its blocks', () => {
+    expect(listed(load(rules, withBlocks('::ffff:10.0.0.0/104', 'soft: 3')))).toEqual([
+      `demo.ip_10.0.0.0/8: unit=MINUTE requests_per_unit=6, ${MODES}, soft: 3, overlaid: soft (a.yaml:3)`,
+    ]);
+  });
+
+  test('is reported if it names another block, or a value with the same text', () => {
+    const message = (written: string) =>
+      `a.yaml:3: warning: descriptors[0]: no rule has the path 'demo.ip_${written}' (key 'ip', value '${written}'); the nearest is 'demo.ip_10.0.0.0/8' (key 'ip', value '10.0.0.0/8'; rules.yaml:3)`;
+    expect(problemsOf(load(rules, withBlocks('192.0.2.1', 'soft: 3')))).toEqual([message('192.0.2.1')]);
+    const value = withBlocks('10.0.0.0/8', 'soft: 3').replace('addresses', 'value');
+    expect(problemsOf(load(rules, value))).toEqual([message('10.0.0.0/8')]);
+  });
+
+  test('is refused if it names several blocks', () => {
+    expect(problemsOf(load(rules, withBlocks('[10.0.0.0/8, 192.0.2.1]', 'soft: 3')))).toEqual([
+      'a.yaml:3: descriptors[0].addresses: an overlay names a node by the first of its blocks alone: write addresses: 10.0.0.0/8',
+    ]);
+  });
+});

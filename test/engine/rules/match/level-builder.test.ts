@@ -1,6 +1,6 @@
-import { LevelBuilder } from '../../../src/engine/rules/compile/level-builder.ts';
-import { inSlices, NODES_A_TURN } from '../../../src/engine/rules/compile/steps.ts';
-import type { Node } from '../../../src/engine/rules/match/tree.ts';
+import { inSlices, NODES_A_TURN } from '../../../../src/engine/rules/compile/steps.ts';
+import { LevelBuilder } from '../../../../src/engine/rules/match/level-builder.ts';
+import type { Node } from '../../../../src/engine/rules/match/tree.ts';
 
 const node: Node = {
   composite: 'k',
@@ -15,7 +15,7 @@ test('a level of many keys is built in slices, with patterns and without', async
   const KEYS = 10_000;
   for (const pattern of [undefined, 'v*']) {
     const level = new LevelBuilder();
-    for (let at = 0; at < KEYS; at++) level.add(`k${at}`, pattern ?? 'v', node);
+    for (let at = 0; at < KEYS; at++) level.add({ key: `k${at}`, value: pattern ?? 'v' }, node);
     let pauses = 0;
     const pause = async (): Promise<void> => void pauses++;
     const { byKey } = await inSlices(level.build(), { pause, collect: () => {} });

@@ -1,0 +1,112 @@
+import type { RequestWork } from '../../../base/request-work.ts';
+import { ANY_VALUE, isFixed, textMatcher } from './matchers.ts';
+import type { AddressNodes, Branch, Level, Node, PatternNodes, PlacedNode, RankedNode, RuleTree } from './tree.ts';
+
+/** Identifies a node among the nodes of its level: equal keys and values are equal. */
+export const nodeId = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): string =>
+  `${key.text.length}:${key.text}=${value.kind}:${value.text}`;
+
+/** The nodes of a level with the entries that they match; those of one key in the order of precedence. */
+export function* placedNodes(level: Level): Iterable<PlacedNode> {
+  for (const [key, branch] of level.byKey) yield* nodesOfKey(key, branch);
+}
+
+function* nodesOfKey(text: string, { byValue, addresses, anyValue }: Branch): Iterable<PlacedNode> {
+  const key = textMatcher(text);
+  for (const [value, node] of byValue) if (isFixed(value)) yield { key, value: textMatcher(value), node };
+  yield* addresses?.all ?? [];
+  for (const [value, node] of byValue) if (!isFixed(value)) yield { key, value: textMatcher(value), node };
+  if (anyValue) yield { key, value: ANY_VALUE, node: anyValue };
+}
+
+/** The nodes with patterns that a level compares with entries of this key, in order. */
+export function comparedWith({ byKey, keyPatterns }: Level, key: string): readonly RankedNode[] {
+  const branch = byKey.get(key);
+  if (!branch) return keyPatterns?.all ?? [];
+  const others = branch.keyPatterns?.all.filter((one) => one.key.matches(key)) ?? [];
+  return [...(branch.patterns?.all ?? []), ...others].sort((one, other) => one.rank - other.rank);
+}
+
+/** The nodes that some entries with this key match. */
+export function nodesFor(level: Level, key: string): readonly Node[] {
+  const branch = level.byKey.get(key);
+  const keyed = (branch ? branch.keyPatterns : level.keyPatterns)?.all.filter((one) => one.key.matches(key)) ?? [];
+  const own = branch ? Array.from(nodesOfKey(key, branch)) : [];
+  return [...own, ...keyed].map(({ node }) => node);
+}
+
+/** Whether a level has nodes for certain values of this key. */
+export function namesValues({ byKey, keyPatterns }: Level, key: string): boolean {
+  const branch = byKey.get(key);
+  if (branch && (branch.byValue.size > 0 || branch.addresses || branch.patterns)) return true;
+  const keyed = branch ? branch.keyPatterns : keyPatterns;
+  return keyed?.all.some((one) => one.value.kind !== 'any_value' && one.key.matches(key)) ?? false;
+}
+
+/** Whether a level chose a node for its value, and not only for its key. */
+export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: SentEntry, found: Node): boolean {
+  const branch = byKey.get(key);
+  if (branch && branch.anyValue === found) return false;
+  if (branch?.byValue.get(value) === found) return true;
+  const keyed = branch ? branch.keyPatterns : keyPatterns;
+  return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
+}
+
+interface SentEntry {
+  readonly key: string;
+  readonly value: string;
+}
+
+/**
+ * The same rules, except that some values match no pattern.
+ *
+ * @param isOpaque  whether a value is one of them
+ */
+export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => boolean): RuleTree {
+  const copies = new Map<Node, Node>();
+  const nodeOf = (node: Node): Node => {
+    const { composite, naming, sharedValue, countsAddresses, hasRule, rule, children } = node;
+    if (!children) return node;
+    let copy = copies.get(node);
+    if (!copy) {
+      copy = { composite, naming, sharedValue, countsAddresses, hasRule, rule, children: levelOf(children) };
+      copies.set(node, copy);
+    }
+    return copy;
+  };
+  const patternsOf = (patterns: PatternNodes | undefined): PatternNodes | undefined => {
+    if (!patterns) return undefined;
+    const copyOf = (one: RankedNode): RankedNode => ({ ...one, node: nodeOf(one.node) });
+    const byOriginal = new Map(patterns.all.map((one) => [one, copyOf(one)]));
+    const ofAnyValue = [...byOriginal.values()].filter(({ value }) => value.kind === 'any_value');
+    const find = (key: string, value: string, work?: RequestWork): RankedNode | undefined => {
+      if (isOpaque(value)) return ofAnyValue.find((one) => one.key.matches(key, work));
+      const found = patterns.find(key, value, work);
+      return found && byOriginal.get(found);
+    };
+    return { all: [...byOriginal.values()], find };
+  };
+  const addressesOf = ({ all, find }: AddressNodes): AddressNodes => ({
+    all: all.map((one) => ({ ...one, node: nodeOf(one.node) })),
+    find: (value) => {
+      const found = find(value);
+      return found && nodeOf(found);
+    },
+  });
+  const levelOf = (level: Level): Level => {
+    const keyPatterns = patternsOf(level.keyPatterns);
+    const branchOf = (branch: Branch): Branch => ({
+      byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, nodeOf(node)])),
+      addresses: branch.addresses && addressesOf(branch.addresses),
+      patterns: patternsOf(branch.patterns),
+      keyPatterns: branch.keyPatterns && keyPatterns,
+      anyValue: branch.anyValue && nodeOf(branch.anyValue),
+    });
+    return { byKey: new Map(Array.from(level.byKey, ([key, branch]) => [key, branchOf(branch)])), keyPatterns };
+  };
+  const domains = Array.from(
+    rules.domains,
+    ([name, domain]) => [name, { ...domain, root: levelOf(domain.root) }] as const,
+  );
+  return { ...rules, domains: new Map(domains) };
+}

@@ -1,0 +1,41 @@
+import type { RequestWork } from '../../../base/request-work.ts';
+
+/** What nodes may require of a value, in the order of precedence. */
+const kinds = ['exact', 'addresses', 'wildcard', 'any_value'] as const;
+export type MatcherKind = (typeof kinds)[number];
+
+/** The precedence of a kind: of the nodes that match an entry, one of the lowest rank is chosen. */
+export const rankOf = (kind: MatcherKind): number => kinds.indexOf(kind);
+
+/** What a node requires of the key or the value of an entry. */
+export interface Matcher {
+  readonly kind: MatcherKind;
+  /** See `rankOf`. */
+  readonly rank: number;
+  /** As in rule files; empty: any text. Matchers of one kind with the same text match the same texts. */
+  readonly text: string;
+  /** Its part of the names of its node, and of a counter that all matching texts share. */
+  readonly name: string;
+  /** A text with which every match begins. */
+  readonly beginning: string;
+  /**
+   * @param work  charged before a text is searched
+   * @throws TooCostly
+   */
+  matches(text: string, work?: RequestWork): boolean;
+  /** The offset at which a text stops matching; undefined: it matches, or the offset says nothing. */
+  mismatchAt(text: string): number | undefined;
+  /** Whether it matches all that another one does; may be false if only one of them is a pattern. */
+  covers(other: Matcher): boolean;
+  /** Whether a text may match both. */
+  overlaps(other: Matcher): boolean;
+  /**
+   * Whether it takes precedence over another matcher of its kind for some texts; absent: the first in the file takes
+   * precedence.
+   */
+  precedes?(other: Matcher): boolean;
+  /** A matching text. @param filling  for whatever may be any text */
+  example(filling: string): string;
+  /** A regular expression for the same texts, in the syntax of RE2; undefined: there is none. */
+  readonly regex: string | undefined;
+}
