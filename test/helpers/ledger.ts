@@ -1,7 +1,9 @@
 import type { Clock } from '../../src/base/clock.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
-import { Ledger, type LedgerOptions } from '../../src/engine/ledger/ledger.ts';
+import { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { fakeClock } from './clock.ts';
+
+type LedgerOptions = ConstructorParameters<typeof Ledger>[1];
 
 /** A ledger that caches, leases and counts nothing by itself, unless `changes` say so. It sets no timers. */
 export const ledgerOf = (main: Backend, changes: Partial<LedgerOptions> = {}): Ledger =>

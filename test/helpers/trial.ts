@@ -8,11 +8,13 @@ import { createEstimates } from '../../src/engine/ledger/estimates.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import type { TriedRequest } from '../../src/operate/candidate/comparison.ts';
-import { Trial, type TrialOptions } from '../../src/operate/candidate/trial.ts';
+import { Trial } from '../../src/operate/candidate/trial.ts';
 import { callerWith } from './caller.ts';
 import type { FakeClock } from './clock.ts';
 import { extrasOf } from './extras.ts';
 import { ledgerOf } from './ledger.ts';
+
+type TrialOptions = ConstructorParameters<typeof Trial>[0];
 
 /** Modes that apply to all rules. */
 export type Modes = Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'>;

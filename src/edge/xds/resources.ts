@@ -54,7 +54,7 @@ export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer,
 }
 
 /** The parts of a control plane's answer that hold rules. */
-export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
+type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 
 /**
  * Resources that could not be decoded come first, then the others in order, then the overlay: the first problem is the

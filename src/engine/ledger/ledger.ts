@@ -23,7 +23,7 @@ import { type Backends, LedgerBackends } from './ledger-backends.ts';
 import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
 
-export interface LedgerOptions {
+interface LedgerOptions {
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
   /** Identifies this process to the backends; differs after each start. */

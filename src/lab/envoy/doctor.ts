@@ -201,7 +201,7 @@ function* objectsIn(value: unknown): Iterable<UncheckedObject> {
 type HostAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
 /** Connects to a host from this machine. @returns why the host cannot be reached */
-export type HostProbe = (address: HostAddress) => Promise<string | undefined>;
+type HostProbe = (address: HostAddress) => Promise<string | undefined>;
 
 /** The most hosts that are probed from this machine, and that a finding names. */
 const MAX_PROBED = 20;

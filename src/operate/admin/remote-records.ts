@@ -7,7 +7,7 @@ export type RecordsCall = {
 }[keyof Records];
 
 /** What a call returned, or why it failed. */
-export type RecordsAnswer = { readonly found: unknown } | { readonly problem: { readonly detail: string } };
+type RecordsAnswer = { readonly found: unknown } | { readonly problem: { readonly detail: string } };
 
 /**
  * The records of a decider's store, for another process of the same service.

@@ -28,7 +28,7 @@ export interface TrialCounters {
   evicted(): number;
 }
 
-export interface TrialOptions {
+interface TrialOptions {
   /** Like the decider of the live rules, except for rules and counters. */
   readonly decider: Omit<Decider, 'rules' | 'ledger' | 'counters' | 'clock'>;
   readonly liveRules: () => RuleTree | undefined;

@@ -14,7 +14,7 @@ interface InstanceFacts {
   readonly refusedPerSecond: number;
 }
 
-export interface Instance extends InstanceFacts {
+interface Instance extends InstanceFacts {
   readonly atMs: number;
   /** Whether it is the instance that answers. */
   readonly isThis: boolean;

@@ -18,7 +18,7 @@ type LoggedDecisions = 'off' | 'refused' | 'all' | number;
 /** Logs an answer after it has been sent. */
 export type LogDecision = (request: WireRequest, answer: Answer) => void;
 
-export interface DecisionLogOptions {
+interface DecisionLogOptions {
   readonly rules: () => RuleTree | undefined;
   readonly counters: Counters;
   /** Turns a value that a caller sent into the text to log; undefined: it is logged unchanged. */

@@ -4,7 +4,7 @@ import { beginMetric, type Exposition, type Labels, writeLabels, writeSeries } f
 import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
 
-export interface ReferenceMetricsOptions {
+interface ReferenceMetricsOptions {
   /** Added as labels to every series. */
   readonly extraTags: ReadonlyMap<string, string>;
   /** Report response times in milliseconds, although the metric's name says seconds. */

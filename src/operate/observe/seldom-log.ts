@@ -23,7 +23,7 @@ export function createSeldomLog(monotonicMs: Monotonic): SeldomLog {
 }
 
 /** Limits what is logged about outages of servers or connections, each under its own name. */
-export interface OutageLog {
+interface OutageLog {
   /** Logs an outage once, and each kind of failure once a minute: a server may accept connections and break each. */
   failed(name: string, reason: string, log: () => void): void;
   /** @returns whether the outage was logged, so that its end should be logged as well */

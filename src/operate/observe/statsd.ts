@@ -6,7 +6,7 @@ import type { ClientOptions, StatsD } from 'hot-shots';
 import { responseTimeName } from './reference-names.ts';
 import type { StatsdNames } from './statsd-names.ts';
 
-export interface StatsdOptions {
+interface StatsdOptions {
   readonly host: string;
   readonly port: number;
   readonly protocol: 'tcp' | 'udp';

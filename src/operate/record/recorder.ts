@@ -20,7 +20,7 @@ import { isSampled } from '../../lab/record/sampling.ts';
 import type { RecordingFiles } from './files.ts';
 import type { RequestClock } from './request-clock.ts';
 
-export interface RecorderOptions {
+interface RecorderOptions {
   readonly decider: Pick<Decider, 'rules' | 'overrides'>;
   readonly clock: RequestClock;
   readonly monotonicMs: Monotonic;

@@ -13,7 +13,7 @@ import { openResponder } from './responder.ts';
 import { whenNeverReached } from './store.ts';
 
 /** The part of the service that answers callers. */
-export interface DecidingPart {
+interface DecidingPart {
   /** Takes rules, and questions of the control process. */
   receive(message: ToDecider): void;
   /**

@@ -13,7 +13,7 @@ import type { CallTimes, Report } from '../link/messages.ts';
 import { NO_LOAD } from '../link/no-load.ts';
 
 /** The state of a decider, for its reports. */
-export interface DeciderGauges {
+interface DeciderGauges {
   readonly store: {
     readonly ledger: {
       readonly refusals: DenyCacheState | undefined;

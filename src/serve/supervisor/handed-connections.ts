@@ -29,7 +29,7 @@ interface Handed {
 export const MAX_HOLD_MS = 100;
 const HOLD_RATIO = 10;
 
-export type WorkerProcess = Pick<Worker['process'], 'send' | 'emit' | 'connected'>;
+type WorkerProcess = Pick<Worker['process'], 'send' | 'emit' | 'connected'>;
 
 /**
  * The connections that the supervisor has passed to workers and that they have not acknowledged.

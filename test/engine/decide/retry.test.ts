@@ -7,7 +7,6 @@ import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
-import type { LedgerOptions } from '../../../src/engine/ledger/ledger.ts';
 import { finish } from '../../../src/engine/rules/compile/steps.ts';
 import { LevelBuilder } from '../../../src/engine/rules/match/level-builder.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
@@ -30,6 +29,8 @@ import {
 import fc from '../../helpers/property.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
+
+type LedgerOptions = NonNullable<Parameters<typeof ledgerOf>[1]>;
 
 const RUNS = Number(process.env.RETRY_RUNS ?? (process.env.TESTS === 'quick' ? 500 : 1_500));
 const RUNS_IN_REDIS = 300;

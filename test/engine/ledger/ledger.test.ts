@@ -2,7 +2,7 @@ import type { Backend, Operation, Replies } from '../../../src/engine/backends/b
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
-import { Ledger, type LedgerOptions } from '../../../src/engine/ledger/ledger.ts';
+import { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import {
@@ -12,6 +12,8 @@ import {
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../../helpers/limits.ts';
+
+type LedgerOptions = ConstructorParameters<typeof Ledger>[1];
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // the start of a minute

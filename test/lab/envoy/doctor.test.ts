@@ -5,10 +5,12 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { examineCluster, type HostProbe, probeAddress } from '../../../src/lab/envoy/doctor.ts';
+import { examineCluster, probeAddress } from '../../../src/lab/envoy/doctor.ts';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../../helpers/printed-envoy.ts';
 import { freePort } from '../../helpers/process.ts';
 import { MAIN, startWeir } from '../../helpers/weir.ts';
+
+type HostProbe = Parameters<typeof examineCluster>[2];
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
 const CONFIG = join(PROJECT, 'config/rules.yaml');

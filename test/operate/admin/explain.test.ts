@@ -11,7 +11,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import type { RedisConnection } from '../../../src/engine/backends/redis/connect.ts';
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
-import type { Ledger, LedgerOptions } from '../../../src/engine/ledger/ledger.ts';
+import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
 import { responseToJson } from '../../../src/engine/wire/json.ts';
@@ -29,6 +29,8 @@ import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
+
+type LedgerOptions = ConstructorParameters<typeof Ledger>[1];
 
 /** Rule sets with a few requests each; `EXPLAIN_RUNS` makes a longer search. */
 const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 1_000 : 5_000));

@@ -2,9 +2,11 @@ import '../../helpers/realm.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
-import { createDecisionLog, type DecisionLogOptions } from '../../../src/operate/observe/decision-log.ts';
+import { createDecisionLog } from '../../../src/operate/observe/decision-log.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+
+type DecisionLogOptions = Parameters<typeof createDecisionLog>[0];
 
 const rules = rulesFrom(`
 domain: shop

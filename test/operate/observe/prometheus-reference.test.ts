@@ -1,13 +1,12 @@
 import '../../helpers/realm.ts';
 import { metricsRoute } from '../../../src/edge/http/metrics.ts';
 import { startHttpServer } from '../../../src/edge/http/server.ts';
-import {
-  createReferenceMetrics,
-  type ReferenceMetricsOptions,
-} from '../../../src/operate/observe/prometheus-reference.ts';
+import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
 import { type ParsedMetric, parseExposition, textOf } from '../../helpers/exposition.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
+
+type ReferenceMetricsOptions = Parameters<typeof createReferenceMetrics>[1];
 
 const options: ReferenceMetricsOptions = {
   extraTags: new Map(),

@@ -1,11 +1,13 @@
 import '../../helpers/realm.ts';
 import { loadPatterns, parseMogrifiers } from '../../../src/operate/observe/mogrifier.ts';
-import { createStatsdSink, type StatsdOptions } from '../../../src/operate/observe/statsd.ts';
+import { createStatsdSink } from '../../../src/operate/observe/statsd.ts';
 import { dogStatsdNames, statsdNames } from '../../../src/operate/observe/statsd-names.ts';
 import { heapBytes } from '../../helpers/heap.ts';
 import { freePort } from '../../helpers/process.ts';
 import { type StatisticsServer, startTcpStatsd, startUdpStatsd } from '../../helpers/statsd.ts';
 import { eventually } from '../../helpers/until.ts';
+
+type StatsdOptions = Parameters<typeof createStatsdSink>[0];
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {

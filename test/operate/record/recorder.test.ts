@@ -14,7 +14,7 @@ import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
 import { RecordingReader } from '../../../src/lab/replay/recordings.ts';
 import { RecordingFiles } from '../../../src/operate/record/files.ts';
-import { Recorder, type RecorderOptions } from '../../../src/operate/record/recorder.ts';
+import { Recorder } from '../../../src/operate/record/recorder.ts';
 import { RequestClock } from '../../../src/operate/record/request-clock.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -22,6 +22,8 @@ import { extrasOf } from '../../helpers/extras.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { eventually } from '../../helpers/until.ts';
+
+type RecorderOptions = ConstructorParameters<typeof Recorder>[0];
 
 let folder: string;
 beforeEach(() => {

@@ -2,11 +2,9 @@ import { spawn } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import {
-  HandedConnections,
-  MAX_HOLD_MS,
-  type WorkerProcess,
-} from '../../../src/serve/supervisor/handed-connections.ts';
+import { HandedConnections, MAX_HOLD_MS } from '../../../src/serve/supervisor/handed-connections.ts';
+
+type WorkerProcess = Parameters<HandedConnections['track']>[0];
 
 afterEach(() => jest.useRealTimers());
 

@@ -228,7 +228,7 @@ export function* buildChecked(packed: PackedDomain, split: SiteSplit | undefined
 }
 
 /** The cost of building a rule, relative to that of adding a node. */
-export const RULE_WORK = 4;
+const RULE_WORK = 4;
 /** The first rules of a domain, which are built with the tree: they take about a millisecond. */
 const MADE_RULES = 100;
 
