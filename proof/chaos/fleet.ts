@@ -155,6 +155,6 @@ function countersOf(page: string): ReadonlyMap<string, number> {
 /** The process ids of the listening workers, newest last. */
 function listeningWorkers(output: string): readonly number[] {
   const pidsOf = (pattern: RegExp) => Array.from(output.matchAll(pattern), ([, pid]) => Number(pid));
-  const ended = new Set(pidsOf(/worker \d+ \(process (\d+)\) ended/g));
+  const ended = new Set(pidsOf(/worker \d+ \(process (\d+)\) exited/g));
   return pidsOf(/worker \d+ \(process (\d+)\) is listening/g).filter((pid) => !ended.has(pid));
 }

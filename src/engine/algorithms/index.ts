@@ -37,6 +37,10 @@ export type Limit = {
   [N in AlgorithmName]: (typeof algorithms)[N] extends Algorithm<infer L> ? L : never;
 }[AlgorithmName];
 
+/** Whether hits of the limit are reserved before their number is known. */
+export const isReservation = (limit: Limit): limit is Extract<Limit, { algorithm: 'reservation' }> =>
+  limit.algorithm === 'reservation';
+
 /** The algorithm of limits that name none. */
 export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 

@@ -1,4 +1,4 @@
-import { capacityOf, type Limit } from '../algorithms/index.ts';
+import { capacityOf, isReservation, type Limit } from '../algorithms/index.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { type Debit, debitOf } from './debit.ts';
 
@@ -63,7 +63,7 @@ export const readOnly = ({ of }: Estimates): Estimates => ({ of, note: () => {} 
 
 /** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
 export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
-  if (hits <= 0 || limit.algorithm !== 'reservation') return hits;
+  if (hits <= 0 || !isReservation(limit)) return hits;
   const { estimate = 0, inner } = limit;
   if (estimate !== 'p95') return Math.max(hits, estimate);
   // without this bound, a high estimate could refuse all requests, and would then never change
@@ -79,7 +79,7 @@ export function usedDebit(
   estimates: Estimates | undefined,
 ): Debit {
   // 0 hits may be a failed request, which says nothing about the usage of others
-  const learns = one.limit.algorithm === 'reservation' && one.limit.estimate === 'p95';
+  const learns = isReservation(one.limit) && one.limit.estimate === 'p95';
   if (hits !== 0 && learns) estimates?.note(counter.key, Math.abs(hits));
   return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
 }

@@ -1,6 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
 import { ANONYMOUS } from '../algorithms/claim.ts';
+import { isReservation } from '../algorithms/index.ts';
 import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
@@ -66,7 +67,7 @@ export class PendingCommits implements KeptForCounters {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
       const { limit, commits, holder = ANONYMOUS } = debit;
-      if (limit.algorithm !== 'reservation' || !commits || holder === ANONYMOUS) continue; // would be counted twice
+      if (!isReservation(limit) || !commits || holder === ANONYMOUS) continue; // would be counted twice
       this.#add(debit, this.#options.monotonicMs() + limit.ttlMs);
     }
   }

@@ -12,6 +12,8 @@ interface StatsdOptions {
   readonly protocol: 'tcp' | 'udp';
   readonly flushIntervalMs: number;
   readonly names: StatsdNames;
+  /** Another process has sent what has been counted so far. */
+  readonly isContinued?: boolean;
   /** Every counter by its full name; monotonic. */
   counters(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>;
   gauges(): ReadonlyMap<string, number>;
@@ -47,7 +49,7 @@ const ADDRESS_TTL_MS = 60_000;
 export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
   const { client, accepts, onSent, close } = await open(options);
   const targets = createTargets(options.names);
-  const sent = new Map(await options.counters()); // what was counted before is not sent
+  const sent = new Map(options.isContinued ? await options.counters() : []);
 
   const send = (slice: readonly (readonly [name: string, count: number])[]): boolean => {
     const grown = slice.filter(([name, count]) => count > (sent.get(name) ?? 0));

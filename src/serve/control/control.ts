@@ -50,8 +50,8 @@ export function openControl(
       if (message.kind === 'decider') void core.shareHashKey();
     });
     if (start.isReplacement) await deciders.refresh(); // series and increments begin with what is counted now
-    const { overrides } = start;
-    const ops = add(await openOps(settings, { core, responders: deciders, statistics, version, overrides }, context));
+    const sources = { core, responders: deciders, statistics, version, ...start };
+    const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
     sendRules(core.rules, send);
     core.rules.candidate.start(); // the start does not wait for it

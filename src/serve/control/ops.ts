@@ -32,6 +32,8 @@ interface OpsSources {
   readonly responders: Responders;
   readonly statistics: Statistics;
   readonly version: string;
+  /** Another process has served operators before. */
+  readonly isReplacement: boolean;
   /** The overrides that the deciders follow; undefined: they have none. */
   readonly overrides: AdminSources['standing'];
 }
@@ -39,7 +41,7 @@ interface OpsSources {
 /** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
 export function openOps(
   settings: Settings,
-  { core, responders, statistics, version, overrides }: OpsSources,
+  { core, responders, statistics, version, overrides, isReplacement }: OpsSources,
   context: ProcessContext,
 ): Promise<Ops> {
   const { records, rules, hash } = core;
@@ -66,7 +68,9 @@ export function openOps(
       sites: () => load().sites,
     };
     const admin = add(openAdminPages(settings, own, context));
-    const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
+    const sink = add(
+      await openSink(settings.sink, { statistics, gauges, refresh, isContinued: isReplacement }, context.log),
+    );
     const pages: DebugSources = {
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,

@@ -19,6 +19,8 @@ interface MetricsSource {
   readonly statistics: Statistics;
   /** Gauges by their StatsD names. */
   readonly gauges: () => ReadonlyMap<string, number>;
+  /** Another process has sent what has been counted so far. */
+  readonly isContinued: boolean;
   /** Updates both. */
   readonly refresh: () => Promise<void>;
 }
@@ -41,7 +43,7 @@ async function sendStatsd(options: Settings['sink'], source: MetricsSource, log:
   const { createStatsdSink } = await import('../../operate/observe/statsd.ts');
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({
-    ...{ ...statsd, names, gauges: source.gauges },
+    ...{ ...statsd, names, gauges: source.gauges, isContinued: source.isContinued },
     counters: () => referenceCounters(source.statistics),
     onDown: (error) => log[isExplicit ? 'warn' : 'info'](`no statistics to ${at}: ${error.message}`),
     onUp: () => log.info(`sending statistics to ${at}`),
