@@ -30,7 +30,7 @@ interface ControlChild {
 }
 
 /** A control process that hangs while the service closes is killed after this time. */
-const END_GRACE_MS = 10_000;
+const END_GRACE_MS = 3_000;
 
 export function spawnControl({ log, early, start, onMessage, onStarted }: ControlOptions): ControlChild {
   const closing = new AbortController();
