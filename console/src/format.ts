@@ -1,5 +1,3 @@
-import type { RateName } from '../../src/engine/algorithms/index.ts';
-
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
@@ -88,14 +86,5 @@ export function limitText(limit: {
   return `${exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
 
-const algorithmNames: Readonly<Record<RateName | 'in_flight', string>> = {
-  fixed_window: 'fixed window',
-  sliding_window_log: 'sliding window log',
-  sliding_window_counter: 'sliding window counter',
-  sliding_window_buckets: 'sliding window buckets',
-  token_bucket: 'token bucket',
-  leaky_bucket: 'leaky bucket',
-  in_flight: 'requests in flight',
-};
 export const algorithmText = (name: string): string =>
-  (algorithmNames as Readonly<Record<string, string>>)[name] ?? name.replaceAll('_', ' ');
+  name === 'in_flight' ? 'requests in flight' : name.replaceAll('_', ' ');

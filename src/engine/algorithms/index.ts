@@ -10,7 +10,10 @@ import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
-/** Algorithms that limit rates, by their names in rules. A new one takes a row here, and two files beside this one. */
+/**
+ * Algorithms that limit rates, by their names in rules. A new one takes a row here, two files beside this one, and a
+ * line in each table for which the compiler asks.
+ */
 export const rates = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,

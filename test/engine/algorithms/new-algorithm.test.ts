@@ -25,7 +25,13 @@ const filesOf = (root: string, folder: string): readonly string[] =>
 const readIn = (root: string, path: string): string | undefined =>
   statSync(join(root, path), { throwIfNoEntry: false }) ? readFileSync(join(root, path), 'utf8') : undefined;
 
-test('a new algorithm needs one row and one pair of files to pass the compiler, the twins test and the conformance suite', async () => {
+/** The lines of a file of the copy that the project's file does not have. */
+function addedTo(path: string): readonly string[] {
+  const before = new Set(readIn(project, path)?.split('\n'));
+  return (readIn(copy, path)?.split('\n') ?? []).filter((line) => !before.has(line));
+}
+
+test('a new algorithm needs one row, one pair of files, and a line in each table that describes algorithms, which the compiler asks for', async () => {
   for (const name of [
     'src',
     'test',
@@ -52,10 +58,15 @@ test('a new algorithm needs one row and one pair of files to pass the compiler, 
     'src/engine/algorithms/gcra.lua',
     'src/engine/algorithms/gcra.ts',
     'src/engine/algorithms/index.ts',
+    'src/engine/rules/match/strategy.ts',
+    'src/lab/advise/propose.ts',
+    'src/operate/admin/state-drawing.ts',
   ]);
-  const table = readIn(copy, 'src/engine/algorithms/index.ts')?.split('\n') ?? [];
-  const before = new Set(readIn(project, 'src/engine/algorithms/index.ts')?.split('\n'));
-  expect(table.filter((line) => !before.has(line))).toEqual(["import { gcra } from './gcra.ts';", '  gcra,']);
+  expect(addedTo('src/engine/algorithms/index.ts')).toEqual(["import { gcra } from './gcra.ts';", '  gcra,']);
+  expect(addedTo('src/engine/rules/match/strategy.ts')).toEqual(["    case 'gcra':", '      return limit.burst;']);
+  expect(addedTo('src/lab/advise/propose.ts')).toEqual(['  gcra: undefined,']);
+  expect(addedTo('src/operate/admin/state-drawing.ts')).toEqual(["    case 'gcra':"]);
+  expect(addedTo('docs/scenario-plots.ts')).toEqual(["  gcra: ', burst: 10',"]);
 
   await inCopy('npx', 'tsc', '-p', 'test');
   const suites = 'test/engine/(algorithms/twins|backends/(memory|redis|memcached)/backend)\\.test';
