@@ -40,6 +40,6 @@ test('the service loads no client of a store, no gRPC library, no command line a
   );
 });
 
-test('the engine loads no package before it reads rules or opens a store', () => {
-  expect(packagesIn(loadedWith('engine.js'))).toEqual([]);
+test('the engine loads no package but the reader of addresses before it reads rules or opens a store', () => {
+  expect(packagesIn(loadedWith('engine.js'))).toEqual(['ipaddr.js']);
 });

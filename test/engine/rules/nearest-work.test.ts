@@ -4,7 +4,6 @@ import { findRules } from '../../../src/edge/rls/find-rules.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { explain } from '../../../src/operate/admin/explain.ts';
-import { explainOperations } from '../../../src/operate/admin/explain-operations.ts';
 import { createDecisionLog } from '../../../src/operate/observe/decision-log.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -32,11 +31,6 @@ const unmatched: WireRequest = {
   })),
   hits_addend: 0,
 };
-
-const requestText = JSON.stringify({
-  domain: 'shop',
-  descriptors: unmatched.descriptors.map(({ entries }) => ({ entries })),
-});
 
 test('the rules nearest to many descriptors are found with the work of one search', () => {
   let visited = 0;
@@ -111,23 +105,4 @@ test('descriptors of an explained request are compared with the rules one per tu
       expect(stopped?.nearest[0]?.rule).toContain('shop.user_customer-number-');
   });
   expect(most).toBeLessThanOrEqual(3 * VALUES);
-});
-
-test('once the client has gone, descriptors of an explained request are no longer traced, and workers are not queried', async () => {
-  let compared = 0;
-  const asker = { isGone: false };
-  const decider = deciderOf(
-    countedRules(rules, () => {
-      compared++;
-      asker.isGone = true;
-    }),
-  );
-  const extras = extrasOf({ limits: undefined, retryAfter: [] }, { ofRequest: true });
-  const ask = jest.fn();
-  const options = { decider, extras, source: 'test', hasWorkers: true, hasQuotas: true, ask };
-  const [explains] = explainOperations(options as never); // the only properties that the operation reads
-  await explains?.answer({ rawBody: Buffer.from(requestText), request: asker } as never);
-  expect(compared).toBeGreaterThan(0);
-  expect(compared).toBeLessThanOrEqual(3 * VALUES);
-  expect(ask).not.toHaveBeenCalled();
 });

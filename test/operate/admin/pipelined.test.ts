@@ -9,7 +9,6 @@ import { Unmatched } from '../../../src/operate/admin/unmatched.ts';
 import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
-import { mostStepsInATurn } from '../../helpers/turns.ts';
 import { until } from '../../helpers/until.ts';
 
 const access = { tokens: [], hosts: [], sessions: { of: () => undefined, open: jest.fn(), close: jest.fn() } };
@@ -79,20 +78,6 @@ function unmatchedOf(descriptors: number, step: () => void, wait: () => Promise<
     found.answer({ client: { seesValues: true }, query: { count: 500 }, request } as never);
 }
 
-test('many requests for unmatched descriptors compare each descriptor with the rules once, one per turn', async () => {
-  const DESCRIPTORS = 20;
-  let compared = 0;
-  const most = await mostStepsInATurn((step) => {
-    const ask = unmatchedOf(DESCRIPTORS, () => {
-      step();
-      compared++;
-    });
-    return Promise.all(Array.from({ length: REQUESTS }, () => ask({ isGone: false })));
-  });
-  expect(compared).toBe(DESCRIPTORS * VALUES);
-  expect(most).toBe(VALUES);
-});
-
 test('a request whose processes do not reply does not delay the answers to others', async () => {
   const never = new Promise<never>(() => {});
   let asked = 0;
@@ -103,16 +88,4 @@ test('a request whose processes do not reply does not delay the answers to other
   );
   void unmatched({ isGone: false });
   expect(await unmatched({ isGone: false })).toMatchObject({ descriptors: [{ count: 1 }] });
-});
-
-test('descriptors are no longer compared once the client has gone', async () => {
-  const request = { isGone: false };
-  let compared = 0;
-  const ask = unmatchedOf(20, () => {
-    compared++;
-    request.isGone = true;
-  });
-  await ask(request);
-  await ask(request);
-  expect(compared).toBe(VALUES);
 });

@@ -5,9 +5,9 @@
  * all limits of one counter; the answer has the admitted calls.
  */
 import { once } from 'node:events';
-import { operationOf } from '../../../../src/engine/backends/backend.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { connect } from '../../../../src/engine/backends/redis/connect.ts';
+import { operationOf } from '../../../helpers/operations.ts';
 
 const redis = connect({
   address: { kind: 'tcp', host: '127.0.0.1', port: Number(process.argv[2]), tls: false, database: 0 },
