@@ -1,5 +1,5 @@
 /** The work of matching a request, in units of the call queue; more is refused. */
-export const MAX_MATCH_UNITS = 512;
+const MAX_MATCH_UNITS = 512;
 
 /** The request costs too much: it is refused before anything is counted. */
 export class TooCostly extends Error {

@@ -30,3 +30,6 @@ const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\
 
 /** A pattern of a rule file as a regular expression. */
 export const asRegExp = (text: string): RegExp => new RegExp(`^${text.split('*').map(escaped).join('[^]*')}$`);
+
+/** The work of matching that a request may cause. */
+export const MAX_MATCH_UNITS = 512;

@@ -14,7 +14,7 @@ import { tokenBucket } from './token-bucket.ts';
  * Algorithms that limit rates, by their names in rules. A new one takes a row here, two files beside this one, and a
  * line in each table for which the compiler asks.
  */
-export const rates = {
+const rates = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,
   sliding_window_counter: slidingWindowCounter,

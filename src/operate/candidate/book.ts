@@ -13,7 +13,7 @@ import type { CandidateFeed } from './feed.ts';
  * on       it is being tried
  * wrong    it has problems, and is not tried
  */
-type CandidateState = 'off' | 'on' | 'wrong';
+export type CandidateState = 'off' | 'on' | 'wrong';
 
 /** A candidate that an operator has sent. */
 export interface PostedCandidate {

@@ -14,7 +14,7 @@ interface InstanceFacts {
   readonly refusedPerSecond: number;
 }
 
-interface Instance extends InstanceFacts {
+export interface Instance extends InstanceFacts {
   readonly atMs: number;
   /** Whether it is the instance that answers. */
   readonly isThis: boolean;

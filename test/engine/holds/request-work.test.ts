@@ -1,4 +1,4 @@
-import { MAX_MATCH_UNITS, TooCostly } from '../../../src/base/request-work.ts';
+import { TooCostly } from '../../../src/base/request-work.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { RateLimitRequest } from '../../../src/engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../../src/engine/holds/kuadrant.ts';
@@ -8,7 +8,7 @@ import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { callerOf } from '../../helpers/holds-caller.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
-import { almostMatching, patternRules } from '../../helpers/patterns.ts';
+import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../../helpers/patterns.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const rules = rulesFrom(`

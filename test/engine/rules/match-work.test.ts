@@ -1,6 +1,7 @@
-import { MAX_MATCH_UNITS, RequestWork, TooCostly } from '../../../src/base/request-work.ts';
+import { RequestWork, TooCostly } from '../../../src/base/request-work.ts';
 import { matchAll } from '../../../src/engine/rules/match/match.ts';
 import { fakeClock } from '../../helpers/clock.ts';
+import { MAX_MATCH_UNITS } from '../../helpers/patterns.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const limit = 'rate_limit: {unit: minute, requests_per_unit: 2}';

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { MAX_MATCH_UNITS, TooCostly } from '../../../src/base/request-work.ts';
+import { TooCostly } from '../../../src/base/request-work.ts';
 import { findRules } from '../../../src/edge/rls/find-rules.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
@@ -8,7 +8,7 @@ import { createDecisionLog } from '../../../src/operate/observe/decision-log.ts'
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
-import { almostMatching, patternRules } from '../../helpers/patterns.ts';
+import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../../helpers/patterns.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { mostStepsInATurn } from '../../helpers/turns.ts';
 

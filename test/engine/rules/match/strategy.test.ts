@@ -1,9 +1,9 @@
-import { MAX_MATCH_UNITS, RequestWork } from '../../../../src/base/request-work.ts';
+import { RequestWork } from '../../../../src/base/request-work.ts';
 import { findBucket } from '../../../../src/edge/rlqs/find-bucket.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import { strategyOf } from '../../../../src/engine/rules/match/strategy.ts';
 import { anyRequest, anyRules } from '../../../helpers/explained.ts';
-import { almostMatching, patternRules } from '../../../helpers/patterns.ts';
+import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../../../helpers/patterns.ts';
 import fc from '../../../helpers/property.ts';
 import { rulesFrom } from '../../../helpers/rules.ts';
 
