@@ -117,8 +117,13 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
           return ports.some((port) => String(address) === `127.0.0.1,${port}`) && (await isMaster(other));
         }),
       async rejoined(server) {
-        await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
-        await recovered('a replica again', () => isReplica(server));
+        await recovered('a replica again', async () => {
+          if (await isReplica(server)) return true;
+          // a failover that is still under way would undo it
+          if (await isMaster(otherThan(server)))
+            await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
+          return false;
+        });
       },
       stop: closing(proxies, stop),
     };
