@@ -119,7 +119,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
       async rejoined(server) {
         await recovered('a replica again', async () => {
           if (await isReplica(server)) return true;
-          // a failover that is still under way would undo it
+          // else a running failover would undo it
           if (await isMaster(otherThan(server)))
             await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
           return false;
