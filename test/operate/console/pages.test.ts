@@ -2,6 +2,7 @@ import '../../helpers/realm.ts';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { consoleFolder } from '../../../src/operate/console/assets.ts';
+import { until } from '../../helpers/until.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 let weir: Weir;
@@ -115,10 +116,12 @@ test('series of the service and of a rule have the counts of answers', async () 
     void ask('series', 1);
     return isCounted(snapshot);
   }) as never);
-  const service = await bodyOf(request('/api/v1/series?range=60s'));
-  const rule = await bodyOf(request('/api/v1/series?rule=demo.user'));
-  expect(sumOf(service.series.passed)).toBeGreaterThan(0);
-  expect(sumOf(rule.series.passed)).toBeGreaterThan(0);
+  let service = await bodyOf(request('/api/v1/series?range=60s'));
+  await until('a second with requests that passed, of the service and of the rule', async () => {
+    service = await bodyOf(request('/api/v1/series?range=60s'));
+    const rule = await bodyOf(request('/api/v1/series?rule=demo.user'));
+    return sumOf(service.series.passed) > 0 && sumOf(rule.series.passed) > 0;
+  });
   expect(service).toMatchObject({ range: '60s', stepMs: 1_000, startedAtMs: expect.any(Number) });
   expect((await request('/api/v1/series?range=2h')).status).toBe(400);
   const all = await bodyOf(request('/api/v1/series/rules'));
