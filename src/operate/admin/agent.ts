@@ -105,6 +105,13 @@ export function replyTo<Q extends AgentQuestion>({ kind }: Q, reply: AgentReply)
   return reply as ReplyTo<Q>; // as just checked
 }
 
+/** Whether another process may be asked the question when one did not reply: it changes nothing. */
+export function mayAskAgain(question: AgentQuestion): boolean {
+  const { kind } = question;
+  if (kind === 'records') return question.call.method !== 'append';
+  return kind !== 'change' && kind !== 'profile';
+}
+
 /** The reply of one process. */
 export interface NamedReply<R extends AgentReply = AgentReply> {
   /** `worker 2 (process 4711)`; of a service of one process, `this process`. */

@@ -3,6 +3,7 @@ import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import {
   type AgentQuestion,
   type AgentReply,
+  mayAskAgain,
   type NamedReply,
   type ReplyTo,
   replyTo,
@@ -119,6 +120,7 @@ export class Deciders implements Responders {
       const send = (number: number) => this.#options.send(id, { kind: 'ask', number, question });
       const reply = await questions.request(send, moreMs);
       if (reply) return replyTo(question, reply);
+      if (!mayAskAgain(question)) return undefined; // it may have been done
     }
     return undefined;
   };
