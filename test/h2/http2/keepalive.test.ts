@@ -4,7 +4,8 @@ import { frame, openRaw, type RawClient } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { until } from '../../helpers/until.ts';
 
-const TIMEOUT_MS = 100;
+/** Much longer than the client, which shares this process, may take to read a ping. */
+const TIMEOUT_MS = 1_000;
 const connections = {
   ...{ maxCount: 10, maxAgeMs: 0, maxAgeGraceMs: 0 },
   ...{ keepaliveTimeMs: 20, keepaliveTimeoutMs: TIMEOUT_MS },
@@ -22,18 +23,17 @@ afterEach(async () => {
 });
 
 test('a client that has answered its ping stays connected, although the process read the answer too late', async () => {
-  let answered = 0;
+  let hasAnswered = false;
   client.socket.on('data', () => {
-    const pings = client.frames.filter(({ type, flags }) => type === FrameType.PING && !(flags & Flag.ACK));
-    for (const { payload } of pings.slice(answered)) {
-      client.send(frame(FrameType.PING, Flag.ACK, 0, payload)); // in the server's socket from now on
-      const endMs = performance.now() + 2 * TIMEOUT_MS;
-      while (performance.now() < endMs);
-      answered++;
-    }
+    const ping = client.frames.find(({ type, flags }) => type === FrameType.PING && !(flags & Flag.ACK));
+    if (!ping || hasAnswered) return;
+    client.send(frame(FrameType.PING, Flag.ACK, 0, ping.payload)); // in the server's socket from now on
+    const endMs = performance.now() + 2 * TIMEOUT_MS;
+    while (performance.now() < endMs);
+    hasAnswered = true;
   });
-  await until('three pings', () => answered >= 3 || client.socket.destroyed);
-  expect(answered).toBeGreaterThanOrEqual(3);
+  await until('a ping', () => hasAnswered || client.socket.destroyed);
+  expect(hasAnswered).toBe(true);
   await client.settled();
 });
 
