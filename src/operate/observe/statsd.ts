@@ -12,10 +12,10 @@ interface StatsdOptions {
   readonly protocol: 'tcp' | 'udp';
   readonly flushIntervalMs: number;
   readonly names: StatsdNames;
-  /** Another process has sent what has been counted so far. */
-  readonly isContinued?: boolean;
   /** Every counter by its full name; monotonic. */
-  counters(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>;
+  counters(): ReadonlyMap<string, number>;
+  /** The part of the counters that other processes have sent; monotonic. */
+  sentBefore?(): ReadonlyMap<string, number>;
   gauges(): ReadonlyMap<string, number>;
   /** Called once when nothing can be sent any more. */
   onDown(error: Error): void;
@@ -49,10 +49,15 @@ const ADDRESS_TTL_MS = 60_000;
 export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
   const { client, accepts, onSent, close } = await open(options);
   const targets = createTargets(options.names);
-  const sent = new Map(options.isContinued ? await options.counters() : []);
+  /** The counts that this process has sent. */
+  const sent = new Map<string, number>();
 
-  const send = (slice: readonly (readonly [name: string, count: number])[]): boolean => {
-    const grown = slice.filter(([name, count]) => count > (sent.get(name) ?? 0));
+  const sendCounters = (): boolean => {
+    const before = options.sentBefore?.();
+    const grown = Array.from(
+      options.counters(),
+      ([name, count]) => [name, count - (before?.get(name) ?? 0)] as const,
+    ).filter(([name, count]) => count > (sent.get(name) ?? 0));
     targets.learn(grown.map(([name]) => name));
     for (const [name, count] of grown) {
       const { name: shown, tags } = targets.of(name);
@@ -61,11 +66,9 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
     }
     return grown.length > 0;
   };
-  const flush = async (): Promise<void> => {
-    const counters = accepts() ? await options.counters() : [];
-    let hasSent = false;
-    if (send([...counters])) hasSent = true;
+  const flush = (): void => {
     if (!accepts()) return;
+    const hasSent = sendCounters();
     const gauges = [...options.gauges()];
     targets.learn(gauges.map(([name]) => name));
     for (const [name, value] of gauges) {
@@ -76,13 +79,7 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
   };
   /** Set while timers are buffered. */
   let sending: NodeJS.Timeout | undefined;
-  /** The running flush. */
-  let flushing: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    flushing ??= flush().finally(() => {
-      flushing = undefined;
-    });
-  }, options.flushIntervalMs).unref();
+  const timer = setInterval(flush, options.flushIntervalMs).unref();
 
   return {
     onCallFinished(method, elapsedMs) {
@@ -97,8 +94,7 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
     async close() {
       clearInterval(timer);
       clearTimeout(sending);
-      await flushing;
-      await flush();
+      flush();
       await close();
     },
   };

@@ -35,10 +35,13 @@ export function openControl(
 ): Promise<Part> {
   return openParts(async (add) => {
     const context = contextOf(clock, log, false);
-    const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
+    const { nearLimitRatio, maxNameBytes } = settings.statistics;
+    const statistics = createStatistics(nearLimitRatio, maxNameBytes);
+    const earlier = createStatistics(nearLimitRatio, maxNameBytes);
     const deciders = add(
       new Deciders({
         statistics,
+        earlier,
         firstNumber: start.firstNumber,
         send: (id, message) => send({ kind: 'to', id, message }),
       }),
@@ -49,8 +52,8 @@ export function openControl(
       deciders.receive(message);
       if (message.kind === 'decider') void core.shareHashKey();
     });
-    if (start.isReplacement) await deciders.refresh(); // series and increments begin with what is counted now
-    const sources = { core, responders: deciders, statistics, version, ...start };
+    if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
+    const sources = { core, responders: deciders, statistics, earlier, version, overrides: start.overrides };
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
     sendRules(core.rules, send);

@@ -48,10 +48,9 @@ export function openControlCore(
     add(rules.book);
     add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps
-    const records = hasOwnRecords
-      ? memoryRecords()
-      : remoteRecords(async (call) => (await askOne({ kind: 'records', call }))?.answer);
-    hash.shareIn(records);
+    const recordsOfDeciders = remoteRecords(async (call) => (await askOne({ kind: 'records', call }))?.answer);
+    const records = hasOwnRecords ? memoryRecords() : recordsOfDeciders;
+    hash.shareIn(recordsOfDeciders);
     const { clock } = context;
     return {
       ...{ rules, records, hasOwnRecords, clock, hash: hash.hash, shareHashKey: hash.share },

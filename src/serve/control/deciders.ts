@@ -24,6 +24,8 @@ const REPLY_TIMEOUT_MS = 3_000;
 
 interface DecidersOptions {
   readonly statistics: Statistics;
+  /** Receives what earlier control processes have been reported, which `statistics` includes. */
+  readonly earlier: Statistics;
   /** The number of the first question to each decider. */
   readonly firstNumber: number;
   /** Sends a question to a decider. */
@@ -35,8 +37,10 @@ interface KnownDecider {
   readonly name: string;
   readonly reports: PendingReplies<true>;
   readonly questions: PendingReplies<AgentReply>;
-  /** It has been asked for a report. */
-  hasReported: boolean;
+  /** Earlier control processes have received reports of it. */
+  readonly hasReported: boolean;
+  /** This process has asked it for a report. */
+  wasAsked: boolean;
 }
 
 /** Asks the deciders of this instance for reports and answers to operators, and adds them up. */
@@ -78,11 +82,11 @@ export class Deciders implements Responders {
     }
   }
 
-  #started({ id, name, counters, restarts }: StartedDecider): void {
+  #started({ id, name, counters, restarts, hasReported }: StartedDecider): void {
     this.#restarts = restarts;
     this.#counters = counters;
     this.#known.set(id, {
-      ...{ name, hasReported: false },
+      ...{ name, hasReported, wasAsked: false },
       reports: new PendingReplies(REPORT_TIMEOUT_MS, this.#options.firstNumber),
       questions: new PendingReplies(REPLY_TIMEOUT_MS, this.#options.firstNumber),
     });
@@ -99,8 +103,11 @@ export class Deciders implements Responders {
   #received(id: number, message: DeciderReply): void {
     const { firstNumber } = this.#options;
     if ((message.number ?? firstNumber) < firstNumber) return; // asked for by a control process that has ended
-    if (message.kind === 'report') return this.#totals.add(id, message.report, this.#onCallFinished);
     const decider = this.#known.get(id);
+    if (message.kind === 'report') {
+      if (message.since === 'start' && decider?.hasReported) this.#options.earlier.merge(message.report.counted);
+      return this.#totals.add(id, message.report, this.#onCallFinished);
+    }
     if (message.kind === 'reported') decider?.reports.received(message.number, true);
     else decider?.questions.received(message.number, message.reply);
   }
@@ -128,8 +135,8 @@ export class Deciders implements Responders {
   readonly refresh = async (): Promise<void> => {
     await Promise.all(
       Array.from(this.#known, ([id, decider]) => {
-        const since = decider.hasReported ? 'last' : 'start';
-        decider.hasReported = true;
+        const since = decider.wasAsked ? 'last' : 'start';
+        decider.wasAsked = true;
         return decider.reports.request((number) => this.#options.send(id, { kind: 'report', number, since }));
       }),
     );

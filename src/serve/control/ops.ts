@@ -31,9 +31,9 @@ interface OpsSources {
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly statistics: Statistics;
+  /** The part of the statistics that earlier control processes have sent. */
+  readonly earlier: Statistics;
   readonly version: string;
-  /** Another process has served operators before. */
-  readonly isReplacement: boolean;
   /** The overrides that the deciders follow; undefined: they have none. */
   readonly overrides: AdminSources['standing'];
 }
@@ -41,7 +41,7 @@ interface OpsSources {
 /** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
 export function openOps(
   settings: Settings,
-  { core, responders, statistics, version, overrides, isReplacement }: OpsSources,
+  { core, responders, statistics, earlier, version, overrides }: OpsSources,
   context: ProcessContext,
 ): Promise<Ops> {
   const { records, rules, hash } = core;
@@ -68,9 +68,7 @@ export function openOps(
       sites: () => load().sites,
     };
     const admin = add(openAdminPages(settings, own, context));
-    const sink = add(
-      await openSink(settings.sink, { statistics, gauges, refresh, isContinued: isReplacement }, context.log),
-    );
+    const sink = add(await openSink(settings.sink, { statistics, earlier, gauges, refresh }, context.log));
     const pages: DebugSources = {
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,
@@ -83,7 +81,7 @@ export function openOps(
       },
       async statistics() {
         await refreshed();
-        return joined(await referenceCounters(statistics), gauges());
+        return joined(referenceCounters(statistics), gauges());
       },
     };
     const { address, tls: files } = settings.debug;

@@ -17,10 +17,10 @@ interface Sink {
 /** The statistics of all processes. */
 interface MetricsSource {
   readonly statistics: Statistics;
+  /** The part of the statistics that earlier processes have sent. */
+  readonly earlier: Statistics;
   /** Gauges by their StatsD names. */
   readonly gauges: () => ReadonlyMap<string, number>;
-  /** Another process has sent what has been counted so far. */
-  readonly isContinued: boolean;
   /** Updates both. */
   readonly refresh: () => Promise<void>;
 }
@@ -43,8 +43,9 @@ async function sendStatsd(options: Settings['sink'], source: MetricsSource, log:
   const { createStatsdSink } = await import('../../operate/observe/statsd.ts');
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({
-    ...{ ...statsd, names, gauges: source.gauges, isContinued: source.isContinued },
+    ...{ ...statsd, names, gauges: source.gauges },
     counters: () => referenceCounters(source.statistics),
+    sentBefore: () => referenceCounters(source.earlier),
     onDown: (error) => log[isExplicit ? 'warn' : 'info'](`no statistics to ${at}: ${error.message}`),
     onUp: () => log.info(`sending statistics to ${at}`),
   });

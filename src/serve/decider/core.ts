@@ -51,7 +51,7 @@ export async function openDeciderCore(
       await startStore(() => createEngine({ ...options, ...decisions, rules: { tree }, startWaitMs: 0 })),
     );
     const { store, decider } = engine;
-    if (counters.store.kind !== 'memcache') hash.shareIn(store.records); // which keeps none
+    hash.shareIn(store.records);
     return {
       store,
       rules,

@@ -82,7 +82,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
     async close() {
       if (!hasRules) return; // nothing is open
       await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
-      await reports.send({ since: 'last' });
+      await reports.sendLast();
     },
   };
 }
@@ -94,20 +94,32 @@ class ReportSender {
   readonly #send: (message: DeciderReply) => Promise<void>;
   /** The report that is being sent. */
   #sending = Promise.resolve();
+  #hasSentLast = false;
 
   constructor(send: (message: DeciderReply) => Promise<void>, take: (since: 'start' | 'last') => Report) {
     this.#send = send;
     this.take = take;
   }
 
-  /** @param number  of the question for the report; undefined: it was not asked for */
-  send({ since, number }: { readonly since: 'start' | 'last'; readonly number?: number }): Promise<void> {
+  /** @param number  of the question for the report */
+  send({ since, number }: { readonly since: 'start' | 'last'; readonly number: number }): Promise<void> {
+    if (!this.#hasSentLast) this.#enqueue(since, number);
+    return this.#sending;
+  }
+
+  /** Sends the last report, without a question for it; nothing is reported twice to those who ask later. */
+  sendLast(): Promise<void> {
+    this.#hasSentLast = true;
+    this.#enqueue('last', undefined);
+    return this.#sending;
+  }
+
+  #enqueue(since: 'start' | 'last', number: number | undefined): void {
     this.#sending = this.#sending.then(async () => {
       for (const part of partsOf(this.take(since))) {
-        await this.#send({ kind: 'report', number, report: part });
+        await this.#send({ kind: 'report', number, since, report: part });
         await nextTurn();
       }
     });
-    return this.#sending;
   }
 }

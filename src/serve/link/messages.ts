@@ -69,7 +69,12 @@ export type DeciderQuestion =
 /** A decider's answers to the control process. */
 export type DeciderReply =
   /** A part of the report with this number; undefined: the last one, sent without a question. */
-  | { readonly kind: 'report'; readonly number: number | undefined; readonly report: Report }
+  | {
+      readonly kind: 'report';
+      readonly number: number | undefined;
+      readonly since: 'start' | 'last';
+      readonly report: Report;
+    }
   /** All parts of the report with this number have been sent. */
   | { readonly kind: 'reported'; readonly number: number }
   | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply };
@@ -103,7 +108,7 @@ export interface ControlStart {
   readonly env: Environment;
   /** The path of the rules, overriding the environment. */
   readonly rules: string | undefined;
-  /** Deciders have counted before, and other control processes have shown it. */
+  /** Another control process has served operators before. */
   readonly isReplacement: boolean;
   /** The overrides in force; undefined: none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
@@ -120,6 +125,8 @@ export interface StartedDecider {
   readonly counters: string;
   /** The number of deciders so far that replaced one that ended. */
   readonly restarts: number;
+  /** Earlier control processes have received reports of it. */
+  readonly hasReported: boolean;
 }
 
 /** Messages of the supervisor to the control process. */

@@ -3,7 +3,7 @@ import type { DeciderQuestion, DeciderReply, Listening, SpreadMessage, StartedDe
 import type { CannotStart } from '../parts/start-up.ts';
 
 /** A decider that listens. */
-export type ListeningDecider = Omit<StartedDecider, 'restarts'>;
+export type ListeningDecider = Pick<StartedDecider, 'id' | 'name' | 'counters'>;
 
 /** Called by deciders. */
 export interface DeciderEvents {

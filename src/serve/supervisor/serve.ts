@@ -92,7 +92,7 @@ class Supervisor {
       start: (isReplacement) => this.#startMessage(isReplacement),
       onMessage: (message) => this.#fromControl(message),
       onStarted: (send) => {
-        for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider));
+        for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider, true));
       },
     });
   }
@@ -100,7 +100,7 @@ class Supervisor {
   /** @throws CannotStart */
   async open(): Promise<{ readonly about: About; readonly at: Listening }> {
     const events: DeciderEvents = {
-      onListening: (decider) => this.#control.send(this.#deciderMessage(decider)),
+      onListening: (decider) => this.#control.send(this.#deciderMessage(decider, false)),
       onNeverReached: (reason) => this.#fail(reason),
       onEnded: (id) => this.#control.send({ kind: 'decider_ended', id }),
       onReply: (id, message) => this.#control.send({ kind: 'from', id, message }),
@@ -131,8 +131,8 @@ class Supervisor {
     return { kind: 'start', start: { version, ...source, isReplacement, overrides, firstNumber } };
   }
 
-  #deciderMessage(decider: ListeningDecider): ToControl {
-    return { kind: 'decider', decider: { ...decider, restarts: this.#deciders?.restarts() ?? 0 } };
+  #deciderMessage(decider: ListeningDecider, hasReported: boolean): ToControl {
+    return { kind: 'decider', decider: { ...decider, hasReported, restarts: this.#deciders?.restarts() ?? 0 } };
   }
 
   #fromControl(message: FromControl): void {

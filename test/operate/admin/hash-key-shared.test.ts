@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startMemcached } from '../../helpers/memcached.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { until } from '../../helpers/until.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
@@ -85,4 +86,20 @@ test('workers show the same hash', async () => {
     return /address_#[\w-]+\.total_hits: 10\n/.test(stats);
   };
   await until('ten hits under one hash', isCounted);
+});
+
+test('on memcached, all pages of a service show the same hash', async () => {
+  const memcached = await startMemcached();
+  closers.push(() => memcached.stop());
+  const env = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: `127.0.0.1:${memcached.port}`, STORE_TIMEOUT: '10s' };
+  const weir = await start({ ...env, ADMIN_TOKEN: 'token' });
+  await ask(weir);
+  const [shown] = await hashes(weir);
+  const url = `http://127.0.0.1:${weir.debugPort}/api/v1/overrides`;
+  const headers = { authorization: 'Bearer token' };
+  const descriptor = [{ key: 'address', value: ADDRESS }];
+  const untilTime = new Date(Date.now() + 3_600_000).toISOString();
+  const body = JSON.stringify({ domain: 'demo', descriptor, effect: 'block', until: untilTime, reason: 'abuse' });
+  expect((await fetch(url, { method: 'PUT', headers, body })).status).toBeLessThan(300);
+  expect(await (await fetch(url, { headers })).text()).toContain(shown);
 });
