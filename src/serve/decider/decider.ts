@@ -107,7 +107,7 @@ class ReportSender {
     return this.#sending;
   }
 
-  /** Sends the last report, without a question for it; nothing is reported twice to those who ask later. */
+  /** Sends the last report, without a question for it; later questions find nothing to report. */
   sendLast(): Promise<void> {
     this.#hasSentLast = true;
     this.#enqueue('last', undefined);

@@ -31,6 +31,15 @@ function extraWorkOf([only, other]: readonly BatchRequest[]): number {
   return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
+/** Waits of the most patient caller of a call, or average calls, after which the node counts as silent. */
+const WAITS_OF_SILENCE = 4;
+/** Shortest silence of a node that counts as a failure, for callers with Envoy's default timeout or a shorter one. */
+const MIN_SILENCE_MS = 60;
+
+/** The longest time that a request of a call may wait. */
+const patienceOf = (requests: readonly Waiting[]): number =>
+  requests.reduce((longestMs, { timeoutMs }) => Math.max(longestMs, timeoutMs), 0);
+
 /** A request that is queued or sent, and its replies. */
 class Waiting extends Later<Replies> implements BatchRequest {
   readonly operations: readonly Operation[];
@@ -69,8 +78,9 @@ interface BatcherOptions {
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
   /**
-   * A call that takes longer while this process runs has failed, even if a reply arrives later. A costly call, and
-   * those behind it, may take proportionally longer, and do not show whether the node has failed.
+   * A call that takes longer while this process runs has failed, even if a reply arrives later; earlier if all of its
+   * callers wait for much less. A costly call, and those behind it, may take proportionally longer, and do not show
+   * whether the node has failed.
    */
   readonly slowMs: number;
   /** The breaker of the node that receives the calls. */
@@ -200,7 +210,8 @@ export class Batcher {
     const extraWork = extraWorkOf(requests);
     this.#extraWork += extraWork;
     const isBehindCostly = this.#extraWork > 0; // or is costly itself
-    const allowedMs = slowMs * (1 + this.#extraWork);
+    const silenceMs = WAITS_OF_SILENCE * Math.max(patienceOf(requests), this.#callMs);
+    const allowedMs = Math.min(slowMs, Math.max(silenceMs, MIN_SILENCE_MS)) * (1 + this.#extraWork);
     const end = (): void => {
       isPending = false;
       clearTimeout(slow);

@@ -122,6 +122,34 @@ test('after two slow calls the circuit opens, waiting requests are refused, and 
   expect(sizes()).toEqual([1, 1, 1]);
 });
 
+test.each([
+  { timeoutMs: 15, openAfterMs: 60, what: "for callers with Envoy's default timeout" },
+  { timeoutMs: 1, openAfterMs: 60, what: 'no sooner for less patient callers' },
+  { timeoutMs: 30, openAfterMs: 120, what: 'later for more patient callers' },
+  { timeoutMs: 1_000, openAfterMs: 250, what: 'at the latest, however patient callers are' },
+  { timeoutMs: 15, openAfterMs: 200, answeredInMs: 50, what: 'later where calls usually take long' },
+])('a silent node opens the circuit after $openAfterMs ms $what', async (silence) => {
+  const { calls, ask, breaker } = started({ slowMs: 250 });
+  if (silence.answeredInMs !== undefined) {
+    for (let call = 0; call < 50; call++) {
+      const asked = ask(1, 1_000);
+      await turns();
+      await advance(silence.answeredInMs);
+      calls.at(-1)?.answer();
+      await Promise.all(asked);
+      await turns();
+    }
+  }
+  for (let call = 0; call < 2; call++) {
+    ask(1, silence.timeoutMs);
+    await turns();
+  }
+  await advance(silence.openAfterMs - 2);
+  expect(breaker.state).toBe('closed');
+  await advance(2);
+  expect(breaker.state).toBe('open');
+});
+
 test('a request that would wait beyond its timeout is refused at once, and one with more time waits', async () => {
   const { calls, sizes, ask } = started();
   const known = ask(1, 60_000); // afterwards the expected time of a call is known: 20 ms, a fifth of the first one's
