@@ -66,7 +66,7 @@ export function startLoad(store: Pick<Ledger, 'debit'>, { areShared = false } = 
   const counters = (areShared ? sharedLimits : limitsOfEach(HITS, MAX_WINDOW_MS))
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
-      const hit = debitOf(counterOf(limit, `{${number}}`, at), { limit, policy: {} }, 1, true);
+      const hit = debitOf(counterOf(limit, `{${number}}`, at), { limit, policy: { onOverload: 'error' } }, 1, true); // a late process would admit more
       return { hit, limit, admitted: 0, unavailable: 0 };
     });
   const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };
