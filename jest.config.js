@@ -39,6 +39,7 @@ const notQuick = [
 const project = {
   roots: ['<rootDir>/test'],
   testEnvironment: 'node',
+  setupFilesAfterEnv: ['<rootDir>/test/helpers/second-try.js'],
   sandboxInjectedGlobals: ['Math'], // its functions are slow where Jest's sandbox looks them up for each use
   transform: {
     '\\.ts$': [
@@ -68,6 +69,7 @@ export default {
     },
   ].slice(0, isQuick ? 1 : undefined),
   globalSetup: '<rootDir>/test/helpers/setup.ts',
+  reporters: ['default', '<rootDir>/test/helpers/second-try-reporter.js'],
   testTimeout: 300_000, // tests that start processes take long where the machine is busy
   maxWorkers: 3, // on two cores, too, since tests mostly wait for other processes
 };
