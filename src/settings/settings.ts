@@ -119,7 +119,7 @@ function countersOf(values: CheckedValues) {
   const memoryBytes = together === undefined ? defaultMemoryBytes() : Math.floor(together / processes);
   return {
     store: values.store,
-    timeoutMs: values.STORE_TIMEOUT,
+    storeTimeoutMs: values.STORE_TIMEOUT,
     keys: {
       kind: values.COUNTER_KEYS,
       prefix: values.CACHE_KEY_PREFIX,

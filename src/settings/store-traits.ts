@@ -4,13 +4,13 @@ import type { StoreSettings } from './stores.ts';
 
 /** The engine's options for counters. */
 export function counterOptionsOf(settings: Settings['counters']): CounterOptions {
-  const { store, keys, memory, denyCacheBytes, timeoutMs, startup, split, spend } = settings;
+  const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend } = settings;
   return {
     store: storeOf(store),
     keys,
     memory,
     refusalCacheBytes: denyCacheBytes,
-    storeTimeoutMs: timeoutMs,
+    storeTimeoutMs,
     startup,
     split,
     spend,

@@ -24,13 +24,13 @@ export const storeCall = (spend: Spend, storeBudget: StoreBudget, callerTimeoutM
 });
 
 /**
- * @param latenessMs  the present timer lag of this process, which an answer may be late by
- * @param longestMs   the operator's bound; undefined: a second, or 250 ms without a deadline
+ * @param latenessMs      the present timer lag of this process, which an answer may be late by
+ * @param storeTimeoutMs  the operator's bound; undefined: a second, or 250 ms without a deadline
  */
 export const createStoreBudget =
-  (latenessMs: () => number, longestMs: number | undefined): StoreBudget =>
+  (latenessMs: () => number, storeTimeoutMs: number | undefined): StoreBudget =>
   (callerTimeoutMs) => {
-    if (callerTimeoutMs === Number.POSITIVE_INFINITY) return longestMs ?? WITHOUT_DEADLINE_MS;
+    if (callerTimeoutMs === Number.POSITIVE_INFINITY) return storeTimeoutMs ?? WITHOUT_DEADLINE_MS;
     const keptMs = Math.max(callerTimeoutMs * KEPT_SHARE, latenessMs());
-    return Math.min(Math.floor(callerTimeoutMs - keptMs), longestMs ?? LONGEST_MS);
+    return Math.min(Math.floor(callerTimeoutMs - keptMs), storeTimeoutMs ?? LONGEST_MS);
   };

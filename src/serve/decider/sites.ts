@@ -34,7 +34,7 @@ const MIN_TIMEOUT_MS = 1_000;
 /** Opens the server for other sites, and the connections to them. @throws CannotStart */
 export function openSites(
   { name, names, peers: others, lost, address, tls }: SiteSettings,
-  { keys, timeoutMs }: Settings['counters'],
+  { keys, storeTimeoutMs }: Settings['counters'],
   { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: ReceivedRules },
   context: ProcessContext,
 ): Promise<OpenSites> {
@@ -54,7 +54,7 @@ export function openSites(
     });
     const common = {
       ledger,
-      timeoutMs: Math.max(timeoutMs ?? 0, MIN_TIMEOUT_MS),
+      timeoutMs: Math.max(storeTimeoutMs ?? 0, MIN_TIMEOUT_MS),
       monotonicMs,
       prefix: keys.prefix,
       peers,

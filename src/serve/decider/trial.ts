@@ -77,7 +77,7 @@ async function openTrialCounters(
   const prefix = `${keys.prefix}${CANDIDATE_PREFIX}`;
   const settings: Settings['counters'] = {
     ...counters,
-    timeoutMs: SLOW_MS,
+    storeTimeoutMs: SLOW_MS,
     store: storeOf(counters.store, candidate.redis),
     memory: { ...memory, maxBytes: Math.floor(memory.maxBytes * MEMORY_PART) },
     keys: { ...keys, kind: 'own', prefix },
