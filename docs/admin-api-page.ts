@@ -1,5 +1,6 @@
 import { adviceOperations } from '../src/operate/admin/advice-operations.ts';
 import type { ApiOperation } from '../src/operate/admin/api.ts';
+import { decideOperation } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
 import type { AdminOptions } from '../src/operate/admin/options.ts';
 import type { ObjectSchema, Schema } from '../src/operate/admin/schema.ts';
@@ -9,7 +10,7 @@ import { type ConsoleOptions, consoleOperations } from '../src/operate/console/o
 import { wrapped } from '../test/words/wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
-function listedOperations(): readonly ApiOperation[] {
+function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const options = { more: [], hasQuotas: true } as unknown as AdminOptions; // operations read the other options only when called
   const access = {} as Parameters<typeof sessionOperations>[0];
   const session = {} as Parameters<typeof sessionOperations>[1];
@@ -17,7 +18,7 @@ function listedOperations(): readonly ApiOperation[] {
   const sites = {} as Parameters<typeof siteOperations>[0];
   const ofSites = siteOperations(sites);
   const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live)];
-  return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined)];
+  return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined), decideOperation];
 }
 
 const needs = {
@@ -47,7 +48,16 @@ export function adminApiPage(): string {
   );
 }
 
-function sectionOf({ method, path, summary, need, query, body, answers }: ApiOperation): readonly string[] {
+function sectionOf({
+  method,
+  path,
+  summary,
+  need,
+  query,
+  body,
+  consumes,
+  answers,
+}: Omit<ApiOperation, 'answer'>): readonly string[] {
   return [
     '',
     `## ${method} ${path}`,
@@ -57,7 +67,7 @@ function sectionOf({ method, path, summary, need, query, body, answers }: ApiOpe
     `**Answers:** ${answers}`,
     ...tableOf('parameter', query),
     ...(body === undefined || body === 'any' ? [] : tableOf('field of the body', body)),
-    ...(body === 'any' ? ['', 'The body is described in [Admin API](admin.md).'] : []),
+    ...(body === 'any' ? ['', `The body is ${consumes ? 'a rule file' : 'the JSON of a RateLimitRequest'}.`] : []),
   ];
 }
 

@@ -1,8 +1,10 @@
 import { batch, computed, signal } from '@preact/signals';
+import type { Answers } from '../../src/operate/answers/all.ts';
+import type { Columns } from '../../src/operate/answers/service.ts';
 import type { LiveSnapshot } from '../../src/operate/console/live.ts';
 import { allRuleFields, ruleFields } from '../../src/operate/console/rule-fields.ts';
 import { serviceFields } from '../../src/operate/console/service-series.ts';
-import { type Columns, get, type ListedRules } from './api.ts';
+import { get } from './api.ts';
 import { session } from './session.ts';
 import type { StreamMessage } from './stream-worker.ts';
 
@@ -17,12 +19,12 @@ const STALE_MS = 3_500;
 export const snapshot = signal<LiveSnapshot | undefined>(undefined);
 
 /** The last minute of the service: a list per field, the oldest second first. */
-export const history = signal<Readonly<Record<string, readonly number[]>>>({});
+export const history = signal<Columns>({});
 
 /** The last minute of each rule that was hit. */
-export const ruleHistory = signal<ReadonlyMap<string, Readonly<Record<string, readonly number[]>>>>(new Map());
+export const ruleHistory = signal<ReadonlyMap<string, Columns>>(new Map());
 
-export const rules = signal<ListedRules | undefined>(undefined);
+export const rules = signal<Answers['GET /api/v1/rules'] | undefined>(undefined);
 
 /** The browser's clock, updated each second. */
 export const nowMs = signal(Date.now());
@@ -116,7 +118,7 @@ function append(next: LiveSnapshot): void {
     serviceFields.map((field) => [field, add(history.peek()[field], next.rates[field])]),
   );
   const active = new Map(next.active.map(([rule, ...rates]) => [rule, rates]));
-  const after = new Map<string, Readonly<Record<string, readonly number[]>>>();
+  const after = new Map<string, Columns>();
   for (const rule of new Set([...ruleHistory.peek().keys(), ...active.keys()])) {
     const known = ruleHistory.peek().get(rule);
     const rates = active.get(rule);
@@ -137,10 +139,7 @@ function append(next: LiveSnapshot): void {
 
 async function loadHistory(): Promise<void> {
   try {
-    const [service, byRule] = await Promise.all([
-      get<Columns>('series', { range: '60s' }),
-      get<{ readonly rules: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>> }>('series/rules'),
-    ]);
+    const [service, byRule] = await Promise.all([get('series', { range: '60s' }), get('series/rules')]);
     batch(() => {
       history.value = service.series;
       ruleHistory.value = new Map(Object.entries(byRule.rules));
@@ -158,7 +157,7 @@ async function loadRules(): Promise<void> {
   if (isLoadingRules) return;
   isLoadingRules = true;
   try {
-    const listed = await get<ListedRules>('rules');
+    const listed = await get('rules');
     nextChangeMs = listed.rules.reduce(
       (next, { schedule }) => Math.min(next, schedule?.changes_at_ms ?? next),
       Number.POSITIVE_INFINITY,

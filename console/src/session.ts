@@ -1,21 +1,7 @@
 import { computed, signal } from '@preact/signals';
+import type { SessionInfo } from '../../src/operate/answers/service.ts';
 
-/** The permissions of this browser. */
-export interface SessionInfo {
-  readonly version: string;
-  readonly name: string;
-  /** Absent: callers' values are hidden. */
-  readonly role?: 'read' | 'operate';
-  readonly needsToken: boolean;
-  readonly hashKeys: boolean;
-  readonly grpcPort?: number;
-  /** Proxies have quotas. */
-  readonly hasQuotas?: boolean;
-  /** Several sites share limits. */
-  readonly hasSites?: boolean;
-  readonly csrf?: string;
-}
-
+/** What this browser may do. */
 export const session = signal<SessionInfo | undefined>(undefined);
 
 export const seesValues = computed(() => session.value?.role !== undefined);

@@ -1,9 +1,9 @@
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../src/engine/rules/read/problem.ts';
 import { loadRules } from '../../src/engine/rules/reload/load.ts';
-import type { Proposal, RuleAdvice } from '../../src/lab/advise/advised-rule.ts';
 import { hasProposal, overlayText } from '../../src/lab/advise/render-advice.ts';
 import { RuleSketches } from '../../src/lab/advise/rule-sketches.ts';
+import type { Proposal, RuleAdvice } from '../../src/lab/advise/shapes.ts';
 import { TrafficObserver } from '../../src/lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../src/lab/replay/engine.ts';
 import { replay } from '../../src/lab/replay/replay.ts';

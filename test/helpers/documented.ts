@@ -52,14 +52,17 @@ export async function documentOf(debugPort: number): Promise<Documented> {
     if (!found) throw new Error(`the document has no ${operation}`);
     return found;
   };
+  const bodyOf = (operation: string, status: number): object | undefined => {
+    const found = operation === '' ? undefined : of(operation).responses[status];
+    return found || status === 200 ? found?.content['application/json']?.schema : components.schemas.Problem;
+  };
   const all = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    Object.keys(methods).flatMap((method) => (method === 'servers' ? [] : [`${method.toUpperCase()} ${path}`])),
   );
   return {
     operations: all.filter((one) => of(one).responses['200']?.content['application/json']),
     flawsOfAnswer(operation, status, answer) {
-      if (status !== 200) return flaws(components.schemas.Problem, answer);
-      const schema = of(operation).responses['200']?.content['application/json']?.schema;
+      const schema = bodyOf(operation, status);
       return schema ? flaws(schema, answer) : ['the operation answers no JSON'];
     },
     flawsOfBody(operation, body) {

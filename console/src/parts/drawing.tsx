@@ -1,4 +1,4 @@
-import type { StateDrawing } from '../../../src/operate/admin/state-drawing.ts';
+import type { StateDrawing } from '../../../src/operate/answers/explain.ts';
 import { duration, exact } from '../format.ts';
 
 const WIDTH = 320;

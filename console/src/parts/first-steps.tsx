@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { get, type UnmatchedDescriptor } from '../api.ts';
+import { get } from '../api.ts';
 import { history, rules, snapshot } from '../live.ts';
 import { linkTo } from '../route.ts';
 import { session } from '../session.ts';
@@ -23,11 +23,7 @@ export function FirstSteps() {
   const isQuiet = snapshot.value !== undefined && sumOf('passed') + sumOf('refused') === 0;
   if (isQuiet) begun.value = true;
   const isShown = begun.value && !isClosed.value && rules.value !== undefined;
-  const unmatched = usePoll(
-    () => get<{ readonly descriptors: readonly UnmatchedDescriptor[] }>('unmatched', { count: '1' }),
-    isShown && isDemo ? [] : undefined,
-    1_000,
-  );
+  const unmatched = usePoll(() => get('unmatched', { count: '1' }), isShown && isDemo ? [] : undefined, 1_000);
   if (!isShown) return null;
   const port = session.value?.grpcPort ?? DEFAULT_PORT;
   const target = port === DEFAULT_PORT ? '' : ` --target ${location.hostname}:${port}`;

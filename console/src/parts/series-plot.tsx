@@ -1,4 +1,4 @@
-import { type Columns, get } from '../api.ts';
+import { get } from '../api.ts';
 import { duration } from '../format.ts';
 import { history, nowMs, ruleHistory, snapshot } from '../live.ts';
 import { param, replaceParams } from '../route.ts';
@@ -37,11 +37,7 @@ export function SeriesPlot({
   readonly unit: string;
 }) {
   const range = rangeOf();
-  const polled = usePoll(
-    () => get<Columns>('series', { range, rule }),
-    range === '60s' ? undefined : [range, rule],
-    POLL_MS,
-  );
+  const polled = usePoll(() => get('series', { range, rule }), range === '60s' ? undefined : [range, rule], POLL_MS);
   const live = rule === undefined ? history.value : (ruleHistory.value.get(rule) ?? {});
   const series = range === '60s' ? live : (polled.data?.series ?? {});
   const stepMs = range === '60s' ? 1_000 : (polled.data?.stepMs ?? 1_000);

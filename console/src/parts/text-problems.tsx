@@ -1,11 +1,11 @@
-import type { FoundProblems, TextProblem } from '../candidate.ts';
+import type { RuleProblem, RuleProblems } from '../../../src/operate/answers/rules.ts';
 import { exact } from '../format.ts';
 import { State, Value } from './texts.tsx';
 
 interface ProblemsProps {
-  readonly found: FoundProblems;
+  readonly found: RuleProblems;
   /** Called when a problem in the text itself is clicked. */
-  readonly onChoose?: ((problem: TextProblem) => void) | undefined;
+  readonly onChoose?: ((problem: RuleProblem) => void) | undefined;
 }
 
 /** Errors and warnings about rules, with their lines. */
@@ -39,7 +39,7 @@ export function Problems({ found: { problems, moreProblems }, onChoose }: Proble
   );
 }
 
-function placeOf({ file, line }: TextProblem): string {
+function placeOf({ file, line }: RuleProblem): string {
   if (file !== undefined) return line === undefined ? file : `${file}:${line}`;
   return line === undefined ? 'The file' : `Line ${line}`;
 }

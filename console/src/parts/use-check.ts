@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Answers } from '../../../src/operate/answers/all.ts';
 import { ApiError } from '../api.ts';
-import { checkText, type TextCheck } from '../candidate.ts';
+import { checkText } from '../candidate.ts';
 
 /** Delay of a check after the last change of a text, ms. */
 const PAUSE_MS = 300;
@@ -10,7 +11,7 @@ const RETRY_MS = 1_000;
 /** The service's check of a text. */
 export interface CheckState {
   /** The result for the last checked text; undefined: none yet, or the check failed. */
-  readonly check: TextCheck | undefined;
+  readonly check: Answers['POST /api/v1/rules/check'] | undefined;
   /** Why the check failed. */
   readonly failure: string | undefined;
   /** Whether the result is for the current text. */
@@ -19,7 +20,11 @@ export interface CheckState {
 
 /** Checks a text after each change, with one request at a time, for the newest text. */
 export function useCheck(text: string): CheckState {
-  const [found, setFound] = useState<{ readonly of: string; readonly check?: TextCheck; readonly failure?: string }>();
+  const [found, setFound] = useState<{
+    readonly of: string;
+    readonly check?: Answers['POST /api/v1/rules/check'];
+    readonly failure?: string;
+  }>();
   const newest = useRef<string | undefined>(text);
   const isBusy = useRef(false);
   newest.current = text;

@@ -1,15 +1,11 @@
-import { type AuditLine, get } from '../api.ts';
+import { get } from '../api.ts';
 import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { seesValues } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
 export function Audit() {
-  const { data, error } = usePoll(
-    () => get<{ readonly changes: readonly AuditLine[] }>('audit', { count: '200' }),
-    seesValues.value ? [] : undefined,
-    2_000,
-  );
+  const { data, error } = usePoll(() => get('audit', { count: '200' }), seesValues.value ? [] : undefined, 2_000);
   return (
     <>
       <h1>Audit</h1>

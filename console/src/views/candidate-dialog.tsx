@@ -1,4 +1,5 @@
-import { clearCandidate, loadCandidate, type TriedCandidate } from '../candidate.ts';
+import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
+import { clearCandidate, loadCandidate } from '../candidate.ts';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Value } from '../parts/texts.tsx';
 

@@ -1,7 +1,9 @@
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import type { Answers } from '../../../src/operate/answers/all.ts';
+import type { RuleProblems, TriedCandidate } from '../../../src/operate/answers/rules.ts';
 import { ApiError } from '../api.ts';
-import { candidateText, filesInForce, type RuleText, type TextProblem, type TriedCandidate } from '../candidate.ts';
+import { candidateText, filesInForce } from '../candidate.ts';
 import { exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { CodeField, countLines, showPlace } from '../parts/code-field.tsx';
@@ -20,7 +22,7 @@ const draft = signal('');
 const replaced = signal<string | undefined>(undefined);
 /** The text at the start of the edit. */
 const begunWith = signal<string | undefined>(undefined);
-const files = signal<readonly RuleText[]>([]);
+const files = signal<Answers['GET /api/v1/rules/text']['files']>([]);
 const domain = signal<string | undefined>(undefined);
 const failure = signal<string | undefined>(undefined);
 
@@ -176,7 +178,7 @@ function CheckResult({ checked: { check, failure: why, isCurrent } }: { readonly
 }
 
 /** The lines of the text that have problems; an error hides a warning. */
-function markedLines(problems: readonly TextProblem[]): ReadonlyMap<number, 'error' | 'warning'> {
+function markedLines(problems: RuleProblems['problems']): ReadonlyMap<number, 'error' | 'warning'> {
   const marked = new Map<number, 'error' | 'warning'>();
   for (const { file, line = 1, severity } of problems)
     if (file === undefined && marked.get(line) !== 'error') marked.set(line, severity);

@@ -1,4 +1,4 @@
-import type { TriedCandidate, TriedKeys, TriedRule } from '../candidate.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from '../../../src/operate/answers/rules.ts';
 import { exact } from '../format.ts';
 import { DescriptorOrHash, Empty, Value } from '../parts/texts.tsx';
 import { linkTo, pairsParam } from '../route.ts';

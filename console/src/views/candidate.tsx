@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { getCandidate, type TriedCandidate } from '../candidate.ts';
+import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
+import { getCandidate } from '../candidate.ts';
 import { exact, percent } from '../format.ts';
 import { Problems } from '../parts/text-problems.tsx';
 import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
-import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';
-import { call, type Override } from '../api.ts';
+import type { ShownOverride } from '../../../src/edge/http/shapes.ts';
+import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import { call } from '../api.ts';
 import { exact } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
@@ -23,7 +24,7 @@ interface ChangeDialogProps {
   readonly domain: string;
   readonly entries: readonly Pair[];
   readonly limits: readonly ExplainedLimit[];
-  readonly override: Pick<Override, 'entries' | 'effect' | 'by'> | undefined;
+  readonly override: Pick<ShownOverride, 'entries' | 'effect' | 'by'> | undefined;
   /** Called with a description of the change; undefined: there was none. */
   readonly onClose: (done?: string) => void;
 }
@@ -48,18 +49,20 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
     const body = { domain, descriptor: entries, reason };
     switch (name) {
       case 'reset':
-        await call('POST', 'counters/reset', body);
+        await call('POST /api/v1/counters/reset', { body });
         return 'The counters are reset. The next request passes.';
       case 'grant':
-        await call('POST', 'counters/grant', { ...body, hits });
+        await call('POST /api/v1/counters/grant', { body: { ...body, hits } });
         return `${exact(hits)} ${hits === 1 ? 'hit was' : 'hits were'} refunded, at most as many as were used.`;
       case 'remove':
-        await call('DELETE', 'overrides', { ...body, descriptor: override?.entries ?? entries });
+        await call('DELETE /api/v1/overrides', {
+          body: { ...body, descriptor: override?.entries ?? entries },
+        });
         return 'The override is gone. The rules apply again within a second.';
       default: {
         const until = new Date(Date.now() + forMs).toISOString();
         const numbers = name === 'limit' ? { requestsPerUnit: requests, unit: unit.toUpperCase() } : {};
-        await call('PUT', 'overrides', { ...body, effect: name, until, ...numbers });
+        await call('PUT /api/v1/overrides', { body: { ...body, effect: name, until, ...numbers } });
         return 'The override is set. Every instance follows it within a second.';
       }
     }

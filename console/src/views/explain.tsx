@@ -1,5 +1,5 @@
-import type { ExplainedDescriptor, ExplainedLimit } from '../../../src/operate/admin/explain.ts';
-import { type ExplainAnswer, explain } from '../api.ts';
+import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../../src/operate/answers/explain.ts';
+import { explain } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { DescriptorForm, type DescriptorQuery } from '../parts/descriptor-form.tsx';
@@ -63,7 +63,7 @@ function Answered({
   domain,
   hits,
 }: {
-  readonly answer: ExplainAnswer;
+  readonly answer: Explanation;
   readonly domain: string;
   readonly hits: number;
 }) {
@@ -85,9 +85,11 @@ function Answered({
           )}
           {decision && decision.delayMs > 0 && ` It is held for ${duration(decision.delayMs)}.`}
         </p>
-        <p class="dim">
-          Rules from <Value text={from.source} whole />.
-        </p>
+        {from && (
+          <p class="dim">
+            Rules from <Value text={from.source} whole />.
+          </p>
+        )}
       </section>
       {descriptors.map((descriptor, at) => (
         <Explained key={at} descriptor={descriptor} domain={domain} hits={hits} />

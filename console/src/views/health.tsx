@@ -1,5 +1,4 @@
 import type { ComponentChildren } from 'preact';
-import type { Instance } from '../../../src/operate/console/instances.ts';
 import { get } from '../api.ts';
 import { bytes, exact, millis, percent } from '../format.ts';
 import { snapshot } from '../live.ts';
@@ -192,7 +191,7 @@ function Memory() {
 }
 
 function Instances() {
-  const { data, error } = usePoll(() => get<{ readonly instances: readonly Instance[] }>('instances'), [], 5_000);
+  const { data, error } = usePoll(() => get('instances'), [], 5_000);
   return (
     <section class="panel">
       <h2>Instances</h2>

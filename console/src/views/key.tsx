@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';
-import { explain, get, type Override, type SampledRefusal } from '../api.ts';
+import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import { explain, get } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { DescriptorForm } from '../parts/descriptor-form.tsx';
@@ -46,7 +46,7 @@ function Counters({ domain, entries }: { readonly domain: string; readonly entri
   const [done, setDone] = useState<string>();
   const said = useRef<HTMLParagraphElement>(null);
   const { data, error, refresh } = usePoll(() => explain(domain, entries, 0), [domain, entries], 1_000);
-  const overrides = usePoll(() => get<{ readonly overrides: readonly Override[] }>('overrides'), [], 3_000);
+  const overrides = usePoll(() => get('overrides'), [], 3_000);
   const found = data?.descriptors[0];
   const limits = found?.limits.filter(({ before }) => before !== undefined) ?? [];
   const failure = found?.limits.find((limit) => limit.failure !== undefined)?.failure;
@@ -177,11 +177,7 @@ function CounterTable({ limits }: { readonly limits: readonly ExplainedLimit[] }
 const nameOf = (entries: readonly Pair[]): string => JSON.stringify(entries.map(({ key, value }) => [key, value]));
 
 function LastRefusals({ domain, entries }: { readonly domain: string; readonly entries: readonly Pair[] }) {
-  const { data, error } = usePoll(
-    () => get<{ readonly refusals: readonly SampledRefusal[] }>('refusals', { domain, count: '1000' }),
-    [domain],
-    2_000,
-  );
+  const { data, error } = usePoll(() => get('refusals', { domain, count: '1000' }), [domain], 2_000);
   const name = nameOf(entries);
   const own = (data?.refusals ?? [])
     .flatMap(({ atMs, descriptors }) => descriptors.map((one) => ({ atMs, one })))
@@ -223,7 +219,7 @@ function LastRefusals({ domain, entries }: { readonly domain: string; readonly e
 
 /** Overrides of single descriptors. */
 function Overrides() {
-  const { data, error } = usePoll(() => get<{ readonly overrides: readonly Override[] }>('overrides'), [], 3_000);
+  const { data, error } = usePoll(() => get('overrides'), [], 3_000);
   return (
     <section class="panel">
       <h2>Overrides</h2>

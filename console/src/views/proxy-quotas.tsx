@@ -1,4 +1,5 @@
-import { get, type ProxyQuota, type QuotaReport } from '../api.ts';
+import type { ProxyQuota } from '../../../src/edge/rlqs/shapes.ts';
+import { get } from '../api.ts';
 import { count, exact } from '../format.ts';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -8,7 +9,7 @@ import { SignInNeeded } from './sign-in.tsx';
 /** The shares and usage of a rule's proxies, which report every few seconds. */
 export function ProxyQuotas({ rule }: { readonly rule: string }) {
   const { data, error } = usePoll(
-    () => get<QuotaReport>('quotas', { rule, count: '20' }),
+    () => get('quotas', { rule, count: '20' }),
     seesValues.value ? [rule] : undefined,
     5_000,
   );

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
-import { get, type SampledRefusal } from '../api.ts';
+import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
+import { get } from '../api.ts';
 import { rules } from '../live.ts';
 import { Descriptor, Empty, Failure, Headings, OfDomain, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -33,11 +34,7 @@ export function RefusedRequest() {
 }
 
 function Found({ id }: { readonly id: string }) {
-  const { data, error } = usePoll(
-    () => get<{ readonly refusals: readonly SampledRefusal[]; readonly dropped: number }>('refusals', { request: id }),
-    [id],
-    3_000,
-  );
+  const { data, error } = usePoll(() => get('refusals', { request: id }), [id], 3_000);
   if (error?.status === 404)
     return (
       <Empty title="Refusals are not kept.">

@@ -1,4 +1,6 @@
-import { get, type ListedLimit, type ListedReload, type ListedRule, type ShownTop } from '../api.ts';
+import type { LimitJson, ListedRule } from '../../../src/engine/rules/match/shapes.ts';
+import type { Answers } from '../../../src/operate/answers/all.ts';
+import { get } from '../api.ts';
 import { algorithmText, duration, exact, limitText, time, usedShare } from '../format.ts';
 import { ruleHistory, rules } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
@@ -111,7 +113,13 @@ function ScheduleFacts({ schedule }: { readonly schedule: NonNullable<ListedRule
 }
 
 /** The effect of the last reload on the rule's counters. */
-function CounterFacts({ path, reload }: { readonly path: string; readonly reload: ListedReload }) {
+function CounterFacts({
+  path,
+  reload,
+}: {
+  readonly path: string;
+  readonly reload: NonNullable<Answers['GET /api/v1/rules']['reload']>;
+}) {
   const isKept = reload.counters_kept.includes(path);
   if (!isKept && !reload.counters_anew.includes(path)) return null;
   return (
@@ -124,7 +132,7 @@ function CounterFacts({ path, reload }: { readonly path: string; readonly reload
   );
 }
 
-const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | undefined])[] = [
+const policyTexts: readonly (readonly [string, (limit: LimitJson) => string | undefined])[] = [
   ['Burst', ({ burst }) => (burst === undefined ? undefined : exact(burst))],
   ['Soft', ({ soft }) => (soft > 0 ? `${exact(soft)} hits beyond the limit` : undefined)],
   ['Store failure', ({ on_store_failure }) => on_store_failure],
@@ -136,7 +144,7 @@ const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | 
 ];
 
 /** @param isNow  undefined: the limit always applies */
-function LimitFacts({ limit, isNow }: { readonly limit: ListedLimit; readonly isNow: boolean | undefined }) {
+function LimitFacts({ limit, isNow }: { readonly limit: LimitJson; readonly isNow: boolean | undefined }) {
   return (
     <figure class="limit">
       {limit.algorithm !== 'in_flight' && (
@@ -186,7 +194,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
   const by = topChoices.find(({ name }) => name === param('by'))?.name ?? 'refusals';
   const isHashed = session.value?.hashKeys ?? false;
   const { data, error } = usePoll(
-    () => get<{ readonly rules: readonly ShownTop[] }>('top', { by, rule: path, count: '20' }),
+    () => get('top', { by, rule: path, count: '20' }),
     seesValues.value ? [by, path] : undefined,
     2_000,
   );

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ListedRule } from '../api.ts';
+import type { ListedRule } from '../../../src/engine/rules/match/shapes.ts';
 import { algorithmText, count, exact, limitText, time, usedShare } from '../format.ts';
 import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Sparkline } from '../parts/sparkline.tsx';

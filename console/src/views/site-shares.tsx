@@ -1,4 +1,5 @@
-import { get, type ListedShare, type ShareList, type SitePortion } from '../api.ts';
+import type { ListedShare, SitePortion } from '../../../src/edge/sites/shapes.ts';
+import { get } from '../api.ts';
 import { duration, exact } from '../format.ts';
 import { Descriptor, Empty, Failure, State, type StateName, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -11,11 +12,7 @@ export const percentOf = (ratio: number): string => `${Math.round(ratio * 1_000)
 
 /** Each site's share of recently exchanged limits. */
 export function SiteShares({ own }: { readonly own: string }) {
-  const { data, error } = usePoll(
-    () => get<ShareList>('sites/limits', { count: '20' }),
-    seesValues.value ? [] : undefined,
-    1_000,
-  );
+  const { data, error } = usePoll(() => get('sites/limits', { count: '20' }), seesValues.value ? [] : undefined, 1_000);
   return (
     <section class="panel">
       <h2>Shares of limits</h2>

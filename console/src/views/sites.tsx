@@ -1,4 +1,5 @@
-import { get, type SiteList } from '../api.ts';
+import type { SiteList } from '../../../src/edge/sites/shapes.ts';
+import { get } from '../api.ts';
 import { duration, exact, millis } from '../format.ts';
 import { Empty, Failure, State, type StateName, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -8,7 +9,7 @@ type Peer = SiteList['peers'][number];
 
 /** The sites that share limits, with the state and shares of each. */
 export function Sites() {
-  const { data, error } = usePoll(() => get<SiteList>('sites'), [], 1_000);
+  const { data, error } = usePoll(() => get('sites'), [], 1_000);
   const isAlone = error?.status === 404;
   return (
     <>

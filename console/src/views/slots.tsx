@@ -1,4 +1,4 @@
-import type { ListedLimit } from '../api.ts';
+import type { LimitJson } from '../../../src/engine/rules/match/shapes.ts';
 import { duration, exact } from '../format.ts';
 import { ruleHistory } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
@@ -12,7 +12,7 @@ const WIDTH = IN_A_ROW * (SIZE + GAP) - GAP;
 const BAR_HEIGHT = 12;
 
 /** The requests in flight of a rule: its slots, the age of the oldest, and both over time. */
-export function Slots({ path, limit }: { readonly path: string; readonly limit: ListedLimit }) {
+export function Slots({ path, limit }: { readonly path: string; readonly limit: LimitJson }) {
   const series = ruleHistory.value.get(path);
   const held = Math.round(series?.held?.at(-1) ?? 0);
   const oldestMs = held === 0 ? 0 : (series?.oldest?.at(-1) ?? 0) * 1_000;

@@ -1,4 +1,5 @@
-import { get, type UnmatchedDescriptor } from '../api.ts';
+import type { UnmatchedDescriptor } from '../../../src/operate/answers/views.ts';
+import { get } from '../api.ts';
 import { exact } from '../format.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { ActionsHeading, Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
@@ -6,18 +7,8 @@ import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam } from '../route.ts';
 import { seesValues, session } from '../session.ts';
 
-interface UnmatchedAnswer {
-  /** Requests of the last minute. */
-  readonly requests: number;
-  readonly total: number;
-  readonly unlistedAtMost: number;
-  readonly countedOneIn: number;
-  readonly confidence: number;
-  readonly descriptors: readonly UnmatchedDescriptor[];
-}
-
 export function Unmatched() {
-  const { data, error } = usePoll(() => get<UnmatchedAnswer>('unmatched', { count: '100' }), [seesValues.value], 1_000);
+  const { data, error } = usePoll(() => get('unmatched', { count: '100' }), [seesValues.value], 1_000);
   const mayExplain = seesValues.value && !session.value?.hashKeys;
   return (
     <>

@@ -9,19 +9,17 @@ import {
   parseDescriptor,
 } from '../../engine/rules/match/descriptor-text.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import type { RefusalPage } from '../../operate/answers/explain.ts';
 import { CommandFailed, callApi, guarded, show, showAnswer, type Target } from './client.ts';
-import type { SentExplanation } from './explain.ts';
 import {
   renderAudit,
   renderCounters,
   renderNewRefusals,
   renderOverride,
   renderOverrides,
-  renderPage,
   renderRefusals,
   renderTop,
   renderUnmatched,
-  type SentRefusals,
 } from './render.ts';
 
 /** The parts of the process that commands use. */
@@ -96,9 +94,9 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
           if (options.at !== undefined && options.rules === undefined)
             throw new CommandFailed('--at requires --rules: a service explains only its present answer');
           const request = requestOf(domain, descriptors, options.hits);
-          const explanation: SentExplanation =
+          const explanation =
             options.rules === undefined
-              ? await callApi(options, { method: 'POST', path: '/api/v1/explain', body: request })
+              ? await callApi(options, { operation: 'POST /api/v1/explain', body: request })
               : await explainOffline(options.rules, request, clockAt(options.at, clock));
           show(options, explanation, renderExplanation, { print, ...around });
           if (!options.json) for (const note of commaNotes(descriptors)) print(note);
@@ -116,7 +114,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
       guarded(fail, async (options: Common & { domain?: string; count: number }) => {
         const { domain, count: most } = options;
         const render: typeof renderUnmatched = (sent, paint) => renderUnmatched(sent, paint, domain);
-        const call = { path: '/api/v1/unmatched', query: { domain, count: most } };
+        const call = { operation: 'GET /api/v1/unmatched', query: { domain, count: most } } as const;
         await showAnswer(options, call, render, { print, ...around });
       }),
     );
@@ -128,7 +126,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     .action(
       guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
         const { by, rule, count: most } = options;
-        const call = { path: '/api/v1/top', query: { by, rule, count: most } };
+        const call = { operation: 'GET /api/v1/top', query: { by, rule, count: most } } as const;
         const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
         for (;;) {
           await showAnswer(options, call, renderTop, { ...around, print: (text) => print(clear + text) });
@@ -163,29 +161,32 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
-        await showAnswer(options, { path: '/api/v1/audit', query: { count: options.count } }, renderAudit, output);
+        await showAnswer(
+          options,
+          { operation: 'GET /api/v1/audit', query: { count: options.count } },
+          renderAudit,
+          output,
+        );
       }),
     );
 }
 
 const FOLLOW_INTERVAL_MS = 2_000;
 
-const refusalsOf = (options: RefusalOptions, since?: string): Promise<SentRefusals> => {
+const refusalsOf = (options: RefusalOptions, since?: string): Promise<RefusalPage> => {
   const { domain, rule, request, count: most } = options;
   const query = { domain, rule, request, since, count: most };
-  return callApi<SentRefusals>(options, { path: '/api/v1/refusals', query });
+  return callApi(options, { operation: 'GET /api/v1/refusals', query });
 };
 
 /** The newest refusals, then the new ones as they arrive; empty pages are skipped. */
-async function* newRefusals(options: RefusalOptions): AsyncIterable<SentRefusals> {
+async function* newRefusals(options: RefusalOptions): AsyncIterable<RefusalPage> {
   let known = { ...(await refusalsOf(options)), more: 0 };
   yield known;
   for (;;) {
     const { next, dropped } = known;
-    if (next === undefined)
-      throw new CommandFailed('--follow requires a newer service: this one does not number refusals');
     const page = await refusalsOf(options, next);
-    const { more = 0, lost = 0, droppedSince = Math.max(page.dropped - dropped, 0) } = page;
+    const { more, lost, droppedSince = Math.max(page.dropped - dropped, 0) } = page;
     const unseen = { ...page, more: 0, dropped: droppedSince }; // the next page lists the others
     if (page.refusals.length > 0 || lost > 0 || unseen.dropped > 0) yield unseen;
     known = { ...page, more: 0 };
@@ -205,10 +206,8 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         const { rule, after } = options;
         if (descriptor !== undefined && (rule !== undefined || after !== undefined))
           throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
-        const path = '/api/v1/counters';
-        if (descriptor === undefined)
-          await showAnswer(options, { path, query: { domain, rule, after } }, renderPage, output);
-        else await showAnswer(options, { path, query: { domain, descriptor } }, renderCounters, output);
+        const query = { domain, descriptor, rule, after };
+        await showAnswer(options, { operation: 'GET /api/v1/counters', query }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
@@ -216,7 +215,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        await showAnswer(options, { method: 'POST', path: '/api/v1/counters/reset', body }, renderCounters, output);
+        await showAnswer(options, { operation: 'POST /api/v1/counters/reset', body }, renderCounters, output);
       }),
     );
   onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
@@ -225,7 +224,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
     .action(
       guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), hits, reason: options.reason };
-        await showAnswer(options, { method: 'POST', path: '/api/v1/counters/grant', body }, renderCounters, output);
+        await showAnswer(options, { operation: 'POST /api/v1/counters/grant', body }, renderCounters, output);
       }),
     );
 }
@@ -235,7 +234,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
   const output = { print, ...around };
   command(override, 'list', 'list overrides', around.env).action(
     guarded(fail, async (options: Common) => {
-      await showAnswer(options, { path: OVERRIDES }, renderOverrides, output);
+      await showAnswer(options, { operation: 'GET /api/v1/overrides' }, renderOverrides, output);
     }),
   );
   onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
@@ -259,7 +258,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
             until,
             reason: options.reason,
           };
-          await showAnswer(options, { method: 'PUT', path: OVERRIDES, body }, renderOverride, output);
+          await showAnswer(options, { operation: 'PUT /api/v1/overrides', body }, renderOverride, output);
         },
       ),
     );
@@ -268,12 +267,10 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        await showAnswer(options, { method: 'DELETE', path: OVERRIDES, body }, renderOverride, output);
+        await showAnswer(options, { operation: 'DELETE /api/v1/overrides', body }, renderOverride, output);
       }),
     );
 }
-
-const OVERRIDES = '/api/v1/overrides';
 
 /** @throws CommandFailed */
 function effectOf(written: string): object {

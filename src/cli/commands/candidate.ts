@@ -1,6 +1,14 @@
 import type { Command } from 'commander';
 import { counted } from '../../lab/replay/report/texts.ts';
-import type { Tally } from '../../operate/candidate/report.ts';
+import type { Answers } from '../../operate/answers/all.ts';
+import type {
+  CounterFates,
+  RuleProblem,
+  Tally,
+  TriedCandidate,
+  TriedKeys,
+  TriedRule,
+} from '../../operate/answers/rules.ts';
 import { command, count, SHOW, type Surroundings } from './admin.ts';
 import { CommandFailed, guarded, showAnswer, type Target } from './client.ts';
 import type { Paint } from './paint.ts';
@@ -18,8 +26,6 @@ interface ChangeFlags extends CandidateFlags {
   readonly reason: string;
 }
 
-const PATH = '/api/v1/candidate';
-
 /** Adds the commands for trying rules on live traffic. */
 export function addCandidateCommand(program: Command, surroundings: Surroundings): void {
   const { print, fail, ...around } = surroundings;
@@ -36,7 +42,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .action(
       guarded(fail, async (flags: ShowFlags) => {
         const query = { rule: flags.rule, count: flags.count };
-        await showAnswer(flags, { path: PATH, query }, renderCandidate, output);
+        await showAnswer(flags, { operation: 'GET /api/v1/candidate', query }, renderCandidate, output);
       }),
     );
   command(candidate, 'load', 'try a rule file, replacing the current candidate', around.env)
@@ -46,7 +52,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
       guarded(fail, async (file: string, flags: ChangeFlags) => {
         const body = { type: 'application/yaml', text: await textAt(file) };
         const query = { reason: flags.reason };
-        await showAnswer(flags, { method: 'POST', path: PATH, query, body }, renderCandidate, output);
+        await showAnswer(flags, { operation: 'POST /api/v1/candidate', query, body }, renderCandidate, output);
       }),
     );
   command(candidate, 'clear', 'end the trial', around.env)
@@ -54,12 +60,12 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .action(
       guarded(fail, async (flags: ChangeFlags) => {
         const body = { reason: flags.reason };
-        await showAnswer(flags, { method: 'DELETE', path: PATH, body }, renderCandidate, output);
+        await showAnswer(flags, { operation: 'DELETE /api/v1/candidate', body }, renderCandidate, output);
       }),
     );
   command(candidate, 'diff', 'print what changes if the candidate is put in force', around.env).action(
     guarded(fail, async (flags: CandidateFlags) => {
-      await showAnswer(flags, { path: `${PATH}/diff` }, renderCandidateDiff, output);
+      await showAnswer(flags, { operation: 'GET /api/v1/candidate/diff' }, renderCandidateDiff, output);
     }),
   );
 }
@@ -74,50 +80,8 @@ async function textAt(file: string): Promise<string> {
   }
 }
 
-interface SentKeys {
-  readonly count: number;
-  readonly isAtLeast: boolean;
-  readonly keys: readonly { readonly descriptor: string; readonly hits: number; readonly atMostTooHighBy: number }[];
-}
-
-interface SentProblem {
-  readonly severity: 'error' | 'warning';
-  readonly file?: string;
-  readonly line?: number;
-  readonly path: string;
-  readonly message: string;
-}
-
-/** The candidate as the API sends it. */
-interface SentCandidate {
-  readonly state: 'off' | 'on' | 'wrong';
-  readonly from: string | null;
-  readonly by: string | null;
-  readonly reason: string | null;
-  readonly hash: string | null;
-  readonly domains: readonly string[];
-  readonly ruleCount: number;
-  readonly problems: readonly SentProblem[];
-  readonly moreProblems: number;
-  readonly sample: number;
-  readonly since: string | null;
-  readonly dropped: { readonly behind: number; readonly overload: number };
-  readonly failed: number;
-  readonly withheld: number;
-  readonly evicted: number;
-  readonly totals: Tally;
-  readonly rules: readonly (Tally & {
-    readonly rule: string;
-    readonly inLive: boolean;
-    readonly inCandidate: boolean;
-    readonly newlyRefusedKeys: SentKeys;
-    readonly newlyPassedKeys: SentKeys;
-  })[];
-  readonly moreRules: number;
-}
-
 /** Renders the candidate for people. */
-export function renderCandidate(found: SentCandidate, paint: Paint): string {
+export function renderCandidate(found: TriedCandidate, paint: Paint): string {
   const lines = [headOf(found, paint), ...found.problems.map((problem) => problemText(problem, paint))];
   if (found.moreProblems > 0) lines.push(`and ${counted(found.moreProblems, 'more problem')}`);
   if (found.state !== 'on') return lines.join('\n');
@@ -132,7 +96,7 @@ export function renderCandidate(found: SentCandidate, paint: Paint): string {
   return lines.join('\n');
 }
 
-function headOf({ state, from, by, reason, hash, domains, ruleCount }: SentCandidate, paint: Paint): string {
+function headOf({ state, from, by, reason, hash, domains, ruleCount }: TriedCandidate, paint: Paint): string {
   const source = `${from ?? ''}${by === null ? '' : `, by ${by}: ${reason}`}`;
   switch (state) {
     case 'off':
@@ -144,7 +108,7 @@ function headOf({ state, from, by, reason, hash, domains, ruleCount }: SentCandi
   }
 }
 
-const problemText = ({ severity, file, line, path, message }: SentProblem, paint: Paint): string => {
+const problemText = ({ severity, file, line, path, message }: RuleProblem, paint: Paint): string => {
   const place = `${file === undefined ? 'line ' : `${file}:`}${line ?? 1}`;
   return `  ${place}: ${paint[severity === 'error' ? 'bad' : 'dim'](severity)}: ${path === '' ? '' : `${path}: `}${message}`;
 };
@@ -153,7 +117,7 @@ const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newl
   `${counted(requests, 'request')}, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
 
 /** Why the figures do not cover all requests. */
-function missingOf({ sample, dropped, failed, withheld, evicted }: SentCandidate): readonly string[] {
+function missingOf({ sample, dropped, failed, withheld, evicted }: TriedCandidate): readonly string[] {
   const notes: readonly (readonly [number, string])[] = [
     [dropped.behind, 'not tried: too many were in flight'],
     [dropped.overload, 'not tried: the service is overloaded'],
@@ -167,12 +131,12 @@ function missingOf({ sample, dropped, failed, withheld, evicted }: SentCandidate
   ];
 }
 
-function placeText({ inLive, inCandidate }: SentCandidate['rules'][number]): string {
+function placeText({ inLive, inCandidate }: TriedRule): string {
   if (inLive === inCandidate) return '';
   return inLive ? ' (not in the candidate)' : ' (new)';
 }
 
-function keysText({ count, isAtLeast, keys }: SentKeys, what: string, colour: (text: string) => string): string[] {
+function keysText({ count, isAtLeast, keys }: TriedKeys, what: string, colour: (text: string) => string): string[] {
   if (count === 0) return [];
   const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
   return [
@@ -184,21 +148,12 @@ function keysText({ count, isAtLeast, keys }: SentKeys, what: string, colour: (t
   ];
 }
 
-interface SentFate {
-  readonly limit: string;
-  readonly counters: 'kept' | 'new';
-}
-
-/** The comparison as the API sends it. */
-interface SentDiff {
-  readonly added: readonly { readonly rule: { readonly path: string }; readonly counters: readonly SentFate[] }[];
-  readonly removed: readonly { readonly rule: { readonly path: string }; readonly after?: string }[];
-  readonly changed: readonly { readonly after: { readonly path: string }; readonly counters: readonly SentFate[] }[];
-}
-
 /** Renders for people the effect of putting the candidate in force, and how to do it. */
-export function renderCandidateDiff({ added, removed, changed }: SentDiff, paint: Paint): string {
-  const fates = (counters: readonly SentFate[]): string =>
+export function renderCandidateDiff(
+  { added, removed, changed }: Answers['GET /api/v1/candidate/diff'],
+  paint: Paint,
+): string {
+  const fates = (counters: CounterFates): string =>
     counters
       .map(({ limit, counters: fate }) => `${limit} (${fate === 'kept' ? 'counters are kept' : 'counters start anew'})`)
       .join(', ');

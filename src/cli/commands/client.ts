@@ -1,5 +1,6 @@
 import { printableJson } from '../../base/printable.ts';
 import { InvalidDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import type { Answers } from '../../operate/answers/all.ts';
 import { forTerminal } from './for-terminal.ts';
 import { type Paint, paintFor } from './paint.ts';
 
@@ -28,19 +29,19 @@ interface SentText {
 const isText = (body: object): body is SentText => 'text' in body && 'type' in body;
 
 /** A call of the admin API. */
-interface ApiCall {
-  /** Default: GET. */
-  readonly method?: string;
-  readonly path: string;
+interface ApiCall<O extends keyof Answers> {
+  /** `GET /api/v1/top`. */
+  readonly operation: O;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: object;
 }
 
 /** @throws CommandFailed */
-export async function callApi<T>(
+export async function callApi<O extends keyof Answers>(
   { target, token, ca }: Target,
-  { method = 'GET', path, query = {}, body }: ApiCall,
-): Promise<T> {
+  { operation, query = {}, body }: ApiCall<O>,
+): Promise<Answers[O]> {
+  const [method = '', path = ''] = operation.split(' ');
   const failed = (why: string): CommandFailed => new CommandFailed(`${target}: ${why}`);
   const headers = {
     ...(token && { authorization: `Bearer ${token}` }),
@@ -59,11 +60,11 @@ export async function callApi<T>(
   if (status !== 200) throw failed(problemIn(text) ?? `${status} ${statusText}`);
   const found = parsedJson(text);
   if (found === undefined) throw failed('expected the debug port of Weir, got no JSON');
-  return found as T; // as the API documents
+  return found as Answers[O]; // as the API documents
 }
 
 /** `?domain=shop&count=20`; empty without parameters. */
-function queryOf(parameters: NonNullable<ApiCall['query']>): string {
+function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   if (given.length === 0) return '';
   return `?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
@@ -112,13 +113,13 @@ export function show<T extends object>(
 }
 
 /** Calls the admin API, and prints its answer like `show`. */
-export async function showAnswer<T extends object>(
+export async function showAnswer<O extends keyof Answers>(
   flags: Target & { readonly json: boolean },
-  call: ApiCall,
-  render: (found: T, paint: Paint) => string,
+  call: ApiCall<O>,
+  render: (found: Answers[O], paint: Paint) => string,
   output: CommandOutput,
 ): Promise<void> {
-  show(flags, await callApi<T>(flags, call), render, output);
+  show(flags, await callApi(flags, call), render, output);
 }
 
 /** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */

@@ -4,33 +4,19 @@ import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
 import { createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
 import { createMemoryBackend } from '../../engine/backends/memory/backend.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
-import type { Candidate, TracedLevel } from '../../engine/rules/match/trace.ts';
+import type { Candidate, TracedLevel } from '../../engine/rules/match/shapes.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import {
-  type CounterState,
-  type ExplainAnswer,
-  type ExplainedDescriptor,
-  type ExplainedLimit,
-  explain,
-} from '../../operate/admin/explain.ts';
+import { explain } from '../../operate/admin/explain.ts';
+import type { CounterState } from '../../operate/answers/counters.ts';
+import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
 import { CommandFailed } from './client.ts';
 import { shownEntries } from './for-terminal.ts';
 import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
 import { overrideText, renderQuota } from './render.ts';
-
-/** An explanation as the API sends it. */
-export type SentExplanation = Partial<ExplainAnswer> & {
-  readonly status: number;
-  readonly workers?: readonly {
-    readonly process: string;
-    readonly status: number;
-    readonly sources: readonly string[];
-  }[];
-};
 
 /**
  * The clock for an explanation.
@@ -54,7 +40,7 @@ export function clockAt(written: string | undefined, now: Clock): Clock {
  * @param body  a body of `/json`
  * @throws CommandFailed  the rules are invalid
  */
-export async function explainOffline(path: string, body: object, clock: Clock): Promise<SentExplanation> {
+export async function explainOffline(path: string, body: object, clock: Clock): Promise<Explanation> {
   const rules = await loadMergedRulesAt(path);
   let request: WireRequest;
   try {
@@ -94,7 +80,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
 
 /** An explanation for a terminal. */
 export function renderExplanation(
-  { status, error, descriptors = [], decision, rules, workers = [], warning }: SentExplanation,
+  { status, error, descriptors = [], decision, rules, workers = [], warning }: Explanation,
   paint: Paint,
 ): string {
   const code = decision?.code ?? 'no answer';

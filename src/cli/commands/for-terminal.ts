@@ -1,10 +1,9 @@
 import { printable } from '../../base/printable.ts';
 import { keyText, valueText } from '../../engine/rules/match/descriptor-text.ts';
-
-export type ShownEntries = readonly { readonly key: string; readonly value: string }[];
+import type { Entry } from '../../engine/rules/match/match.ts';
 
 /** Formats entries returned by `forTerminal` as a descriptor. */
-export const shownEntries = (entries: ShownEntries): string =>
+export const shownEntries = (entries: readonly Entry[]): string =>
   entries.map(({ key, value }) => `${key}=${value}`).join(',');
 
 /**

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/quota-report.ts';
+import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/shapes.ts';
 import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
 import { command, count, type Surroundings } from './admin.ts';
 import { guarded, showAnswer, type Target } from './client.ts';
@@ -24,7 +24,7 @@ export function addQuotasCommand(program: Command, { print, fail, ...around }: S
     .action(
       guarded(fail, async (domain: string | undefined, descriptor: string | undefined, flags: QuotaFlags) => {
         const query = { domain, descriptor, rule: flags.rule, count: flags.count };
-        await showAnswer(flags, { path: '/api/v1/quotas', query }, renderQuotas, { print, ...around });
+        await showAnswer(flags, { operation: 'GET /api/v1/quotas', query }, renderQuotas, { print, ...around });
       }),
     );
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { rfc3339 } from '../../base/times.ts';
+import type { Answers } from '../../operate/answers/all.ts';
 import { command, type Surroundings, span } from './admin.ts';
 import { CommandFailed, guarded, showAnswer, type Target } from './client.ts';
 
@@ -9,11 +10,6 @@ interface RecordFlags extends Target {
   readonly for?: number;
   readonly stop: boolean;
   readonly reason?: string;
-}
-
-interface SentRecording {
-  readonly recording: boolean;
-  readonly until: string | null;
 }
 
 /** Adds the command that starts and ends a recording. */
@@ -35,14 +31,15 @@ export function addRecordCommand(program: Command, { clock, print, fail, ...arou
         const isChange = forMs !== undefined || stop;
         if (isChange && reason === undefined) throw new CommandFailed('--reason is required, for the audit log');
         const until = rfc3339(stop ? 0 : clock() + (forMs ?? 0));
-        const change = { method: 'PUT', body: { until, reason } };
-        const path = '/api/v1/recording';
-        await showAnswer(flags, isChange ? { path, ...change } : { path }, describe, { print, ...around });
+        const call = isChange
+          ? ({ operation: 'PUT /api/v1/recording', body: { until, reason } } as const)
+          : ({ operation: 'GET /api/v1/recording' } as const);
+        await showAnswer(flags, call, describe, { print, ...around });
       }),
     );
 }
 
-function describe({ recording, until }: SentRecording): string {
+function describe({ recording, until }: Answers['GET /api/v1/recording']): string {
   if (!recording) return 'nothing is recorded';
   return until === null ? 'requests are recorded' : `requests are recorded until ${until}`;
 }

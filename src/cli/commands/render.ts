@@ -1,35 +1,30 @@
 import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
+import type { SetOverride, ShownOverride } from '../../edge/http/shapes.ts';
+import type { ProxyQuota } from '../../edge/rlqs/shapes.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
-import type { AuditLine } from '../../operate/admin/audit.ts';
-import type { CounterState, ShownOverride } from '../../operate/admin/explain.ts';
-import type { RefusalPage, RefusedDescriptor } from '../../operate/admin/refusals.ts';
-import type { CountBounds } from '../../operate/admin/sampling-error.ts';
-import type { UnmatchedDescriptor } from '../../operate/admin/unmatched.ts';
-import { type ShownEntries, shownEntries } from './for-terminal.ts';
+import type { Answers } from '../../operate/answers/all.ts';
+import type {
+  ChangedCounters,
+  CounterState,
+  DescriptorCounters,
+  ListedCounters,
+} from '../../operate/answers/counters.ts';
+import type { RefusalPage, RefusedDescriptor } from '../../operate/answers/explain.ts';
+import type { ShownTop } from '../../operate/answers/views.ts';
+import { shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
-
-/** Unmatched descriptors as the API sends them. */
-interface SentUnmatched {
-  /** All requests of the last minute, with and without a rule; absent: an older service. */
-  readonly requests?: number;
-  readonly total: number;
-  readonly countedOneIn?: number;
-  readonly confidence?: number;
-  readonly descriptors: readonly UnmatchedDescriptor[];
-}
 
 /** @param domain  the only domain listed */
 export function renderUnmatched(
-  { requests, total, descriptors, ...sampled }: SentUnmatched,
+  { requests, total, descriptors, ...sampled }: Answers['GET /api/v1/unmatched'],
   paint: Paint,
   domain?: string,
 ): string {
   const ofDomain = domain === undefined ? '' : ` of domain '${printable(domain)}'`;
   if (descriptors.length === 0 && requests === 0) return 'no request arrived in the last minute: try weir doctor';
   if (descriptors.length === 0)
-    return `no unmatched descriptor${ofDomain} in the last minute${requests === undefined ? '' : `, of ${counted(requests, 'request')}`}`;
+    return `no unmatched descriptor${ofDomain} in the last minute, of ${counted(requests, 'request')}`;
   const lines = [
     `${counted(total, 'descriptor')}${ofDomain} of the last minute matched no rule${estimateNote(sampled)}`,
   ];
@@ -45,17 +40,10 @@ export function renderUnmatched(
   return lines.join('\n');
 }
 
-interface Sampled {
-  /** Absent: an older service. */
-  readonly countedOneIn?: number;
-  readonly confidence?: number;
-}
-
-const estimateNote = ({ countedOneIn = 1, confidence }: Sampled): string =>
-  countedOneIn === 1 ? '' : `, estimated: one in ${countedOneIn} was counted${ofBounds(confidence)}`;
-
-const ofBounds = (confidence: number | undefined): string =>
-  confidence === undefined ? '' : `; each bound holds with a probability of ${confidence * 100} %`;
+const estimateNote = ({ countedOneIn, confidence }: Pick<ShownTop, 'countedOneIn' | 'confidence'>): string =>
+  countedOneIn === 1
+    ? ''
+    : `, estimated: one in ${countedOneIn} was counted; each bound holds with a probability of ${confidence * 100} %`;
 
 function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): string {
   const high = atMostTooHighBy > 0 ? [`${atMostTooHighBy} too high`] : [];
@@ -64,19 +52,7 @@ function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): 
   return both.length === 0 ? '' : paint.dim(`  at most ${both.join(', ')}`);
 }
 
-/** The most frequent descriptors of rules as the API sends them. */
-interface SentTop {
-  readonly by: string;
-  readonly rules: readonly {
-    readonly rule: string;
-    readonly total: number;
-    readonly countedOneIn?: number;
-    readonly confidence?: number;
-    readonly keys: readonly (CountBounds & { readonly descriptor: string; readonly hits: number })[];
-  }[];
-}
-
-export function renderTop({ by, rules }: SentTop, paint: Paint): string {
+export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Paint): string {
   if (rules.length === 0) return `no ${by} in the last minute`;
   return rules
     .map(({ rule, total, keys, ...sampled }) => {
@@ -93,22 +69,12 @@ export function renderTop({ by, rules }: SentTop, paint: Paint): string {
     .join('\n\n');
 }
 
-/** The counters of a descriptor as the API sends them. */
-interface SentCounters {
-  readonly domain: string;
-  readonly entries: ShownEntries;
-  readonly override?: ShownOverride;
-  readonly counters: readonly (CounterState & {
-    readonly rule: string;
-    readonly limit: string;
-    readonly name?: string;
-    /** The state before a change. */
-    readonly before?: CounterState;
-  })[];
-}
-
-export function renderCounters({ domain, entries, override, counters }: SentCounters, paint: Paint): string {
-  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, before, ...own }) => {
+/** Renders the counters of a descriptor, also with their states before a change, or a page of all counters. */
+export function renderCounters(found: DescriptorCounters | ChangedCounters | ListedCounters, paint: Paint): string {
+  if (!('domain' in found)) return renderPage(found);
+  const { domain, entries, override, counters } = found;
+  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, ...own }) => {
+    const before = 'before' in own ? own.before : undefined;
     const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
     return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedOf(own)}, ${remaining} left${reset}${was}`;
@@ -127,17 +93,7 @@ function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onH
   return `${used} used, ${onHold} of it on hold for ${counted(open, 'request')}`;
 }
 
-/** A page of all counters as the API sends it. */
-interface SentPage {
-  readonly counters: readonly (CounterState & {
-    readonly domain: string;
-    readonly entries: ShownEntries;
-    readonly limit: string;
-  })[];
-  readonly next?: string;
-}
-
-export function renderPage({ counters, next }: SentPage): string {
+function renderPage({ counters, next }: ListedCounters): string {
   const rows = counters.map(
     ({ domain, entries, limit, remaining, ...own }) =>
       `${domain} ${shownEntries(entries)}  ${limit}: ${usedOf(own)}, ${remaining} left`,
@@ -148,12 +104,7 @@ export function renderPage({ counters, next }: SentPage): string {
   ].join('\n');
 }
 
-/** The newest changes as the API sends them. */
-interface SentAudit {
-  readonly changes: readonly AuditLine[];
-}
-
-export function renderAudit({ changes }: SentAudit): string {
+export function renderAudit({ changes }: Answers['GET /api/v1/audit']): string {
   if (changes.length === 0) return 'no changes so far';
   return changes
     .map(
@@ -171,23 +122,10 @@ function changedText(what: object): string {
   return `${domain} ${descriptor}${rest}`;
 }
 
-/** An override as the API sends it. */
-interface SentOverride extends ShownOverride {
-  readonly domain: string;
-  readonly descriptor: string;
-  /** Why an override that was just set has no effect at present. */
-  readonly warning?: string;
-}
-
-export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SentOverride): string =>
+export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SetOverride): string =>
   `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
 
-/** All overrides as the API sends them. */
-interface SentOverrides {
-  readonly overrides: readonly SentOverride[];
-}
-
-export const renderOverrides = ({ overrides }: SentOverrides): string =>
+export const renderOverrides = ({ overrides }: Answers['GET /api/v1/overrides']): string =>
   overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');
 
 /** ` (shadow, soft)`: why an exceeded limit may not refuse. */
@@ -196,19 +134,16 @@ function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | '
   return modes.length === 0 ? '' : ` (${modes.join(', ')})`;
 }
 
-/** Refusals as the API sends them. */
-export type SentRefusals = Pick<RefusalPage, 'refusals' | 'dropped'> & Partial<RefusalPage>;
-
 /** Lists the oldest first, like a log. */
-export function renderRefusals(sent: SentRefusals, paint: Paint): string {
-  const isEmpty = sent.refusals.length === 0 && !sent.lost;
+export function renderRefusals(sent: RefusalPage, paint: Paint): string {
+  const isEmpty = sent.refusals.length === 0 && sent.lost === 0;
   return [...(isEmpty ? ['no matching refusals'] : []), renderNewRefusals(sent, paint)].filter(Boolean).join('\n');
 }
 
 const waitText = (ms: number | null): string => (ms === null ? 'never passes' : `passes in ${duration(ms)}`);
 
 /** Renders the refusals since the last page, and notes on those that are missing. */
-export function renderNewRefusals({ refusals, dropped, more = 0, lost = 0 }: SentRefusals, paint: Paint): string {
+export function renderNewRefusals({ refusals, dropped, more, lost }: RefusalPage, paint: Paint): string {
   const notes = [
     ...(more > 0 ? [`${more} more: --count`] : []),
     ...(lost > 0 ? [`${lost} more were replaced before they could be read: raise EXPLAIN_SAMPLE`] : []),

@@ -1,7 +1,8 @@
 import { printableJson, printableLines } from '../../base/printable.ts';
-import { type Advice, type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
+import { DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/propose.ts';
 import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-advice.ts';
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
+import type { Advice, AdvisedLimit } from '../../lab/advise/shapes.ts';
 import { TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
@@ -45,12 +46,6 @@ const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
 /** Fixed, so that the same input leads to the same samples of keys. */
 const SEED = 1;
 
-/** Advice with warnings about its input. */
-interface Advised extends Advice {
-  /** Warnings about the input, one text each. */
-  readonly warnings: readonly string[];
-}
-
 /**
  * Prints advice on the limits of rules.
  *
@@ -75,7 +70,7 @@ async function adviceOnFiles(
   files: readonly string[],
   flags: AdviseFlags,
   { env, input, showProgress }: ReplaySurroundings,
-): Promise<Advised> {
+): Promise<Advice> {
   const { rules: path, overlay, maxKeysHit = DEFAULT_MAX_KEYS_HIT } = flags;
   if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --from; got none');
   const settings = await settingsOf(env);
@@ -115,7 +110,7 @@ function unusedOf(
   ];
 }
 
-async function adviceOfService(from: string, files: readonly string[], flags: AdviseFlags): Promise<Advised> {
+async function adviceOfService(from: string, files: readonly string[], flags: AdviseFlags): Promise<Advice> {
   const { token, ca, domain, rule, maxKeysHit, rules, mapping } = flags;
   if (files.length > 0 || rules !== undefined || mapping !== undefined)
     throw new CommandFailed(
@@ -123,7 +118,7 @@ async function adviceOfService(from: string, files: readonly string[], flags: Ad
     );
   const keysHitPerMillion = maxKeysHit === undefined ? undefined : Math.max(Math.round(maxKeysHit * 1e6), 1);
   const query = { domain, rule, keysHitPerMillion };
-  return callApi<Advised>({ target: from, token, ca }, { path: '/api/v1/advice', query });
+  return callApi({ target: from, token, ca }, { operation: 'GET /api/v1/advice', query });
 }
 
 const filterOf =
@@ -131,11 +126,11 @@ const filterOf =
   (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
     (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
 
-const textOf = ({ warnings, ...advice }: Advised): string =>
+const textOf = ({ warnings, ...advice }: Advice): string =>
   [adviceText(advice), ...warnings.map((text) => `warning: ${text}`)].join('\n\n');
 
 /** @throws CommandFailed  there are no proposals, or proposals for several domains: an overlay has one */
-function yamlOf({ limits }: Advised): string {
+function yamlOf({ limits }: Advice): string {
   const proposed = limits.filter(hasProposal);
   const domains = [...new Set(proposed.map(({ limit }) => limit.domain))];
   if (domains.length === 1) return overlayText(proposed).trimEnd();

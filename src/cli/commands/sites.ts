@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
-import type { ListedShare, ShareList, SitePortion } from '../../operate/admin/site-limits.ts';
-import type { SiteList } from '../../operate/admin/site-operations.ts';
+import type { ListedShare, ShareList, SiteList, SitePortion } from '../../edge/sites/shapes.ts';
 import { command, count, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
 import { duration, type Paint } from './paint.ts';
@@ -18,9 +17,9 @@ export function addSitesCommand(program: Command, { print, fail, ...around }: Su
     .option('--count <n>', 'how many limits', count, 20)
     .action(
       guarded(fail, async (flags: SiteFlags) => {
-        const sites = await callApi<SiteList>(flags, { path: '/api/v1/sites' });
+        const sites = await callApi(flags, { operation: 'GET /api/v1/sites' });
         const query = { count: flags.count };
-        const shares = callApi<ShareList>(flags, { path: '/api/v1/sites/limits', query });
+        const shares = callApi(flags, { operation: 'GET /api/v1/sites/limits', query });
         if (flags.json) print(printableJson({ ...sites, ...(await shares) }));
         else show(flags, { sites, shares: await shares.catch(refusalOf) }, renderAll, { print, ...around });
       }),

@@ -8,19 +8,7 @@ import { compressed } from './compressed.ts';
 import { metricsRoute, type RenderMetrics, shareRendering } from './metrics.ts';
 import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
-
-/** An operator's override of one descriptor. */
-export interface ListedOverride {
-  readonly domain: string;
-  /** `user=alice,path=/login`. */
-  readonly descriptor: string;
-  readonly entries: readonly { readonly key: string; readonly value: string }[];
-  /** `block`, `exempt` or a limit. */
-  readonly effect: string;
-  readonly until: string;
-  readonly by: string;
-  readonly reason: string;
-}
+import type { ListedOverride } from './shapes.ts';
 
 /** The operators' overrides of single descriptors. */
 export interface OverrideList {

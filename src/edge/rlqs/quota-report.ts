@@ -1,26 +1,7 @@
 import { inTurns } from '../../base/slices.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { bucketId, type ProxyBucket } from './buckets.ts';
-
-/** The assignment of one bucket to one proxy, and its use. Rates are per second. */
-export interface ProxyQuota {
-  /** Absent: the proxy has no name of its own. */
-  readonly proxy?: string;
-  readonly domain: string;
-  readonly entries: readonly Entry[];
-  /** Absent: no rule can be applied. */
-  readonly rule?: string;
-  /** The last assignment that was sent on its stream; none: the proxy may have one from an earlier stream. */
-  readonly assigned: 'share' | 'allow' | 'deny' | 'none' | 'expired';
-  readonly share?: number;
-  readonly burst?: number;
-  /** The rate of the rule, which all proxies share. */
-  readonly rate?: number;
-  /** Requests and allowed requests between its last two reports. Absent: not known yet. */
-  readonly demand?: number;
-  readonly used?: number;
-  readonly reportedMsAgo: number;
-}
+import type { ProxyQuota, QuotaReport } from './shapes.ts';
 
 /** Absent fields match everything. */
 export interface QuotaQuery {
@@ -28,13 +9,6 @@ export interface QuotaQuery {
   readonly rule?: string;
   readonly entries?: readonly Entry[];
   readonly count: number;
-}
-
-export interface QuotaReport {
-  /** The buckets with the highest demand. */
-  readonly quotas: readonly ProxyQuota[];
-  /** The number of buckets that are not listed. */
-  readonly more: number;
 }
 
 /** The part of a stream that reports use. */

@@ -8,8 +8,9 @@ import type { BucketPlan } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';
 import { noQuotaCounts, type QuotaCounts } from './quota-counts.ts';
-import { type QuotaQuery, type QuotaReport, reportQuotas } from './quota-report.ts';
+import { type QuotaQuery, reportQuotas } from './quota-report.ts';
 import { type CurrentReport, type ProxyNames, type QuotaContext, QuotaStream } from './quota-stream.ts';
+import type { QuotaReport } from './shapes.ts';
 import { Turns } from './turns.ts';
 
 /** The metadata of a stream with the name of its proxy. */

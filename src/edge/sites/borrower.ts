@@ -11,7 +11,8 @@ import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';
 import type { MeasuredError } from './measured-error.ts';
 import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
-import type { PeerCounts, PeerReport } from './site-counts.ts';
+import type { PeerReport } from './shapes.ts';
+import type { PeerCounts } from './site-counts.ts';
 
 /** Another site, and how to call it. */
 export interface Peer {

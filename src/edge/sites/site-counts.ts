@@ -1,58 +1,34 @@
+import type { PeerReport, SiteList } from './shapes.ts';
+
+type Counted = Omit<PeerReport, 'site' | 'silentMs' | 'askedMsAgo'>;
+
 /** The exchanges of a process with one other site. */
-export interface PeerCounts {
-  /** Calls that were answered, and calls that were not. */
-  exchanges: number;
-  failures: number;
-  /** Calls in a row that were not answered. */
-  failing: number;
-  /** Hits that were borrowed from it. */
-  borrowed: number;
-  /** Loans that came too late, or from a site whose clock differs too much from this one's. */
-  untimely: number;
-  /** Calls from that site that were answered here, and the time of the last, on the monotonic clock; 0: none was. */
-  asked: number;
+export interface PeerCounts extends Mutable<Counted> {
+  /** When the last call from that site was answered here, on the monotonic clock; 0: none was. */
   askedAtMs: number;
-  /** The duration of the last answered call, and its end, on the monotonic clock; 0: there was none. */
-  roundTripMs: number;
+  /** The end of the last answered call, on the monotonic clock; 0: there was none. */
   answeredAtMs: number;
   /** When the last call failed, on the monotonic clock; 0: none did. */
   failedAtMs: number;
-  /** Why the last call failed; empty if it did not. */
-  problem: string;
 }
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export const noPeerCounts = (): PeerCounts => ({
   ...{ exchanges: 0, failures: 0, failing: 0, borrowed: 0, untimely: 0, asked: 0, roundTripMs: 0 },
   ...{ askedAtMs: 0, answeredAtMs: 0, failedAtMs: 0, problem: '' },
 });
 
-/** The counts as operators see them. */
-export interface PeerReport extends Omit<PeerCounts, 'askedAtMs' | 'answeredAtMs' | 'failedAtMs'> {
-  readonly site: string;
-  /** The time since the last answered call; -1: there was none. */
-  readonly silentMs: number;
-  /** The time since the last call from that site; -1: there was none. */
-  readonly askedMsAgo: number;
-}
-
-/** The state of the exchange with another site. `idle`: nothing was exchanged recently, since nothing was needed. */
-export type ExchangeState = 'in_step' | 'cut_off' | 'idle';
-
 /** Sites that have to exchange do so twice a second. */
 const RECENT_MS = 10_000;
 
 const isRecent = (agoMs: number): boolean => agoMs >= 0 && agoMs < RECENT_MS;
 
-export const exchangeStateOf = ({ failing, silentMs, askedMsAgo }: PeerReport): ExchangeState =>
+export const exchangeStateOf = ({ failing, silentMs, askedMsAgo }: PeerReport): SiteList['peers'][number]['state'] =>
   failing > 0 ? 'cut_off' : isRecent(silentMs) || isRecent(askedMsAgo) ? 'in_step' : 'idle';
 
 /** The exchange with other sites as operators see it. */
-export interface SitesReport {
+export interface SitesReport extends Pick<SiteList, 'errorRatio' | 'errorBound'> {
   readonly peers: readonly PeerReport[];
-  /** The excess over the limit that was furthest beyond its bound in the last minute, as a fraction of the limit. */
-  readonly errorRatio: number;
-  /** The bound that the rule of that limit declares. */
-  readonly errorBound: number;
 }
 
 /** Merges the reports of several processes. */

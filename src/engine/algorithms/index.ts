@@ -63,6 +63,7 @@ let last: { readonly name: AlgorithmName; readonly row: Algorithm } = {
 
 /** The algorithms that rules can name; another key of a rule selects each of the others. */
 export const namedAlgorithms = algorithmNames.filter((name) => isRate(name) || name === 'in_flight');
+type NamedAlgorithm = (typeof namedAlgorithms)[number];
 
 /** Whether a counter can go into debt by any number of hits: `charge: always`. */
 export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !rowOf(name).keepsEntries;
@@ -78,9 +79,9 @@ export function rowOf(name: AlgorithmName): Algorithm {
 }
 
 /** The algorithm that a rule names for a limit: if hits are reserved first, that of the inner counter. */
-export function namedAlgorithmOf(limit: Limit): AlgorithmName {
+export function namedAlgorithmOf(limit: Limit): NamedAlgorithm {
   if (limit.algorithm === 'site_share') return limit.of;
-  return limit.algorithm === 'reservation' ? (limit.inner.algorithm as AlgorithmName) : limit.algorithm; // a rule named it
+  return limit.algorithm === 'reservation' ? (limit.inner.algorithm as NamedAlgorithm) : limit.algorithm; // a rule named it
 }
 
 // functions, since the table itself uses them

@@ -1,5 +1,6 @@
 import { fromStruct } from '../../protobuf/struct.ts';
 import { JsonReader } from './json-reader.ts';
+import type { RateLimitResponseJson } from './shapes.ts';
 import {
   codeNumbers,
   MAX_UINT32,
@@ -140,16 +141,16 @@ export function responseToJson({
   statuses,
   response_headers_to_add,
   dynamic_metadata,
-}: WireResponse): object {
+}: WireResponse): RateLimitResponseJson {
   return {
-    overallCode: nameOf(codeNumbers, overall_code),
+    overallCode: nameOf(codeNumbers, overall_code) ?? 'UNKNOWN',
     statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
-      code: nameOf(codeNumbers, code),
+      code: nameOf(codeNumbers, code) ?? 'UNKNOWN',
       ...(current_limit && {
         currentLimit: {
           ...(current_limit.name !== '' && { name: current_limit.name }),
           ...(current_limit.requests_per_unit !== 0 && { requestsPerUnit: current_limit.requests_per_unit }),
-          ...(current_limit.unit !== 0 && { unit: nameOf(unitNumbers, current_limit.unit) }),
+          ...(current_limit.unit !== 0 && { unit: nameOf(unitNumbers, current_limit.unit) ?? 'UNKNOWN' }),
           ...(current_limit.unit_multiplier && { unitMultiplier: current_limit.unit_multiplier.value }),
         },
       }),

@@ -55,8 +55,8 @@ export const requestUnitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, D
 export const unitNumbers = { ...requestUnitNumbers, WEEK: 7 } as const;
 
 /** The name of an enum value; undefined if it has none. */
-export const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
-  Object.keys(names).find((name) => names[name] === number);
+export const nameOf = <N extends string>(names: Readonly<Record<N, number>>, number: number): N | undefined =>
+  (Object.keys(names) as N[]).find((name) => names[name] === number); // it has no other keys
 
 /** The largest value of a uint32 field. */
 export const MAX_UINT32 = 0xffff_ffff;

@@ -2,10 +2,10 @@ import { rfc3339 } from '../../base/times.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
-import type { AdviceOptions, AdvisedLimit, Proposal, RuleAdvice } from './advised-rule.ts';
 import { clientsBehind, groupKeys, type KeyGroups, weightAbove, weightOf } from './groups.ts';
-import { propose, rounded, shareOf } from './propose.ts';
+import { type AdviceOptions, propose, rounded, shareOf } from './propose.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
+import type { AdvisedLimit, Proposal, RuleAdvice } from './shapes.ts';
 import { CONFIDENCE, unseenPart, WeightedValues } from './weighted-values.ts';
 
 /** The intervals, in windows, for which the most hits of a key are reported. */

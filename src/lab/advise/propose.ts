@@ -2,11 +2,21 @@ import type { AlgorithmName, RateName } from '../../engine/algorithms/index.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
-import type { AdviceOptions, AdvisedLimit, Proposal } from './advised-rule.ts';
 import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 import type { FollowedKey } from './rule-sketch.ts';
+import type { AdvisedLimit, Proposal } from './shapes.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
+
+/** The operator's choices. */
+export interface AdviceOptions {
+  /** The share of the keys that do not stand apart which a proposal may hit: above 0, below 1. */
+  readonly maxKeysHit: number;
+  /** Formats a key for display. */
+  readonly shownKey: (key: string) => string;
+}
+
+export const DEFAULT_MAX_KEYS_HIT = 0.01;
 
 /** A key that sends up to this multiple of its observed traffic still passes. */
 const MARGIN = 1.5;

@@ -2,10 +2,10 @@ import { printable, printableJson } from '../../base/printable.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText, table } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
-import type { Advice, Proposal, RuleAdvice } from './advised-rule.ts';
+import type { Advice, Proposal, RuleAdvice } from './shapes.ts';
 
 /** Advice as text for operators. */
-export function adviceText({ limits, skipped }: Advice): string {
+export function adviceText({ limits, skipped }: Pick<Advice, 'limits' | 'skipped'>): string {
   const sections = limits.map((one) => ruleLines(one).join('\n'));
   if (skipped.length > 0) sections.push(['without advice:', ...skipped.map((text) => `  ${text}`)].join('\n'));
   return sections.length === 0 ? 'no request met a limit' : sections.join('\n\n');

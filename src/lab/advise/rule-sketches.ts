@@ -5,8 +5,9 @@ import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
 import { adviseOn } from './advise.ts';
-import type { Advice, AdviceOptions, AdvisedLimit, RuleAdvice } from './advised-rule.ts';
+import type { AdviceOptions } from './propose.ts';
 import { type Arrival, MAX_HEAVY_KEYS, RuleSketch } from './rule-sketch.ts';
+import type { Advice, AdvisedLimit, RuleAdvice } from './shapes.ts';
 
 interface SketchBounds {
   /** The most keys that are followed, for all limits together. */

@@ -12,7 +12,7 @@ export interface RuleDiff {
   readonly rerouted: readonly Rerouted[];
   readonly domains: readonly DomainChange[];
   /** Domains whose `spend` changes, by name. */
-  readonly spends: ReadonlyMap<string, { readonly before: string | undefined; readonly after: string | undefined }>;
+  readonly spends: ReadonlyMap<string, { readonly before?: string; readonly after?: string }>;
 }
 
 /** A domain that was added or removed, or whose ids of requests changed. */
@@ -85,21 +85,22 @@ function domainChanges(before: RuleTree['domains'], after: RuleTree['domains']):
 }
 
 function spendsOf(before: RuleTree, after: RuleTree): RuleDiff['spends'] {
-  const spends = new Map<string, { readonly before: string | undefined; readonly after: string | undefined }>();
+  const spends = new Map<string, { readonly before?: string; readonly after?: string }>();
   for (const [name, { spend }] of after.domains) {
     const was = before.domains.get(name);
-    if (was && was.spend !== spend) spends.set(name, { before: was.spend, after: spend });
+    if (was && was.spend !== spend)
+      spends.set(name, { ...(was.spend && { before: was.spend }), ...(spend && { after: spend }) });
   }
   return spends;
 }
 
-const fateJson = ({ limit, isKept }: CounterFate) => ({
+const fateJson = ({ limit, isKept }: CounterFate): { readonly limit: string; readonly counters: 'kept' | 'new' } => ({
   limit: describeLimit(limit),
   counters: isKept ? 'kept' : 'new',
 });
 
 /** The comparison as JSON. */
-export const diffJson = ({ added, removed, changed, rerouted, domains, spends }: RuleDiff): object => ({
+export const diffJson = ({ added, removed, changed, rerouted, domains, spends }: RuleDiff) => ({
   added: added.map(({ rule, before, counters }) => ({
     rule: ruleAsJson(rule),
     ...(before && { before: before.path }),

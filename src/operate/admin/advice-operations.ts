@@ -1,12 +1,11 @@
 import { type ApiOperation, operation } from './api.ts';
+import type { LiveAdvice } from './live-advice.ts';
 import { domain, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 
 /** Gives advice from the traffic of the service. */
-export interface AdviceSource {
-  advice(query: { readonly domain?: string; readonly rule?: string; readonly maxKeysHit?: number }): Promise<object>;
-}
+export type AdviceSource = Pick<LiveAdvice, 'advice'>;
 
 const MILLION = 1_000_000;
 

@@ -1,8 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { type ProfileKind, takeProfile } from '../../edge/http/profile.ts';
-import type { QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
+import type { QuotaQuery } from '../../edge/rlqs/quota-report.ts';
+import type { QuotaReport } from '../../edge/rlqs/shapes.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
-import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
@@ -11,12 +11,14 @@ import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalBatch, ArrivalSample } from '../../lab/advise/arrival-log.ts';
 import { SLOT_MS } from '../../lab/sketches/rotating-top.ts';
+import type { ListedCounters } from '../answers/counters.ts';
+import type { Explanation } from '../answers/explain.ts';
+import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
-import { type ExplainOptions, type Explanation, explain } from './explain.ts';
+import { type ExplainOptions, explain } from './explain.ts';
 import {
   type CountedDescriptor,
   type CounterChange,
-  type CounterListing,
   type CounterSources,
   changeCounters,
   type ListQuery,
@@ -24,10 +26,10 @@ import {
   type NamedCounters,
   readCounters,
 } from './named-counters.ts';
-import { ApiProblem } from './problem.ts';
+import { type Finding, findingOf } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RecordsCall, runRecordsCall } from './remote-records.ts';
-import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
+import { type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
 /** The questions that the admin API asks each process that answers requests. */
@@ -66,10 +68,10 @@ export type AgentQuestion =
 
 export type AgentReply =
   | { readonly kind: 'explain'; readonly explanation: Explanation }
-  | { readonly kind: 'counters'; readonly answer: CounterAnswer<NamedCounters> }
+  | { readonly kind: 'counters'; readonly answer: Finding<NamedCounters> }
   /** The counters after the change. */
-  | { readonly kind: 'change'; readonly answer: CounterAnswer<NamedCounters> }
-  | { readonly kind: 'list'; readonly answer: CounterAnswer<CounterListing> }
+  | { readonly kind: 'change'; readonly answer: Finding<NamedCounters> }
+  | { readonly kind: 'list'; readonly answer: Finding<ListedCounters> }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
   /** Undefined: no refusals are kept. */
@@ -87,14 +89,9 @@ export type AgentReply =
   | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
   | { readonly kind: 'profile'; readonly profile: object }
   | { readonly kind: 'end_profile' }
-  | { readonly kind: 'records'; readonly answer: CounterAnswer<unknown> }
+  | { readonly kind: 'records'; readonly answer: Finding<unknown> }
   /** When the recording ends; undefined: RECORD_TO is not set. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
-
-/** What was found, or why nothing was. */
-export type CounterAnswer<T> =
-  | { readonly found: T }
-  | { readonly problem: { readonly status: number; readonly detail: string } };
 
 /** The reply to a kind of question. */
 export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
@@ -142,16 +139,6 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-async function answered<T>(finding: Promise<T>): Promise<CounterAnswer<T>> {
-  try {
-    return { found: await finding };
-  } catch (cause) {
-    if (cause instanceof ApiProblem) return { problem: { status: cause.status, detail: cause.message } };
-    if (cause instanceof StoreUnavailable) return { problem: { status: 503, detail: cause.message } };
-    throw cause;
-  }
-}
-
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
   readonly #options: AgentOptions;
@@ -187,11 +174,11 @@ export class AdminAgent {
       case 'explain':
         return { kind: 'explain', explanation: await explain(question.request, this.#options) };
       case 'counters':
-        return { kind: 'counters', answer: await answered(readCounters(question, this.#options)) };
+        return { kind: 'counters', answer: await findingOf(readCounters(question, this.#options)) };
       case 'change':
-        return { kind: 'change', answer: await answered(changeCounters(question, question.change, this.#options)) };
+        return { kind: 'change', answer: await findingOf(changeCounters(question, question.change, this.#options)) };
       case 'list':
-        return { kind: 'list', answer: await answered(listCounters(question.query, this.#options)) };
+        return { kind: 'list', answer: await findingOf(listCounters(question.query, this.#options)) };
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
@@ -222,7 +209,7 @@ export class AdminAgent {
         this.#profiling?.abort();
         return { kind: 'end_profile' };
       case 'records':
-        return { kind: 'records', answer: await answered(runRecordsCall(this.#options.records, question.call)) };
+        return { kind: 'records', answer: await findingOf(runRecordsCall(this.#options.records, question.call)) };
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { CallerDisconnected, type HttpRequest } from '../../edge/http/request.ts';
 import { API, json, type Page, type Route } from '../../edge/http/server.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import type { Answers } from '../answers/all.ts';
 import { type AccessOptions, admit, type Client, type Need } from './access.ts';
 import { ApiProblem, problemPage } from './problem.ts';
 import { type ObjectSchema, parseJson, type Schema, type Valid, valid } from './schema.ts';
@@ -44,12 +45,24 @@ export interface ApiOperation {
   readonly produces?: 'text/event-stream';
 }
 
-/** An operation whose bodies and parameters are typed by their schemas. */
-export const operation = <Q extends ObjectSchema, B extends ObjectSchema | 'any' | undefined = undefined>(
-  declared: Omit<ApiOperation, 'query' | 'body' | 'answer'> & {
+/** What an operation returns: JSON of its documented shape, else a page. */
+type Answer<O extends string> = O extends keyof Answers ? Answers[O] | WrittenJson : Page;
+
+/** An operation whose parameters, body and answer are typed by their schemas. */
+export const operation = <
+  M extends ApiOperation['method'],
+  P extends string,
+  Q extends ObjectSchema,
+  B extends ObjectSchema | 'any' | undefined = undefined,
+>(
+  declared: Omit<ApiOperation, 'method' | 'path' | 'query' | 'body' | 'answer'> & {
+    readonly method: M;
+    readonly path: P;
     readonly query: Q;
     readonly body?: B;
-    answer(call: Call<B extends Schema ? Valid<B> : undefined, Valid<Q>>): object | Promise<object>;
+    answer(
+      call: Call<B extends Schema ? Valid<B> : undefined, Valid<Q>>,
+    ): Answer<`${M} ${P}`> | Promise<Answer<`${M} ${P}`>>;
   },
 ): ApiOperation => declared as unknown as ApiOperation; // `answer` below validates both first
 

@@ -4,6 +4,7 @@ import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } 
 import type { State } from '../../engine/algorithms/limit.ts';
 import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import { advanceOf, baseOf } from '../../engine/algorithms/site-share-state.ts';
+import type { SiteStanding } from '../answers/explain.ts';
 
 /** A counter before hits are spent on it. */
 interface Standing {
@@ -123,17 +124,6 @@ export function arithmeticOf(limit: Limit, { state, nowMs, hits, holder }: Stand
 
 /** At most two decimals. */
 const text = (value: number): string => String(Math.round(value * 100) / 100);
-
-/** The answering site's part of a limit that sites share. In whole hits. */
-export interface SiteStanding {
-  /** Its part of the limit, and the further hits that it may admit in advance. */
-  readonly base: number;
-  readonly advance: number;
-  /** Hits used in this window; for a bucket, tokens not refilled yet, including those lent. */
-  readonly used: number;
-  readonly lent: number;
-  readonly borrowed: number;
-}
 
 const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 

@@ -5,22 +5,8 @@ import type { Clock } from '../../base/clock.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { Records } from '../../engine/backends/records.ts';
+import type { AuditLine } from '../answers/service.ts';
 import { ApiProblem } from './problem.ts';
-
-/** A change in the audit log. */
-export interface AuditLine {
-  /** RFC 3339. */
-  readonly at: string;
-  /** The name of the token that made the change. */
-  readonly who: string;
-  readonly change: string;
-  readonly reason: string;
-  readonly what: object;
-  readonly before: unknown;
-  readonly after: unknown;
-  /** The reason, if the change failed. */
-  readonly failed?: string;
-}
 
 type Change = Omit<AuditLine, 'at' | 'failed'>;
 

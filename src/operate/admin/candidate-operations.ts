@@ -3,6 +3,8 @@ import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { diffJson, diffRules } from '../../lab/diff/diff.ts';
+import type { Answers } from '../answers/all.ts';
+import type { TriedCandidate } from '../answers/rules.ts';
 import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
 import { mergeReports, type TrialReport } from '../candidate/report.ts';
 import { type ApiOperation, operation } from './api.ts';
@@ -53,7 +55,7 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
       answer: ({ query }) => shown(options, query.count, query.rule),
     }),
     operation({
-      path: `${PATH}/text`,
+      path: '/api/v1/candidate/text',
       method: 'GET',
       summary: 'the text of the last candidate that was sent',
       need: 'read',
@@ -66,7 +68,7 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
       },
     }),
     operation({
-      path: `${PATH}/diff`,
+      path: '/api/v1/candidate/diff',
       method: 'GET',
       summary: 'the effect of putting the candidate in force, as weir diff prints it',
       need: 'read',
@@ -132,7 +134,7 @@ const changeOf = (
   after: object | null,
 ) => ({ who: by, change: 'candidate', reason: why, what: {}, before: { state, ...(hash && { hash }) }, after });
 
-async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<object> {
+async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
   const { candidate, candidatePath: path, trial: terms, hash } = options;
   const report = await reportOf(options, keys, rule);
   return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hash);
@@ -151,7 +153,7 @@ export async function reportOf(
   return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
 }
 
-function compared({ candidate, rules, split }: CandidateOptions): object {
+function compared({ candidate, rules, split }: CandidateOptions): Answers['GET /api/v1/candidate/diff'] {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;

@@ -1,5 +1,6 @@
 import { rfc3339 } from '../../base/times.ts';
 import { countProblems, type Problem } from '../../engine/rules/read/problem.ts';
+import type { RuleProblems, TriedCandidate, TriedKeys, TriedRule } from '../answers/rules.ts';
 import { type CandidateFacts, POSTED_NAME } from '../candidate/book.ts';
 import { type ChangedKeys, noTally, type RuleTrial, type TrialReport } from '../candidate/report.ts';
 import { describeTop } from './top-keys.ts';
@@ -15,9 +16,11 @@ const MAX_PROBLEMS = 200;
 const MAX_SHOWN_RULES = 500;
 
 /** At most `MAX_PROBLEMS` problems; those of a posted text have no file. */
-export const shownProblems = (problems: readonly Problem[]) => ({
-  problems: problems.slice(0, MAX_PROBLEMS).map(({ file, ...problem }) => ({
+export const shownProblems = (problems: readonly Problem[]): RuleProblems => ({
+  problems: problems.slice(0, MAX_PROBLEMS).map(({ file, line, column, ...problem }) => ({
     ...(file !== POSTED_NAME && { file }),
+    ...(line !== undefined && { line }),
+    ...(column !== undefined && { column }),
     ...problem,
   })),
   moreProblems: Math.max(countProblems(problems) - MAX_PROBLEMS, 0),
@@ -39,7 +42,7 @@ export function showCandidate(
   report: TrialReport | undefined,
   keys: number,
   hash: ((text: string) => string) | undefined,
-): object {
+): TriedCandidate {
   const { state, origin, posted, loadedAtMs, domains, ruleCount } = facts;
   const rules = report?.rules ?? [];
   return {
@@ -66,8 +69,8 @@ export function showCandidate(
   };
 }
 
-function showRule(rule: RuleTrial, keys: number, hash: ((text: string) => string) | undefined): object {
-  const shown = (changed: ChangedKeys): object => {
+function showRule(rule: RuleTrial, keys: number, hash: ((text: string) => string) | undefined): TriedRule {
+  const shown = (changed: ChangedKeys): TriedKeys => {
     const { list, count, isAtLeast } = changed;
     const { unlistedAtMost, keys: listed } = describeTop(
       { rule: rule.rule, by: 'refusals', list, countedOneIn: 1 },

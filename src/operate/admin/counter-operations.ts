@@ -1,7 +1,7 @@
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
-import type { CounterAnswer } from './agent.ts';
+import type { ChangedCounters, CounterState, DescriptorCounters, ListedCounters } from '../answers/counters.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { describeOverride } from './explain.ts';
 import type { CounterChange, ListQuery, NamedCounter } from './named-counters.ts';
@@ -17,7 +17,7 @@ import {
   refuseHashes,
   text,
 } from './parameters.ts';
-import { ApiProblem } from './problem.ts';
+import { ApiProblem, foundIn } from './problem.ts';
 import { object } from './schema.ts';
 import { shownBy } from './shown-value.ts';
 
@@ -73,23 +73,16 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
   ];
 }
 
-/** What a decider found. @throws ApiProblem  its problem; 503: no decider replied */
-function found<T>(reply: CounterAnswer<T> | undefined): T {
-  if (!reply) throw new ApiProblem(503, 'no process that answers requests replied in time');
-  if ('problem' in reply) throw new ApiProblem(reply.problem.status, reply.problem.detail);
-  return reply.found;
-}
-
 async function counters(
   options: AdminOptions,
   query: { readonly domain?: string; readonly descriptor?: string; readonly rule?: string; readonly after?: string },
-): Promise<object> {
+): Promise<DescriptorCounters | ListedCounters> {
   if (query.descriptor === undefined) return list(options, query);
   if (query.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
   const entries = readDescriptor(query.descriptor);
   const reply = await options.askOne({ kind: 'counters', domain: query.domain, entries });
-  const { counters: all, override } = found(reply?.answer);
+  const { counters: all, override } = foundIn(reply?.answer);
   return {
     domain: query.domain,
     entries,
@@ -98,22 +91,19 @@ async function counters(
   };
 }
 
-async function list(options: AdminOptions, query: ListQuery): Promise<object> {
+async function list(options: AdminOptions, query: ListQuery): Promise<ListedCounters> {
   const { after } = query;
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
     throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
   const reply = await options.askOne({ kind: 'list', query });
-  const { looked, counters: all, next } = found(reply?.answer);
+  const page = foundIn(reply?.answer);
   const shown = shownBy(true, options.hash);
   return {
-    looked,
-    counters: all.map(({ domain: name, entries, about, state }) => ({
-      domain: name,
+    ...page,
+    counters: page.counters.map(({ entries, ...counter }) => ({
+      ...counter,
       entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
-      ...about,
-      ...state,
     })),
-    ...(next !== undefined && { next }),
   };
 }
 
@@ -123,10 +113,10 @@ async function change(
   who: string,
   { domain: name, descriptor: entries, reason: why }: ChangeBody,
   how: CounterChange,
-): Promise<object> {
+): Promise<ChangedCounters> {
   refuseHashes(entries, options.hash);
   const ofDescriptor = { domain: name, entries };
-  const before = found((await options.askOne({ kind: 'counters', ...ofDescriptor }))?.answer);
+  const before = foundIn((await options.askOne({ kind: 'counters', ...ofDescriptor }))?.answer);
   const what = whatOf(options, ofDescriptor, before.counters[0]?.rule, how);
   const planned = before.counters.map((counter) => plannedState(counter, how));
   const states = before.counters.map(({ state }) => state);
@@ -134,7 +124,7 @@ async function change(
     { who, change: how.kind, reason: why, what, before: states, after: planned },
     async () => {
       const reply = await options.askOne({ kind: 'change', ...ofDescriptor, change: how });
-      const changed = found(reply?.answer);
+      const changed = foundIn(reply?.answer);
       const keys = changed.counters.map(({ key }) => key);
       await options.ask({ kind: how.kind === 'reset' ? 'forget' : 'recheck', keys });
       return changed;
@@ -143,7 +133,11 @@ async function change(
   return {
     ...ofDescriptor,
     ...(before.override && { override: describeOverride(before.override) }),
-    counters: after.counters.map(({ about, state }, at) => ({ ...about, ...state, before: states[at] })),
+    counters: after.counters.map(({ about, state }, at) => ({
+      ...about,
+      ...state,
+      before: states[at] as CounterState, // one for each
+    })),
   };
 }
 

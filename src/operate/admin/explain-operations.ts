@@ -2,9 +2,9 @@ import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { Explanation } from '../answers/explain.ts';
 import type { NamedReply, ReplyTo } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
-import type { ExplainAnswer, Explanation } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
@@ -27,14 +27,14 @@ export function explainOperations(options: AdminOptions): readonly ApiOperation[
   ];
 }
 
-async function explainRequest(body: Buffer, options: AdminOptions): Promise<object> {
+async function explainRequest(body: Buffer, options: AdminOptions): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
   } catch (error) {
     if (!(error instanceof InvalidJson)) throw error;
     parseJson(body); // refuses a body that is not JSON at all
-    return { status: 400, error: error.message, descriptors: [] } satisfies Explanation;
+    return { status: 400, error: error.message, descriptors: [] };
   }
   const replies = await options.ask({ kind: 'explain', request });
   const [first] = replies;
@@ -59,7 +59,7 @@ const ofWorker = ({
 });
 
 /** Adds the quotas that proxies have for each descriptor. */
-async function withQuotas(explanation: ExplainAnswer, domain: string, options: AdminOptions): Promise<ExplainAnswer> {
+async function withQuotas(explanation: Explanation, domain: string, options: AdminOptions): Promise<Explanation> {
   const descriptors = await Promise.all(
     explanation.descriptors.map(async (one) => {
       const { quotas } = await quotasOf(options, { domain, entries: one.entries, count: EXPLAINED_QUOTAS });

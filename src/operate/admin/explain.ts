@@ -1,9 +1,9 @@
 import { inTurns } from '../../base/slices.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { ProxyQuota } from '../../edge/rlqs/quota-report.ts';
+import type { ShownOverride } from '../../edge/http/shapes.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../../edge/rls/service.ts';
-import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
-import type { Decision, State } from '../../engine/algorithms/limit.ts';
+import { type Limit, namedAlgorithmOf } from '../../engine/algorithms/index.ts';
+import type { State } from '../../engine/algorithms/limit.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { ReservationReport } from '../../engine/algorithms/reports.ts';
 import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../../engine/decide/decide.ts';
@@ -13,126 +13,17 @@ import { type Debit, type Entries, type LedgerEntry, sourceOf } from '../../engi
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
-import type { Entry, Match } from '../../engine/rules/match/match.ts';
-import type { Stop } from '../../engine/rules/match/stop.ts';
-import { type MatchTrace, type TracedLevel, trace } from '../../engine/rules/match/trace.ts';
+import type { Match } from '../../engine/rules/match/match.ts';
+import { type MatchTrace, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import { codeNumbers, type WireRequest } from '../../engine/wire/wire.ts';
-import { arithmeticOf, describe, type SiteStanding, siteStanding } from './arithmetic.ts';
+import type { CounterState } from '../answers/counters.ts';
+import type { ExplainedDecision, ExplainedDescriptor, ExplainedLimit, Explanation } from '../answers/explain.ts';
+import { arithmeticOf, describe, siteStanding } from './arithmetic.ts';
 import { copyCounters } from './copy-counters.ts';
-import { drawState, type StateDrawing } from './state-drawing.ts';
-
-/** The answer that a request would get now, and the reason for it. */
-export interface Explanation {
-  /** The HTTP status of `/json`. */
-  readonly status: 200 | 400 | 429;
-  /** The body of `/json`; absent if the request has no answer. */
-  readonly answer?: object;
-  /** Why the request has no answer. */
-  readonly error?: string;
-  readonly descriptors: readonly ExplainedDescriptor[];
-  readonly decision?: ExplainedDecision;
-  /** Why a call may get another answer than this one. */
-  readonly warning?: string;
-}
-
-/** An explanation, with the rules that it is based on. */
-export interface ExplainAnswer extends Explanation {
-  readonly rules: { readonly version?: string; readonly source: string };
-}
-
-export interface ExplainedDescriptor {
-  readonly entries: readonly { readonly key: string; readonly value: string }[];
-  readonly hits: number;
-  readonly outcome:
-    | 'limited'
-    | 'overridden'
-    | 'unlimited'
-    | 'inactive'
-    | 'replaced'
-    | 'no_rule'
-    | 'no_domain'
-    | 'invalid_limit';
-  /** The rule's path; absent if none applies. */
-  readonly rule?: string;
-  readonly path: readonly TracedLevel[];
-  readonly stopped?: Stop;
-  /** An operator's override for the descriptor: it takes precedence over rule and request. */
-  readonly override?: ShownOverride;
-  readonly limits: readonly ExplainedLimit[];
-  /** The next time when other limits of the rule's schedule apply; absent: never. */
-  readonly changesAt?: string;
-  /** The proxies' quotas for the bucket with these entries; absent: there are none. */
-  readonly quotas?: readonly ProxyQuota[];
-}
-
-export interface ExplainedLimit {
-  readonly rule: string;
-  readonly file?: string;
-  readonly line?: number;
-  readonly name?: string;
-  /** `5 per minute`. */
-  readonly limit: string;
-  readonly algorithm: AlgorithmName;
-  /** The times when it applies; absent: always, or whenever no limit of its schedule does. */
-  readonly active?: string;
-  /** The limit is outside its times. */
-  readonly inactive?: true;
-  readonly shadow?: true;
-  readonly quota?: true;
-  /** The limit came with the request. */
-  readonly fromRequest?: true;
-  /** These rules have the limit's name in `replaces`: it does not apply. */
-  readonly replacedBy?: readonly string[];
-  /** This and the following fields are absent if the limit was not evaluated. */
-  readonly counter?: string;
-  readonly code?: Decision['code'];
-  /** Where the decision comes from. */
-  readonly source?: ReturnType<typeof sourceOf>;
-  /** Why the counter could not be read; its state is then absent. */
-  readonly failure?: string;
-  readonly before?: CounterState;
-  readonly after?: CounterState;
-  /** The state before, in the terms of the algorithm. */
-  readonly drawing?: StateDrawing;
-  readonly arithmetic?: string;
-  readonly soft?: true;
-  /** If sites share the limit: the standing of this site before the request. */
-  readonly site?: SiteStanding;
-  /** The outcome of a reservation. */
-  readonly reservation?: Pick<ReservationReport, 'event' | 'reserved' | 'charged' | 'overrun'>;
-  readonly delayMs?: number;
-  /** How long until this limit alone would admit it; null: never. */
-  readonly retryAfterMs?: number | null;
-}
-
-/** In whole hits. */
-export interface CounterState {
-  readonly used: number;
-  readonly remaining: number;
-  readonly resetsInMs: number;
-  /** For requests in flight and reservations: the age of the first one to expire. */
-  readonly oldestMs?: number;
-  /** For reservations: the hits on hold, which are part of those used, and the number of requests that hold them. */
-  readonly onHold?: number;
-  readonly open?: number;
-}
-
-interface ExplainedDecision {
-  readonly code: Answer['overallCode'];
-  /** What a refused request spends. */
-  readonly spend: Decider['spend'];
-  /** The limits that refuse; empty if the request passes. */
-  readonly decidedBy: readonly { readonly descriptor: number; readonly rule: string; readonly limit: string }[];
-  /** A sentence for people. */
-  readonly why: string;
-  /** How long until the request could pass; null: never. */
-  readonly passesInMs: number | null;
-  readonly delayMs: number;
-  readonly shadowMode?: true;
-}
+import { drawState } from './state-drawing.ts';
 
 export interface ExplainOptions {
   readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork' | 'health'> };
@@ -276,15 +167,6 @@ interface LimitInForce {
 function changeFields({ schedule }: Rule, nowMs: number): Pick<ExplainedDescriptor, 'changesAt'> {
   const changeMs = schedule?.changesAtMs(nowMs) ?? Number.POSITIVE_INFINITY;
   return changeMs === Number.POSITIVE_INFINITY ? {} : { changesAt: rfc3339(changeMs) };
-}
-
-export interface ShownOverride {
-  /** The entries that it is set for: without ids of the request, for example. */
-  readonly entries: readonly Entry[];
-  readonly effect: string;
-  readonly until: string;
-  readonly by: string;
-  readonly reason: string;
 }
 
 export const describeOverride = ({ entries, effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({

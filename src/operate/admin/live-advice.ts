@@ -1,9 +1,10 @@
 import { take } from '../../base/slices.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/advised-rule.ts';
 import type { LoggedArrival } from '../../lab/advise/arrival-log.ts';
 import { FOLLOWED_KEY_BYTES } from '../../lab/advise/key-arrivals.ts';
+import { DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/propose.ts';
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
+import type { Advice, AdvisedLimit } from '../../lab/advise/shapes.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 
@@ -63,7 +64,7 @@ export class LiveAdvice {
     return this.#collecting;
   }
 
-  async advice({ domain, rule, maxKeysHit = DEFAULT_MAX_KEYS_HIT }: AdviceQuery): Promise<object> {
+  async advice({ domain, rule, maxKeysHit = DEFAULT_MAX_KEYS_HIT }: AdviceQuery): Promise<Advice> {
     await this.collect();
     const { hash } = this.#options;
     const shownKey = (key: string): string => (hash ? hash(key) : readableKey(key));

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { inTurns } from '../../base/slices.ts';
 import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
@@ -10,7 +10,8 @@ import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { type CounterState, counterState } from './explain.ts';
+import type { CounterState, DescriptorCounters, ListedCounter, ListedCounters } from '../answers/counters.ts';
+import { counterState } from './explain.ts';
 import { ApiProblem } from './problem.ts';
 
 /** The descriptor whose counters are meant. */
@@ -25,7 +26,7 @@ export interface NamedCounter {
   /** The path of its rule. */
   readonly rule: string;
   /** What pages say of it besides its state. */
-  readonly about: object;
+  readonly about: Omit<DescriptorCounters['counters'][number], keyof CounterState>;
   readonly state: CounterState;
   /** What remains of its limit after a reset. */
   readonly wholeRemaining: number;
@@ -41,19 +42,6 @@ export interface NamedCounters {
 /** A change of every counter of a descriptor. */
 export type CounterChange = { readonly kind: 'reset' } | { readonly kind: 'grant'; readonly hits: number };
 
-/** A page of all counters. */
-export interface CounterListing {
-  /** The number of counters examined. */
-  readonly looked: number;
-  readonly counters: readonly ListedCounter[];
-  readonly next?: string;
-}
-
-interface ListedCounter extends CountedDescriptor {
-  readonly about: object;
-  readonly state: CounterState;
-}
-
 export interface ListQuery {
   readonly domain?: string;
   readonly rule?: string;
@@ -67,8 +55,8 @@ export interface CounterSources {
   };
 }
 
-/** The timeout of the store. */
-const STORE_TIMEOUT_MS = 1_000;
+/** The longest wait for the store when operators read or change counters. */
+const OPERATOR_TIMEOUT_MS = 1_000;
 
 /** The number of counters examined for each page of a listing. */
 const PAGE_COUNTERS = 1_000;
@@ -124,7 +112,7 @@ async function reset({ debit, limit }: FoundCounter, { decider: { ledger } }: Co
 
 async function grant({ debit }: FoundCounter, hits: number, { decider: { ledger } }: CounterSources): Promise<void> {
   const back: Debit = { ...debit, kind: 'give_back', hits };
-  const [entry] = await ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+  const [entry] = await ledger.debit([back], { spend: 'each', timeoutMs: OPERATOR_TIMEOUT_MS });
   if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
   if (entry?.degraded) throw new ApiProblem(503, 'store unavailable; refund queued');
 }
@@ -134,22 +122,20 @@ async function grant({ debit }: FoundCounter, hits: number, { decider: { ledger 
  *
  * @throws ApiProblem  501: the store cannot list; 503: the counters cannot be reached
  */
-export async function listCounters(query: ListQuery, sources: CounterSources): Promise<CounterListing> {
+export async function listCounters(query: ListQuery, sources: CounterSources): Promise<ListedCounters> {
   const { decider } = sources;
   const page = await decider.ledger.list(query.after, PAGE_COUNTERS);
   if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
   const rules = decider.rules();
   const counters: ListedCounter[] = [];
-  for (let at = 0; rules && at < page.keys.length; at += COUNTERS_A_CALL) {
-    const keys = page.keys.slice(at, at + COUNTERS_A_CALL);
-    const known = keys.flatMap((key) => chosen(counterOf(rules, key, decider), query));
+  for await (const keys of inTurns(page.keys, COUNTERS_A_CALL)) {
+    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, decider), query)) : [];
     const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
     const states = debits.length > 0 ? await statesOf(sources, debits) : [];
     for (const [one, { domain, entries, rule, limit }] of known.entries()) {
       const about = { rule: rule.path, limit: describeLimit(limit), algorithm: namedAlgorithmOf(limit.limit) };
-      counters.push({ domain, entries, about, state: states[one] as CounterState }); // one for each
+      counters.push({ domain, entries, ...about, ...(states[one] as CounterState) }); // one for each
     }
-    await nextTurn();
   }
   return { looked: page.keys.length, counters, ...(page.next !== undefined && { next: page.next }) };
 }
@@ -207,7 +193,7 @@ async function statesOf(
   { decider: { ledger } }: CounterSources,
   debits: readonly Debit[],
 ): Promise<readonly CounterState[]> {
-  const fork = await ledger.fork(debits, STORE_TIMEOUT_MS);
+  const fork = await ledger.fork(debits, OPERATOR_TIMEOUT_MS);
   for (const debit of debits) {
     const failure = fork.failureOf(debit);
     if (failure !== undefined) throw new ApiProblem(503, failure);
@@ -215,7 +201,7 @@ async function statesOf(
   return debits.map((debit) => counterState(debit.limit, fork.stateOf(debit), fork.nowMs(debit)));
 }
 
-const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter): object => ({
+const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter): NamedCounter['about'] => ({
   rule: rule.path,
   ...placeFields(rule.place),
   ...(limit.label.name !== '' && { name: limit.label.name }),

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
-import { type ApiOperation, operation, operationsByPath } from './api.ts';
+import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { candidateOperations } from './candidate-operations.ts';
 import { counterOperations } from './counter-operations.ts';
@@ -12,7 +12,7 @@ import { noQuery, pageSize, reason } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { quotaOperations } from './quota-operations.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
-import { object, type Schema } from './schema.ts';
+import { object } from './schema.ts';
 import { viewOperations } from './view-operations.ts';
 
 /** All operations of the admin API. */
@@ -25,7 +25,7 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
       need: 'open',
       query: noQuery,
       answers: 'The document.',
-      answer: async () => openApiDocument(operations, options.version, await import('./answers/all.ts')),
+      answer: async () => (await import('./openapi.ts')).openApiDocument(operations, options.version),
     }),
     ...explainOperations(options),
     ...viewOperations(options),
@@ -112,101 +112,3 @@ const shown = (untilMs: number, nowMs: number) => ({
   recording: untilMs > nowMs,
   until: untilMs > nowMs && Number.isFinite(untilMs) ? rfc3339(untilMs) : null,
 });
-
-/** Response bodies, and request bodies that operations parse themselves, by method and path. */
-interface OperationSchemas {
-  readonly answerSchemas: Readonly<Record<string, object>>;
-  readonly bodySchemas: Readonly<Record<string, object>>;
-}
-
-/** The OpenAPI document of the operations. */
-function openApiDocument(operations: readonly ApiOperation[], version: string, schemas: OperationSchemas): object {
-  const byPath = operationsByPath(operations);
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Weir admin API',
-      version,
-      description: 'Explains answers, lists unmatched descriptors, and changes counters. Served on the debug port.',
-    },
-    paths: Object.fromEntries(
-      Array.from(byPath, ([path, own]) => [
-        path,
-        Object.fromEntries(
-          own.map((operation) => [operation.method.toLowerCase(), operationObject(operation, schemas)]),
-        ),
-      ]),
-    ),
-    components: {
-      securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'A token of ADMIN_TOKEN.' },
-        session: {
-          type: 'apiKey',
-          in: 'cookie',
-          name: 'weir_session_<port>',
-          description: 'Set by POST /api/v1/session; changes also require the header x-weir-csrf.',
-        },
-      },
-      schemas: { Problem: problemSchema },
-    },
-  };
-}
-
-/** @see https://www.rfc-editor.org/rfc/rfc9457 */
-const problemSchema = {
-  type: 'object',
-  required: ['type', 'title', 'status', 'detail'],
-  properties: {
-    type: { type: 'string' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string' },
-    errors: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['at', 'detail'],
-        properties: { at: { type: 'string' }, detail: { type: 'string' } },
-      },
-    },
-  },
-} as const;
-
-function operationObject(declared: ApiOperation, { answerSchemas, bodySchemas }: OperationSchemas): object {
-  const { method, path, summary, need, query, body, answers, produces, consumes } = declared;
-  const name = `${method} ${path}`;
-  const content = produces
-    ? { [produces]: { schema: { type: 'string' } } }
-    : { 'application/json': { schema: answerSchemas[name] ?? ANY_OBJECT } };
-  const parameters = Object.entries(query.properties).map(([name, schema]) => ({
-    name,
-    in: 'query',
-    required: query.required.includes(name),
-    schema,
-    ...descriptionOf(schema),
-  }));
-  const problem = { content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } };
-  return {
-    operationId: `${method.toLowerCase()}${path.replace('/api/v1', '').replace(/[/.](\w)/g, (_, letter: string) => letter.toUpperCase())}`,
-    summary,
-    ...(need !== 'open' && { security: [{ token: [] }, { session: [] }, ...(need === 'read' ? [{}] : [])] }),
-    ...(parameters.length > 0 && { parameters }),
-    ...(body && {
-      requestBody: {
-        required: true,
-        content: consumes
-          ? { [consumes]: { schema: { type: 'string' } } }
-          : { 'application/json': { schema: body === 'any' ? (bodySchemas[name] ?? ANY_OBJECT) : body } },
-      },
-    }),
-    responses: {
-      200: { description: answers, content },
-      '4XX': { description: 'The request is not valid, or not allowed.', ...problem },
-      '5XX': { description: 'The request could not be answered.', ...problem },
-    },
-  };
-}
-
-const ANY_OBJECT = { type: 'object' };
-
-const descriptionOf = ({ description }: Schema) => (description === undefined ? {} : { description });

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { parseTime } from '../../base/times.ts';
-import type { ListedOverride } from '../../edge/http/debug.ts';
+import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import {
   descriptorKey,
@@ -92,12 +92,6 @@ interface SetBody extends ChangeBody {
   readonly requestsPerUnit?: number;
   readonly unit?: string;
   readonly until: string;
-}
-
-/** An override that has just been set. */
-interface SetOverride extends ListedOverride {
-  /** Why it has no effect at present. */
-  readonly warning?: string;
 }
 
 async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {

@@ -1,4 +1,5 @@
 import type { Page } from '../../edge/http/server.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
 
 /** A problem with one part of a request. */
 interface Flaw {
@@ -28,6 +29,31 @@ export class ApiProblem extends Error {
     this.flaws = more.flaws ?? [];
     this.headers = more.headers ?? {};
   }
+}
+
+/** What another process has found, or why it found nothing, as a message. */
+export type Finding<T> =
+  | { readonly found: T }
+  | { readonly problem: { readonly status: number; readonly detail: string } };
+
+export async function findingOf<T>(finding: Promise<T>): Promise<Finding<T>> {
+  try {
+    return { found: await finding };
+  } catch (cause) {
+    if (cause instanceof ApiProblem) return { problem: { status: cause.status, detail: cause.message } };
+    if (cause instanceof StoreUnavailable) return { problem: { status: 503, detail: cause.message } };
+    throw cause;
+  }
+}
+
+/**
+ * @param finding  undefined: no process replied in time
+ * @throws ApiProblem  the problem of the finding; 503: there is none
+ */
+export function foundIn<T>(finding: Finding<T> | undefined): T {
+  if (!finding) throw new ApiProblem(503, 'no process that answers requests replied in time');
+  if ('problem' in finding) throw new ApiProblem(finding.problem.status, finding.problem.detail);
+  return finding.found;
 }
 
 const titles: Readonly<Record<number, string>> = {

@@ -1,4 +1,5 @@
-import type { ProxyQuota, QuotaQuery, QuotaReport } from '../../edge/rlqs/quota-report.ts';
+import type { QuotaQuery } from '../../edge/rlqs/quota-report.ts';
+import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/shapes.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { DESCRIPTOR_QUERY, domain, pageSize, readDescriptor, text } from './parameters.ts';
@@ -37,7 +38,7 @@ const DEFAULT_QUOTAS = 50;
 async function listQuotas(
   options: AdminOptions,
   query: { readonly domain?: string; readonly rule?: string; readonly descriptor?: string; readonly count?: number },
-): Promise<object> {
+): Promise<QuotaReport> {
   if (!options.hasQuotas) throw new ApiProblem(404, 'proxies have no quotas: RLQS is off');
   const { descriptor, count = DEFAULT_QUOTAS, ...rest } = query;
   if (descriptor !== undefined && rest.domain === undefined)

@@ -7,6 +7,7 @@ import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { sourceOf } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
+import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../answers/explain.ts';
 import { passesInMs } from './explain.ts';
 import { ApiProblem } from './problem.ts';
 
@@ -19,43 +20,6 @@ export const keptText = (text: string): string => text.slice(0, MAX_TEXT_LENGTH)
 
 /** The most descriptors kept of one request. */
 const MAX_DESCRIPTORS = 16;
-
-/** A refused request, explained by its own decisions. */
-export interface SampledRefusal {
-  /** Milliseconds since the epoch. */
-  readonly atMs: number;
-  readonly domain: string;
-  /** The value of the entry with `not_counted: trace`, else of that with `hold`. */
-  readonly requestId?: string;
-  /** How long until the request could pass; null: never. */
-  readonly passesInMs: number | null;
-  readonly descriptors: readonly RefusedDescriptor[];
-}
-
-export interface RefusedDescriptor {
-  /** Without ids of the request. */
-  readonly entries: readonly Entry[];
-  readonly outcome: Verdict['kind'];
-  readonly hits?: number;
-  readonly rule?: string;
-  readonly file?: string;
-  readonly line?: number;
-  /** The limit that the caller was shown. */
-  readonly limit?: string;
-  readonly name?: string;
-  readonly code?: 'OK' | 'OVER_LIMIT';
-  readonly source?: ReturnType<typeof sourceOf>;
-  /** Hits used before, the request's, and what the limit admits: `5 + 1 = 6 > 5`. */
-  readonly arithmetic?: string;
-  readonly remaining?: number;
-  /** How long until this limit alone would admit it; null: never. */
-  readonly retryAfterMs?: number | null;
-  /** The limit alone refuses nothing: it is in shadow mode, or in quota mode while others have room. */
-  readonly shadow?: true;
-  readonly quota?: true;
-  /** The request is in the limit's soft part. */
-  readonly soft?: true;
-}
 
 /** The refusals that one process keeps. */
 export interface RefusalReport {
@@ -159,22 +123,6 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     ...(policy.quota && { quota: true }),
     ...(decision.soft && { soft: true }),
   };
-}
-
-/** A page of the refusals that processes keep. */
-export interface RefusalPage {
-  /** The newest first. */
-  readonly refusals: readonly SampledRefusal[];
-  /** Refusals that were not kept, since there were too many in a second. */
-  readonly dropped: number;
-  /** The part of `dropped` after `since`, in processes that it names; absent without `since`. */
-  readonly droppedSince?: number;
-  /** Kept refusals beyond `count`: older ones without `since`; else newer ones, which are on the next page. */
-  readonly more: number;
-  /** Refusals after `since` that newer ones replaced before they were read. */
-  readonly lost: number;
-  /** `since` of the next page. */
-  readonly next: string;
 }
 
 interface RefusalQuery {

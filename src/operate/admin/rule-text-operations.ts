@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { listedRules, type RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Answers } from '../answers/all.ts';
 import type { CandidateBook } from '../candidate/book.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { shownProblems } from './candidate-view.ts';
@@ -55,20 +56,28 @@ export function textOf(body: Buffer): string {
 /** Throws if the bytes are not UTF-8; strips a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-function checked({ candidate }: RuleTextOptions, text: string): object {
+function checked({ candidate }: RuleTextOptions, text: string): Answers['POST /api/v1/rules/check'] {
   const found = candidate.check(text);
   if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
   const [first] = found.packed;
-  return { ok: true, ...shownProblems(found.warnings), domain: first?.name, rules: found.ruleCount };
+  return {
+    ok: true,
+    ...shownProblems(found.warnings),
+    ...(first && { domain: first.name }),
+    ...(found.ruleCount !== undefined && { rules: found.ruleCount }),
+  };
 }
 
-async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string): Promise<object> {
+async function filesOf(
+  { rules, hasRuleFiles }: RuleTextOptions,
+  name: string,
+): Promise<Answers['GET /api/v1/rules/text']> {
   if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');
   const names = new Set<string>();
   const domain = rules()?.domains.get(name);
   for (const { place } of domain ? listedRules(domain.root) : []) if (place) names.add(place.file);
   if (names.size === 0) throw new ApiProblem(404, `no rules of domain '${name}' are in force`);
-  const files: object[] = [];
+  const files: Answers['GET /api/v1/rules/text']['files'][number][] = [];
   for (const file of names) files.push({ name: file, text: await readBounded(file) });
   return { domain: name, files };
 }

@@ -1,4 +1,5 @@
 import type { TopList } from '../../lab/sketches/space-saving.ts';
+import type { ShownKey } from '../answers/views.ts';
 
 /** The confidence of the bounds for sampled counts. */
 const CONFIDENCE = 0.999;
@@ -15,15 +16,12 @@ interface SampledList {
   readonly countedOneIn: number;
 }
 
-/** Bounds on the error of a key's count, in hits. */
-export interface CountBounds {
-  readonly atMostTooHighBy: number;
-  /** Absent: the count is not too low. */
-  readonly atMostTooLowBy?: number;
-}
-
-/** @param error  the error of `count` in the table */
-export function boundsOf(count: number, error: number, countedOneIn: number): CountBounds {
+/** Bounds on the error of a key's count, in hits. @param error  the error of `count` in the table */
+export function boundsOf(
+  count: number,
+  error: number,
+  countedOneIn: number,
+): Pick<ShownKey, 'atMostTooHighBy' | 'atMostTooLowBy'> {
   if (countedOneIn === 1) return { atMostTooHighBy: error };
   return {
     atMostTooHighBy: error + tooHighBy(count - error, countedOneIn),

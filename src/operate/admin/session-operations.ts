@@ -36,10 +36,10 @@ export function sessionOperations(
         ...(client.seesValues && { role: client.role }),
         needsToken: tokens.length > 0,
         hashKeys,
-        grpcPort,
+        ...(grpcPort !== undefined && { grpcPort }),
         ...(hasQuotas && { hasQuotas }),
         ...(hasSites && { hasSites }),
-        ...csrfOf(sessions.of(request)?.csrf),
+        ...csrfOf(sessions.of(request)),
       }),
     }),
     operation({
@@ -82,7 +82,7 @@ function knownToken(written: string, tokens: AccessOptions['tokens']) {
   return token;
 }
 
-const csrfOf = (csrf: string | undefined): object => (csrf === undefined ? {} : { csrf });
+const csrfOf = (session: { readonly csrf: string } | undefined) => session && { csrf: session.csrf };
 
 /** @throws ApiProblem  403 */
 function refuseOtherSites(request: Parameters<typeof crossSiteReason>[0]): void {

@@ -1,4 +1,5 @@
 import { errorRatioOf } from '../../edge/sites/measured-error.ts';
+import type { ListedShare, ShareList, SitePortion } from '../../edge/sites/shapes.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
 import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
@@ -9,52 +10,6 @@ import type { Entry } from '../../engine/rules/match/match.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { AdminOptions } from './options.ts';
 import { type Shown, shownBy } from './shown-value.ts';
-
-/** One site's part of a shared limit, as far as the answering site knows. In whole hits; for a bucket, in tokens. */
-export interface SitePortion {
-  readonly site: string;
-  /** The site's equal part of the limit. */
-  readonly base: number;
-  /** Hits that the answering site gave to this one in this window, less those it took; for itself the reverse. */
-  readonly moved: number;
-  /** Base plus moved: the hits that it may admit in a window. A bucket's base: moved tokens are used, or refilled. */
-  readonly share: number;
-  /** Absent: the site has not answered in this window. */
-  readonly used?: number;
-  readonly usedMsAgo?: number;
-  /** The site is in `SITE_LOST`: the other sites have its part. */
-  readonly isLost?: true;
-}
-
-/** A counter of a shared limit. */
-export interface ListedShare {
-  readonly domain: string;
-  readonly entries: readonly Entry[];
-  readonly rule: string;
-  readonly name?: string;
-  /** `6000 per minute`. */
-  readonly limit: string;
-  readonly algorithm: string;
-  readonly mode: 'escrow' | 'optimistic';
-  /** `mode: optimistic`: this site has used up its advance, and continues as with escrow. */
-  readonly hasFallenBack: boolean;
-  /** The most hits that all sites together may admit at once: the hits of a window, or the burst of a bucket. */
-  readonly total: number;
-  /** The hits that this site may still admit, including those in advance. */
-  readonly left: number;
-  /** The time until the window ends; for a bucket, until moved tokens expire. */
-  readonly leftMs: number;
-  /** The excess over the limit, as a fraction of it; absent: not all sites have reported their use. */
-  readonly errorRatio?: number;
-  readonly errorBound: number;
-  readonly sites: readonly SitePortion[];
-}
-
-export interface ShareList {
-  readonly limits: readonly ListedShare[];
-  /** Counters that are not listed. */
-  readonly more: number;
-}
 
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
 interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {

@@ -1,9 +1,5 @@
-import {
-  type ExchangeState,
-  exchangeStateOf,
-  type PeerReport,
-  type SitesReport,
-} from '../../edge/sites/site-counts.ts';
+import type { SiteList } from '../../edge/sites/shapes.ts';
+import { exchangeStateOf, type SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
@@ -21,16 +17,6 @@ interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'ha
     | undefined;
   /** The exchange with the other sites, summed over all processes of this instance. */
   readonly report: () => SitesReport | undefined;
-}
-
-/** State of the exchange with the other sites: the answer of `GET /api/v1/sites`. */
-export interface SiteList extends Omit<SitesReport, 'peers'> {
-  /** This site, and all of them in the order of their names. */
-  readonly site: string;
-  readonly sites: readonly string[];
-  /** The sites in SITE_LOST, whose parts the others divide. */
-  readonly lost: readonly string[];
-  readonly peers: readonly (PeerReport & { readonly state: ExchangeState })[];
 }
 
 const MAX_LIMITS = 500;

@@ -1,21 +1,6 @@
 import { algorithms, capacityOf, type Limit } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
-
-/** A counter's state before the hits of a request, in the terms of its algorithm, for drawing. */
-export type StateDrawing =
-  /** A bucket that fills as hits are spent. */
-  | { readonly kind: 'level'; readonly capacity: number }
-  /** Parts of the window, the oldest first, each with the hits that still count. */
-  | { readonly kind: 'parts'; readonly capacity: number; readonly parts: readonly number[] }
-  /** Hits in the window: their age and number. The newest `MAX_TICKS`, the oldest first. */
-  | {
-      readonly kind: 'ticks';
-      readonly capacity: number;
-      readonly windowMs: number;
-      readonly ticks: readonly (readonly [agoMs: number, hits: number])[];
-    }
-  /** A window that starts over when it ends. */
-  | { readonly kind: 'window'; readonly capacity: number; readonly windowMs: number };
+import type { StateDrawing } from '../answers/explain.ts';
 
 const MAX_TICKS = 200;
 

@@ -6,12 +6,11 @@ import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
 import { SEPARATOR, type TopName, topNameOf } from '../../lab/sketches/top-name.ts';
+import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { Sample } from './sample.ts';
-import { boundsOf, type CountBounds, confidenceOf, unlistedAtMost } from './sampling-error.ts';
+import { boundsOf, confidenceOf, unlistedAtMost } from './sampling-error.ts';
 
-/** What tables count: all hits, those refused, and those that only shadow mode let pass. */
-export const topKinds = ['hits', 'refusals', 'shadowed'] as const;
-export type TopKind = (typeof topKinds)[number];
+export const topKinds = ['hits', 'refusals', 'shadowed'] as const satisfies readonly TopKind[];
 
 /** The most keys in a rule's table of ten seconds. */
 const CAPACITY = 1_000;
@@ -186,28 +185,7 @@ const mergeTables = (tops: readonly RuleTop[]): RuleTop => ({
 const inOrder = (tops: readonly RuleTop[]): readonly RuleTop[] =>
   tops.toSorted((one, other) => other.list.total - one.list.total);
 
-/** A rule's most frequent descriptors as the API shows them. */
-export interface ShownTop {
-  readonly rule: string;
-  readonly total: number;
-  readonly unlistedAtMost: number;
-  /** At least one hit in this many was counted; 1: every hit was. */
-  readonly countedOneIn: number;
-  /** The probability with which each bound holds. */
-  readonly confidence: number;
-  readonly keys: readonly ShownKey[];
-}
-
-export interface ShownKey extends CountBounds {
-  readonly rule?: string;
-  readonly descriptor: string;
-  /** Absent if values are hashed. */
-  readonly entries?: readonly Entry[];
-  readonly cut?: true;
-  readonly hits: number;
-}
-
-/** @param hash  hashes callers' values; undefined: they are shown unchanged */
+/** A rule's most frequent descriptors. @param hash  hashes callers' values; undefined: they are shown unchanged */
 export function describeTop(top: RuleTop, count: number, hash: ((text: string) => string) | undefined): ShownTop {
   const { rule, countedOneIn, list } = top;
   const keys = list.entries.slice(0, count).map(({ key, count: hits, error }): ShownKey => {

@@ -1,20 +1,14 @@
 import type { Answer } from '../../engine/decide/decide.ts';
-import type { Entry, MissReason } from '../../engine/rules/match/match.ts';
+import { type Entry, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
-import {
-  type NearRule,
-  type Searched,
-  type Stop,
-  type StopReason,
-  search,
-  stopOf,
-  stopReasons,
-} from '../../engine/rules/match/stop.ts';
+import type { Stop } from '../../engine/rules/match/shapes.ts';
+import { type Searched, search, stopOf } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
 import { encodedEntries, type TopName, topNameOf } from '../../lab/sketches/top-name.ts';
+import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { boundsOf } from './sampling-error.ts';
 import { describeKey } from './top-keys.ts';
@@ -87,24 +81,6 @@ const shortened = (entries: readonly Entry[]): readonly Entry[] =>
 /** Whether a key of the list belongs to the domain. */
 export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
   key.startsWith(encodedEntries([{ key: domain, value: '' }]));
-
-/** A descriptor that met no rule, for operators. */
-export interface UnmatchedDescriptor {
-  readonly domain: string;
-  readonly entries: readonly Entry[];
-  /** The number of requests with it in the last minute. */
-  readonly count: number;
-  /** The most by which `count` may be too high. */
-  readonly error: number;
-  /** The most by which `count` may be too low; absent: it is not. */
-  readonly atMostTooLowBy?: number;
-  readonly perSecond: number;
-  /** Under the rules in force now. Absent: it would meet a rule now. */
-  readonly reason?: StopReason;
-  readonly level?: number;
-  readonly why?: string;
-  readonly nearest?: readonly NearRule[];
-}
 
 /** Why a descriptor met no rule, for clients that may not see its values. */
 export function whyWithoutValues(

@@ -1,14 +1,17 @@
 import { mergeTop } from '../../lab/sketches/space-saving.ts';
+import type { Answers } from '../answers/all.ts';
+import type { RefusalPage, SampledRefusal } from '../answers/explain.ts';
+import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { domain, pageSize, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { keptText, refusalPage, type SampledRefusal } from './refusals.ts';
+import { keptText, refusalPage } from './refusals.ts';
 import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
 import { describeTop, mergeRules, topKinds } from './top-keys.ts';
-import { describeUnmatched, isOfDomain, type UnmatchedDescriptor, whyWithoutValues } from './unmatched.ts';
+import { describeUnmatched, isOfDomain, whyWithoutValues } from './unmatched.ts';
 
 /** Operations that list unmatched descriptors, the busiest descriptors and the last refusals. */
 export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
@@ -77,19 +80,22 @@ async function unmatched(
   options: AdminOptions,
   { domain: only, count = 50 }: { readonly domain?: string; readonly count?: number },
   shown: Shown,
-): Promise<object> {
+): Promise<Answers['GET /api/v1/unmatched']> {
   const [replies, requests] = await Promise.all([options.ask({ kind: 'unmatched' }), options.requestsOfMinute()]);
   const list = mergeTop(replies.map(({ reply }) => reply.report.list));
   const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn));
   const ofDomain = only === undefined ? list.entries : list.entries.filter((one) => isOfDomain(one, only));
   const found = describeUnmatched(options.rules(), { entries: ofDomain.slice(0, count) }, countedOneIn);
   const isPlain = shown('a') === 'a';
-  const hide = ({ entries, why, nearest, ...one }: UnmatchedDescriptor): object => ({
-    ...one,
-    entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
-    ...(why !== undefined && { why: isPlain ? why : whyWithoutValues(one, entries) }),
-    ...(nearest && { nearest: isPlain ? nearest : nearest.map(({ descriptor: _, ...rest }) => rest) }),
-  });
+  const hide = ({ entries, why: full, nearest, ...one }: UnmatchedDescriptor): UnmatchedDescriptor => {
+    const why = isPlain ? full : whyWithoutValues(one, entries);
+    return {
+      ...one,
+      entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
+      ...(why !== undefined && { why }),
+      ...(nearest && { nearest: isPlain ? nearest : nearest.map(({ descriptor: _, ...rest }) => rest) }),
+    };
+  };
   return {
     windowSeconds: 60,
     requests,
@@ -104,7 +110,7 @@ async function unmatched(
 async function top(
   options: AdminOptions,
   { by = 'hits', rule, count = 20 }: { readonly by?: string; readonly rule?: string; readonly count?: number },
-): Promise<object> {
+): Promise<Answers['GET /api/v1/top']> {
   const kind = topKinds.find((one) => one === by) ?? 'hits';
   const replies = await options.ask({ kind: 'top', by: kind, ...(rule !== undefined && { rule }) });
   const rules = mergeRules(replies.map(({ reply }) => reply.tops));
@@ -134,7 +140,7 @@ async function refusals(
     readonly since?: string;
     readonly count?: number;
   },
-): Promise<object> {
+): Promise<RefusalPage> {
   const replies = await options.ask({ kind: 'refusals' });
   const reports = replies.flatMap(({ reply }) => reply.report ?? []);
   if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');

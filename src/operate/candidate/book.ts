@@ -6,14 +6,8 @@ import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
+import type { TriedCandidate } from '../answers/rules.ts';
 import type { CandidateFeed } from './feed.ts';
-
-/**
- * off      there is no candidate
- * on       it is being tried
- * wrong    it has problems, and is not tried
- */
-export type CandidateState = 'off' | 'on' | 'wrong';
 
 /** A candidate that an operator has sent. */
 export interface PostedCandidate {
@@ -26,7 +20,7 @@ export interface PostedCandidate {
 
 /** The status of the candidate. */
 export interface CandidateFacts {
-  readonly state: CandidateState;
+  readonly state: TriedCandidate['state'];
   /** The last source; undefined: there has been no candidate. */
   readonly origin: 'file' | 'api' | undefined;
   /** Undefined: the candidate is from files, or off. */
@@ -61,6 +55,7 @@ export const POSTED_NAME = 'candidate';
 const MAX_BYTES = 8 * 1024 * 1024;
 /** Invalid files are checked again after this many polls, even if none has changed: they may have been unreadable. */
 const RETRY_POLLS = 30;
+
 type Input =
   | { readonly origin: 'file'; readonly files: readonly RuleFileState[] }
   | { readonly origin: 'api'; readonly posted: PostedCandidate };

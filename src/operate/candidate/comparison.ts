@@ -5,7 +5,8 @@ import type { Rule } from '../../engine/rules/match/tree.ts';
 import { ByteBudget } from '../../lab/sketches/rotating-top.ts';
 import { SpaceSaving, slotBytes, TABLE_BYTES } from '../../lab/sketches/space-saving.ts';
 import { topNameOf } from '../../lab/sketches/top-name.ts';
-import { byChange, type ChangedKeys, type RuleTrial, type Tally } from './report.ts';
+import type { Tally } from '../answers/rules.ts';
+import { byChange, type ChangedKeys, type RuleTrial } from './report.ts';
 
 /** A request, and the answers of both rule trees. */
 export interface TriedRequest {

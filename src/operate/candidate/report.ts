@@ -1,59 +1,31 @@
 import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
-
-/** The number of requests of one rule, or of all, by both answers. */
-export interface Tally {
-  readonly requests: number;
-  readonly liveRefused: number;
-  readonly candidateRefused: number;
-  /** Admitted by the live rules, refused by the candidate. */
-  readonly newlyRefused: number;
-  /** Refused by the live rules, admitted by the candidate. */
-  readonly newlyPassed: number;
-}
+import type { Tally, TriedCandidate, TriedKeys, TriedRule } from '../answers/rules.ts';
 
 /** The changes by the candidate for one rule. */
-export interface RuleTrial extends Tally {
-  /** The path of the candidate's rule; if it has none for the descriptor, of the live one. */
-  readonly rule: string;
-  /** Whether the live rules, and the candidate, have answered by a rule with this path. */
-  readonly inLive: boolean;
-  readonly inCandidate: boolean;
+export interface RuleTrial extends Omit<TriedRule, 'newlyRefusedKeys' | 'newlyPassedKeys'> {
   readonly newlyRefusedKeys: ChangedKeys;
   readonly newlyPassedKeys: ChangedKeys;
 }
 
 /** The descriptors whose answers differ, the most frequent first. */
-export interface ChangedKeys {
+export interface ChangedKeys extends Pick<TriedKeys, 'count' | 'isAtLeast'> {
   readonly list: TopList;
-  /** The number of descriptors; a lower bound if the table is full. */
-  readonly count: number;
-  readonly isAtLeast: boolean;
 }
 
+/** What the candidate changes for all requests. */
+type Figures = Pick<
+  TriedCandidate,
+  'ruleCount' | 'inFlight' | 'inFlightBytes' | 'dropped' | 'failed' | 'withheld' | 'evicted' | 'totals' | 'moreRules'
+>;
+
 /** One process's results for the candidate. */
-export interface TrialReport {
+export interface TrialReport extends Figures {
   /** When these figures began, in milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** The number of rules of the candidate. */
-  readonly ruleCount: number;
   /** Identifies the candidate of the figures: see `hashOf`. */
   readonly hash: string;
-  /** Requests that are waiting or being decided, and their approximate memory. */
-  readonly inFlight: number;
-  readonly inFlightBytes: number;
-  /** Requests that were not tried: too many were in flight, or this process was late. */
-  readonly dropped: { readonly behind: number; readonly overload: number };
-  /** Requests that the counters did not answer in time. */
-  readonly failed: number;
-  /** Requests with counters that may differ from those of a candidate in force: the figures leave these out. */
-  readonly withheld: number;
-  /** Counters in memory that were dropped before they expired, to make room. */
-  readonly evicted: number;
-  readonly totals: Tally;
   /** The rules with the most changes first. */
   readonly rules: readonly RuleTrial[];
-  /** The number of rules that are not in `rules`. */
-  readonly moreRules: number;
 }
 
 export const noTally: Tally = { requests: 0, liveRefused: 0, candidateRefused: 0, newlyRefused: 0, newlyPassed: 0 };

@@ -1,24 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import type { Records } from '../../engine/backends/records.ts';
+import type { Instance } from '../answers/service.ts';
 
 /** An instance's report on itself. */
-interface InstanceFacts {
-  readonly name: string;
-  readonly version: string;
-  readonly workers: number;
-  readonly startedAtMs: number;
-  /** The hash of the rules in force. */
-  readonly rules?: string;
-  readonly decisionsPerSecond: number;
-  readonly refusedPerSecond: number;
-}
-
-export interface Instance extends InstanceFacts {
-  readonly atMs: number;
-  /** Whether it is the instance that answers. */
-  readonly isThis: boolean;
-}
+type InstanceFacts = Omit<Instance, 'atMs' | 'isThis'>;
 
 const MAP = 'instances';
 const INTERVAL_MS = 5_000;

@@ -1,7 +1,8 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
-import { describeTop, mergeRules, type ShownKey } from '../admin/top-keys.ts';
+import { describeTop, mergeRules } from '../admin/top-keys.ts';
+import type { ShownKey } from '../answers/views.ts';
 import type { DurationTotals } from '../observe/duration-histogram.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { HealthFacts } from './health-facts.ts';

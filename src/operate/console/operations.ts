@@ -3,6 +3,7 @@ import { encoded, take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
+import type { ListedRule } from '../../engine/rules/match/shapes.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
@@ -12,6 +13,7 @@ import { type ApiOperation, operation, WrittenJson } from '../admin/api.ts';
 import { noQuery, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { object } from '../admin/schema.ts';
+import type { Answers } from '../answers/all.ts';
 import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
@@ -65,7 +67,9 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
       answer: ({ client }) => {
         const view = viewOf(client);
-        const rules = live.rules.names(view).map((rule) => [rule, live.rules.columns(rule, '60s', view)] as const);
+        const rules = live.rules
+          .names(view)
+          .map((rule) => [rule, live.rules.columns(rule, '60s', view) ?? {}] as const);
         return { ...head('60s'), atMost: MAX_RULES, rules: Object.fromEntries(rules) };
       },
     }),
@@ -115,7 +119,7 @@ function eventsPage(live: Live, isFollowed: boolean, view: SeriesView): Page {
   };
 }
 
-async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
+async function listInstances({ heartbeat }: ConsoleOptions) {
   if (!heartbeat) throw new ApiProblem(501, 'instances know each other only where counters are in Redis');
   try {
     return { instances: await heartbeat.list() };
@@ -131,7 +135,7 @@ function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Writ
   const packed = last?.ok ? last.packed : undefined;
   const listed = take(MAX_LISTED_RULES, tree?.rules ?? []);
   const reloaded = lastReload();
-  const head = {
+  const head: Omit<Answers['GET /api/v1/rules'], 'rules'> = {
     loaded: tree !== undefined,
     newest: last?.ok ?? tree !== undefined,
     ...(packed && { hash: hashOf(packed) }),
@@ -143,11 +147,16 @@ function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Writ
   return new WrittenJson([...encoded(written(head, listed, clock()))]);
 }
 
-function* written(head: object, rules: Iterable<Rule>, nowMs: number): Iterable<string> {
+function* written(
+  head: Omit<Answers['GET /api/v1/rules'], 'rules'>,
+  rules: Iterable<Rule>,
+  nowMs: number,
+): Iterable<string> {
   yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
   let separator = '';
   for (const rule of rules) {
-    yield separator + JSON.stringify({ ...ruleAsJson(rule), levels: rule.levels, ...scheduleAsJson(rule, nowMs) });
+    const listed: ListedRule = { ...ruleAsJson(rule), levels: rule.levels, ...scheduleAsJson(rule, nowMs) };
+    yield separator + JSON.stringify(listed);
     separator = ',';
   }
   yield ']}';

@@ -1,6 +1,7 @@
 import { version as nodeVersion } from 'node:process';
 import type { QuotaCounts } from '../../edge/rlqs/quota-counts.ts';
-import type { PeerReport, SitesReport } from '../../edge/sites/site-counts.ts';
+import type { PeerReport } from '../../edge/sites/shapes.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';

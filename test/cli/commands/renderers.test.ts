@@ -12,16 +12,14 @@ import {
   renderNewRefusals,
   renderOverride,
   renderOverrides,
-  renderPage,
   renderRefusals,
   renderTop,
   renderUnmatched,
 } from '../../../src/cli/commands/render.ts';
 import { renderSites } from '../../../src/cli/commands/sites.ts';
+import type { ShareList, SiteList } from '../../../src/edge/sites/shapes.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
-import type { ExplainedLimit } from '../../../src/operate/admin/explain.ts';
-import type { ShareList } from '../../../src/operate/admin/site-limits.ts';
-import type { SiteList } from '../../../src/operate/admin/site-operations.ts';
+import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { anyText } from '../../helpers/texts.ts';
 
 interface Texts {
@@ -78,13 +76,16 @@ type View = readonly [sent: object, render: (found: never, paint: Paint) => stri
 const views: Readonly<Record<string, (of: Made) => View>> = {
   unmatched: ({ text, own, near }) => [
     {
-      ...{ total: 1, countedOneIn: 4, confidence: 0.9 },
+      ...{ requests: 1, total: 1, countedOneIn: 4, confidence: 0.9 },
       descriptors: [{ domain: text, entries: own, count: 1, error: 1, perSecond: 1, why: text, nearest: [near] }],
     },
     renderUnmatched,
   ],
   top: ({ text, other }) => [
-    { by: 'hits', rules: [{ rule: text, total: 1, keys: [{ descriptor: other, hits: 1, ...bounds }] }] },
+    {
+      by: 'hits',
+      rules: [{ rule: text, total: 1, countedOneIn: 1, keys: [{ descriptor: other, hits: 1, ...bounds }] }],
+    },
     renderTop,
   ],
   counters: ({ text, own, limit }) => [
@@ -92,8 +93,8 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     renderCounters,
   ],
   page: ({ text, own, other }) => [
-    { counters: [{ domain: text, entries: own, limit: other, ...state }], next: text },
-    renderPage,
+    { looked: 1, counters: [{ domain: text, entries: own, limit: other, ...state }], next: text },
+    renderCounters,
   ],
   audit: ({ text, other }) => [
     { changes: [{ at: text, who: other, change: text, what: { [text]: other }, reason: text, failed: other }] },
@@ -103,7 +104,7 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
   overrides: ({ override }) => [{ overrides: [override, override] }, renderOverrides],
   refusals: ({ text, own, limit, other }) => [
     {
-      dropped: 1,
+      ...{ dropped: 1, more: 1, lost: 0 },
       refusals: [
         { atMs: 1, domain: text, requestId: other, descriptors: [{ ...limit, entries: own, outcome: 'limited' }] },
       ],
@@ -112,7 +113,7 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
   ],
   'refusals that follow': ({ text, own, limit }) => [
     {
-      ...{ dropped: 1, lost: 1 },
+      ...{ dropped: 1, more: 0, lost: 1 },
       refusals: [{ atMs: 1, domain: text, descriptors: [{ ...limit, entries: own, outcome: 'limited' }] }],
     },
     renderNewRefusals,
@@ -223,7 +224,7 @@ test('the descriptor that a view prints is read back unchanged', () => {
 });
 
 test('a page with only a count of dropped refusals says once that none is kept', () => {
-  const page = { refusals: [], dropped: 3 };
+  const page = { refusals: [], dropped: 3, more: 0, lost: 0 };
   const note = '3 more were not kept: there were more than 100 in a second';
   expect(printed(false, [page, renderRefusals]).replace(COLOURS, '')).toBe(`no matching refusals\n${note}`);
   expect(printed(false, [page, renderNewRefusals]).replace(COLOURS, '')).toBe(note);

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import descriptor from 'protobufjs/ext/descriptor/index.js';
-import type { QuotaReport } from '../../../src/edge/rlqs/quota-report.ts';
+import type { QuotaReport } from '../../../src/edge/rlqs/shapes.ts';
 import { documentOf } from '../../helpers/documented.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 import { until } from '../../helpers/until.ts';

@@ -1,8 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { ListedShare, ShareList } from '../../../src/operate/admin/site-limits.ts';
-import type { SiteList } from '../../../src/operate/admin/site-operations.ts';
+import type { ListedShare, ShareList, SiteList } from '../../../src/edge/sites/shapes.ts';
 import { send } from '../../helpers/console.ts';
 import { documentOf } from '../../helpers/documented.ts';
 import { type LinkedSites, startLinkedSites, untilAnswer } from '../../helpers/linked-sites.ts';

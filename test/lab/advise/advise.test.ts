@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { adviseOn } from '../../../src/lab/advise/advise.ts';
-import type { AdvisedLimit, RuleAdvice } from '../../../src/lab/advise/advised-rule.ts';
 import { type Arrival, RuleSketch } from '../../../src/lab/advise/rule-sketch.ts';
+import type { AdvisedLimit, RuleAdvice } from '../../../src/lab/advise/shapes.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

@@ -1,8 +1,8 @@
 import { load as readYaml } from 'js-yaml';
 import { loadRules } from '../../../src/engine/rules/reload/load.ts';
-import type { AdvisedLimit, Proposal } from '../../../src/lab/advise/advised-rule.ts';
 import { overlayText } from '../../../src/lab/advise/render-advice.ts';
 import { advisedRules } from '../../../src/lab/advise/rule-sketches.ts';
+import type { AdvisedLimit, Proposal } from '../../../src/lab/advise/shapes.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const RULES = `domain: "demo: 1"

@@ -68,8 +68,14 @@ const request = {
     { entries: [pair('ip')], limit: { requestsPerUnit: 5, unit: 'HOUR' }, hitsAddend: '2' },
   ],
 };
-const ask = (body: object) =>
-  fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: JSON.stringify(body) });
+async function ask(body: object) {
+  const response = await fetch(`http://127.0.0.1:${weir.httpPort}/json`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+  });
+  const answer = (await response.json()) as object;
+  return { operation: 'POST /json', status: response.status, answer };
+}
 
 const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();
 
@@ -162,8 +168,18 @@ test('the answers of every operation conform to the OpenAPI document', async () 
     expect(isThere(one, 'override')).toBe(true);
   expect(isThere('PUT /api/v1/overrides', 'warning')).toBe(true);
   const asked = new Set(made.map(({ operation }) => operation));
+  asked.add('POST /json'); // in the next test
   const ofSites = ['GET /api/v1/sites', 'GET /api/v1/sites/limits']; // these need several sites: test/edge/sites/operations.test.ts
   expect(documented.operations.filter((one) => !asked.has(one)).toSorted()).toEqual(ofSites);
+});
+
+test('the answers of /json conform to the OpenAPI document, whether a request passes or not', async () => {
+  const passing = { domain: 'demo', descriptors: [{ entries: [pair('log', 'mine')] }] };
+  const decided = [await ask(passing), await ask({ ...passing, hitsAddend: 10 }), await ask(request)];
+  expect(decided.map(({ status }) => status)).toEqual([200, 429, 429]);
+  for (const { operation, status, answer } of decided)
+    expect(documented.flawsOfAnswer(operation, status, answer)).toEqual([]);
+  expect(documented.flawsOfBody('POST /json', request)).toEqual([]);
 });
 
 test('answers that differ from the OpenAPI document are found', async () => {

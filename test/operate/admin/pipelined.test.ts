@@ -16,16 +16,16 @@ let server: HttpServer | undefined;
 afterEach(() => server?.close(0));
 
 const REQUESTS = 60;
-const pipelined = 'GET /api/v1/slow HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(REQUESTS);
+const pipelined = 'GET /api/v1/candidate/text HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(REQUESTS);
 
 test('pipelined requests are answered one at a time, and no longer after the client has gone', async () => {
   const ends: (() => void)[] = [];
   let asked: { readonly isGone: boolean } | undefined;
   const slow = operation({
-    ...{ path: '/api/v1/slow', method: 'GET', summary: '', need: 'open', query: noQuery, answers: '' },
+    ...{ path: '/api/v1/candidate/text', method: 'GET', summary: '', need: 'open', query: noQuery, answers: '' },
     answer({ request }) {
       asked = request;
-      return new Promise<object>((resolve) => ends.push(() => resolve({})));
+      return new Promise<{ readonly text: string }>((resolve) => ends.push(() => resolve({ text: '' })));
     },
   });
   const errors: unknown[] = [];

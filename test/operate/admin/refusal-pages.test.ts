@@ -1,7 +1,8 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
-import { RefusalSample, refusalPage, type SampledRefusal } from '../../../src/operate/admin/refusals.ts';
+import { RefusalSample, refusalPage } from '../../../src/operate/admin/refusals.ts';
+import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 
 const refused: Answer = { overallCode: 'OVER_LIMIT', verdicts: [], shadowed: false, delayMs: 0 };

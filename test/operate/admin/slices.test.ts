@@ -122,8 +122,8 @@ test.each(['memory', 'Redis'])(
       for (let after: string | undefined = ''; after !== undefined; pages++) {
         const page = await listCounters(after === '' ? {} : { after }, sources);
         expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return slightly more than requested
-        for (const { entries, state } of page.counters) {
-          expect(state.used).toBe(1);
+        for (const { entries, used } of page.counters) {
+          expect(used).toBe(1);
           seen.add(entries[1]?.value ?? '');
         }
         after = page.next;

@@ -1,5 +1,6 @@
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
-import { TopKeys, type TopKind, topKinds } from '../../../src/operate/admin/top-keys.ts';
+import { TopKeys, topKinds } from '../../../src/operate/admin/top-keys.ts';
+import type { TopKind } from '../../../src/operate/answers/views.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

@@ -1,6 +1,7 @@
 import { algorithmFor, DEFAULT_ALGORITHM, isDivisible, namedAlgorithmOf } from '../../algorithms/index.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
+import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
 import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
 
 /** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
@@ -67,14 +68,14 @@ const unlimitedTimes = ({ schedule }: Rule, own: RuleLimit): readonly string[] =
     .flatMap((entries) => entries.flatMap(({ unlimited, active }) => (unlimited && active ? [active] : [])));
 
 /** A domain as JSON, without its rules. */
-export const domainAsJson = (domain: Domain): object => ({
+export const domainAsJson = (domain: Domain): DomainJson => ({
   name: domain.name,
   ...(domain.spend && { spend: domain.spend }),
   ...overlaidAsJson(domain, undefined),
 });
 
 /** A rule as JSON; the keys are those of rule files. */
-export function ruleAsJson(rule: Rule): object {
+export function ruleAsJson(rule: Rule): RuleJson {
   const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, named, ids, metadata } = rule;
   return {
     domain,
@@ -98,13 +99,13 @@ const entryAsJson = ({ limit, ...entry }: ScheduleEntry, limits: readonly RuleLi
 });
 
 /** The place of each property that an overlay set for one of the rule's limits (`undefined`: for the rule itself). */
-function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object {
+function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): Pick<DomainJson, 'overlaid'> {
   const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
 /** The limits of a rule that apply at a time, by index, and when that changes next; empty: all limits always apply. */
-export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): object {
+export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): Pick<ListedRule, 'schedule'> {
   if (!schedule) return {};
   const changeMs = schedule.changesAtMs(nowMs);
   const now = new Set(schedule.at(nowMs).map(({ limit }) => limit));
@@ -116,7 +117,7 @@ export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): objec
   };
 }
 
-function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
+function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
   const { windowMs, requestsPerUnit, soft } = limit;
   const algorithm = namedAlgorithmOf(limit);
   const { name, unit, unitMultiplier } = label;

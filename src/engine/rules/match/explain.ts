@@ -1,8 +1,8 @@
 import type { RequestWork } from '../../../base/request-work.ts';
 import { describeRulePlace } from './describe.ts';
-import type { Descriptor } from './match.ts';
+import type { Descriptor, StopReason } from './match.ts';
 import type { NearestTexts } from './nearest-of.ts';
-import { type StopReason, search, stopOf } from './stop.ts';
+import { search, stopOf } from './stop.ts';
 import type { Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor matches its rule, or none. */

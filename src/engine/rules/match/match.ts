@@ -49,14 +49,20 @@ export type Miss =
   | { readonly kind: 'no_domain'; readonly reason?: MissReason }
   | { readonly kind: 'no_rule'; readonly reason?: MissReason };
 
-/** Why a search ended without a rule: see `stopReasons`. */
-export type MissReason =
-  | 'no_domain'
-  | 'no_such_key'
-  | 'value_differs'
-  | 'wildcard_fails'
-  | 'path_too_short'
-  | 'path_too_long';
+/** Why a descriptor ended without a limit. */
+export const stopReasons = {
+  no_domain: 'no rules have the domain',
+  no_such_key: 'the level has no node with the key',
+  value_differs: 'the level has the key, but only with other values',
+  wildcard_fails: 'the level has the key, but no pattern matches the value',
+  path_too_short: 'the descriptor ends above the rules',
+  path_too_long: 'the descriptor continues below the last rule',
+  invalid_limit: 'the limit in the request is not valid',
+} as const;
+export type StopReason = keyof typeof stopReasons;
+
+/** Why a search ended without a rule. */
+export type MissReason = Exclude<StopReason, 'invalid_limit'>;
 
 const missedBy = (reason: MissReason): Required<Miss> => ({
   kind: reason === 'no_domain' ? 'no_domain' : 'no_rule',

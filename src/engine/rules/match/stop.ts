@@ -2,39 +2,10 @@ import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
 import { shown } from '../read/problem.ts';
 import { placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
-import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
+import { type Descriptor, type Entry, type Match, match, missAt } from './match.ts';
 import { NearestTexts } from './nearest-of.ts';
+import type { NearRule, Stop } from './shapes.ts';
 import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
-
-/** Why a descriptor ended without a limit. */
-export const stopReasons = {
-  no_domain: 'no rules have the domain',
-  no_such_key: 'the level has no node with the key',
-  value_differs: 'the level has the key, but only with other values',
-  wildcard_fails: 'the level has the key, but no pattern matches the value',
-  path_too_short: 'the descriptor ends above the rules',
-  path_too_long: 'the descriptor continues below the last rule',
-  invalid_limit: 'the limit in the request is not valid',
-} as const satisfies Record<MissReason | 'invalid_limit', string>;
-export type StopReason = keyof typeof stopReasons;
-
-/** A rule that a descriptor nearly matched. */
-export interface NearRule {
-  readonly rule: string;
-  readonly file?: string;
-  readonly line?: number;
-  /** A descriptor that matches the rule. */
-  readonly descriptor: readonly Entry[];
-}
-
-export interface Stop {
-  /** The level on which no node was found, from 1; 0: the domain. */
-  readonly level: number;
-  readonly reason: StopReason;
-  /** A sentence for operators. */
-  readonly why: string;
-  readonly nearest: readonly NearRule[];
-}
 
 const MAX_NEAREST = 3;
 

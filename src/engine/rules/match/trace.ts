@@ -1,47 +1,12 @@
 import { shown } from '../read/problem.ts';
 import { comparedWith } from './level.ts';
 import type { Descriptor, Entry, Match } from './match.ts';
-import type { Matcher, MatcherKind } from './matcher.ts';
+import type { Matcher } from './matcher.ts';
 import { NearestTexts } from './nearest-of.ts';
 import { isPattern } from './pattern.ts';
-import { type Stop, search, stopOf } from './stop.ts';
+import type { Candidate, Stop, TracedLevel } from './shapes.ts';
+import { search, stopOf } from './stop.ts';
 import type { Level, Node, PlacedNode, RuleTree } from './tree.ts';
-
-/** Why a node of a level was not chosen for an entry. */
-export const passedOverReasons = {
-  no_such_key: 'its key differs',
-  value_differs: 'its value differs',
-  address_outside: 'the value is not an address in its blocks',
-  wildcard_fails: 'the pattern stops matching at the offset',
-  earlier_wildcard_won: 'an earlier pattern in the file matches',
-  longer_block_won: 'a longer block of addresses contains the value',
-  more_specific_won: 'an exact value, a block of addresses or a pattern is preferred',
-} as const;
-type PassedOverReason = keyof typeof passedOverReasons;
-
-/** A node that the search considered on a level. */
-export interface Candidate {
-  readonly key: string;
-  /** Absent: any value. */
-  readonly value?: string;
-  readonly kind: MatcherKind;
-  readonly matched: boolean;
-  readonly reason?: PassedOverReason;
-  /** For `wildcard_fails`: the offset in the key or the value at which the text stops matching. */
-  readonly offset?: number;
-  readonly of?: 'key' | 'value';
-}
-
-/** One step down the tree. */
-export interface TracedLevel {
-  /** From 1. */
-  readonly level: number;
-  readonly entry: Entry;
-  /** The nodes that were tried, in order, then a few others, the nearest first. */
-  readonly tried: readonly Candidate[];
-  /** The number of nodes of the level that are not listed. */
-  readonly more: number;
-}
 
 export interface MatchTrace {
   readonly found: Match;

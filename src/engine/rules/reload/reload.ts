@@ -40,7 +40,7 @@ export function findReload(before: RuleSummaries, after: RuleSummaries): Reload 
 }
 
 /** The reload as JSON. */
-export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number): object => ({
+export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number) => ({
   at_ms: atMs,
   text: text ?? 'no rule has changed',
   counters_kept: countersKept,

@@ -1,0 +1,34 @@
+import { fields, text, time, type ValueOf } from '../../base/shape.ts';
+import { entries } from '../../engine/rules/match/shapes.ts';
+
+const overrideFields = {
+  /** The entries that it is set for: without ids of the request, for example. */
+  entries,
+  /** `block`, `exempt` or a limit. */
+  effect: text,
+  until: time,
+  by: text,
+  reason: text,
+};
+
+/** An operator's override, for a descriptor to which it applies. */
+export const shownOverride = fields(overrideFields);
+export type ShownOverride = ValueOf<typeof shownOverride>;
+
+const listedFields = {
+  domain: text,
+  /** `user=alice,path=/login`. */
+  descriptor: text,
+  ...overrideFields,
+};
+
+/** An operator's override of one descriptor. */
+export const listedOverride = fields(listedFields);
+export type ListedOverride = ValueOf<typeof listedOverride>;
+
+/** An override that has just been set. */
+export const setOverride = fields(listedFields, {
+  /** Why it has no effect at present. */
+  warning: text,
+});
+export type SetOverride = ValueOf<typeof setOverride>;

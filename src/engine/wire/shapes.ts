@@ -1,0 +1,63 @@
+import { anyObject, anyOf, fields, flag, listOf, oneOf, orNull, text, type ValueOf, whole } from '../../base/shape.ts';
+import { codeNumbers, requestUnitNumbers, unitNumbers } from './wire.ts';
+
+const namesOf = <N extends Readonly<Record<string, number>>>(numbers: N) =>
+  oneOf(...(Object.keys(numbers) as (keyof N & string)[])); // it has no other keys
+
+/** The body of `/json`. */
+export const rateLimitRequest = {
+  ...fields(
+    {},
+    {
+      domain: text,
+      descriptors: listOf(
+        fields(
+          {},
+          {
+            entries: listOf(fields({}, { key: text, value: text })),
+            limit: orNull(
+              fields(
+                {},
+                {
+                  requestsPerUnit: whole,
+                  unit: anyOf(namesOf(requestUnitNumbers), whole),
+                  unitMultiplier: whole,
+                },
+              ),
+            ),
+            hitsAddend: orNull(anyOf(text, whole)),
+            isNegativeHits: flag,
+          },
+        ),
+      ),
+      hitsAddend: whole,
+    },
+  ),
+  description: 'The JSON of a RateLimitRequest; names may be in snake_case, as in the .proto file.',
+};
+
+const header = fields({ key: text, value: text });
+const code = namesOf(codeNumbers);
+
+/** The answer of `/json`: defaults are left out. */
+export const rateLimitResponse = fields(
+  {
+    overallCode: code,
+    statuses: listOf(
+      fields(
+        { code },
+        {
+          currentLimit: fields(
+            {},
+            { name: text, requestsPerUnit: whole, unit: namesOf(unitNumbers), unitMultiplier: whole },
+          ),
+          limitRemaining: whole,
+          /** `59s`. */
+          durationUntilReset: text,
+        },
+      ),
+    ),
+  },
+  { responseHeadersToAdd: listOf(header), dynamicMetadata: anyObject },
+);
+export type RateLimitResponseJson = ValueOf<typeof rateLimitResponse>;

@@ -1,0 +1,137 @@
+import type { JsonShape } from '../../base/shape.ts';
+import { rateLimitRequest, rateLimitResponse } from '../../engine/wire/shapes.ts';
+import { answers } from '../answers/all.ts';
+import { type ApiOperation, operationsByPath } from './api.ts';
+import { noQuery } from './parameters.ts';
+import type { Schema } from './schema.ts';
+
+type Documented = Omit<ApiOperation, 'answer'>;
+
+/** The operation for callers without gRPC, which is served on another port. */
+export const decideOperation: Documented = {
+  path: '/json',
+  method: 'POST',
+  summary: 'decides a request and counts its hits, on the HTTP port (`PORT`, 8080)',
+  need: 'open',
+  query: noQuery,
+  body: 'any',
+  answers: 'The answer with status 200 if the request passes, else 429.',
+};
+
+const shapes: Readonly<Record<string, JsonShape<unknown>>> = answers;
+
+/** The OpenAPI document of the operations. */
+export function openApiDocument(operations: readonly ApiOperation[], version: string) {
+  const byPath = operationsByPath(operations);
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Weir admin API',
+      version,
+      description: 'Explains answers, lists unmatched descriptors, and changes counters. Served on the debug port.',
+    },
+    paths: {
+      '/json': decidePath,
+      ...Object.fromEntries(
+        Array.from(byPath, ([path, own]) => [
+          path,
+          Object.fromEntries(own.map((operation) => [operation.method.toLowerCase(), operationObject(operation)])),
+        ]),
+      ),
+    },
+    components: {
+      securitySchemes: {
+        token: { type: 'http', scheme: 'bearer', description: 'A token of ADMIN_TOKEN.' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'weir_session_<port>',
+          description: 'Set by POST /api/v1/session; changes also require the header x-weir-csrf.',
+        },
+      },
+      schemas: { Problem: problemSchema },
+    },
+  };
+}
+
+/** @see https://www.rfc-editor.org/rfc/rfc9457 */
+const problemSchema = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    errors: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['at', 'detail'],
+        properties: { at: { type: 'string' }, detail: { type: 'string' } },
+      },
+    },
+  },
+} as const;
+
+function operationObject(declared: Documented) {
+  const { method, path, summary, need, query, body, answers: description, produces, consumes } = declared;
+  const content = produces
+    ? { [produces]: { schema: { type: 'string' } } }
+    : { 'application/json': { schema: shapes[`${method} ${path}`] } };
+  const parameters = Object.entries(query.properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: query.required.includes(name),
+    schema,
+    ...descriptionOf(schema),
+  }));
+  const problem = { content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } };
+  return {
+    operationId: `${method.toLowerCase()}${path.replace('/api/v1', '').replace(/[/.](\w)/g, (_, letter: string) => letter.toUpperCase())}`,
+    summary,
+    ...(need !== 'open' && { security: [{ token: [] }, { session: [] }, ...(need === 'read' ? [{}] : [])] }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && {
+      requestBody: {
+        required: true,
+        content: consumes
+          ? { [consumes]: { schema: { type: 'string' } } }
+          : { 'application/json': { schema: body === 'any' ? rateLimitRequest : body } },
+      },
+    }),
+    responses: {
+      200: { description, content },
+      '4XX': { description: 'The request is not valid, or not allowed.', ...problem },
+      '5XX': { description: 'The request could not be answered.', ...problem },
+    },
+  };
+}
+
+const descriptionOf = ({ description }: Schema) => (description === undefined ? {} : { description });
+
+const ofDecision = { 'application/json': { schema: rateLimitResponse } };
+const refused = { content: { 'text/plain': { schema: { type: 'string' } } } };
+
+const decidePath = {
+  servers: [
+    {
+      url: 'http://{host}:{port}',
+      description: 'The HTTP server for callers: HOST and PORT.',
+      variables: { host: { default: 'localhost' }, port: { default: '8080' } },
+    },
+  ],
+  post: {
+    ...operationObject(decideOperation),
+    responses: {
+      200: { description: 'The request passes.', content: ofDecision },
+      429: { description: 'A limit is exceeded.', content: ofDecision },
+      '4XX': {
+        description: 'The request is not valid, or not allowed, or cannot be decided.',
+        headers: { 'x-weir-reason': { description: 'The reason.', schema: { type: 'string' } } },
+        ...refused,
+      },
+      '5XX': { description: 'The request could not be answered.', ...refused },
+    },
+  },
+};

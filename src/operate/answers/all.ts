@@ -1,0 +1,18 @@
+import type { ValueOf } from '../../base/shape.ts';
+import { counterAnswers } from './counters.ts';
+import { explainAnswers } from './explain.ts';
+import { ruleAnswers } from './rules.ts';
+import { serviceAnswers } from './service.ts';
+import { viewAnswers } from './views.ts';
+
+/** The JSON of each operation's 200 response. */
+export const answers = {
+  ...serviceAnswers,
+  ...explainAnswers,
+  ...viewAnswers,
+  ...counterAnswers,
+  ...ruleAnswers,
+};
+
+/** The answer of each operation, such as `GET /api/v1/top`. */
+export type Answers = { readonly [O in keyof typeof answers]: ValueOf<(typeof answers)[O]> };

@@ -1,0 +1,252 @@
+import {
+  anyOf,
+  fields,
+  type JsonShape,
+  listOf,
+  number,
+  oneOf,
+  onlyTrue,
+  orNull,
+  text,
+  time,
+  type ValueOf,
+  whole,
+} from '../../base/shape.ts';
+import { shownOverride } from '../../edge/http/shapes.ts';
+import { proxyQuota } from '../../edge/rlqs/shapes.ts';
+import { spends } from '../../engine/algorithms/limit.ts';
+import { reservationEvents } from '../../engine/algorithms/reports.ts';
+import { algorithm, entries, placeFields, stop, tracedLevel } from '../../engine/rules/match/shapes.ts';
+import { rateLimitResponse } from '../../engine/wire/shapes.ts';
+import { counterState } from './counters.ts';
+
+const code = oneOf('OK', 'OVER_LIMIT');
+
+/** Where a decision comes from. */
+const source = oneOf('backend', 'lease', 'refusal', 'allow', 'deny', 'local');
+
+/** A counter's state before the hits of a request, in the terms of its algorithm, for drawing. */
+const stateDrawing = anyOf(
+  /** A bucket that fills as hits are spent. */
+  fields({ kind: oneOf('level'), capacity: number }),
+  /** Parts of the window, the oldest first, each with the hits that still count. */
+  fields({ kind: oneOf('parts'), capacity: number, parts: listOf(number) }),
+  /** Hits in the window, each as its age in milliseconds and its number: the newest ones, the oldest first. */
+  fields({
+    kind: oneOf('ticks'),
+    capacity: number,
+    windowMs: number,
+    ticks: listOf(listOf(number) as JsonShape<readonly [agoMs: number, hits: number]>),
+  }),
+  /** A window that starts over when it ends. */
+  fields({ kind: oneOf('window'), capacity: number, windowMs: number }),
+);
+export type StateDrawing = ValueOf<typeof stateDrawing>;
+
+/** The answering site's part of a limit that sites share. In whole hits. */
+const siteStanding = fields({
+  /** Its part of the limit, and the further hits that it may admit in advance. */
+  base: number,
+  advance: number,
+  /** Hits used in this window; for a bucket, tokens not refilled yet, including those lent. */
+  used: number,
+  lent: number,
+  borrowed: number,
+});
+export type SiteStanding = ValueOf<typeof siteStanding>;
+
+const explainedLimit = fields(
+  {
+    rule: text,
+    /** `5 per minute`. */
+    limit: text,
+    algorithm,
+  },
+  {
+    ...placeFields,
+    name: text,
+    /** The times when it applies; absent: always, or whenever no limit of its schedule does. */
+    active: text,
+    /** The limit is outside its times. */
+    inactive: onlyTrue,
+    shadow: onlyTrue,
+    quota: onlyTrue,
+    /** The limit came with the request. */
+    fromRequest: onlyTrue,
+    /** These rules have the limit's name in `replaces`: it does not apply. */
+    replacedBy: listOf(text),
+    /** This and the following fields are absent if the limit was not evaluated. */
+    counter: text,
+    code,
+    source,
+    /** Why the counter could not be read; its state is then absent. */
+    failure: text,
+    before: counterState,
+    after: counterState,
+    /** The state before, in the terms of the algorithm. */
+    drawing: stateDrawing,
+    arithmetic: text,
+    soft: onlyTrue,
+    /** The standing of this site before the request, if sites share the limit. */
+    site: siteStanding,
+    /** The outcome of a reservation. */
+    reservation: fields({
+      event: oneOf(...reservationEvents),
+      reserved: whole,
+      charged: whole,
+      overrun: whole,
+    }),
+    delayMs: number,
+    /** How long until this limit alone would admit it; null: never. */
+    retryAfterMs: orNull(number),
+  },
+);
+export type ExplainedLimit = ValueOf<typeof explainedLimit>;
+
+const explainedDescriptor = fields(
+  {
+    entries,
+    hits: whole,
+    outcome: oneOf(
+      'limited',
+      'overridden',
+      'unlimited',
+      'inactive',
+      'replaced',
+      'no_rule',
+      'no_domain',
+      'invalid_limit',
+    ),
+    path: listOf(tracedLevel),
+    limits: listOf(explainedLimit),
+  },
+  {
+    /** The rule's path; absent if none applies. */
+    rule: text,
+    stopped: stop,
+    /** An operator's override for the descriptor: it takes precedence over rule and request. */
+    override: shownOverride,
+    /** The next time when other limits of the rule's schedule apply; absent: never. */
+    changesAt: time,
+    /** The proxies' quotas for the bucket with these entries; absent: there are none. */
+    quotas: listOf(proxyQuota),
+  },
+);
+export type ExplainedDescriptor = ValueOf<typeof explainedDescriptor>;
+
+const explainedDecision = fields(
+  {
+    code,
+    /** What a refused request spends. */
+    spend: oneOf(...spends),
+    /** The limits that refuse; empty if the request passes. */
+    decidedBy: listOf(fields({ descriptor: whole, rule: text, limit: text })),
+    /** A sentence for people. */
+    why: text,
+    /** How long until the request could pass; null: never. */
+    passesInMs: orNull(number),
+    delayMs: number,
+  },
+  { shadowMode: onlyTrue },
+);
+export type ExplainedDecision = ValueOf<typeof explainedDecision>;
+
+/** The HTTP status of `/json`. */
+const status: JsonShape<200 | 400 | 429> = { type: 'integer', enum: [200, 400, 429] };
+const answerFields = {
+  /** The answer of `/json`; absent if the request has none. */
+  answer: rateLimitResponse,
+  /** Why the request has no answer. */
+  error: text,
+};
+
+/** What one of several processes answers. */
+const worker = fields({ process: text, status, sources: listOf(source) }, answerFields);
+
+/** The answer that a request would get now, and the reason for it. */
+const explanation = fields(
+  { status, descriptors: listOf(explainedDescriptor) },
+  {
+    ...answerFields,
+    decision: explainedDecision,
+    workers: listOf(worker),
+    /** Why a call may get another answer than this one. */
+    warning: text,
+    /** The rules that it is based on. */
+    rules: fields({ source: text }, { version: text }),
+  },
+);
+export type Explanation = ValueOf<typeof explanation>;
+
+/** A refused descriptor, explained by its own decision. */
+const refusedDescriptor = fields(
+  {
+    /** Without ids of the request. */
+    entries,
+    outcome: oneOf('limited', 'unlimited', 'no_rule', 'no_domain', 'invalid_request_limit'),
+  },
+  {
+    ...placeFields,
+    hits: whole,
+    rule: text,
+    /** The limit that the caller was shown. */
+    limit: text,
+    name: text,
+    code,
+    source,
+    /** Hits used before, the request's, and what the limit admits: `5 + 1 = 6 > 5`. */
+    arithmetic: text,
+    remaining: whole,
+    /** How long until this limit alone would admit it; null: never. */
+    retryAfterMs: orNull(number),
+    /** The limit alone refuses nothing: it is in shadow mode, or in quota mode while others have room. */
+    shadow: onlyTrue,
+    quota: onlyTrue,
+    /** The request is in the limit's soft part. */
+    soft: onlyTrue,
+  },
+);
+export type RefusedDescriptor = ValueOf<typeof refusedDescriptor>;
+
+/** A refused request, explained by its own decisions. */
+const sampledRefusal = fields(
+  {
+    /** Milliseconds since the epoch. */
+    atMs: number,
+    domain: text,
+    /** How long until the request could pass; null: never. */
+    passesInMs: orNull(number),
+    descriptors: listOf(refusedDescriptor),
+  },
+  {
+    /** The value of the entry with `not_counted: trace`, else of that with `hold`. */
+    requestId: text,
+  },
+);
+export type SampledRefusal = ValueOf<typeof sampledRefusal>;
+
+/** A page of the refusals that processes keep. */
+const refusalPage = fields(
+  {
+    /** The newest first. */
+    refusals: listOf(sampledRefusal),
+    /** Refusals that were not kept, since there were too many in a second. */
+    dropped: whole,
+    /** Kept refusals beyond `count`: older ones without `since`; else newer ones, which are on the next page. */
+    more: whole,
+    /** Refusals after `since` that newer ones replaced before they were read. */
+    lost: whole,
+    /** `since` of the next page. */
+    next: text,
+  },
+  {
+    /** The part of `dropped` after `since`, in processes that it names; absent without `since`. */
+    droppedSince: whole,
+  },
+);
+export type RefusalPage = ValueOf<typeof refusalPage>;
+
+export const explainAnswers = {
+  'POST /api/v1/explain': explanation,
+  'GET /api/v1/refusals': refusalPage,
+};
