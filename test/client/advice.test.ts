@@ -42,7 +42,32 @@ test.each<[string, number, Readonly<Record<string, string>>, number | undefined]
   ['the time of the reset', 403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW_SECONDS + 5) }, 5_000],
   ['the same in ms', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW_MS + 50) }, 50],
   ['neither of these', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '99999999' }, undefined],
-  ['a duration with a unit', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6m0s' }, undefined],
+  ['a duration with a unit', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6m0s' }, 360_000],
+  ['no duration', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6q' }, undefined],
+  ['retry-after-ms before Retry-After', 429, { 'retry-after': '2', 'retry-after-ms': '1250.5' }, 1_251],
+  ['retry-after-ms that is no number', 429, { 'retry-after': '2', 'retry-after-ms': 'soon' }, 2_000],
+  ['x-rate-limit fields', 429, { 'x-rate-limit-remaining': '0', 'x-rate-limit-reset': String(NOW_SECONDS + 6) }, 6_000],
+  [
+    'the longer of OpenAI’s limits',
+    429,
+    {
+      ...{ 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '120ms' },
+      ...{ 'x-ratelimit-remaining-tokens': '0', 'x-ratelimit-reset-tokens': '1m1.5s' },
+    },
+    61_500,
+  ],
+  [
+    'the spent one of Anthropic’s limits',
+    200,
+    {
+      ...{
+        'anthropic-ratelimit-requests-remaining': '9',
+        'anthropic-ratelimit-requests-reset': '2026-03-01T12:09:00Z',
+      },
+      ...{ 'anthropic-ratelimit-tokens-remaining': '0', 'anthropic-ratelimit-tokens-reset': '2026-03-01T12:00:08Z' },
+    },
+    8_000,
+  ],
   ['remaining requests', 200, { 'x-ratelimit-remaining': '3', 'x-ratelimit-reset': '5' }, undefined],
   ['no field at all', 429, {}, undefined],
 ])('a response requests a pause: %s', (_, status, headers, ms) => {
@@ -50,11 +75,20 @@ test.each<[string, number, Readonly<Record<string, string>>, number | undefined]
 });
 
 test('no header field causes an error, or a negative or infinite pause', () => {
-  const names = ['retry-after', 'ratelimit', 'ratelimit-policy', 'ratelimit-reset', 'x-ratelimit-reset', 'date'];
+  const names = [
+    'retry-after',
+    'retry-after-ms',
+    'ratelimit',
+    'ratelimit-policy',
+    'ratelimit-reset',
+    'x-ratelimit-reset',
+    'date',
+  ];
   const value = fc.oneof(
     fc.stringMatching(/^[ -~]{0,20}$/),
     fc.stringMatching(/^"[a-z]";r=0;t=-?\d{0,16}$/),
     fc.stringMatching(/^\d{1,17}$/),
+    fc.stringMatching(/^(\d{1,9}(ms|[dhms])){1,4}$/),
   );
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom(...names), value), (fields) => {

@@ -13,12 +13,15 @@ const MAX_RESET_SECONDS = 31 * 86_400;
  */
 export function pauseAskedBy({ status, headers }: Response, dateMs: number): number | undefined {
   const nowMs = httpDate(headers.get('date')) ?? dateMs;
-  const retryAfterMs = status === 429 || status === 503 ? retryAfter(headers.get('retry-after'), nowMs) : undefined;
+  const retryAfterMs = status === 429 || status === 503 ? retryAfter(headers, nowMs) : undefined;
   return retryAfterMs ?? ietf(headers) ?? draft(headers) ?? legacy(headers, nowMs);
 }
 
-/** @see https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3 */
-function retryAfter(text: string | null, nowMs: number): number | undefined {
+/** `retry-after-ms`, as some APIs send it, is more exact. @see https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3 */
+function retryAfter(headers: Headers, nowMs: number): number | undefined {
+  const exact = headers.get('retry-after-ms') ?? '';
+  if (/^\d{1,15}(\.\d{1,9})?$/.test(exact)) return Math.ceil(Number(exact));
+  const text = headers.get('retry-after');
   if (text === null) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text) * SECOND_MS;
   const untilMs = httpDate(text);
@@ -61,16 +64,49 @@ function draft(headers: Headers): number | undefined {
   return remaining === 0 ? secondsOf(reset) : undefined;
 }
 
-/** Some servers send seconds, others a time since 1970 in seconds or milliseconds; the size shows the format. */
+/** The names of fields with what is left of a limit, and with the time until it is reset. */
+const legacyFields: readonly (readonly [remaining: string, reset: string])[] = [
+  ['x-ratelimit-remaining', 'x-ratelimit-reset'],
+  ['x-rate-limit-remaining', 'x-rate-limit-reset'],
+  ...['requests', 'tokens'].map((unit) => [`x-ratelimit-remaining-${unit}`, `x-ratelimit-reset-${unit}`] as const),
+  ...['requests', 'tokens', 'input-tokens', 'output-tokens'].map(
+    (unit) => [`anthropic-ratelimit-${unit}-remaining`, `anthropic-ratelimit-${unit}-reset`] as const,
+  ),
+];
+
 function legacy(headers: Headers, nowMs: number): number | undefined {
-  const [remaining, written] = [headers.get('x-ratelimit-remaining'), headers.get('x-ratelimit-reset')];
-  if (remaining === null || !/^0+$/.test(remaining)) return undefined;
-  if (written === null || !/^\d{1,15}$/.test(written)) return undefined;
-  const reset = Number(written);
-  if (reset <= MAX_RESET_SECONDS) return reset * SECOND_MS;
+  const waits = legacyFields.map(([remaining, reset]) => {
+    const isSpent = /^0+$/.test(headers.get(remaining) ?? '');
+    return isSpent ? untilReset(headers.get(reset) ?? '', nowMs) : undefined;
+  });
+  return longest(waits);
+}
+
+/** Some servers send seconds, others a time since 1970 in seconds or milliseconds, a duration, or an RFC 3339 date. */
+function untilReset(text: string, nowMs: number): number | undefined {
+  if (!/^\d{1,15}$/.test(text)) return duration(text) ?? untilDate(text, nowMs);
+  const reset = Number(text);
+  if (reset <= MAX_RESET_SECONDS) return reset * SECOND_MS; // the size shows the format
   for (const untilMs of [reset * SECOND_MS, reset])
     if (Math.abs(untilMs - nowMs) <= MAX_RESET_SECONDS * SECOND_MS) return Math.max(0, untilMs - nowMs);
   return undefined;
+}
+
+const durationUnits: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: SECOND_MS, ms: 1 };
+
+/** Durations as in OpenAI's fields: `6m0s`, `1.5s`, `20ms`. */
+function duration(text: string): number | undefined {
+  if (!/^(\d{1,9}(\.\d{1,9})?(ms|[dhms]))+$/.test(text)) return undefined;
+  const parts = text.matchAll(/([\d.]+)(ms|[dhms])/g);
+  return Math.ceil(
+    [...parts].reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnits[unit] ?? 0), 0),
+  );
+}
+
+function untilDate(text: string, nowMs: number): number | undefined {
+  const isDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text);
+  const untilMs = isDate ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(untilMs) ? undefined : Math.max(0, untilMs - nowMs);
 }
 
 const secondsOf = (value: Item[0] | unknown): number | undefined =>
