@@ -1,7 +1,7 @@
-import { bareDecision, type Decision, decisionOf } from './decision.ts';
+import { bareDecision, type Decision } from './decision.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { WeirUnavailable } from './errors.ts';
-import { LocalLimits } from './local-limits.ts';
+import { checkLocalLimit, LocalLimits } from './local-limits.ts';
 import {
   type CallOptions,
   type ClientOptions,
@@ -16,6 +16,7 @@ import { Refusals, requestKey } from './refusals.ts';
 import { requestOf } from './request.ts';
 import { openServers, type Servers } from './servers.ts';
 import { type CallRecord, createTelemetry } from './telemetry.ts';
+import { type DecisionEngine, sendToEngine } from './transport/engine.ts';
 import type { Outcome, Transport } from './transport/transport.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
@@ -31,21 +32,29 @@ export class Caller {
   readonly servers: Servers;
   readonly #onError: OnError;
   readonly #refusals: Refusals | undefined;
-  readonly #local = new LocalLimits(now);
+  readonly #local: LocalLimits;
   readonly #dispatcher: Dispatcher;
+  readonly #engine: DecisionEngine | undefined;
   readonly #record: ((domain: string) => CallRecord) | undefined;
   readonly #pending = new Set<PendingCall>();
   readonly #counts = { calls: 0, allowed: 0, refused: 0, rememberedRefusals: 0, failed: 0, aborted: 0 };
   #isClosed = false;
+  /** Slots that are held. */
+  #held = 0;
 
   constructor(options: ClientOptions) {
-    const { onError = 'allow', timeoutMs = DEFAULT_TIMEOUT_MS, refusals = {}, batch = true } = options;
+    const { engine, onError = 'local', timeoutMs = DEFAULT_TIMEOUT_MS, batch = true } = options;
+    // An engine answers without a round trip, and its clock may be a test's.
+    const { refusals = engine ? false : {} } = options;
     this.timeoutMs = checkTimeout(timeoutMs);
     this.#onError = checkOnError(onError);
+    this.#local = new LocalLimits(checkLocalLimit(options.local), now);
     this.#refusals = refusals === false ? undefined : new Refusals(refusals, now);
     this.#record = options.opentelemetry && createTelemetry(options.opentelemetry, now);
+    this.#engine = engine;
     this.servers = openServers(options, now);
-    this.#dispatcher = new Dispatcher(this.servers.all, this.servers.loading, { batches: batch, now });
+    const answer = (call: PendingCall): boolean => this.#answerQueued(call);
+    this.#dispatcher = new Dispatcher(this.servers.all, this.servers.loading, { batches: batch, now, answer });
   }
 
   limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options: CallOptions = {}): Promise<Decision> {
@@ -58,8 +67,7 @@ export class Caller {
       this.#counts.calls++;
       const record = this.#record?.(domain);
       const key = requestKey(request);
-      const remembered = this.#refusals?.find(key, hits);
-      if (remembered) this.#counts.rememberedRefusals++;
+      const remembered = this.#remembered(key, hits);
       const finish = (decision: Decision) => {
         this.#counts[decision.ok ? 'allowed' : 'refused']++;
         record?.end(decision);
@@ -75,7 +83,7 @@ export class Caller {
       };
       const isAlone = timeoutMs > this.timeoutMs || record !== undefined;
       const call = new PendingCall(
-        request,
+        { request, key },
         { nowMs: now(), timeoutMs, isAlone, headers: record?.headers },
         (outcome) => {
           this.#pending.delete(call);
@@ -86,6 +94,8 @@ export class Caller {
       signal?.addEventListener('abort', abort, { once: true });
       this.#pending.add(call);
       if (this.#isClosed) call.settle(closed());
+      else if (this.#engine)
+        call.sent = { leave: sendToEngine(this.#engine, request, timeoutMs, (outcome) => call.settle(outcome)) };
       else this.#dispatcher.add(call);
     });
   }
@@ -96,11 +106,11 @@ export class Caller {
 
   /** Calls one of Weir's own methods, on a server that supports them. */
   async call(...[method, ...rest]: Parameters<NonNullable<Transport['call']>>): Promise<Buffer> {
-    if (this.#isClosed) throw closed();
+    if (this.#isClosed && this.#held === 0) throw closed();
     await this.servers.loading;
     const able = this.servers.all.filter(({ transport }) => transport?.call);
     if (able.length === 0) {
-      const advice = 'install @grpc/grpc-js, and name the gRPC port';
+      const advice = 'install @grpc/grpc-js, and name the gRPC port of a service';
       throw new WeirUnavailable('unimplemented', `${method} needs gRPC: ${advice}`);
     }
     const call = this.#dispatcher.pick(undefined, able)?.transport?.call;
@@ -113,10 +123,20 @@ export class Caller {
     return { ...this.#counts, ...this.#dispatcher.stats, servers };
   }
 
+  /** Keeps connections open until a slot is released, even if the client is closed. @throws WeirUnavailable */
+  hold(): () => void {
+    if (this.#isClosed) throw closed();
+    this.#held++;
+    return () => {
+      this.#held--;
+      if (this.#isClosed && this.#held === 0) this.servers.close();
+    };
+  }
+
   close(): void {
     this.#isClosed = true;
     for (const call of [...this.#pending]) call.settle(closed());
-    this.servers.close();
+    if (this.#held === 0) this.servers.close();
   }
 
   #decide(outcome: Outcome, { key, request, onError }: { key: string; request: LimitRequest; onError: OnError }) {
@@ -125,11 +145,24 @@ export class Caller {
       if (onError === 'local') return this.#local.decide(key, request, outcome);
       return bareDecision(onError === 'allow', `client_${onError}`, outcome);
     }
-    const decision = decisionOf(outcome);
-    if (!decision.ok) this.#refusals?.record(key, request, decision);
+    if (outcome.source === 'client_refusal') return outcome;
+    if (!outcome.ok) this.#refusals?.record(key, request, outcome);
     else if (request.hits < 0) this.#refusals?.forget(key);
-    if (onError === 'local') this.#local.record(key, request, decision);
-    return decision;
+    if (onError === 'local') this.#local.record(key, request, outcome);
+    return outcome;
+  }
+
+  #remembered(key: string, hits: number): Decision | undefined {
+    const remembered = this.#refusals?.find(key, hits);
+    if (remembered) this.#counts.rememberedRefusals++;
+    return remembered;
+  }
+
+  /** Settles a queued call by a refusal of another one. */
+  #answerQueued(call: PendingCall): boolean {
+    const remembered = this.#remembered(call.key, call.request.hits);
+    if (remembered) call.settle(remembered);
+    return remembered !== undefined;
   }
 }
 

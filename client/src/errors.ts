@@ -19,14 +19,15 @@ export class LimitExceeded extends Error {
 }
 
 /**
- * Why there is no answer: `unavailable` (no connection, or the service failed), `timeout`, `invalid` (the service
- * considers the request invalid), `rejected` (the service refuses the call for another reason, such as a missing
- * permission), `unimplemented` (the server does not have the method), `breaker_open` (nothing was sent), or `closed`
- * (by `close()`).
+ * Why there is no answer: `unavailable` (no connection, or the service failed), `timeout`, `overloaded` (the service
+ * has too many calls, and did not count this one), `invalid` (the service considers the request invalid), `rejected`
+ * (the service refuses the call for another reason, such as a missing permission), `unimplemented` (the server does not
+ * have the method), `breaker_open` (nothing was sent), or `closed` (by `close()`).
  */
 export type FailureKind =
   | 'unavailable'
   | 'timeout'
+  | 'overloaded'
   | 'invalid'
   | 'rejected'
   | 'unimplemented'
@@ -43,3 +44,18 @@ export class WeirUnavailable extends Error {
     this.kind = kind;
   }
 }
+
+/** The kind of failure by gRPC status; other codes are `unavailable`. */
+const kinds: Readonly<Record<number, FailureKind>> = {
+  3: 'invalid',
+  4: 'timeout',
+  7: 'rejected',
+  8: 'overloaded',
+  9: 'rejected',
+  12: 'unimplemented',
+  16: 'rejected',
+};
+
+/** Converts a gRPC status to an error for the caller. */
+export const failureOf = (code: number, message: string, cause?: Error): WeirUnavailable =>
+  new WeirUnavailable(kinds[code] ?? 'unavailable', message, { cause });

@@ -1,69 +1,88 @@
 import { WeirUnavailable } from './errors.ts';
 import type { GiveUp, PendingCall, Sent } from './pending-call.ts';
-import { isFailure, type Server } from './server.ts';
+import { isFailure, isOverload, type Server } from './server.ts';
 import type { Cancel, Outcome, Transport } from './transport/transport.ts';
 
-/** Handles the outcome of a call; a call without an answer may be sent to another server. */
-export type OnOutcome = (call: PendingCall, outcome: Outcome, server: Server) => void;
+/** Receives what becomes of the calls of a message. */
+export interface ExchangeEvents {
+  /** The outcome of one call, which may be sent again. */
+  outcome(call: PendingCall, outcome: Outcome, server: Server): void;
+  /** The server takes no batches, or not this one: these calls have to be sent one by one. */
+  refused(calls: readonly PendingCall[]): void;
+  /** The server has room for other calls. Outcomes are delivered in the same turn of the event loop. */
+  ended(): void;
+}
 
 /** A message to one server, with requests of one or more callers. Ends when all are answered or have given up. */
 export class Exchange implements Sent {
   readonly #server: Server;
   readonly #calls: readonly PendingCall[];
+  readonly #events: ExchangeEvents;
+  readonly #isAlone: boolean;
   #waiting: number;
   #cancel: Cancel | undefined;
 
-  constructor(server: Server, calls: readonly PendingCall[]) {
+  constructor(server: Server, calls: readonly PendingCall[], events: ExchangeEvents) {
     this.#server = server;
     this.#calls = calls;
+    this.#events = events;
+    this.#isAlone = calls[0]?.isAlone === true;
     this.#waiting = calls.length;
-    server.begin();
+    server.begin(calls.length, this.#isAlone);
     for (const call of calls) call.sent = this;
   }
 
   /** Sends a single request. */
-  send(transport: Transport, timeoutMs: number, onOutcome: OnOutcome): void {
+  send(transport: Transport, timeoutMs: number): void {
     const [call] = this.#calls;
     if (!call) return;
     this.#cancel = transport.send(call.request, { timeoutMs, headers: call.headers }, (outcome) => {
-      this.#server.end(isFailure(outcome));
-      this.#deliver(call, outcome, onOutcome);
+      this.#end(outcome);
+      this.#deliver(call, outcome);
     });
   }
 
-  /** Sends the requests as a batch; if the server decides none of them, `refused` gets the calls that still wait. */
-  sendAll(
-    sendAll: NonNullable<Transport['sendAll']>,
-    timeoutMs: number,
-    on: { readonly outcome: OnOutcome; readonly refused: (calls: readonly PendingCall[]) => void },
-  ): void {
+  /** Sends the requests as a batch. */
+  sendAll(sendAll: NonNullable<Transport['sendAll']>, timeoutMs: number): void {
     const requests = this.#calls.map(({ request }) => request);
     this.#cancel = sendAll(requests, { timeoutMs }, (outcomes) => {
-      const server = this.#server;
       if (outcomes instanceof WeirUnavailable) {
-        server.end(isFailure(outcomes));
-        if (outcomes.kind === 'unimplemented') server.takesBatches = false;
+        this.#end(outcomes);
+        if (outcomes.kind === 'unimplemented') this.#server.takesBatches = false;
         if (['unimplemented', 'invalid', 'rejected'].includes(outcomes.kind))
-          return on.refused(this.#calls.filter(({ isSettled }) => !isSettled));
-        for (const call of this.#calls) this.#deliver(call, outcomes, on.outcome);
+          return this.#events.refused(this.#calls.filter(({ isSettled }) => !isSettled));
+        for (const call of this.#calls) this.#deliver(call, outcomes);
         return;
       }
-      server.end(outcomes.every(isFailure));
-      server.takesBatches = true;
-      for (const [at, call] of this.#calls.entries()) this.#deliver(call, outcomes[at] as Outcome, on.outcome); // one for each call
+      const [first] = outcomes;
+      this.#end(outcomes.every(isFailure) ? first : undefined);
+      this.#server.takesBatches = true;
+      for (const [at, call] of this.#calls.entries()) this.#deliver(call, outcomes[at] as Outcome); // one for each call
     });
   }
 
   leave(why: GiveUp): void {
     if (--this.#waiting > 0) return;
     this.#cancel?.();
+    this.#free();
     if (why === 'timeout') this.#server.end(true);
     else this.#server.abandon();
   }
 
-  #deliver(call: PendingCall, outcome: Outcome, onOutcome: OnOutcome): void {
+  #end(outcome: Outcome | undefined): void {
+    this.#free();
+    if (outcome && isOverload(outcome)) this.#server.abandon();
+    else this.#server.end(outcome !== undefined && isFailure(outcome));
+  }
+
+  #free(): void {
+    this.#server.free(this.#calls.length, this.#isAlone);
+    this.#events.ended();
+  }
+
+  #deliver(call: PendingCall, outcome: Outcome): void {
     if (call.isSettled) return;
     call.sent = undefined;
-    onOutcome(call, outcome, this.#server);
+    this.#events.outcome(call, outcome, this.#server);
   }
 }

@@ -9,6 +9,7 @@ export type {
   CallOptions,
   ClientOptions,
   Descriptor,
+  LocalLimitOptions,
   OnError,
   RefusalOptions,
   TlsOptions,
@@ -17,4 +18,5 @@ export type { Commit, CommitOutcome, Reservation, ReserveOutcome } from './reser
 export type { ServerStats } from './server.ts';
 export type { Slot, SlotOptions, SlotOutcome } from './slots.ts';
 export type { OpenTelemetryApi, OpenTelemetrySpan } from './telemetry.ts';
+export type { DecisionEngine, EngineAnswer, EngineRequest, EngineVerdict, LimitedVerdict } from './transport/engine.ts';
 export type { ResponseHeader } from './wire/messages.ts';

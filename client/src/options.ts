@@ -1,11 +1,12 @@
 import type { OpenTelemetryApi } from './telemetry.ts';
+import type { DecisionEngine } from './transport/engine.ts';
 
 /** A descriptor: the entries that count a request, in the order of the rule's levels. `{ user: 'alice' }` */
 export type Descriptor = Readonly<Record<string, string | number>>;
 
 /**
  * The decision if the service does not answer. `allow` and `deny` apply to every request; `local`: the client counts in
- * its own memory, under the last limit that it has seen for the rule, and allows requests without a known limit.
+ * its own memory, under the last limit that it has seen for the rule, or under its option `local` before that.
  */
 export type OnError = 'allow' | 'deny' | 'local';
 
@@ -29,6 +30,14 @@ export interface BreakerOptions {
   readonly maxOpenMs?: number;
 }
 
+/** The limit of each key for `onError: 'local'` before the service has sent one. Requests count, regardless of hits. */
+export interface LocalLimitOptions {
+  /** Default: 5. */
+  readonly requests?: number;
+  /** Default: 1,000. */
+  readonly windowMs?: number;
+}
+
 /** The refusals that the client caches. */
 export interface RefusalOptions {
   /** The most cached refusals; beyond it, the oldest is dropped. Default: 10,000. */
@@ -42,19 +51,27 @@ export interface ClientOptions {
   /**
    * One or more servers: `weir:8081` is gRPC (also `dns:///weir:8081` and `unix:/run/weir.sock`), `http://weir:8080` or
    * `https://weir:8080` is its HTTP port. Of two servers at random, calls go to the one with fewer calls in flight.
+   * Required without `engine`.
    */
-  readonly target: string | readonly string[];
+  readonly target?: string | readonly string[];
+  /**
+   * Decides in this process instead: `await createEngine({ rules: { files: ['rules.yaml'] } })` of `weir-rls/engine`.
+   * The client closes it. Slots and reservations need a server.
+   */
+  readonly engine?: DecisionEngine;
   /** How long `limit` waits for an answer, unless the call has its own `timeoutMs`. Default: 20. */
   readonly timeoutMs?: number;
-  /** Default: `allow`. */
+  /** Default: `local`. */
   readonly onError?: OnError;
+  /** The limit of each key for `onError: 'local'` until the service has sent one. */
+  readonly local?: LocalLimitOptions;
   /** gRPC with TLS. `https://` targets use TLS without this option. */
   readonly tls?: TlsOptions | true;
   /** Send the calls of one turn of the event loop together, if the server supports it. Default: true. */
   readonly batch?: boolean;
   /** False: calls are sent to a server regardless of earlier failures. */
   readonly breaker?: BreakerOptions | false;
-  /** False: every call is sent. */
+  /** False: every call is sent. Default with an engine: false. */
   readonly refusals?: RefusalOptions | false;
   /** The module `@opentelemetry/api`, for spans and metrics. */
   readonly opentelemetry?: OpenTelemetryApi;

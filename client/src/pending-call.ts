@@ -1,4 +1,5 @@
 import { WeirUnavailable } from './errors.ts';
+import type { Server } from './server.ts';
 import type { Outcome } from './transport/transport.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
@@ -13,22 +14,29 @@ export interface Sent {
 /** A request in flight. It is settled once: by its outcome, at its deadline, or when its caller aborts. */
 export class PendingCall {
   readonly request: LimitRequest;
+  /** The text that identifies domain and descriptors. */
+  readonly key: string;
   readonly deadlineMs: number;
   /** The call must not wait for others, or has its own headers. */
   readonly isAlone: boolean;
   readonly headers: Readonly<Record<string, string>> | undefined;
   sent: Sent | undefined;
   attempts = 0;
+  /** The server that failed to answer it. */
+  failedOn: Server | undefined;
+  /** It has waited for room, or for the answers to calls with the same key. */
+  hasWaited = false;
   readonly #settle: (outcome: Outcome) => void;
   readonly #timer: NodeJS.Timeout;
   #isSettled = false;
 
   constructor(
-    request: LimitRequest,
+    { request, key }: { readonly request: LimitRequest; readonly key: string },
     options: { nowMs: number; timeoutMs: number; isAlone: boolean; headers: PendingCall['headers'] },
     settle: (outcome: Outcome) => void,
   ) {
     this.request = request;
+    this.key = key;
     this.deadlineMs = options.nowMs + options.timeoutMs;
     this.isAlone = options.isAlone;
     this.headers = options.headers;

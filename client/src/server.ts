@@ -4,6 +4,9 @@ import type { Outcome, Transport } from './transport/transport.ts';
 
 const HEALTH_TIMEOUT_MS = 1_000;
 
+/** Maximum requests in flight to one server, and as many that must not wait for others; further ones are queued. */
+const MAX_REQUESTS = 512;
+
 /** The state of one server. */
 export interface ServerStats {
   readonly target: string;
@@ -23,7 +26,10 @@ export class Server {
   /** Undefined until it is loaded. */
   transport: Transport | undefined;
   takesBatches: boolean | undefined;
+  /** Messages. */
   inFlight = 0;
+  #requests = 0;
+  #requestsAlone = 0;
   #sent = 0;
   #failed = 0;
 
@@ -41,9 +47,15 @@ export class Server {
     return this.#breaker === undefined || this.#breaker.state === 'closed';
   }
 
-  begin(): void {
+  /** Whether it takes another message. @param isAlone  with a request that must not wait for others */
+  hasRoom(isAlone: boolean): boolean {
+    return (isAlone ? this.#requestsAlone : this.#requests) < MAX_REQUESTS;
+  }
+
+  begin(requests: number, isAlone: boolean): void {
     this.inFlight++;
     this.#sent++;
+    this.#count(requests, isAlone);
     this.#breaker?.begin();
   }
 
@@ -55,18 +67,27 @@ export class Server {
     else this.#breaker?.failed();
   }
 
-  /** A call has ended; `isFailure`: with an outcome that shows that the server does not work. */
-  end(isFailure: boolean): void {
+  /** The requests of a message are no longer in flight. */
+  free(requests: number, isAlone: boolean): void {
     this.inFlight--;
+    this.#count(-requests, isAlone);
+  }
+
+  #count(requests: number, isAlone: boolean): void {
+    if (isAlone) this.#requestsAlone += requests;
+    else this.#requests += requests;
+  }
+
+  /** A message has ended; `isFailure`: with an outcome that shows that the server does not work. */
+  end(isFailure: boolean): void {
     if (!isFailure) return this.#breaker?.succeeded();
     this.#failed++;
     this.takesBatches = undefined; // the server may return as another version
     this.#breaker?.failed();
   }
 
-  /** All callers of a call gave up before its deadline. */
+  /** All callers of a message gave up before their deadlines, or the server did not take it. */
   abandon(): void {
-    this.inFlight--;
     this.#breaker?.abandoned();
   }
 
@@ -80,3 +101,7 @@ export class Server {
 /** Whether this outcome shows that the server does not work. */
 export const isFailure = (outcome: Outcome): boolean =>
   outcome instanceof WeirUnavailable && (outcome.kind === 'unavailable' || outcome.kind === 'timeout');
+
+/** Whether the server works, but did not take this call. */
+export const isOverload = (outcome: Outcome): boolean =>
+  outcome instanceof WeirUnavailable && outcome.kind === 'overloaded';

@@ -3,6 +3,7 @@ import { Breaker } from './breaker.ts';
 import { WeirUnavailable } from './errors.ts';
 import type { ClientOptions } from './options.ts';
 import { Server } from './server.ts';
+import type { DecisionEngine } from './transport/engine.ts';
 import { failingTransport } from './transport/failing.ts';
 import { createGrpcTransport, loadGrpc } from './transport/grpc.ts';
 import { createHttpTransport } from './transport/http.ts';
@@ -19,10 +20,12 @@ export interface Servers {
   close(): void;
 }
 
-/** Opens a transport to each target. Throws a TypeError if a target is invalid. */
+/** Opens a transport to each target, if there is no engine. Throws a TypeError if a target is invalid. */
 export function openServers(options: ClientOptions, now: () => number): Servers {
-  const targets = [options.target].flat();
-  if (targets.length === 0) throw new TypeError('expected at least one target');
+  const { engine, target: given = [] } = options;
+  if (engine) return serversOf(engine, now);
+  const targets = [given].flat();
+  if (targets.length === 0) throw new TypeError('expected at least one target, or an engine');
   const { breaker = {}, tls } = options;
   const all = targets.map((target) => {
     checkTarget(target);
@@ -68,6 +71,20 @@ export function openServers(options: ClientOptions, now: () => number): Servers 
     for (const { transport } of all) transport?.close();
   };
   return { all, loading, ready, close };
+}
+
+/** No servers: the engine decides. */
+function serversOf(engine: DecisionEngine, now: () => number): Servers {
+  return {
+    all: [],
+    loading: Promise.resolve(),
+    async ready(timeoutMs) {
+      const endMs = now() + timeoutMs;
+      while (!engine.health().ready && now() < endMs) await sleep(READY_POLL_MS);
+      return engine.health().ready;
+    },
+    close: () => void engine.close(),
+  };
 }
 
 function openGrpc(...options: Parameters<typeof createGrpcTransport>): Transport {

@@ -45,12 +45,14 @@ export function createSlots(caller: Caller): Slots {
       checkNumber('hits', hits, [1, MAX_HELD]);
       const { id, timeoutMs, request } = holderOf(domain, descriptor, hits, options);
       const release = () => call(caller, 'Release', { request, timeoutMs }).catch(() => {});
+      const free = caller.hold();
       try {
         const { held, ttlMs, retryAfterMs } = await call(caller, 'Acquire', { request, timeoutMs, maxDelayMs, signal });
-        if (!held) return { ok: false, retryAfterMs };
-        return { ok: true, slot: hold(caller, { id, request, timeoutMs, ttlMs }) };
+        if (held) return { ok: true, slot: hold(caller, { id, request, timeoutMs, ttlMs, free }) };
+        free();
+        return { ok: false, retryAfterMs };
       } catch (error) {
-        void release(); // the service may have granted a slot nevertheless
+        void release().then(free); // the service may have granted a slot nevertheless
         throw error;
       }
     },
@@ -65,8 +67,17 @@ type SlotMethod = Extract<HoldMethod, 'Acquire' | 'Renew' | 'Release'>;
 const call = async (caller: Caller, method: SlotMethod, options: HoldCall) =>
   decodeHold(await callHolds(caller, method, options));
 
+interface HeldSlot {
+  readonly id: string;
+  readonly request: LimitRequest;
+  readonly timeoutMs: number;
+  readonly ttlMs: number;
+  /** Called once when the slot is released or lost. */
+  readonly free: () => void;
+}
+
 /** Renews the slot until it is released or lost. */
-function hold(caller: Caller, held: { id: string; request: LimitRequest; timeoutMs: number; ttlMs: number }): Slot {
+function hold(caller: Caller, held: HeldSlot): Slot {
   const { id, request, timeoutMs } = held;
   const lost = new AbortController();
   let expiresMs = performance.now() + held.ttlMs;
@@ -84,19 +95,24 @@ function hold(caller: Caller, held: { id: string; request: LimitRequest; timeout
     try {
       const answer = await call(caller, 'Renew', { request, timeoutMs: Math.min(timeoutMs, expiresMs - sentMs + 1) });
       if (released) return;
-      if (!answer.held) return lost.abort(new Error(`slot ${id} has expired`));
+      if (!answer.held) return lose(new Error(`slot ${id} has expired`));
       expiresMs = sentMs + answer.ttlMs;
       schedule(answer.ttlMs);
     } catch (cause) {
       if (released) return;
       const leftMs = expiresMs - performance.now();
-      if (leftMs <= 0) lost.abort(new Error(`slot ${id} could not be renewed`, { cause }));
+      if (leftMs <= 0) lose(new Error(`slot ${id} could not be renewed`, { cause }));
       else schedule(leftMs);
     }
+  };
+  const lose = (reason: Error) => {
+    lost.abort(reason);
+    held.free();
   };
   const releaseAfter = async (renewal: Promise<void> | undefined) => {
     await renewal;
     await call(caller, 'Release', { request, timeoutMs }).catch(() => {});
+    if (!lost.signal.aborted) held.free();
   };
   schedule(held.ttlMs);
   return {

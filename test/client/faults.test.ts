@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,9 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientOptions } from '../../client/src/index.ts';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { freePort, start } from '../helpers/process.ts';
+import { startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import type { FaultReport } from './apps/faults.ts';
-import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
+import { closeAll, closeLater, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
 
 /** The long form is `CLIENT_FAULT_CALLS=1000000 npx jest test/client/faults`. */
 const CALLS = Number(process.env.CLIENT_FAULT_CALLS ?? 10_000);
@@ -135,14 +137,15 @@ test('each call sets the decision if no server answers', async () => {
   const client = await openClient({ target }, { isUp: false });
   const limit = (onError?: 'allow' | 'deny' | 'local') =>
     client.limit('demo', { user: 'x' }, onError === undefined ? {} : { onError });
-  expect(await limit()).toMatchObject({ ok: true, source: 'client_allow', error: { kind: 'unavailable' } });
+  expect(await limit()).toMatchObject({ ok: true, source: 'client_local', error: { kind: 'unavailable' } });
+  expect(await limit('allow')).toMatchObject({ ok: true, source: 'client_allow' });
   expect(await limit('deny')).toMatchObject({ ok: false, source: 'client_deny' });
   expect(await limit('local')).toMatchObject({ ok: true, source: 'client_local' });
   await expect(client.require('demo', { user: 'x' }, { onError: 'deny' })).rejects.toMatchObject({
     name: 'WeirUnavailable',
     kind: 'unavailable',
   });
-  expect(client.stats()).toMatchObject({ calls: 4, failed: 4 });
+  expect(client.stats()).toMatchObject({ calls: 5, failed: 5 });
 });
 
 test('while the service is down, the client counts by the last limit that it has seen', async () => {
@@ -155,6 +158,47 @@ test('while the service is down, the client counts by the last limit that it has
   expect(decisions.map(({ ok }) => ok)).toEqual([true, true, true, true, true, false, false]);
   expect(decisions[6]).toMatchObject({ rule: 'demo.user', limit: 5, remaining: 0, source: 'client_local' });
   expect(decisions[6]?.retryAfterMs).toBeGreaterThan(0);
+});
+
+test.each(['grpc', 'http'] as const)(
+  'while the store of the service is down, onError decides over %s, and the breaker opens',
+  async (protocol) => {
+    const redis = await startRedis();
+    closeLater(() => redis.stop());
+    const service = await startService(RULES, { BACKEND_TYPE: 'redis', REDIS_URL: redis.url });
+    const breaker = { failures: 2, minOpenMs: TIMEOUT_MS, maxOpenMs: TIMEOUT_MS };
+    const client = await openClient({ target: service[protocol], onError: 'allow', breaker });
+    const call = () => client.limit('demo', { user: 'x' });
+    expect(await call()).toMatchObject({ ok: true, source: 'backend' });
+    await redis.stop();
+    const failed = { ok: true, source: 'client_allow' };
+    for (let calls = 0; calls < 2; calls++)
+      expect(await call()).toMatchObject({ ...failed, error: { kind: 'unavailable' } });
+    expect(await call()).toMatchObject({ ...failed, error: { kind: 'breaker_open' } });
+  },
+);
+
+test('a 400 without a gRPC status, by which envoyproxy/ratelimit reports every error, counts as a failure', async () => {
+  const server = createHttpServer((_, response) => response.writeHead(400).end('Bad Request'));
+  const port = await freePort();
+  await once(server.listen(port, '127.0.0.1'), 'listening');
+  closeLater(() => server.close());
+  const target = `http://127.0.0.1:${port}`;
+  const client = await openClient({ target, onError: 'allow', breaker: { failures: 1 } }, { isUp: false });
+  const call = () => client.limit('demo', { user: 'x' });
+  expect(await call()).toMatchObject({ ok: true, error: { kind: 'unavailable' } });
+  expect(await call()).toMatchObject({ ok: true, error: { kind: 'breaker_open' } });
+});
+
+test('a request that the service considers invalid is an invalid one over HTTP as well', async () => {
+  const { http: target } = await startService('domain: demo\n');
+  const client = await openClient({ target });
+  const rejected = await client.limit(
+    'demo',
+    Array.from({ length: 300 }, (_, user) => ({ user })),
+  );
+  expect(rejected).toMatchObject({ error: { kind: 'invalid' } });
+  expect(client.stats().servers[0]?.failed).toBe(0);
 });
 
 test.each(['grpc', 'https'])('invalid certificates are the error of each call, over %s', async (protocol) => {

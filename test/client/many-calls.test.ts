@@ -1,5 +1,7 @@
 import { type ClientOptions, type Decision, WeirUnavailable } from '../../client/src/index.ts';
-import { closeAll, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
+import { GrpcError, status } from '../../src/h2/grpc/grpc-status.ts';
+import { allowed, startScripted } from './scripted-server.ts';
+import { closeAll, openClient, RULES, startService } from './service.ts';
 
 /** Of `user` a day, in RULES. */
 const LIMIT = 5;
@@ -7,8 +9,12 @@ const LIMIT = 5;
 afterEach(closeAll);
 
 /** Sends calls of one user at once to a service with its defaults, and counters in memory. */
-async function callAtOnce(calls: number, options: Omit<ClientOptions, 'target'>): Promise<readonly Decision[]> {
-  const { grpc: target } = await startService(RULES, {}, { isPatient: false });
+async function callAtOnce(
+  calls: number,
+  options: Omit<ClientOptions, 'target'>,
+  protocol: 'grpc' | 'http' = 'grpc',
+): Promise<readonly Decision[]> {
+  const { [protocol]: target } = await startService(RULES, {}, { isPatient: false });
   const client = await openClient({ target, onError: 'allow', ...options });
   return Promise.all(Array.from({ length: calls }, () => client.limit('demo', { user: 'a' })));
 }
@@ -29,7 +35,7 @@ describe.each([
   ['one by one', false],
 ])('calls of one user that are sent at once, %s,', (_, batch) => {
   test('are all decided if they may wait: as many as the limit says pass', async () => {
-    const decisions = await callAtOnce(5_000, { timeoutMs: TIMEOUT_MS, batch });
+    const decisions = await callAtOnce(5_000, { timeoutMs: 10_000, batch });
     expect(failuresOf(decisions)).toEqual([]);
     expect(countErrors(decisions)).toBe(0);
     expect(admittedOf(decisions)).toBe(LIMIT);
@@ -40,4 +46,53 @@ describe.each([
     expect(failuresOf(decisions)).toEqual([]);
     expect(admittedOf(decisions)).toBeLessThanOrEqual(LIMIT);
   });
+});
+
+describe.each(['grpc', 'http'] as const)('with the defaults of the client over %s', (protocol) => {
+  test.each([
+    [500, 10],
+    [5_000, 50],
+  ])('of %i calls of one user that are sent at once, at most %i pass a limit of 5', async (calls, most) => {
+    const defaults = { timeoutMs: 20, onError: 'local' } as const;
+    const decisions = await callAtOnce(calls, defaults, protocol);
+    expect(decisions.filter(({ ok }) => ok).length).toBeLessThanOrEqual(most);
+  });
+
+  test('calls that may each wait for longer than others are all decided', async () => {
+    const { [protocol]: target } = await startService(RULES, {}, { isPatient: false });
+    const client = await openClient({ target, timeoutMs: 20 });
+    const call = () => client.limit('demo', { user: 'a' }, { timeoutMs: 10_000 });
+    const decisions = await Promise.all(Array.from({ length: 5_000 }, call));
+    expect(countErrors(decisions)).toBe(0);
+    expect(admittedOf(decisions)).toBe(LIMIT);
+  });
+});
+
+test('a call to a server that has too many is sent again until its deadline', async () => {
+  let calls = 0;
+  const { target } = await startScripted({
+    shouldRateLimit() {
+      if (++calls < 4) throw new GrpcError(status.RESOURCE_EXHAUSTED, 'too many calls');
+      return allowed;
+    },
+  });
+  const client = await openClient({ target, breaker: { failures: 1 }, onError: 'deny' });
+  expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: true, error: undefined });
+  calls = -1_000;
+  expect(await client.limit('demo', { user: 'a' }, { timeoutMs: 30 })).toMatchObject({
+    source: 'client_deny',
+    error: { kind: 'overloaded' },
+  });
+  expect(client.stats().servers[0]?.breaker).toBe('closed');
+});
+
+test('queued calls are settled by the refusal of a call with the same descriptors, and others are sent', async () => {
+  const { grpc: target } = await startService(RULES);
+  const client = await openClient({ target });
+  const decisions = await Promise.all([
+    ...Array.from({ length: 500 }, () => client.limit('demo', { user: 'a' }, { hits: 6 })),
+    ...Array.from({ length: 500 }, (_, at) => client.limit('demo', { free: at })),
+  ]);
+  expect(decisions.filter(({ ok }) => ok)).toHaveLength(500);
+  expect(client.stats().batchedCalls).toBeLessThan(1_000);
 });

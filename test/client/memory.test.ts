@@ -83,10 +83,11 @@ test('requests have the same key if and only if they are the same', () => {
 
 describe('a client without a service', () => {
   const error = new WeirUnavailable('unavailable', 'no connection');
+  const UNKNOWN = { requests: 2, windowMs: 1_000 };
 
   test('counts by the last limit of the same descriptors, in its windows', () => {
     const { now, advance } = clock();
-    const limits = new LocalLimits(now);
+    const limits = new LocalLimits(UNKNOWN, now);
     limits.record('a', requestOf('a'), decisionOf());
     const ask = () => limits.decide('a', requestOf('a'), error);
     expect([ask().ok, ask().ok, ask().ok]).toEqual([true, true, false]);
@@ -97,17 +98,36 @@ describe('a client without a service', () => {
   });
 
   test('counts each value separately, by the limit of descriptors with the same keys', () => {
-    const limits = new LocalLimits(clock().now);
+    const limits = new LocalLimits(UNKNOWN, clock().now);
     limits.record('a', requestOf('a'), decisionOf());
     for (const value of ['b', 'c'])
       expect(limits.decide(value, requestOf(value, 2), error)).toMatchObject({ ok: true, remaining: 0 });
     expect(limits.decide('b', requestOf('b'), error).ok).toBe(false);
   });
 
-  test('allows descriptors without a limit, or with an unknown one', () => {
-    const limits = new LocalLimits(clock().now);
-    expect(limits.decide('a', requestOf('a', 1_000), error)).toMatchObject({ ok: true, limit: undefined });
+  test('allows a few requests of any cost for each key in each window before it has seen a limit', () => {
+    const { now, advance } = clock();
+    const limits = new LocalLimits(UNKNOWN, now);
+    const ask = (key: string, hits: number) => limits.decide(key, requestOf(key, hits), error);
+    expect([1_000, 0, 1, -1, 1].map((hits) => ask('a', hits).ok)).toEqual([true, true, true, true, false]);
+    expect(ask('a', 1)).toMatchObject({ limit: 2, windowMs: 1_000, remaining: 0, retryAfterMs: 1_000 });
+    expect(ask('b', 1).ok).toBe(true);
+    advance(1_000);
+    expect(ask('a', 1).ok).toBe(true);
+  });
+
+  test('allows descriptors without a limit', () => {
+    const limits = new LocalLimits(UNKNOWN, clock().now);
     limits.record('a', requestOf('a'), decisionOf({ ok: true, limit: undefined, windowMs: undefined }));
-    expect(limits.decide('a', requestOf('a', 1_000), error).ok).toBe(true);
+    for (let calls = 0; calls < 3; calls++)
+      expect(limits.decide('a', requestOf('a', 1_000), error)).toMatchObject({ ok: true, limit: undefined });
+  });
+
+  test('counts by a limit again after an exception of the same rule was unlimited', () => {
+    const limits = new LocalLimits(UNKNOWN, clock().now);
+    limits.record('a', requestOf('a'), decisionOf());
+    limits.record('vip', requestOf('vip'), decisionOf({ ok: true, limit: undefined, windowMs: undefined }));
+    expect(limits.decide('vip', requestOf('vip', 3), error).ok).toBe(true);
+    expect(limits.decide('b', requestOf('b', 3), error)).toMatchObject({ ok: false, limit: 2 });
   });
 });

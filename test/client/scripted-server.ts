@@ -1,6 +1,7 @@
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
 import { holdsService, rateLimitService } from '../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
+import type { GrpcError } from '../../src/h2/grpc/grpc-status.ts';
 import { freePort } from '../helpers/process.ts';
 import { closeLater } from './service.ts';
 
@@ -38,5 +39,10 @@ export async function startScripted(script: Script): Promise<{ readonly target: 
 
 const handlerOf =
   <Q, R>(handle: Handler<Q, R>) =>
-  async (call: ServerUnaryCall<Q, R>, done: sendUnaryData<R>): Promise<void> =>
-    done(null, await handle(call.request, call));
+  async (call: ServerUnaryCall<Q, R>, done: sendUnaryData<R>): Promise<void> => {
+    try {
+      done(null, await handle(call.request, call));
+    } catch (error) {
+      done(error as GrpcError); // what scripts throw
+    }
+  };

@@ -38,6 +38,17 @@ test('the slot is released when the function throws', async () => {
   expect(await client.withSlot('demo', { tenant: 'b' }, () => 'free', PATIENT)).toBe('free');
 });
 
+test('a slot that is released after the client was closed is free, and no other is taken', async () => {
+  const client = await open();
+  const held = await client.slot('demo', { tenant: 'closed' }, PATIENT);
+  if (!held.ok) throw new Error('there is no slot');
+  client.close();
+  await expect(client.slot('demo', { tenant: 'other' }, PATIENT)).rejects.toMatchObject({ kind: 'closed' });
+  await held.slot.release();
+  const another = await open();
+  expect(await another.withSlot('demo', { tenant: 'closed' }, () => 'free', PATIENT)).toBe('free');
+});
+
 test('a slot is renewed while it is held, and waiting callers get it in order', async () => {
   const client = await open();
   const order: string[] = [];

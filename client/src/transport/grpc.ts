@@ -1,7 +1,8 @@
 import type { ClientOptions as ChannelOptions, Client, Metadata, ServiceError } from '@grpc/grpc-js';
 import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 import { BoundedMap } from '../bounded-map.ts';
-import { type FailureKind, WeirUnavailable } from '../errors.ts';
+import { decisionOf } from '../decision.ts';
+import { failureOf, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
 import { type BatchItem, decodeBatch, decodeReply, decodeServing } from '../wire/decode.ts';
 import { encodeBatch, encodeHealthCheck, encodeRequest } from '../wire/encode.ts';
@@ -34,27 +35,17 @@ const channelOptions: ChannelOptions = {
   'grpc.service_config': '{"loadBalancingConfig":[{"round_robin":{}}]}', // over all addresses of a name
 };
 
-/** The kind of failure by gRPC status; other codes are `unavailable`. */
-const kinds: Readonly<Record<number, FailureKind>> = {
-  3: 'invalid',
-  4: 'timeout',
-  7: 'rejected',
-  9: 'rejected',
-  12: 'unimplemented',
-  16: 'rejected',
-};
-
-/** Converts a gRPC status to an error for the caller. */
-export const failureOf = (code: number, message: string, cause?: Error): WeirUnavailable =>
-  new WeirUnavailable(kinds[code] ?? 'unavailable', message, { cause });
-
 /** Loads `@grpc/grpc-js`, which is installed in addition to this package. */
 export async function loadGrpc(): Promise<GrpcJs> {
   try {
     return await import('@grpc/grpc-js');
   } catch (cause) {
-    const advice = 'install @grpc/grpc-js, or name the HTTP port of the service: http://localhost:8080';
-    throw new WeirUnavailable('unavailable', `gRPC needs a package that is not installed: ${advice}`, { cause });
+    const isMissing = cause instanceof Error && 'code' in cause && /MODULE_NOT_FOUND$/.test(String(cause.code));
+    const problem = isMissing
+      ? 'gRPC needs a package that is not installed: install @grpc/grpc-js'
+      : `@grpc/grpc-js cannot be loaded (${String(cause)}): exclude it from the bundle`;
+    const advice = `${problem}, or name the HTTP port of the service: http://localhost:8080`;
+    throw new WeirUnavailable('unavailable', advice, { cause });
   }
 }
 
@@ -72,7 +63,9 @@ export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptio
   client.getChannel().getConnectivityState(true); // connects now, not with the first call
   return {
     send: (request, options, done) =>
-      call(SHOULD_RATE_LIMIT, encodeRequest(request), options, (bytes) => done(decoded(bytes, decodeReply))),
+      call(SHOULD_RATE_LIMIT, encodeRequest(request), options, (bytes) =>
+        done(decoded(bytes, (message) => decisionOf(decodeReply(message)))),
+      ),
     sendAll: (requests, options, done) =>
       call(BATCH, encodeBatch(requests), options, (bytes) =>
         done(decoded(bytes, (message) => outcomesOf(decodeBatch(message), requests.length))),
@@ -172,7 +165,7 @@ function decoded<T>(bytes: Buffer | WeirUnavailable, decode: (bytes: Buffer) => 
 /** Throws if their number differs from that of the requests. */
 function outcomesOf(items: readonly BatchItem[], count: number): readonly Outcome[] {
   if (items.length !== count) throw new RangeError(`expected ${count} answers, got ${items.length}`);
-  return items.map((item) => ('reply' in item ? item.reply : failureOf(item.status, item.message)));
+  return items.map((item) => ('reply' in item ? decisionOf(item.reply) : failureOf(item.status, item.message)));
 }
 
 const octets = (pem: string | Buffer | undefined): Buffer | undefined =>

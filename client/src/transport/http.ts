@@ -1,6 +1,7 @@
 import { Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps, Agent as TlsAgent } from 'node:https';
-import { WeirUnavailable } from '../errors.ts';
+import { decisionOf } from '../decision.ts';
+import { type FailureKind, failureOf, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
 import { replyFromJson, requestToJson } from '../wire/json.ts';
 import { isRefund } from '../wire/messages.ts';
@@ -70,6 +71,8 @@ export function createHttpTransport(origin: string, tls: TlsOptions | undefined)
 
 interface Answer {
   readonly status: number;
+  /** The gRPC status of an error. */
+  readonly code: string | undefined;
   readonly reason: string | undefined;
   readonly body: string;
 }
@@ -93,8 +96,8 @@ function read(outgoing: ClientRequest, done: (outcome: Answer | WeirUnavailable)
     });
     incoming.on('error', fail);
     incoming.on('end', () => {
-      const reason = incoming.headers['x-weir-reason']?.toString();
-      finish({ status: incoming.statusCode ?? 0, reason, body });
+      const { 'x-weir-reason': reason, 'grpc-status': code } = incoming.headers;
+      finish({ status: incoming.statusCode ?? 0, code: code?.toString(), reason: reason?.toString(), body });
     });
   });
   outgoing.on('close', () => fail(new Error('the connection was closed')));
@@ -105,16 +108,17 @@ const wasIdle = (outgoing: ClientRequest, { cause }: WeirUnavailable): boolean =
   // A request fails with a system error.
   outgoing.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
-/** The request itself is invalid, or too large. */
-const invalidStatuses: readonly number[] = [400, 413];
+/** Kinds of failure by HTTP status, if there is no gRPC status. In envoyproxy/ratelimit, every error is 400. */
+const kinds: Readonly<Record<number, FailureKind>> = { 400: 'unavailable', 413: 'invalid' };
 
-function outcomeOf({ status, reason, body }: Answer): Outcome {
+function outcomeOf({ status, code, reason, body }: Answer): Outcome {
   if (status >= 400 && status !== 429) {
-    const kind = status >= 500 ? 'unavailable' : invalidStatuses.includes(status) ? 'invalid' : 'rejected';
-    return new WeirUnavailable(kind, `HTTP ${status}: ${reason ?? body.slice(0, 100)}`);
+    const message = `HTTP ${status}: ${reason ?? body.slice(0, 100)}`;
+    if (code !== undefined) return failureOf(Number(code), message);
+    return new WeirUnavailable(kinds[status] ?? (status >= 500 ? 'unavailable' : 'rejected'), message);
   }
   try {
-    return replyFromJson(body);
+    return decisionOf(replyFromJson(body));
   } catch (cause) {
     return new WeirUnavailable('unavailable', `HTTP ${status} with an answer that is no RateLimitResponse`, { cause });
   }

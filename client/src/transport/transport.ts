@@ -1,8 +1,9 @@
+import type { Decision } from '../decision.ts';
 import type { WeirUnavailable } from '../errors.ts';
-import type { LimitRequest, Reply } from '../wire/messages.ts';
+import type { LimitRequest } from '../wire/messages.ts';
 
-/** An answer, or the reason for its absence. */
-export type Outcome = Reply | WeirUnavailable;
+/** A decision, or the reason for its absence. */
+export type Outcome = Decision | WeirUnavailable;
 
 /** Stops waiting. The transport does not call back any more. */
 export type Cancel = () => void;

@@ -4,6 +4,7 @@ import { requestFromJson, responseToJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import { codeNumbers } from '../../engine/wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
 import type { Overload } from '../overload/overload.ts';
 import { costOf } from '../rls/cost.ts';
@@ -48,7 +49,7 @@ export function apiRoutes(
 
 function decideJson(request: HttpRequest, service: RlsService, overload: JsonOverload): Page | Promise<Page> {
   const reason = crossSiteReason(request);
-  if (reason !== undefined) return refused(403, 'Forbidden\n', reason);
+  if (reason !== undefined) return refused(403, 'Forbidden\n', reason, status.PERMISSION_DENIED);
   const error = overload.refusal();
   if (error) return pageOf({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
@@ -115,16 +116,20 @@ export function callerOf(request: HttpRequest): Caller {
   };
 }
 
-/** Errors are 400 with this body, as in envoyproxy/ratelimit; a header has the reason. */
-const badRequest = (reason: string): Page => refused(400, 'Bad Request\n', reason);
+/**
+ * Errors are 400 with this body, as in envoyproxy/ratelimit; headers have the reason and the gRPC status, the latter as
+ * in Envoy's JSON transcoder.
+ */
+const badRequest = (reason: string, code: status = status.INVALID_ARGUMENT): Page =>
+  refused(400, 'Bad Request\n', reason, code);
 
-function refused(status: number, body: string, reason: string): Page {
+function refused(httpStatus: number, body: string, reason: string, code: status): Page {
   const visible = reason.slice(0, MAX_REASON_LENGTH).replace(/[^\x20-\x7e]/g, '?');
-  return { ...plain(status, body), headers: { 'x-weir-reason': visible } };
+  return { ...plain(httpStatus, body), headers: { 'grpc-status': String(code), 'x-weir-reason': visible } };
 }
 
 function pageOf(outcome: CallOutcome): Page {
-  if ('error' in outcome) return badRequest(outcome.error.details);
+  if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
