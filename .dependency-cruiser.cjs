@@ -72,10 +72,10 @@ module.exports = {
       from: {
         path: '^client/src/',
         pathNot:
-          '^client/src/(middleware/|deferral/|outgoing/|(index|express|fastify|hono|koa|nestjs|grpc|bullmq|fetch)\\.ts$)',
+          '^client/src/(middleware/|deferral/|outgoing/|(index|express|fastify|hono|koa|nestjs|web|grpc|bullmq|fetch)\\.ts$)',
       },
       to: {
-        path: '^client/src/(middleware/|deferral/|outgoing/|(express|fastify|hono|koa|nestjs|grpc|bullmq|fetch)\\.ts$)',
+        path: '^client/src/(middleware/|deferral/|outgoing/|(express|fastify|hono|koa|nestjs|web|grpc|bullmq|fetch)\\.ts$)',
       },
     },
     ...Object.entries(packageOf).map(([name, place]) => ({

@@ -1,4 +1,4 @@
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -8,10 +8,10 @@ const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const CLIENT = join(PROJECT, 'client');
 
 /** The package's entry points, each with its types. */
-const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'grpc', 'bullmq', 'fetch'];
+const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'web', 'grpc', 'bullmq', 'fetch'];
 
 /** Peer dependencies, which users install. */
-const PEERS = ['@grpc/grpc-js', '@nestjs/common', 'bullmq', 'express', 'fastify', 'hono', 'koa'];
+const PEERS = ['@grpc/grpc-js', '@nestjs/common', '@nestjs/core', 'bullmq', 'express', 'fastify', 'hono', 'koa'];
 
 /**
  * Builds the client's package into `client/dist`: modules with the bundled code of dependencies, types, and licences.
@@ -38,8 +38,21 @@ export async function buildClient(licences: (inputs: readonly string[]) => strin
     logLevel: 'warning',
   });
   writeTypes({ project: CLIENT, entries: ENTRIES, source: 'client/src', folder: join(aside, 'types') });
+  writeCommonJs(aside);
   writeFileSync(join(aside, 'LICENSES.txt'), licences(Object.keys(metafile.inputs)));
   const dist = join(CLIENT, 'dist');
   rmSync(dist, { recursive: true, force: true });
   renameSync(aside, dist);
+}
+
+/**
+ * Writes what CommonJS needs: TypeScript requires types of its own kind, and Node requires ES modules. There is only one
+ * copy of the code, so that both kinds share their classes.
+ */
+function writeCommonJs(folder: string): void {
+  const cjs = join(folder, 'cjs');
+  mkdirSync(cjs);
+  writeFileSync(join(cjs, 'package.json'), '{"type":"commonjs"}\n');
+  for (const name of ENTRIES) writeFileSync(join(cjs, `${name}.js`), `module.exports = require('../${name}.js');\n`);
+  cpSync(join(folder, 'types'), join(cjs, 'types'), { recursive: true });
 }

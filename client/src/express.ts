@@ -1,10 +1,13 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
+import { createGuard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd } from './middleware/settle.ts';
 
 /** Options of the middleware for Express. */
-export interface ExpressLimitOptions extends LimitOptions<Request>, CostAfter<Request, Response> {}
+export interface ExpressLimitOptions extends LimitOptions<Request>, CostAfter<Request, Response> {
+  /** Answers a refused request instead of the problem document. The response has the status and the headers. */
+  readonly onRefused?: (refusal: Refused, request: Request, response: Response) => unknown;
+}
 
 /**
  * Limits requests in Express 4 or 5: `app.get('/', rateLimit({ client, domain: 'demo' }), handler)`.
@@ -13,14 +16,16 @@ export interface ExpressLimitOptions extends LimitOptions<Request>, CostAfter<Re
  */
 export function rateLimit(options: ExpressLimitOptions): RequestHandler {
   const guard = createGuard(options);
-  const { costAfter } = options;
+  const { costAfter, onRefused } = options;
   const handle = async (request: Request, response: Response): Promise<boolean> => {
     const { remoteAddress } = request.socket;
     const forwardedFor = request.get('x-forwarded-for');
     const passage = await guard(request, { peer: remoteAddress, forwardedFor, resolved: request.ip });
     for (const [name, value] of passage.fields) response.setHeader(name, value);
     if (!passage.ok) {
-      response.status(passage.status).type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
+      response.status(passage.status);
+      if (onRefused) await onRefused(passage, request, response);
+      else response.type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
       return false;
     }
     if (costAfter) settleAtEnd(response, passage, () => costAfter(request, response));

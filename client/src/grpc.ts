@@ -1,5 +1,12 @@
-import { Metadata, ServerInterceptingCall, type ServerInterceptor, ServerListenerBuilder, status } from '@grpc/grpc-js';
-import { createGuard } from './middleware/guard.ts';
+import {
+  Metadata,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  ServerListenerBuilder,
+  type StatusObject,
+  status,
+} from '@grpc/grpc-js';
+import { createGuard, type Refused } from './middleware/guard.ts';
 import type { LimitOptions } from './middleware/options.ts';
 
 /** A call of a gRPC server. */
@@ -9,29 +16,34 @@ export interface GrpcCall {
   readonly metadata: Metadata;
 }
 
+/** Options of the interceptor for gRPC. */
+export interface GrpcLimitOptions extends LimitOptions<GrpcCall> {
+  /** The status of a refused call instead of the interceptor's own, whose trailers are kept unless it has metadata. */
+  readonly onRefused?: (refusal: Refused, call: GrpcCall) => Partial<StatusObject>;
+}
+
 /**
  * Limits the calls of a gRPC server: `new Server({ interceptors: [rateLimit({ client, domain: 'demo' })] })`. Refused
  * calls fail with RESOURCE_EXHAUSTED, or with UNAVAILABLE if the service does not answer; trailers contain the fields
  * that other middlewares send as headers.
  */
-export function rateLimit(options: LimitOptions<GrpcCall>): ServerInterceptor {
+export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
   const guard = createGuard(options);
   return (method, call) => {
     const listener = new ServerListenerBuilder()
       .withOnReceiveMetadata(async (metadata, next) => {
         const forwardedFor = metadata.get('x-forwarded-for').join(', ') || undefined;
         try {
-          const passage = await guard(
-            { path: method.path, metadata },
-            { peer: addressOf(call.getPeer()), forwardedFor },
-          );
+          const request = { path: method.path, metadata };
+          const passage = await guard(request, { peer: addressOf(call.getPeer()), forwardedFor });
           if (passage.ok) return next(metadata);
           const trailers = new Metadata();
           for (const [name, value] of passage.fields) trailers.set(name, value);
           const waitMs = passage.decision.retryAfterMs;
           if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(waitMs));
           const code = codes[passage.status] ?? status.UNAVAILABLE;
-          call.sendStatus({ code, details: String(passage.problem.title), metadata: trailers });
+          const details = String(passage.problem.title);
+          call.sendStatus({ code, details, metadata: trailers, ...options.onRefused?.(passage, request) });
         } catch {
           call.sendStatus({ code: status.INTERNAL, details: 'the rate limit could not be checked' });
         }

@@ -1,18 +1,21 @@
 import type { Context, MiddlewareHandler } from 'hono';
-import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
+import { keyByAddress } from './middleware/address.ts';
+import { createGuard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd, settleAtEndOfBody } from './middleware/settle.ts';
 
 /** Options of the middleware for Hono. */
 export interface HonoLimitOptions extends LimitOptions<Context>, CostAfter<Context, Response> {
-  /** The connected address. Default: the socket's address, on Node. */
+  /** The connected address. Default: the socket's, on Node; elsewhere, `peer`, `trustProxy` or `key` is required. */
   readonly peer?: (context: Context) => string | undefined;
+  /** Answers a refused request instead of the problem document. The headers are added. */
+  readonly onRefused?: (refusal: Refused, context: Context) => Response | Promise<Response>;
 }
 
 /** Limits requests in Hono: `app.use(rateLimit({ client, domain: 'demo' }))`. */
 export function rateLimit(options: HonoLimitOptions): MiddlewareHandler {
-  const guard = createGuard(options);
-  const { costAfter, peer = socketAddress } = options;
+  const guard = createGuard({ key: keyByAddress, ...options });
+  const { costAfter, onRefused, peer = socketAddress } = options;
   return async (context, next) => {
     const forwardedFor = context.req.header('x-forwarded-for');
     const passage = await guard(context, { peer: peer(context), forwardedFor });
@@ -20,6 +23,11 @@ export function rateLimit(options: HonoLimitOptions): MiddlewareHandler {
       for (const [name, value] of passage.fields) context.header(name, value);
     };
     if (!passage.ok) {
+      if (onRefused) {
+        context.res = await onRefused(passage, context);
+        addFields();
+        return undefined;
+      }
       addFields();
       // Hono's type requires specific numbers, which include 400, 429 and 503.
       const status = passage.status as 400 | 429 | 503;

@@ -91,7 +91,7 @@ test('Hono counts the cost when the body has been read', async () => {
   const { options, hits } = counting();
   let total = 1;
   const app = new Hono();
-  app.use(forHono({ ...options, costAfter: () => total }));
+  app.use(forHono({ ...options, peer: () => '192.0.2.1', costAfter: () => total }));
   const encoded = new TextEncoder().encode('begun');
   const pull = (controller: ReadableStreamDefaultController) => {
     controller.enqueue(encoded);

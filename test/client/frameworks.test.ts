@@ -75,6 +75,15 @@ describe.each(frameworks)('the middleware for %s', (name) => {
     expect((await get(headers)).status).toBe(429);
   });
 
+  test('lets a handler answer refused requests', async () => {
+    const headers = { 'x-user': `${name}-4`, 'x-cost': '5' };
+    expect(await (await get(headers, '/own')).text()).toBe('hello');
+    const refused = await get(headers, '/own');
+    expect(refused.status).toBe(429);
+    expect(await refused.text()).toContain('refused by the app');
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+
   test('counts by the address that the trusted proxy reports', async () => {
     const from = (addresses: string) => get({ 'x-forwarded-for': addresses, 'x-cost': '5' });
     const address = `203.0.113.${frameworks.indexOf(name)}`;

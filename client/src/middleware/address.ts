@@ -1,11 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import proxyAddr from '@fastify/proxy-addr';
 import ipaddr from 'ipaddr.js';
-import { checkNumber } from '../options.ts';
+import { checkNumber, type Descriptor } from '../options.ts';
 import type { TrustProxy } from './options.ts';
 
 const DEFAULT_IPV6_PREFIX = 64;
 const IPV6_BITS = 128;
+
+/** Stands for clients without a known address. */
+const UNKNOWN = 'unknown';
 
 /** Information on the origin of a request. */
 export interface Origin {
@@ -27,21 +30,30 @@ export function createAddressOf(trust: TrustProxy | undefined, ipv6Prefix = DEFA
   checkNumber('ipv6Prefix', ipv6Prefix, [1, IPV6_BITS]);
   const isTrusted = trust === undefined ? undefined : trustOf(trust);
   return ({ peer, forwardedFor, resolved }) => {
-    if (!isTrusted) return networkOf(resolved, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? 'unknown';
+    if (!isTrusted) return networkOf(resolved, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? UNKNOWN;
     const request = { headers: { 'x-forwarded-for': forwardedFor }, socket: { remoteAddress: peer } };
     const client = proxyAddr(request as unknown as IncomingMessage, isTrusted); // it reads nothing else of a request
-    return networkOf(client, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? 'unknown';
+    return networkOf(client, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? UNKNOWN;
   };
 }
 
-function trustOf(trust: TrustProxy): (address: string, hop: number) => boolean {
+/**
+ * Counts by the address, and throws if it is unknown: where requests have no socket, all clients would be counted
+ * together.
+ */
+export function keyByAddress(_: unknown, address: string): Descriptor {
+  if (address !== UNKNOWN) return { remote_address: address };
+  throw new TypeError('the address of the client is unknown: set the option peer, trustProxy or key');
+}
+
+function trustOf(trust: TrustProxy): (address: string | undefined, hop: number) => boolean {
   if (typeof trust === 'number') {
     checkNumber('trustProxy', trust, [0, 100]);
     return (_, hop) => hop < trust;
   }
   if (trust.length === 0) return () => false;
   const isTrusted = proxyAddr.compile([...trust]);
-  return (address, hop) => isTrusted(withoutPort(address), hop);
+  return (address, hop) => address !== undefined && isTrusted(withoutPort(address), hop);
 }
 
 /** An IPv4 address unchanged, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */

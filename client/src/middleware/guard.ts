@@ -8,6 +8,7 @@ import type { LimitOptions } from './options.ts';
 /** The outcome of a request. */
 export type Passage = Passed | Refused;
 
+/** A request that may proceed. */
 export interface Passed {
   readonly ok: true;
   readonly fields: readonly Field[];
@@ -15,6 +16,7 @@ export interface Passed {
   settle(cost: () => number | undefined | Promise<number | undefined>): Promise<void>;
 }
 
+/** A request that is refused, and how to answer it. */
 export interface Refused {
   readonly ok: false;
   readonly fields: readonly Field[];
@@ -25,6 +27,7 @@ export interface Refused {
   readonly decision: Decision;
 }
 
+/** The type of the document in `problem`. */
 export const PROBLEM_TYPE = 'application/problem+json';
 
 /** @see https://www.rfc-editor.org/rfc/rfc9457 */

@@ -1,16 +1,21 @@
 import type { AddressInfo } from 'node:net';
 import express, { type Request } from 'express';
 import { rateLimit } from 'weir-client/express';
-import { optionsFor, report } from './options.ts';
+import { OWN_REFUSAL, optionsFor, report } from './options.ts';
+
+const options = optionsFor<Request>(
+  (request, name) => request.get(name),
+  (request) => request.path,
+);
 
 const app = express();
-app.use(
-  rateLimit(
-    optionsFor<Request>(
-      (request, name) => request.get(name),
-      (request) => request.path,
-    ),
-  ),
+app.use(rateLimit(options));
+app.get(
+  '/own',
+  rateLimit({ ...options, skip: () => false, onRefused: (_, __, response) => response.send(OWN_REFUSAL) }),
+  (_, response) => {
+    response.send('hello');
+  },
 );
 app.get(['/', '/health'], (_, response) => {
   response.send('hello');

@@ -18,7 +18,7 @@ export const optionsFor = <R>(
   domain: 'demo',
   trustProxy: 1,
   key: (request: R, address: string) => ({ user: header(request, 'x-user') ?? address }),
-  skip: (request: R) => path(request) === '/health',
+  skip: (request: R) => ['/health', '/own'].includes(path(request) ?? ''),
   cost: (request: R) => Number(header(request, 'x-cost') ?? 1),
   costAfter: (request: R) => {
     const total = header(request, 'x-total');
@@ -28,3 +28,6 @@ export const optionsFor = <R>(
 
 /** Prints the line that the test waits for. */
 export const report = (port: number): void => void process.stdout.write(`listening on ${port}\n`);
+
+/** The body of refusals by the route `/own`. */
+export const OWN_REFUSAL = 'refused by the app';
