@@ -14,6 +14,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort, start } from '../helpers/process.ts';
+import { startRedis } from '../helpers/redis.ts';
+import { CACHE, install, isThere } from '../helpers/tools.ts';
 import { until } from '../helpers/until.ts';
 import { closeAll, closeLater, startService } from './service.ts';
 
@@ -25,15 +27,17 @@ const run = (command: string, args: readonly string[], cwd: string) =>
 
 /** The folder with the installed packed client, and nothing else. */
 let folder: string;
+let tarball: string;
 
 beforeAll(async () => {
   const aside = mkdtempSync(join(tmpdir(), 'client-package-'));
   folder = join(aside, 'empty');
   mkdirSync(folder);
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', aside], join(PROJECT, 'client'));
-  const [tarball = ''] = readdirSync(aside).filter((name) => /^weir-client-.*\.tgz$/.test(name));
+  const [packed = ''] = readdirSync(aside).filter((name) => /^weir-client-.*\.tgz$/.test(name));
+  tarball = join(aside, packed);
   const quietly = ['--ignore-scripts', '--offline', '--no-audit', '--no-fund', '--cache', join(aside, 'cache')];
-  await run('npm', ['install', ...quietly, join(aside, tarball)], folder);
+  await run('npm', ['install', ...quietly, tarball], folder);
 });
 afterAll(async () => {
   await closeAll();
@@ -43,11 +47,12 @@ afterAll(async () => {
 const packages = (): readonly string[] =>
   readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'));
 
-/** Makes a package of this project available beside the client. */
-function provide(name: string): void {
+/** Makes a package, or a scope of packages, available beside the client. Default: that of this project. */
+function provide(name: string, from = PROJECT): void {
   const link = join(folder, 'node_modules', name);
+  rmSync(link, { recursive: true, force: true });
   mkdirSync(dirname(link), { recursive: true });
-  symlinkSync(join(PROJECT, 'node_modules', name), link);
+  symlinkSync(join(from, 'node_modules', name), link);
 }
 
 /** The first program of the README. */
@@ -122,7 +127,9 @@ test.each(['localhost:8081', 'http://localhost:8080'])(
     const answers: Response[] = [];
     await until('a request is refused', async () => {
       answers.push(await get());
-      return answers.at(-1)?.status !== 200; // later if a minute ends, or the service does not answer within 20 ms
+      const last = answers.at(-1);
+      // Later if a minute ends. Before the service has answered within 20 ms, the client decides by a limit of its own.
+      return last?.status !== 200 && last?.headers.get('ratelimit')?.startsWith('"per-user"') === true;
     });
     const codes = answers.map(({ status }) => status);
     expect(codes).toContain(200);
@@ -131,3 +138,155 @@ test.each(['localhost:8081', 'http://localhost:8080'])(
     expect(answers.at(-1)?.headers.get('ratelimit')).toMatch(/^"per-user";r=0;t=\d+$/);
   },
 );
+
+test('publint and arethetypeswrong find nothing in the packed client', async () => {
+  const program = `import { readFileSync } from 'node:fs';
+    import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+    import { publint } from 'publint';
+    const [, tarball, pkgDir] = process.argv;
+    const { messages } = await publint({ pkgDir });
+    const { problems } = await checkPackage(createPackageFromTarballData(new Uint8Array(readFileSync(tarball))));
+    // The oldest resolution of TypeScript knows no exports.
+    const known = problems.filter(({ resolutionKind }) => resolutionKind !== 'node10');
+    console.log(JSON.stringify([...messages, ...known]));`;
+  const installed = join(folder, 'node_modules/weir-client');
+  const args = ['--input-type=module', '--eval', program, tarball, installed];
+  expect(JSON.parse(await run(process.execPath, args, join(PROJECT, 'client')))).toEqual([]);
+});
+
+test.each(['mts', 'cts'])('the types of the packed client work under node16 in a .%s file', async (extension) => {
+  const source = `import { createClient, type Decision, LimitExceeded } from 'weir-client';
+    import { rateLimit } from 'weir-client/web';
+    const client = createClient({ target: 'localhost:8081', local: { requests: 3 } });
+    export const limit = rateLimit({ client, domain: 'demo', trustProxy: 1 });
+    export const isRefused = (error: unknown): boolean => error instanceof LimitExceeded;
+    export const decide = (): Promise<Decision> => client.limit('demo', { user: 'alice' });`;
+  writeFileSync(join(folder, `types.${extension}`), source);
+  const options = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2023', '--types', 'node'];
+  const roots = ['--typeRoots', join(PROJECT, 'node_modules/@types'), '--skipLibCheck'];
+  const tsc = join(PROJECT, 'node_modules/typescript/bin/tsc');
+  expect(await run(process.execPath, [tsc, ...options, ...roots, `types.${extension}`], folder)).toBe('');
+});
+
+/** Older versions of frameworks, and where to install them. Those of this project are the newest. */
+const older = {
+  'express-4': ['express@4.22.3'],
+  'fastify-4': ['fastify@4.29.1'],
+  'koa-2': ['koa@2.16.4'],
+  'nestjs-10': nestOf('10.4.22'),
+  'nestjs-11': nestOf('11.2.10'),
+  'bullmq-5': ['bullmq@5.81.5'],
+} as const;
+
+function nestOf(version: string): readonly string[] {
+  const names = ['common', 'core', 'platform-express'];
+  return [...names.map((name) => `@nestjs/${name}@${version}`), 'reflect-metadata@0.2.2', 'rxjs@7.8.2'];
+}
+
+/** Installs a framework once. @returns  its folder */
+async function installed(name: keyof typeof older): Promise<string> {
+  const target = join(CACHE, 'client-frameworks', name);
+  if (await isThere(target)) return target;
+  await install(target, async (into) => {
+    mkdirSync(into);
+    writeFileSync(join(into, 'package.json'), '{ "private": true }');
+    const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock'];
+    await run('npm', ['install', ...quietly, ...older[name]], into);
+  });
+  return target;
+}
+
+/** Apps with `client`, which allows one request. */
+const apps = {
+  express: `const express = await load('express');
+    const app = express().use((await load('weir-client/express')).rateLimit(options));
+    app.get('/', (_, response) => response.send('hello'));
+    const server = app.listen(0, () => report(server.address().port));`,
+  fastify: `const app = (await load('fastify'))();
+    await app.register((await load('weir-client/fastify')).rateLimit, options);
+    app.get('/', async () => 'hello');
+    await app.listen({ port: 0 });
+    report(app.server.address().port);`,
+  koa: `const Koa = await load('koa');
+    const app = new Koa().use((await load('weir-client/koa')).rateLimit(options));
+    app.use((context) => void (context.body = 'hello'));
+    const server = app.listen(0, () => report(server.address().port));`,
+  hono: `const { Hono } = await load('hono');
+    const app = new Hono().use((await load('weir-client/hono')).rateLimit(options));
+    app.get('/', (context) => context.text('hello'));
+    (await load('@hono/node-server')).serve({ fetch: app.fetch, port: 0 }, ({ port }) => report(port));`,
+  nestjs: `await load('reflect-metadata');
+    const { Controller, Get, Module } = await load('@nestjs/common');
+    class App { hello() { return 'hello'; } }
+    Get('/')(App.prototype, 'hello', Object.getOwnPropertyDescriptor(App.prototype, 'hello'));
+    Controller()(App);
+    class Root {}
+    const { WeirModule } = await load('weir-client/nestjs');
+    Module({ controllers: [App], imports: [WeirModule.forRoot(options)] })(Root);
+    const app = await (await load('@nestjs/core')).NestFactory.create(Root, { logger: false });
+    await app.listen(0);
+    report(app.getHttpServer().address().port);`,
+  bullmq: `const { createDeferredQueue, createDeferredWorker } = await load('weir-client/bullmq');
+    const line = { connection: { host: '127.0.0.1', port: Number(process.argv[2]) }, domain: 'demo', key: (user) => ({ user }) };
+    const queue = createDeferredQueue('jobs' + process.argv[3], line);
+    for (const user of ['a', 'b']) await queue.add('job', user);
+    let refused = true;
+    engine.decide = async () => (refused = !refused, answerOf(refused));
+    const { worker } = createDeferredWorker('jobs' + process.argv[3], async ({ data }) => data, { ...line, client });
+    const done = [];
+    worker.on('completed', ({ data }) => done.push(data) === 2 && finish(done.sort().join(' ')));`,
+} as const;
+
+/** The program of an app, as ES module or as CommonJS. It prints the statuses of two requests. */
+function programOf(app: keyof typeof apps, kind: 'mjs' | 'cjs'): string {
+  const load = kind === 'mjs' ? 'await import(name)' : 'require(name)';
+  return `(async () => {
+    const load = async (name) => { const loaded = ${load}; return loaded.default ?? loaded; };
+    const { createClient } = await load('weir-client');
+    const answerOf = (isRefused) => ({ overallCode: isRefused ? 'OVER_LIMIT' : 'OK', verdicts: [], delayMs: 0, retryAfterMs: 50 });
+    let calls = 0;
+    const engine = { decide: async () => answerOf(calls++ > 0), health: () => ({ ready: true }), close: async () => {} };
+    const client = createClient({ engine });
+    const options = { client, domain: 'demo' };
+    const finish = (text) => process.stdout.write(text, () => process.exit());
+    const report = async (port) => {
+      const url = 'http://localhost:' + port;
+      finish([(await fetch(url)).status, (await fetch(url)).status].join(' '));
+    };
+    ${apps[app]}
+  })();`;
+}
+
+test.each<[keyof typeof apps, keyof typeof older | 'the newest', readonly string[]]>([
+  ['express', 'express-4', ['express']],
+  ['express', 'the newest', ['express']],
+  ['fastify', 'fastify-4', ['fastify']],
+  ['fastify', 'the newest', ['fastify']],
+  ['koa', 'koa-2', ['koa']],
+  ['koa', 'the newest', ['koa']],
+  ['hono', 'the newest', ['hono', '@hono/node-server']],
+  ['nestjs', 'nestjs-10', ['@nestjs', 'reflect-metadata']],
+  ['nestjs', 'nestjs-11', ['@nestjs', 'reflect-metadata']],
+  ['nestjs', 'the newest', ['@nestjs', 'reflect-metadata']],
+  ['bullmq', 'bullmq-5', ['bullmq']],
+])('the packed client works with %s (%s) in ES modules and CommonJS', async (app, version, names) => {
+  const from = version === 'the newest' ? PROJECT : await installed(version);
+  for (const name of names) provide(name, from);
+  const redis = app === 'bullmq' ? await startRedis() : undefined;
+  const kinds = ['mjs', 'cjs'] as const;
+  const outputs = await Promise.all(
+    kinds.map(async (kind) => {
+      writeFileSync(join(folder, `app.${kind}`), programOf(app, kind));
+      return run(process.execPath, [`app.${kind}`, String(redis?.port), kind], folder);
+    }),
+  );
+  await redis?.stop();
+  const expected = app === 'bullmq' ? 'a b' : '200 429';
+  expect(outputs).toEqual([expected, expected]);
+  const { peerDependencies } = JSON.parse(readFileSync(join(PROJECT, 'client/package.json'), 'utf8'));
+  for (const spec of version === 'the newest' ? [] : older[version]) {
+    const [, name = '', at = ''] = /^(.+)@(.+)$/.exec(spec) ?? [];
+    const lowest = /^>=(\d+)$/.exec(peerDependencies[name] ?? '>=0')?.[1];
+    expect(Number.parseInt(at, 10)).toBeGreaterThanOrEqual(Number(lowest));
+  }
+});

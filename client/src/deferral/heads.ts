@@ -1,4 +1,4 @@
-import type { Lines, QueueKeys } from './lines.ts';
+import { type Backend, backendOf, type Lines, type QueueKeys } from './lines.ts';
 
 /**
  * How long a job that is not the first of its line stays among the delayed jobs unless it is woken: a day minus one ms,
@@ -9,12 +9,12 @@ export const PARK_MS = 86_399_999;
 /** Runs the heads of lines: a job waits among BullMQ's delayed jobs until it is the first of its line. */
 export class Heads {
   readonly #lines: Lines;
-  readonly #queue: QueueKeys;
+  readonly #backend: Backend;
   #seen: ReadonlyMap<string, string> = new Map();
 
   constructor(lines: Lines, queue: QueueKeys) {
     this.#lines = lines;
-    this.#queue = queue;
+    this.#backend = backendOf(queue);
   }
 
   /** Removes a job from its line, and wakes the next one if it was the first. */
@@ -25,10 +25,10 @@ export class Heads {
   /** Makes a job run as soon as a worker is free. @returns  false: it has ended, or was removed */
   async wake(id: string): Promise<boolean> {
     try {
-      await this.#queue.backend.promote(id);
+      await this.#backend.promote(id);
       return true;
     } catch {
-      return !hasEnded(await this.#queue.backend.getState(id)); // it is not delayed, or Redis fails again
+      return !hasEnded(await this.#backend.getState(id)); // it is not delayed, or Redis fails again
     }
   }
 
@@ -52,7 +52,7 @@ export class Heads {
   }
 
   async #recover(line: string, head: string): Promise<boolean> {
-    const state = await this.#queue.backend.getState(head);
+    const state = await this.#backend.getState(head);
     if (state === 'delayed') return this.wake(head);
     if (!hasEnded(state)) return false; // it waits for a worker, or a worker has it
     await this.advance(line, head);

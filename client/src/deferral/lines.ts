@@ -3,8 +3,18 @@ import type { Key } from '../middleware/options.ts';
 import { requestOf } from '../request.ts';
 import { scripts } from './scripts.ts';
 
+/** The operations of BullMQ on single jobs, and its client of Redis. */
+export type Backend = Pick<Queue['backend'], 'promote' | 'getState' | 'client'>;
+
 /** A queue or a worker of BullMQ, by its connection and its keys. */
 export type QueueKeys = Pick<Queue, 'backend' | 'toKey'>;
+
+/** The operations of a queue or worker of BullMQ 6, or of BullMQ 5, which has them elsewhere. */
+export function backendOf(queue: QueueKeys): Backend {
+  if (queue.backend) return queue.backend;
+  const { scripts, client } = queue as unknown as { scripts: Backend; client: Backend['client'] }; // BullMQ 5
+  return { promote: (id) => scripts.promote(id), getState: (id) => scripts.getState(id), client };
+}
 
 /** The number of lines that are read, or of jobs that are appended, in one call. */
 const PAGE = 1_000;
@@ -85,11 +95,13 @@ export class Lines {
     const client = await this.#client;
     const keys = [this.#key('lines'), this.#key(`line:${line}`), this.#key('arrivals'), this.#key('refusals')];
     const named = script === 'weirOpenLines' ? rest : [line, ...rest];
-    return client.runCommand(script, [...keys, ...named]);
+    if (client.runCommand) return client.runCommand(script, [...keys, ...named]);
+    const own = client as unknown as Record<string, (...args: unknown[]) => unknown>; // ioredis, in older versions
+    return own[script]?.(...keys, ...named);
   }
 
   async #define() {
-    const client = await this.#queue.backend.client;
+    const client = await backendOf(this.#queue).client;
     for (const [name, lua] of Object.entries(scripts)) client.defineCommand(name, { numberOfKeys: 4, lua });
     return client;
   }
