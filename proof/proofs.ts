@@ -31,10 +31,10 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./bench/overload.ts'),
     },
-    reload: {
-      about: 'Latencies during a reload of 5,000 rules, and with an invalid file.',
+    operators: {
+      about: 'Latencies of calls while operators reload rules, scrape metrics, explain, and open the console.',
       needsBuild: true,
-      load: () => import('./bench/reload.ts'),
+      load: () => import('./bench/operators.ts'),
     },
     rest: {
       about: 'Start-up time, memory and CPU of an idle service, the cost of connections, and the size of the package.',

@@ -76,7 +76,6 @@ export const navigation: readonly NavigationGroup[] = [
       'results/chaos',
       'results/faults',
       'results/overload',
-      'results/reload',
       'results/attack',
       'results/leases',
       'results/sharing',
