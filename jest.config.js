@@ -19,7 +19,7 @@ const notQuick = [
   '/test/engine/backends/memcached/',
   '/test/engine/backends/memory/counter-bytes\\.',
   '/test/engine/backends/redis/(cluster|concurrency|expiry|faults|leases|sentinel-tls|topologies|usable)\\.',
-  '/test/engine/holds/kuadrant\\.',
+  '/test/engine/decide/kuadrant\\.',
   '/test/engine/ledger/(lease|model|unknown-outcomes)\\.',
   '/test/engine/rules/reload/service\\.',
   '/test/h2/http2/(attacks|connections|h2spec|idle-connections)\\.',
@@ -63,7 +63,7 @@ export default {
       testMatch: [
         '<rootDir>/test/edge/grpc/{full-ports,grpc-server,tls}.test.ts',
         '<rootDir>/test/edge/rls/{service,holds,batch}.test.ts',
-        '<rootDir>/test/engine/holds/*.test.ts',
+        '<rootDir>/test/engine/decide/{deadlines,kuadrant,plain-charges,request-work,reservations,slots,waiting}.test.ts',
       ],
       globals: { transport: 'grpc-js' },
     },

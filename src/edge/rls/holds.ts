@@ -1,9 +1,9 @@
 import { MAX_COUNT, NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
 import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decide.ts';
-import type { KuadrantLimits } from '../../engine/holds/kuadrant.ts';
-import { CallerGone } from '../../engine/holds/queues.ts';
-import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/holds/reservations.ts';
-import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/holds/slots.ts';
+import type { KuadrantLimits } from '../../engine/decide/kuadrant.ts';
+import { CallerGone } from '../../engine/decide/queues.ts';
+import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/decide/reservations.ts';
+import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/decide/slots.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { codeNumbers, type WireDescriptor, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';

@@ -1,10 +1,10 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
 import type { ReservationEvent } from '../algorithms/reports.ts';
-import { InvalidRequest, type RateLimitRequest } from '../decide/decide.ts';
 import { type Debit, debitOf, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
+import { InvalidRequest, type RateLimitRequest } from './decide.ts';
 import { available, heldDescriptors, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /** The result of a reservation. */

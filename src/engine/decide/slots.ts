@@ -1,11 +1,11 @@
 import type { Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide/decide.ts';
 import { type Debit, debitOf, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';
+import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from './decide.ts';
 import { SlotQueues } from './queues.ts';
 
 /** The result of a request for slots. */

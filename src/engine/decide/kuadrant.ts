@@ -1,5 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import { usedDebit } from '../ledger/estimates.ts';
+import { storeCall } from '../ledger/store-budget.ts';
+import { match, withIds } from '../rules/match/match.ts';
+import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import {
   type Answer,
   type Decider,
@@ -9,12 +14,7 @@ import {
   type RateLimitRequest,
   type RequestDescriptor,
   RulesNotLoaded,
-} from '../decide/decide.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
-import { usedDebit } from '../ledger/estimates.ts';
-import { storeCall } from '../ledger/store-budget.ts';
-import { match, withIds } from '../rules/match/match.ts';
-import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
+} from './decide.ts';
 import { PlainCharges } from './plain-charges.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
