@@ -1,6 +1,6 @@
-import type { Limit } from '../src/engine/algorithms/index.ts';
-import { algorithmFor } from '../src/engine/algorithms/index.ts';
 import type { State } from '../src/engine/algorithms/limit.ts';
+import type { Limit } from '../src/engine/holds/limits.ts';
+import { algorithmFor } from '../src/engine/holds/limits.ts';
 
 /** A drawing: a limit, the hits that it decides, and the quantity that decides. */
 interface Picture {

@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../../src/engine/algorithms/index.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
+import type { Limit } from '../../src/engine/holds/limits.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { heapBytes } from '../../test/helpers/heap.ts';
 import { operationOf } from '../../test/helpers/operations.ts';

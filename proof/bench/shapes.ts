@@ -1,5 +1,5 @@
-import type { Limit } from '../../src/engine/algorithms/index.ts';
 import type { Unit } from '../../src/engine/algorithms/limit.ts';
+import type { Limit } from '../../src/engine/holds/limits.ts';
 import type { Code } from './generator/answer.ts';
 import type { Question } from './generator/requests.ts';
 

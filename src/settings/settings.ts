@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
-import type { SiteSplit } from '../engine/algorithms/site-share.ts';
+import type { SiteSplit } from '../engine/holds/site-share.ts';
 import { defaultMemoryBytes } from '../engine/open/options.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';

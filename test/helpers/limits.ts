@@ -1,8 +1,6 @@
 import { createOwnLimits } from '../../src/edge/sites/lender.ts';
-import type { Claim } from '../../src/engine/algorithms/claim.ts';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
-import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/engine/algorithms/in-flight.ts';
-import type { Limit } from '../../src/engine/algorithms/index.ts';
+import type { RateLimit } from '../../src/engine/algorithms/index.ts';
 import type { LeakyBucketLimit } from '../../src/engine/algorithms/leaky-bucket.ts';
 import {
   type LimitLabel,
@@ -11,13 +9,16 @@ import {
   MAX_WINDOW_MS,
   unitMs,
 } from '../../src/engine/algorithms/limit.ts';
-import type { ReservationLimit } from '../../src/engine/algorithms/reservation.ts';
-import type { SiteShareLimit } from '../../src/engine/algorithms/site-share.ts';
 import type { SlidingWindowBucketsLimit } from '../../src/engine/algorithms/sliding-window-buckets.ts';
 import type { SlidingWindowCounterLimit } from '../../src/engine/algorithms/sliding-window-counter.ts';
 import type { SlidingWindowLogLimit } from '../../src/engine/algorithms/sliding-window-log.ts';
 import { MAX_LOG_HITS } from '../../src/engine/algorithms/sliding-window-log.ts';
 import type { TokenBucketLimit } from '../../src/engine/algorithms/token-bucket.ts';
+import type { Claim } from '../../src/engine/holds/claim.ts';
+import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/engine/holds/in-flight.ts';
+import type { Limit } from '../../src/engine/holds/limits.ts';
+import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
+import type { SiteShareLimit } from '../../src/engine/holds/site-share.ts';
 import type { RuleLimit } from '../../src/engine/rules/match/tree.ts';
 import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
 import fc from './property.ts';
@@ -144,10 +145,7 @@ export const inFlightOf = (
 ): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', ...more });
 
 /** Counted by another limit; by default for a minute, and all usage is charged. */
-export const reservationOf = (
-  inner: Exclude<Limit, ReservationLimit>,
-  more: Partial<ReservationLimit> = {},
-): ReservationLimit => ({
+export const reservationOf = (inner: RateLimit, more: Partial<ReservationLimit> = {}): ReservationLimit => ({
   algorithm: 'reservation',
   counter: `${inner.counter}+reserve`,
   requestsPerUnit: inner.requestsPerUnit,

@@ -1,6 +1,6 @@
-import { hasHolders, type Limit } from '../../src/engine/algorithms/index.ts';
 import type { Operation } from '../../src/engine/backends/backend.ts';
 import type { Counter } from '../../src/engine/backends/key.ts';
+import { hasHolders, type Limit } from '../../src/engine/holds/limits.ts';
 import { type Debit, debitOf } from '../../src/engine/ledger/debit.ts';
 
 /** The operation of a request on a counter, for tests of backends: without a policy. */

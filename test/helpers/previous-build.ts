@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
 import type { Clock } from '../../src/base/clock.ts';
-import { algorithmFor, type Limit } from '../../src/engine/algorithms/index.ts';
 import { type Decision, type Spend, spends } from '../../src/engine/algorithms/limit.ts';
 import { type RequestOperation, signedHits } from '../../src/engine/backends/backend.ts';
 import type { SharedWindow } from '../../src/engine/backends/key.ts';
+import { algorithmFor, type Limit } from '../../src/engine/holds/limits.ts';
 import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
 
 /** One call of the previous build on a counter. */

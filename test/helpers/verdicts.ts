@@ -1,6 +1,6 @@
 import type { StoreFailurePolicy } from '../../src/engine/algorithms/limit.ts';
-import type { Reports, ReservationReport } from '../../src/engine/algorithms/reports.ts';
 import type { Answer, Verdict } from '../../src/engine/decide/decide.ts';
+import type { Reports, ReservationReport } from '../../src/engine/holds/reports.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 

@@ -1,5 +1,5 @@
-import { capacityOf, isDivisible } from '../../engine/algorithms/index.ts';
 import { type Decider, debitsOf } from '../../engine/decide/decide.ts';
+import { capacityOf, isRateLimit } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
@@ -29,7 +29,7 @@ export const createCountLate =
 
 function chargesOf(debit: Debit, times: number): readonly Debit[] {
   const { kind, limit } = debit;
-  const divisible = isDivisible(limit);
+  const divisible = isRateLimit(limit);
   if (kind === 'peek' || (kind === 'spend' && !divisible)) return [];
   if (!divisible) return [debit];
   const hits = Math.min(debit.hits * times, capacityOf(limit));

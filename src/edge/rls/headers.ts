@@ -1,6 +1,6 @@
-import { algorithmFor, type Limit } from '../../engine/algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { type Limit, waitForMoreMs } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { remainingOf, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
@@ -209,6 +209,6 @@ function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number |
   const { code, retryAfterMs, durationUntilResetMs } = decision;
   if (code === 'OVER_LIMIT') return retryAfterMs === NEVER_MS || retryAfterMs > waitMs ? undefined : retryAfterMs;
   if (waitMs > 0) return undefined;
-  const gradualMs = algorithmFor(limit).waitForMoreMs?.(limit, 1) ?? 0;
+  const gradualMs = waitForMoreMs(limit, 1) ?? 0;
   return gradualMs > 0 ? Math.min(gradualMs, durationUntilResetMs) : durationUntilResetMs;
 }

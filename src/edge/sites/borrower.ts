@@ -1,11 +1,11 @@
 import { intermittent, type Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import type { SiteTransfer } from '../../engine/algorithms/claim.ts';
-import type { SiteReport } from '../../engine/algorithms/reports.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
-import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/algorithms/site-share-state.ts';
 import type { Operation, Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
+import type { SiteTransfer } from '../../engine/holds/claim.ts';
+import type { SiteReport } from '../../engine/holds/reports.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/holds/site-share-state.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';

@@ -1,8 +1,8 @@
 import type { Monotonic } from '../../base/clock.ts';
-import type { Limit } from '../../engine/algorithms/index.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
+import type { Limit } from '../../engine/holds/limits.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { type Peer, transferOf } from './borrower.ts';

@@ -1,8 +1,8 @@
 import type { Monotonic } from '../../base/clock.ts';
-import { nominalCapacity } from '../../engine/algorithms/index.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import type { Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
+import { nominalCapacity } from '../../engine/holds/limits.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 
 /** A counter that is running low at its site. */

@@ -1,6 +1,6 @@
 import type { Monotonic } from '../../base/clock.ts';
-import type { SiteReport } from '../../engine/algorithms/reports.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
+import type { SiteReport } from '../../engine/holds/reports.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 
 /** How long the largest error is shown. */
 const SHOWN_MS = 60_000;

@@ -1,7 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
-import type { SiteReport } from '../../engine/algorithms/reports.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
+import type { SiteReport } from '../../engine/holds/reports.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { transferOf } from './borrower.ts';
 import type { LowCounter } from './low-counters.ts';

@@ -125,9 +125,6 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   },
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
-  isSame: (one, other) =>
-    // its name includes the windows
-    one.counter === other.counter && one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft,
   leaseMs: (untilResetMs) => untilResetMs,
   step,
   describe(limit, [startMs = 0, count = 0], nowMs, outcome) {
@@ -154,12 +151,8 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     return hits <= 1 && windowSize(limit) > 0 ? decision.durationUntilResetMs : 0;
   },
   waitForMoreMs: () => 0,
-  canReplay: ({ alignment }) => typeof alignment === 'string', // the script only knows a few of a calendar's boundaries
-  stateVersion: 1,
-  stateLength: 2,
-  expiresWithWindow: true,
-  peekedHits: 0,
-  endsTogether: ({ alignment }) => alignment !== 'first_hit',
+  windows: ({ alignment }) => (typeof alignment === 'string' ? alignment : 'calendar'),
+  state: { length: 2 },
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
     const { alignment, windowMs, phaseMs = 0 } = limit;

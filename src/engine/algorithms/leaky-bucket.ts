@@ -7,7 +7,6 @@ import {
   MAX_COUNT,
   type State,
   type Step,
-  sameNumbers,
   singleHitRefusalMs,
 } from './limit.ts';
 
@@ -68,7 +67,6 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   list: ({ burst, maxDelayMs }) => ({ burst, max_delay_ms: maxDelayMs }),
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
-  isSame: sameNumbers,
   step,
   describe: describeBucket(waitMs),
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -81,8 +79,7 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
-  stateVersion: 1,
-  stateLength: 2,
+  state: { length: 2 },
   script: new URL('./leaky-bucket.lua', import.meta.url),
   scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), limit.maxDelayMs],
 };

@@ -1,6 +1,3 @@
-import type { Claim } from './claim.ts';
-import type { Reports } from './reports.ts';
-
 /**
  * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
  * counts them.
@@ -208,6 +205,21 @@ export interface Decision {
 export const spends = ['each', 'all_or_nothing', 'spare_others'] as const;
 export type Spend = (typeof spends)[number];
 
+/** How the states of a limit's counters are stored. */
+export interface StateFormat<L extends AnyLimit> {
+  /** Each version has its own counters; absent: the first. */
+  readonly version?: number;
+  /** The number of integers in each state; absent: it varies. */
+  readonly length?: number;
+  /**
+   * The most integers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
+   * the cost is constant.
+   */
+  longest?(limit: L): number;
+  /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
+  readonly keepsEntries?: true;
+}
+
 /**
  * A rate-limiting algorithm and its properties. Its `step` exists twice, here for this process and in `script` for
  * Redis; `describe` exists once.
@@ -226,26 +238,14 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   /** The longest that a counter of the limit keeps a hit. */
   longestMemoryMs(limit: L): number;
   /**
-   * Whether two limits of one counter make equal decisions, so that knowledge gained under one is valid under the
-   * other.
-   */
-  isSame(one: L, other: L): boolean;
-  /** Hits have holders: see `Claim`. */
-  readonly hasHolders?: true;
-  /** Whether hits are counted independently of the request's other limits and of its `spend`; absent: never. */
-  standsAlone?(limit: L, hits: number, claim: Claim): boolean;
-  /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
-  leaseMs?(untilResetMs: number): number;
-  /**
    * Counts `hits` on a counter. A pure function: the store runs it atomically and stores the returned state.
    *
    * @param state   returned by the previous step; undefined for a new counter
    * @param nowMs   the store's clock; it may run backwards
    * @param hits    an integer; 0 peeks, a negative number gives hits back
    * @param charge  false: returns the outcome, but leaves the counter unchanged
-   * @param claim   absent: the operation states only its hits
    */
-  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge, claim?: Claim): Step;
+  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
   /**
    * Takes back hits that were charged at a known time, as far as the counter still has them: never more than if they
    * had not been charged at all. Its twin is in `script`, named after the algorithm with the suffix `_refund`.
@@ -253,45 +253,34 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param hits         an integer, at least 0
    * @param chargedAtMs  the store's time of the charge
    */
-  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
-  /**
-   * The part of the limit that one of `by` processes may count separately; it may be 0. Absent: no process can count a
-   * part by itself.
-   */
-  divide?(limit: L, by: number): L;
+  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
+  /** The decision for the caller, from the report of either twin. */
+  describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  /** The part of the limit that one of `by` processes may count separately; it may be 0. */
+  divide(limit: L, by: number): L;
+  /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
+  leaseMs?(untilResetMs: number): number;
   /** How long a single hit is refused after this refusal; 0: unknown. */
   refusalHoldsMs(limit: L, refusal: Refusal): number;
   /**
-   * After a single hit could pass, the longest until this many more could; undefined: until the counter is equivalent
-   * to a new one.
+   * After a single hit could pass, the longest until this many more could; absent: until the counter is equivalent to a
+   * new one.
    */
   waitForMoreMs?(limit: L, hits: number): number;
-  /** The decision for the caller, from the report of either twin. */
-  describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;
-  /** Whether the TypeScript twin gets the same result as the Lua twin despite any clock difference; absent: it does. */
-  canReplay?(limit: L): boolean;
-  /** The version of the state format, from 1: each version has its own counters. */
-  readonly stateVersion: number;
-  /** The number of integers in each state; absent: it varies. */
-  readonly stateLength?: number;
-  /** The first number of a state identifies its window, at whose end it expires regardless of later hits. */
-  readonly expiresWithWindow?: true;
-  /** Whether the reservations of all requests end with a window, whose start is the first number of a state. */
-  endsTogether?(limit: L): boolean;
-  /** Hits that must fit for a peek to be accepted; absent: one. */
-  readonly peekedHits?: 0;
   /**
-   * The most numbers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
-   * the cost is constant.
+   * Where the windows of a counter begin, if each of its states is of one window, whose start is its first number, and
+   * at whose end it expires regardless of later hits. Such an algorithm counts refused hits, so a peek needs no room.
    */
-  longestState?(limit: L, claim?: Claim): number;
-  /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
-  readonly keepsEntries?: true;
+  windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
+  readonly state: StateFormat<L>;
   /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
   readonly script: URL;
-  /** The numbers of the limit and the claim, as the script documents them. `nowMs` is this process's clock. */
-  scriptArgs(limit: L, nowMs: number, claim?: Claim): readonly number[];
+  /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
+  scriptArgs(limit: L, nowMs: number): readonly number[];
 }
+
+/** Hits that must fit for a peek to be accepted. */
+export const peekedHits = ({ windows }: Pick<Algorithm, 'windows'>): number => (windows ? 0 : 1);
 
 /** The details of a refusal. */
 interface Refusal {
@@ -305,13 +294,6 @@ interface Refusal {
 /** For algorithms that refuse a single hit until the promised time, and do not count refusals. */
 export const singleHitRefusalMs = (_: AnyLimit, { decision, hits }: Refusal): number =>
   hits <= 1 && decision.retryAfterMs !== NEVER_MS ? decision.retryAfterMs : 0;
-
-/** Whether all numbers are equal. */
-export function sameNumbers(one: AnyLimit, other: AnyLimit): boolean {
-  const others = new Map(Object.entries(other));
-  const numbers = Object.entries(one);
-  return numbers.length === others.size && numbers.every(([name, value]) => others.get(name) === value);
-}
 
 /** Reports a product that is not an exact integer. */
 export function checkProduct(product: number, key: LimitKey, { report }: Pick<LimitSource, 'report'>): void {

@@ -8,7 +8,6 @@ import {
   repeatWait,
   type State,
   type Step,
-  sameNumbers,
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
@@ -140,7 +139,6 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   list: (limit) => ({ buckets: limit.buckets, ...listAnchor(limit) }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
-  isSame: sameNumbers,
   step,
   describe(limit, [hitsBefore = 0, used = 0, emptyMs = 0, fitsMs = 0], nowMs, outcome) {
     const { accepted } = outcome;
@@ -166,8 +164,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
-  stateVersion: 1,
-  longestState: ({ buckets }) => 2 + buckets,
+  state: { longest: ({ buckets }) => 2 + buckets },
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs(limit) {
     const { buckets, phaseMs = 0 } = limit;

@@ -9,7 +9,6 @@ import {
   repeatWait,
   type State,
   type Step,
-  sameNumbers,
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
@@ -135,7 +134,6 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   list: (limit) => ({ rounding: limit.rounding, ...listAnchor(limit) }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
-  isSame: sameNumbers,
   step,
   describe(limit, report, nowMs, outcome) {
     const [startMs = 0, count = 0, previous = 0] = report;
@@ -167,8 +165,7 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
-  stateVersion: 1,
-  stateLength: 3,
+  state: { length: 3 },
   script: new URL('./sliding-window-counter.lua', import.meta.url),
   scriptArgs(limit) {
     const { windowMs, rounding, phaseMs = 0 } = limit;

@@ -7,7 +7,6 @@ import {
   repeatWait,
   type State,
   type Step,
-  sameNumbers,
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
@@ -144,7 +143,6 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   list: ({ countDenied }) => ({ count_denied: countDenied }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
-  isSame: sameNumbers,
   step,
   describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
     const { hits, accepted } = outcome;
@@ -169,9 +167,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   divide: divideWindow,
   // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
-  stateVersion: 1,
-  longestState: (limit) => 2 * windowSize(limit),
-  keepsEntries: true,
+  state: { longest: (limit) => 2 * windowSize(limit), keepsEntries: true },
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

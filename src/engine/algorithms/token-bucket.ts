@@ -7,7 +7,6 @@ import {
   MAX_COUNT,
   type State,
   type Step,
-  sameNumbers,
   singleHitRefusalMs,
 } from './limit.ts';
 import { listAnchor, type MayBeAnchored, readPhase, windowStart, writeAnchor } from './window.ts';
@@ -108,7 +107,6 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   },
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
-  isSame: sameNumbers,
   leaseMs: () => LONGEST_LEASE_MS,
   step,
   describe: describeBucket(waitMs),
@@ -126,8 +124,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     const tickMs = tickOf(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
-  stateVersion: 2,
-  stateLength: 2,
+  state: { version: 2, length: 2 },
   script: new URL('./token-bucket.lua', import.meta.url),
   scriptArgs(limit) {
     const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;

@@ -1,8 +1,8 @@
 import type { Eventual } from '../../base/later.ts';
-import type { Claim } from '../algorithms/claim.ts';
-import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
-import type { Reports } from '../algorithms/reports.ts';
+import type { Claim } from '../holds/claim.ts';
+import { algorithmFor, type Limit } from '../holds/limits.ts';
+import type { Reports } from '../holds/reports.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** An operation on one counter. */

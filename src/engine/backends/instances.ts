@@ -1,4 +1,4 @@
-import type { InFlightLimit } from '../algorithms/in-flight.ts';
+import type { InFlightLimit } from '../holds/in-flight.ts';
 import type { Backend } from './backend.ts';
 import type { CounterKeys } from './key.ts';
 

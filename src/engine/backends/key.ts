@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Limit } from '../algorithms/index.ts';
+import type { Limit } from '../holds/limits.ts';
 
 declare const counterKey: unique symbol;
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
-import type { Limit } from '../algorithms/index.ts';
-import { algorithmFor } from '../algorithms/index.ts';
 import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
+import type { Limit } from '../holds/limits.ts';
+import { algorithmFor } from '../holds/limits.ts';
 import type { CounterEntry, CounterKey, CounterKeys, Counters, SharedWindow } from './key.ts';
 
 interface SharedCountersOptions {

@@ -1,4 +1,4 @@
-import { longestState } from '../algorithms/index.ts';
+import { longestState } from '../holds/limits.ts';
 import type { Operation } from './backend.ts';
 import type { CounterKey } from './key.ts';
 

@@ -1,14 +1,14 @@
 import type { Clock } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { RequestWork, TooCostly } from '../../base/request-work.ts';
-import { capDelay, type Limit } from '../algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
+import { holderOf } from '../holds/claim.ts';
+import { capDelay, type Limit } from '../holds/limits.ts';
 import { type Debit, debitOf, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
-import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';

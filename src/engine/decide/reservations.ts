@@ -1,6 +1,6 @@
-import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
-import type { ReservationEvent } from '../algorithms/reports.ts';
+import type { Limit } from '../holds/limits.ts';
+import type { ReservationEvent } from '../holds/reports.ts';
 import { type Debit, debitOf, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';

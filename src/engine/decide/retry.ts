@@ -1,8 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
-import { ANONYMOUS } from '../algorithms/claim.ts';
-import { algorithmFor, capacityOf, capDelay, type Limit } from '../algorithms/index.ts';
-import type { Decision } from '../algorithms/limit.ts';
+import { type Decision, peekedHits } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
+import { ANONYMOUS } from '../holds/claim.ts';
+import { algorithmFor, capacityOf, capDelay, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, LedgerEntry } from '../ledger/debit.ts';
 import type { Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
@@ -80,7 +80,7 @@ export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): 
       const { kind, hits, limit, policy } = debits[at] as Debit; // in range
       if (kind === 'give_back') continue;
       together = quotaMode || policy.quota ? Math.max(together, hits) : together + hits;
-      const peeked = hits === 0 ? (algorithmFor(limit).peekedHits ?? 1) : 0;
+      const peeked = hits === 0 ? peekedHits(algorithmFor(limit)) : 0;
       required.set(limit, Math.max(required.get(limit) ?? 0, together + peeked));
       places.set(at, debits.length + peeks.length + [...required.keys()].indexOf(limit));
     }
@@ -102,11 +102,10 @@ function haveOwnCounters(debits: readonly Debit[]): boolean {
  */
 function peekFor(debit: Debit, hits: number): Debit {
   const { limit } = debit;
-  const { waitForMoreMs } = algorithmFor(limit);
   const peek = { ...debit, kind: 'peek', hits, blocks: false } as const;
   const excess = hits - capacityOf(limit);
   if (excess <= 0 || !('maxDelayMs' in limit)) return peek;
-  const leftMs = limit.maxDelayMs - (waitForMoreMs?.(limit, excess) ?? Number.POSITIVE_INFINITY);
+  const leftMs = limit.maxDelayMs - (waitForMoreMs(limit, excess) ?? Number.POSITIVE_INFINITY);
   return leftMs < 0 ? peek : { ...peek, limit: capDelay(limit, leftMs), hits: capacityOf(limit) };
 }
 

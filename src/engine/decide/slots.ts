@@ -1,7 +1,7 @@
 import type { Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
+import { holderOf } from '../holds/claim.ts';
 import { type Debit, debitOf, heldBy, type LedgerEntry } from '../ledger/debit.ts';
-import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';

@@ -1,7 +1,7 @@
-import { hasHolders, type Limit } from '../algorithms/index.ts';
 import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
+import { hasHolders, type Limit } from '../holds/limits.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {

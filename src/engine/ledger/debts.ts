@@ -1,10 +1,11 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { isPending } from '../../base/later.ts';
-import { algorithmFor, capacityOf, type Limit, nominalCapacity } from '../algorithms/index.ts';
+import { rateFor } from '../algorithms/index.ts';
 import { NEVER_MS, type Spend, type State } from '../algorithms/limit.ts';
 import type { Backend, CounterDecision, Operation, Settlement } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
+import { algorithmFor, capacityOf, isRateLimit, type Limit, nominalCapacity } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry, Receipt } from './debit.ts';
 import { isBySecond } from './ledger-backends.ts';
 
@@ -277,7 +278,7 @@ export class Debts implements KeptForCounters {
   /** The debit on this process's share of the limit. */
   readonly #localOf = ({ kind, key, limit, hits, blocks, policy }: Debit): Debit => {
     const sharing = policy.localShare ?? Math.max(Math.min(this.#options.instances(), nominalCapacity(limit)), 1);
-    const share = algorithmFor(limit).divide?.(limit, sharing) ?? limit;
+    const share = isRateLimit(limit) ? rateFor(limit).divide(limit, sharing) : limit;
     return { kind, key, limit: share, hits, blocks, policy };
   };
 

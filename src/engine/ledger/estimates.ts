@@ -1,5 +1,5 @@
-import { capacityOf, isReservation, type Limit } from '../algorithms/index.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
+import { capacityOf, isReservation, type Limit } from '../holds/limits.ts';
 import { type Debit, debitOf } from './debit.ts';
 
 /** The largest part of a limit that is reserved for one request based on other requests' use. */
@@ -67,7 +67,7 @@ export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates:
   const { estimate = 0, inner } = limit;
   if (estimate !== 'p95') return Math.max(hits, estimate);
   // without this bound, a high estimate could refuse all requests, and would then never change
-  const most = Math.floor(capacityOf(inner as Limit) * LARGEST_SHARE); // another limit of a rule
+  const most = Math.floor(capacityOf(inner) * LARGEST_SHARE);
   return Math.max(hits, Math.min(estimates?.of(key) ?? 0, most));
 }
 

@@ -1,7 +1,7 @@
-import { hasHolders, isDivisible, nominalCapacity } from '../algorithms/index.ts';
 import type { Spend, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { Reply, Unavailable } from '../backends/backend.ts';
 import { scatter } from '../backends/scatter.ts';
+import { hasHolders, isRateLimit, nominalCapacity } from '../holds/limits.ts';
 import type { Debit, Entries, LedgerEntry } from './debit.ts';
 import { type Debts, RETRY_MS } from './debts.ts';
 import type { Refusals } from './refusals.ts';
@@ -68,7 +68,7 @@ export class FailurePolicies {
  */
 function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
   if (!isUnavailable(reply)) return undefined;
-  const counts = reply.isOverload && policy.onOverload !== 'error' && isDivisible(limit);
+  const counts = reply.isOverload && policy.onOverload !== 'error' && isRateLimit(limit);
   return counts ? 'local' : policy.onStoreFailure;
 }
 

@@ -1,10 +1,11 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import { algorithmFor, capacityOf } from '../algorithms/index.ts';
+import { rateFor } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
 import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
+import { capacityOf, isRateLimit } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 export interface LeasesOptions {
@@ -175,7 +176,8 @@ export class Leases implements KeptForCounters {
     else {
       lease.left = block;
       lease.chargedAtMs = chargedAtMs;
-      const validMs = algorithmFor(debit.limit).leaseMs?.(lease.resetAtMs - nowMs) ?? 0;
+      const { limit } = debit;
+      const validMs = (isRateLimit(limit) && rateFor(limit).leaseMs?.(lease.resetAtMs - nowMs)) || 0;
       lease.expiresAtMs = nowMs + validMs;
     }
     return { ...got, limitRemaining: got.limitRemaining + block };

@@ -1,5 +1,4 @@
 import type { Eventual } from '../../base/later.ts';
-import type { Limit } from '../algorithms/index.ts';
 import { unitMs } from '../algorithms/limit.ts';
 import type {
   Backend,
@@ -13,6 +12,7 @@ import type {
 } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
+import type { Limit } from '../holds/limits.ts';
 
 export interface Backends {
   readonly main: Backend;

@@ -1,6 +1,5 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import { hasHolders, type Limit } from '../algorithms/index.ts';
 import type { LimitPolicy, State } from '../algorithms/limit.ts';
 import {
   type Backend,
@@ -15,6 +14,7 @@ import {
 } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
+import { hasHolders, type Limit } from '../holds/limits.ts';
 import { type Debit, debitOf, type Entries, type KeptForCounters, type LedgerEntry, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';

@@ -1,10 +1,10 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
-import { ANONYMOUS } from '../algorithms/claim.ts';
-import { isReservation } from '../algorithms/index.ts';
 import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
+import { ANONYMOUS } from '../holds/claim.ts';
+import { isReservation } from '../holds/limits.ts';
 import type { Debit, KeptForCounters } from './debit.ts';
 
 /** Counts of commits that the store could not accept. */

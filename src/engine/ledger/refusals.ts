@@ -1,7 +1,8 @@
 import type { Monotonic } from '../../base/clock.ts';
-import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
+import { rateFor } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
+import { capacityOf, isRateLimit, isSameLimit, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 /** The state and counts of the deny cache. */
@@ -126,9 +127,10 @@ export class Refusals implements DenyCacheState, KeptForCounters {
   remember(debit: Debit, decision: Decision, isCharged: boolean, calledAtMs: number): void {
     const { kind, key, limit, hits } = debit;
     if (kind === 'charge') return; // each refusal extends the wait
+    if (!isRateLimit(limit)) return; // others may have room again at any time
     if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= calledAtMs) return;
     const charged = isCharged && kind !== 'peek';
-    const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
+    const holdsMs = rateFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
     if (holdsMs <= 0) return;
     if (this.#remembered.has(key)) this.counts.overwritten++;
     this.#forget(key); // a replaced entry becomes the newest
@@ -176,7 +178,7 @@ const bytesOf = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
 function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): LedgerEntry {
   const capacity = capacityOf(limit);
-  const moreMs = hits > 1 ? algorithmFor(limit).waitForMoreMs?.(limit, hits - 1) : 0;
+  const moreMs = hits > 1 ? waitForMoreMs(limit, hits - 1) : 0;
   const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));
   return {
     code: 'OVER_LIMIT',

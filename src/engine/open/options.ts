@@ -1,11 +1,11 @@
 import { getHeapStatistics } from 'node:v8';
 import type { Clock, Monotonic } from '../../base/clock.ts';
-import { algorithmNames, rowOf } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
-import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { Backend } from '../backends/backend.ts';
 import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
+import { algorithmNames, rowOf } from '../holds/limits.ts';
+import type { SiteSplit } from '../holds/site-share.ts';
 import type { StoreTraits } from '../rules/compile/fit.ts';
 
 /** An option cannot be used, such as a malformed address or a certificate file that cannot be read. */
@@ -180,7 +180,7 @@ export function traitsOf(options: CounterOptions): StoreTraits {
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };
-  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => rowOf(name).keepsEntries) };
+  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => rowOf(name).state.keepsEntries) };
 }
 
 /** Whether a request or each of its counters is one atomic step. */

@@ -7,7 +7,7 @@ import { createCounterKeys } from '../backends/key.ts';
 import { type Lateness, watchLateness } from '../backends/lateness.ts';
 import { memoryRecords, type Records } from '../backends/records.ts';
 import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
-import { holderOf } from '../ledger/holder.ts';
+import { holderOf } from '../holds/claim.ts';
 import { LEASE_IDLE_MS } from '../ledger/lease.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { openBackends } from './backends.ts';

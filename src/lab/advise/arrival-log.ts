@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
-import { isCommit } from '../../engine/algorithms/reports.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
+import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries } from '../../engine/rules/match/match.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { subjectOf } from '../replay/figures.ts';

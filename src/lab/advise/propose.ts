@@ -1,4 +1,5 @@
-import type { AlgorithmName, RateName } from '../../engine/algorithms/index.ts';
+import type { RateName } from '../../engine/algorithms/index.ts';
+import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
@@ -170,7 +171,7 @@ type WindowAlgorithm = {
   [N in RateName]: (typeof windowDemands)[N] extends undefined ? never : N;
 }[RateName];
 
-const isWindowAlgorithm = (name: AlgorithmName): name is WindowAlgorithm =>
+const isWindowAlgorithm = (name: NamedAlgorithm): name is WindowAlgorithm =>
   name in windowDemands && windowDemands[name as RateName] !== undefined; // has the name, as just checked
 
 /** The smallest limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */

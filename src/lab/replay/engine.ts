@@ -1,10 +1,10 @@
 import { isPending } from '../../base/later.ts';
-import type { Limit } from '../../engine/algorithms/index.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { type CounterEntry, type CounterKey, createCounterKeys } from '../../engine/backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../../engine/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type Verdict } from '../../engine/decide/decide.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
+import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';

@@ -1,9 +1,10 @@
-import { ANONYMOUS, type Claim } from '../../engine/algorithms/claim.ts';
-import { ownSlots } from '../../engine/algorithms/in-flight.ts';
-import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../../engine/algorithms/index.ts';
+import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
-import { advanceOf, baseOf } from '../../engine/algorithms/site-share-state.ts';
+import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
+import { ownSlots } from '../../engine/holds/in-flight.ts';
+import { type AlgorithmName, algorithmFor, capacityOf, type Limit } from '../../engine/holds/limits.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { advanceOf, baseOf } from '../../engine/holds/site-share-state.ts';
 import type { SiteStanding } from '../answers/explain.ts';
 
 /** A counter before hits are spent on it. */

@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';

@@ -1,11 +1,11 @@
 import { inTurns } from '../../base/slices.ts';
-import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { holderOf } from '../../engine/holds/claim.ts';
+import { namedAlgorithmOf } from '../../engine/holds/limits.ts';
 import { type Debit, debitOf, heldBy } from '../../engine/ledger/debit.ts';
-import { holderOf } from '../../engine/ledger/holder.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';

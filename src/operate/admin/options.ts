@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import type { PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { CandidateBook } from '../candidate/book.ts';

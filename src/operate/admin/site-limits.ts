@@ -1,10 +1,10 @@
 import { errorRatioOf } from '../../edge/sites/measured-error.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../edge/sites/shapes.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
-import { namedAlgorithmOf } from '../../engine/algorithms/index.ts';
-import type { SiteShareLimit } from '../../engine/algorithms/site-share.ts';
-import { advanceOf, baseOf } from '../../engine/algorithms/site-share-state.ts';
 import { counterOf } from '../../engine/decide/counter-key.ts';
+import { namedAlgorithmOf } from '../../engine/holds/limits.ts';
+import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { advanceOf, baseOf } from '../../engine/holds/site-share-state.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';

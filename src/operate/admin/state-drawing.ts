@@ -1,5 +1,6 @@
-import { algorithms, capacityOf, type Limit } from '../../engine/algorithms/index.ts';
+import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
+import { capacityOf, type Limit } from '../../engine/holds/limits.ts';
 import type { StateDrawing } from '../answers/explain.ts';
 
 const MAX_TICKS = 200;

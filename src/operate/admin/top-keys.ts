@@ -1,6 +1,6 @@
 import { inTurns } from '../../base/slices.ts';
-import { isCommit } from '../../engine/algorithms/reports.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { isCommit } from '../../engine/holds/reports.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';

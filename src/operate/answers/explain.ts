@@ -15,7 +15,7 @@ import {
 import { shownOverride } from '../../edge/http/shapes.ts';
 import { proxyQuota } from '../../edge/rlqs/shapes.ts';
 import { spends } from '../../engine/algorithms/limit.ts';
-import { reservationEvents } from '../../engine/algorithms/reports.ts';
+import { reservationEvents } from '../../engine/holds/reports.ts';
 import { algorithm, entries, placeFields, stop, tracedLevel } from '../../engine/rules/match/shapes.ts';
 import { rateLimitResponse } from '../../engine/wire/shapes.ts';
 import { counterState } from './counters.ts';

@@ -1,5 +1,5 @@
-import { isCommit } from '../../engine/algorithms/reports.ts';
 import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
+import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { ByteBudget } from '../../lab/sketches/rotating-top.ts';

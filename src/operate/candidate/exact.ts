@@ -1,7 +1,7 @@
 import { bucketRefillMs } from '../../engine/algorithms/bucket.ts';
-import { isSameLimit, type Limit, longestMemoryMs } from '../../engine/algorithms/index.ts';
 import type { Spend } from '../../engine/algorithms/limit.ts';
 import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
+import { isSameLimit, type Limit, longestMemoryMs } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';

@@ -1,5 +1,5 @@
 import type { Observer } from '../../edge/rls/service.ts';
-import type { SiteSplit } from '../../engine/algorithms/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';

@@ -1,5 +1,5 @@
-import type { Limit } from '../../engine/algorithms/index.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
+import type { Limit } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import { asStatisticName } from './statistic-name.ts';

@@ -1,6 +1,4 @@
 import type { MissedBy } from '../../edge/rls/service.ts';
-import { type Limit, nominalCapacity } from '../../engine/algorithms/index.ts';
-import { commitEvents, isCommit, type ReservationReport } from '../../engine/algorithms/reports.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
 import {
@@ -11,6 +9,8 @@ import {
   type OtherDecision,
   type Verdict,
 } from '../../engine/decide/decide.ts';
+import { type Limit, nominalCapacity } from '../../engine/holds/limits.ts';
+import { commitEvents, isCommit, type ReservationReport } from '../../engine/holds/reports.ts';
 import type { LedgerEntry } from '../../engine/ledger/debit.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import {

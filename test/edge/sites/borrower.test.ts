@@ -3,10 +3,9 @@ import { Lender } from '../../../src/edge/sites/lender.ts';
 import { LowCounters } from '../../../src/edge/sites/low-counters.ts';
 import { MeasuredError } from '../../../src/edge/sites/measured-error.ts';
 import { noPeerCounts, type SitesReport, sumOfSites } from '../../../src/edge/sites/site-counts.ts';
-import { algorithms } from '../../../src/engine/algorithms/index.ts';
-import type { SiteShareLimit } from '../../../src/engine/algorithms/site-share.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import { arithmeticOf, siteStanding } from '../../../src/operate/admin/arithmetic.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -145,7 +144,7 @@ test('counters that are no longer low are not requested', async () => {
   expect(low.all()).toHaveLength(1);
   clock.advance(11_000);
   expect(low.all()).toEqual([]);
-  expect(algorithms.site_share.capacity(east.limit)).toBe(50);
+  expect(siteShare.capacity(east.limit)).toBe(50);
 });
 
 test('figures of several processes are added up, and of times the newest is used', () => {

@@ -1,7 +1,8 @@
 import { Lender } from '../../../src/edge/sites/lender.ts';
-import { algorithms } from '../../../src/engine/algorithms/index.ts';
-import { advanceOf, baseOf, errorOf, rateOf } from '../../../src/engine/algorithms/site-share-state.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import { isSameLimit } from '../../../src/engine/holds/limits.ts';
+import { siteShare } from '../../../src/engine/holds/site-share.ts';
+import { advanceOf, baseOf, errorOf, rateOf } from '../../../src/engine/holds/site-share-state.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
@@ -35,14 +36,14 @@ test('the parts of all sites add up to the limit, for any lost sites', () => {
 
 test('a counter keeps its admitted hits when a site is lost', () => {
   const whole = siteShareOf(90, 60_000, { sites: 3 });
-  const { state } = algorithms.site_share.step(whole, undefined, 0, 30, true);
+  const { state } = siteShare.step(whole, undefined, 0, 30, true);
   const lost = { ...whole, lost: [2] };
-  expect(algorithms.site_share.isSame(whole, lost)).toBe(false);
+  expect(isSameLimit(whole, lost)).toBe(false);
   expect(whole.counter).toBe(lost.counter);
-  expect(algorithms.site_share.step(whole, state, 10, 1, true).accepted).toBe(false);
-  const { accepted, state: full } = algorithms.site_share.step(lost, state, 10, 15, true);
+  expect(siteShare.step(whole, state, 10, 1, true).accepted).toBe(false);
+  const { accepted, state: full } = siteShare.step(lost, state, 10, 15, true);
   expect(accepted).toBe(true);
-  expect(algorithms.site_share.step(lost, full, 10, 1, true).accepted).toBe(false);
+  expect(siteShare.step(lost, full, 10, 1, true).accepted).toBe(false);
 });
 
 test('a site that another one has set as lost borrows nothing, and gets the reason', async () => {

@@ -1,12 +1,12 @@
 import type { Redis as Connection } from 'ioredis';
-import type { SiteTransfer } from '../../../src/engine/algorithms/claim.ts';
-import type { SiteShareLimit } from '../../../src/engine/algorithms/site-share.ts';
 import type { Operation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { encodeBatch } from '../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../src/engine/backends/redis/script.ts';
+import type { SiteTransfer } from '../../../src/engine/holds/claim.ts';
+import type { SiteShareLimit } from '../../../src/engine/holds/site-share.ts';
 import { Random } from '../../../src/lab/simulate/random.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';

@@ -1,6 +1,6 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { namedAlgorithms } from '../../../src/engine/algorithms/index.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
+import { namedAlgorithms } from '../../../src/engine/holds/limits.ts';
 import { anyAnchoredLimit, anyLimitOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

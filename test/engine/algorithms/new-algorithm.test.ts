@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { algorithmNames } from '../../../src/engine/algorithms/index.ts';
+import { algorithmNames } from '../../../src/engine/holds/limits.ts';
 
 const run = promisify(execFile);
 const project = resolve(__dirname, '../../..');

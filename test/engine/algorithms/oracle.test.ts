@@ -1,6 +1,6 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
-import { algorithmFor, capacityOf, type Limit } from '../../../src/engine/algorithms/index.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
+import { algorithmFor, capacityOf, type Limit } from '../../../src/engine/holds/limits.ts';
 import type { CalendarUnit } from '../../../src/engine/rules/time/calendar.ts';
 import { anyLimitOf, calendarWindowOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';

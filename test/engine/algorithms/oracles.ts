@@ -1,10 +1,10 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
-import { capacityOf } from '../../../src/engine/algorithms/index.ts';
 import type { LeakyBucketLimit } from '../../../src/engine/algorithms/leaky-bucket.ts';
 import type { SlidingWindowBucketsLimit } from '../../../src/engine/algorithms/sliding-window-buckets.ts';
 import type { SlidingWindowCounterLimit } from '../../../src/engine/algorithms/sliding-window-counter.ts';
 import type { SlidingWindowLogLimit } from '../../../src/engine/algorithms/sliding-window-log.ts';
 import type { TokenBucketLimit } from '../../../src/engine/algorithms/token-bucket.ts';
+import { capacityOf } from '../../../src/engine/holds/limits.ts';
 
 /** The oracle's answer to a request. */
 export interface Said {

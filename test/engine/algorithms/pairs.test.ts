@@ -1,5 +1,5 @@
-import { algorithmFor, capacityOf, type Limit } from '../../../src/engine/algorithms/index.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
+import { algorithmFor, capacityOf, type Limit } from '../../../src/engine/holds/limits.ts';
 import {
   fixedWindowOf,
   leakyBucketOf,

@@ -1,3 +1,4 @@
+import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../../src/engine/algorithms/limit.ts';
 import {
   algorithmFor,
   canOwe,
@@ -5,9 +6,8 @@ import {
   type Limit,
   namedAlgorithms,
   nominalCapacity,
-} from '../../../src/engine/algorithms/index.ts';
-import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../../src/engine/algorithms/limit.ts';
-import type { Reports } from '../../../src/engine/algorithms/reports.ts';
+} from '../../../src/engine/holds/limits.ts';
+import type { Reports } from '../../../src/engine/holds/reports.ts';
 import { type CalendarUnit, createCalendar } from '../../../src/engine/rules/time/calendar.ts';
 import {
   anyLimitOf,

@@ -1,4 +1,4 @@
-import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
+import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { fixedWindowOf, slidingWindowBucketsOf, slidingWindowCounterOf } from '../../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;

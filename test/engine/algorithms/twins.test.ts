@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
-import type { Claim } from '../../../src/engine/algorithms/claim.ts';
-import { algorithmFor, algorithms, capacityOf, type Limit } from '../../../src/engine/algorithms/index.ts';
+import type { RateLimit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, MAX_COUNT, type Spend, type Step, spends } from '../../../src/engine/algorithms/limit.ts';
 import {
   afterEarlierHits,
@@ -16,6 +15,8 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { encodeBatch } from '../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../src/engine/backends/redis/script.ts';
+import type { Claim } from '../../../src/engine/holds/claim.ts';
+import { algorithmFor, algorithmNames, capacityOf, type Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
@@ -122,7 +123,7 @@ const mostly = (usual: boolean): fc.Arbitrary<boolean> =>
 function lowered(limit: Limit): Limit {
   const requestsPerUnit = Math.ceil(limit.requestsPerUnit / 2);
   if (limit.algorithm === 'reservation')
-    return { ...limit, requestsPerUnit, soft: 0, inner: lowered(limit.inner as Limit) }; // it counts with another algorithm
+    return { ...limit, requestsPerUnit, soft: 0, inner: lowered(limit.inner) as RateLimit }; // of the same kind
   if ('burst' in limit) {
     const lower = { ...limit, requestsPerUnit, burst: Math.ceil(limit.burst / 2) };
     return 'maxDelayMs' in lower ? { ...lower, maxDelayMs: 0 } : lower;
@@ -366,7 +367,7 @@ async function compareTogether(limits: readonly Limit[], calls: readonly Call[],
 }
 
 describe('the Lua twins agree with the TypeScript twins to the integer', () => {
-  test.each(Object.keys(algorithms) as Limit['algorithm'][])('about %s', async (name) => {
+  test.each(algorithmNames)('about %s', async (name) => {
     const schedules = anySchedule(anyLimitOf[name]);
     await fc.assert(
       fc.asyncProperty(schedules, ({ limits, calls }) => compare(limits, calls)),

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../src/base/clock.ts';
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
-import { canOwe } from '../../../src/engine/algorithms/index.ts';
 import { MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend, Operation, Reply, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
+import { canOwe } from '../../../src/engine/holds/limits.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';

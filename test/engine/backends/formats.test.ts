@@ -1,7 +1,6 @@
 import '../../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
-import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
 import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { MemcachedBackend } from '../../../src/engine/backends/memcached/backend.ts';
@@ -10,6 +9,7 @@ import { openServers } from '../../../src/engine/backends/memcached/servers.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { referenceCounters } from '../../../src/engine/backends/redis/reference/counters.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
+import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
@@ -129,7 +129,7 @@ test.each(limits)('the state of a $counter counter in Redis has the format recor
   await opened.close();
 });
 
-test.each(limits.filter((limit) => !algorithmFor(limit).keepsEntries))(
+test.each(limits.filter((limit) => !algorithmFor(limit).state.keepsEntries))(
   'the state of a $counter counter in memcached has the format recorded for its key',
   async (limit) => {
     const opened = await onMemcached();

@@ -1,7 +1,7 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
 import { heldBy, operationOf } from '../../helpers/operations.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';

@@ -1,10 +1,10 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
-import type { ReservationReport } from '../../../src/engine/algorithms/reports.ts';
-import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/algorithms/reservation.ts';
 import type { Backend, Replies, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
+import type { ReservationReport } from '../../../src/engine/holds/reports.ts';
+import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/holds/reservation.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import {
   fixedWindowOf,

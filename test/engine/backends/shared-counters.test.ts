@@ -1,7 +1,7 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { describeShared, sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
 

@@ -1,6 +1,6 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { MAX_CALL_WORK, MAX_REQUEST_WORK, workOf } from '../../../src/engine/backends/store-work.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import {
   fixedWindowOf,
   inFlightOf,

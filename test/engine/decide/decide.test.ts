@@ -1,9 +1,9 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import type { Spend } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation, Replies } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../../../src/engine/decide/decide.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import type { RequestLimit } from '../../../src/engine/rules/match/match.ts';
 import { fakeClock } from '../../helpers/clock.ts';

@@ -1,12 +1,12 @@
 import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { NEVER_MS, spends } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { finish } from '../../../src/engine/rules/compile/steps.ts';
 import { LevelBuilder } from '../../../src/engine/rules/match/level-builder.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';

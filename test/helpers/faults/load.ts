@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import { MAX_WINDOW_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fixedWindowOf, limitsOfEach } from '../limits.ts';

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capacityOf } from '../../../src/engine/algorithms/index.ts';
+import { capacityOf } from '../../../src/engine/holds/limits.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import { loggedCounters } from '../../../src/serve/decider/store.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
+import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { KeyArrivals } from '../../../src/lab/advise/key-arrivals.ts';
 import { windowDemand } from '../../../src/lab/advise/propose.ts';
 import { fixedWindowOf, slidingWindowCounterOf, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';

@@ -1,9 +1,9 @@
-import type { Limit } from '../../../src/engine/algorithms/index.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { counterOf } from '../../../src/engine/decide/counter-key.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';

@@ -1,7 +1,7 @@
 import type { Clock, Monotonic } from '../../../base/clock.ts';
 import type { Eventual } from '../../../base/later.ts';
-import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
 import { type Decision, MAX_COUNT, type State, type Step } from '../../algorithms/limit.ts';
+import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import {
   type Backend,
   type BackendHealth,

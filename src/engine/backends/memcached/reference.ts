@@ -1,5 +1,5 @@
-import { capacityOf } from '../../algorithms/index.ts';
 import { type Decision, MAX_COUNT } from '../../algorithms/limit.ts';
+import { capacityOf } from '../../holds/limits.ts';
 import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
 import type { Clocks, ForeignStates } from './backend.ts';

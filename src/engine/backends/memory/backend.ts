@@ -1,5 +1,4 @@
 import type { Clock } from '../../../base/clock.ts';
-import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
 import {
   type Charge,
   type Decision,
@@ -8,6 +7,7 @@ import {
   type State,
   type Step,
 } from '../../algorithms/limit.ts';
+import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import {
   afterEarlierHits,
   type Backend,

@@ -1,5 +1,5 @@
-import { algorithmFor } from '../../algorithms/index.ts';
 import type { State } from '../../algorithms/limit.ts';
+import { algorithmFor } from '../../holds/limits.ts';
 import {
   afterEarlierHits,
   type Operation,

@@ -1,6 +1,6 @@
-import { type Claim, isClaim } from '../../algorithms/claim.ts';
-import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
 import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
+import { type Claim, isClaim } from '../../holds/claim.ts';
+import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
 import { type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { PackedNumbers } from './packed-numbers.ts';
@@ -220,7 +220,7 @@ class OpenRun implements Run {
   readonly claim: Claim;
   /** In the table of limits. */
   readonly limitPlace: number;
-  /** Whether this process computes the same windows as the script, despite any clock difference. */
+  /** Whether this process can repeat the steps; the script only knows a few of a calendar's boundaries. */
   readonly mayRepeat: boolean;
   readonly places: number[] = [];
   readonly spends: number[] = [];
@@ -233,7 +233,7 @@ class OpenRun implements Run {
     this.hits = hits;
     this.claim = operation;
     this.limitPlace = limitPlace;
-    this.mayRepeat = !isClaim(operation) && (algorithmFor(limit).canReplay?.(limit) ?? true);
+    this.mayRepeat = !isClaim(operation) && algorithmFor(limit).windows?.(limit) !== 'calendar';
   }
 
   /** @returns the position of the counter in the run */

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Command } from 'ioredis';
-import { algorithmNames, rowOf } from '../../algorithms/index.ts';
-import { MAX_COUNT } from '../../algorithms/limit.ts';
+import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
+import { holdListScript } from '../../holds/hold-list.ts';
+import { algorithmNames, rowOf } from '../../holds/limits.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
@@ -31,19 +32,20 @@ export const script: Script = assembleScript([]);
 export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
-      const { script: url, expiresWithWindow = false, stateLength, peekedHits = 1 } = rowOf(name);
-      const length = stateLength === undefined ? '' : `, state_length = ${stateLength}`;
-      return { name, url, more: `is_windowed = ${expiresWithWindow}, peeked_hits = ${peekedHits}${length}` };
+      const row = rowOf(name);
+      const length = row.state.length === undefined ? '' : `, state_length = ${row.state.length}`;
+      const more = `is_windowed = ${row.windows !== undefined}, peeked_hits = ${peekedHits(row)}${length}`;
+      return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more };
     }),
-    ...foreign.map(({ name, url }) => ({ name, url, more: `load = ${name}_load` })),
+    ...foreign.map(({ name, url }) => ({ name, urls: [url], more: `load = ${name}_load` })),
   ];
   const text = [
     `local MAX_COUNT = ${MAX_COUNT}`,
     'local algorithms = {}',
     'setmetatable(algorithms, { __index = function(_, place)',
-    ...algorithms.flatMap(({ name, url, more }, at) => [
+    ...algorithms.flatMap(({ name, urls, more }, at) => [
       `if place == ${at + 1} then`,
-      read(url),
+      ...urls.map(read),
       `algorithms[place] = { step = ${name}, refund = ${name}_refund, ${more} }`,
       'end',
     ]),

@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../algorithms/site-share.ts';
+import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
 import {

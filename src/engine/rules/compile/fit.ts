@@ -1,6 +1,6 @@
-import type { Limit } from '../../algorithms/index.ts';
 import type { Spend } from '../../algorithms/limit.ts';
-import type { SiteSplit } from '../../algorithms/site-share.ts';
+import type { Limit } from '../../holds/limits.ts';
+import type { SiteSplit } from '../../holds/site-share.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 

@@ -1,4 +1,4 @@
-import { capacityOf, hasHolders } from '../../algorithms/index.ts';
+import { capacityOf, hasHolders } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Problems } from '../read/problem.ts';

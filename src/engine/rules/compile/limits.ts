@@ -1,14 +1,6 @@
 import { createHash } from 'node:crypto';
 import { nearest } from '../../../base/nearest.ts';
-import {
-  type AlgorithmName,
-  algorithmFor,
-  DEFAULT_ALGORITHM,
-  isDivisible,
-  type Limit,
-  nominalCapacity,
-  rowOf,
-} from '../../algorithms/index.ts';
+import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import {
   type AlgorithmValues,
   type Calendar,
@@ -19,8 +11,16 @@ import {
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
-import { overruns, type ReservationLimit } from '../../algorithms/reservation.ts';
-import type { SiteSplit } from '../../algorithms/site-share.ts';
+import {
+  algorithmFor,
+  isRateLimit,
+  type Limit,
+  type NamedAlgorithm,
+  namedRowOf,
+  nominalCapacity,
+} from '../../holds/limits.ts';
+import { overruns, type ReservationLimit } from '../../holds/reservation.ts';
+import type { SiteSplit } from '../../holds/site-share.ts';
 import type { RuleLimit } from '../match/tree.ts';
 import { type Field, format } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
@@ -64,7 +64,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     return undefined;
   }
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
-  const hasTtl = algorithm !== undefined && rowOf(algorithm).keys.includes('ttl');
+  const hasTtl = algorithm !== undefined && namedRowOf(algorithm).keys.includes('ttl');
   const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
   if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
@@ -80,7 +80,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
   const policy = readPolicy(values, modes, report);
-  if (policy?.onStoreFailure === 'local' && !rowOf(algorithm).divide)
+  if (policy?.onStoreFailure === 'local' && algorithm === 'in_flight')
     return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
@@ -93,7 +93,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const split = counted && readSites(block, counted, modes.split, problems);
   const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
   for (const key of ['on_overload', 'local_share'] as const)
-    if (limit && values[key] !== undefined && !isDivisible(limit))
+    if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
@@ -122,7 +122,7 @@ function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): Wind
 }
 
 /** The time that a limit without a window keeps its hits. */
-function readTtl(block: LimitBlock, algorithm: AlgorithmName, report: LimitProblem): WindowLength | undefined {
+function readTtl(block: LimitBlock, algorithm: NamedAlgorithm, report: LimitProblem): WindowLength | undefined {
   const { values } = block;
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
     if (values[key] !== undefined) report(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
@@ -170,12 +170,12 @@ function readPolicy(
 
 /** @param common  the numbers that every limit has, except its counter */
 function readNumbers(
-  algorithm: AlgorithmName,
+  algorithm: NamedAlgorithm,
   common: Omit<LimitNumbers, 'counter'>,
   source: LimitSource,
 ): Limit | undefined {
-  const row = rowOf(algorithm);
-  const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${common.windowMs}`;
+  const row = namedRowOf(algorithm);
+  const counter = `${algorithm}${row.state.version === undefined ? '' : `.${row.state.version}`}|${common.windowMs}`;
   return row.parse({ ...common, counter }, source) as Limit | undefined; // parsed by the row of this algorithm
 }
 
@@ -314,7 +314,7 @@ function readReserve(
   problems: Problems,
 ): Limit | undefined {
   const { reserve } = values;
-  if (!reserve) return inner;
+  if (!reserve || !isRateLimit(inner)) return inner; // it goes with no others
   if (reserve.invalid.size > 0) return undefined; // reported already
   const report = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
     problems.error(reserve.place(key), message);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { SiteSplit } from '../../algorithms/site-share.ts';
+import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
 import { type Field, format, type Shape } from '../read/format.ts';

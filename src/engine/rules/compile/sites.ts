@@ -1,7 +1,7 @@
-import type { Limit } from '../../algorithms/index.ts';
 import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
-import { type SiteShareLimit, type SiteSplit, siteModes } from '../../algorithms/site-share.ts';
-import { errorOf } from '../../algorithms/site-share-state.ts';
+import type { Limit } from '../../holds/limits.ts';
+import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site-share.ts';
+import { errorOf } from '../../holds/site-share-state.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 

@@ -1,4 +1,5 @@
-import { algorithmFor, DEFAULT_ALGORITHM, isDivisible, namedAlgorithmOf } from '../../algorithms/index.ts';
+import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
+import { algorithmFor, isRateLimit, namedAlgorithmOf } from '../../holds/limits.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
@@ -134,7 +135,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
     quota_mode: quota ?? false,
     ...algorithmFor(limit).list(limit),
     on_store_failure: onStoreFailure ?? 'error',
-    ...(isDivisible(limit) && { on_overload: onOverload ?? 'local' }),
+    ...(isRateLimit(limit) && { on_overload: onOverload ?? 'local' }),
     ...(localShare !== undefined && { local_share: localShare }),
     consistency: consistency ?? 'strict',
     ...(charge && { charge }),

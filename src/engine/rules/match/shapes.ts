@@ -14,7 +14,7 @@ import {
   type ValueOf,
   whole,
 } from '../../../base/shape.ts';
-import { namedAlgorithms } from '../../algorithms/index.ts';
+import { namedAlgorithms } from '../../holds/limits.ts';
 import { type Entry, type StopReason, stopReasons } from './match.ts';
 
 export const entry: JsonShape<Entry> = fields({ key: text, value: text });

@@ -1,4 +1,4 @@
-import type { Limit } from '../../algorithms/index.ts';
+import type { Limit } from '../../holds/limits.ts';
 import type { Pool } from '../../shares/shares.ts';
 import type { Rule, RuleLimit } from './tree.ts';
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../base/json.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
-import type { Limit } from '../../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../../algorithms/limit.ts';
+import type { Limit } from '../../holds/limits.ts';
 import type { IdKind } from '../read/format.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';

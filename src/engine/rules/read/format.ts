@@ -1,11 +1,12 @@
 import { alignments } from '../../algorithms/fixed-window.ts';
-import { type AlgorithmName, algorithmsWith, canOwe, namedAlgorithms, rowOf } from '../../algorithms/index.ts';
+import { algorithms, rateNames } from '../../algorithms/index.ts';
 import { spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
-import { overruns } from '../../algorithms/reservation.ts';
-import { sharedAlgorithms, siteModes } from '../../algorithms/site-share.ts';
 import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
 import { refills } from '../../algorithms/token-bucket.ts';
+import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
+import { overruns } from '../../holds/reservation.ts';
+import { sharedAlgorithms, siteModes } from '../../holds/site-share.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
@@ -133,7 +134,7 @@ const rateLimit = {
     type: 'block',
     own: true,
     of: 'reserve',
-    goesWith: namedAlgorithms.filter(canOwe),
+    goesWith: rateNames.filter(canOwe),
     meaning:
       'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
   },
@@ -147,7 +148,7 @@ const rateLimit = {
   charge: {
     type: 'text',
     own: true,
-    goesWith: namedAlgorithms.filter(canOwe),
+    goesWith: rateNames.filter(canOwe),
     choices: ['accepted', 'always'],
     meaning:
       'accepted (the default): count as the algorithm does; always: also count refused hits, for reports of hits already used',
@@ -176,7 +177,7 @@ const rateLimit = {
   consistency: {
     type: 'text',
     own: true,
-    goesWith: namedAlgorithms.filter((name) => rowOf(name).leaseMs !== undefined),
+    goesWith: rateNames.filter((name) => algorithms[name].leaseMs !== undefined),
     choices: ['strict', 'leased'],
     meaning:
       'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
@@ -388,7 +389,7 @@ interface FieldFacts {
   /** Keys of the same block that must then be absent. */
   readonly insteadOf?: readonly string[];
   /** The only algorithms that have the key. */
-  readonly goesWith?: readonly AlgorithmName[];
+  readonly goesWith?: readonly NamedAlgorithm[];
 }
 
 /** Bounds of a count's value, or of a list's length. */

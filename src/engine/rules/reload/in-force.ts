@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../algorithms/site-share.ts';
+import type { SiteSplit } from '../../holds/site-share.ts';
 import { buildChecked, type PackedDomain, type PackedRules } from '../compile/packed.ts';
 import { finish, inSlices, type Steps } from '../compile/steps.ts';
 import { type Domain, listRules, type RuleTree } from '../match/tree.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { SiteSplit } from '../../algorithms/site-share.ts';
+import type { SiteSplit } from '../../holds/site-share.ts';
 import { type Above, buildOwn, topOf } from '../compile/compile.ts';
 import { type PackedDomain, unpack } from '../compile/packed.ts';
 import { nodeId } from '../match/level.ts';

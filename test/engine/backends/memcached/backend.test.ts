@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
@@ -8,6 +7,7 @@ import { PUNCTUAL } from '../../../../src/engine/backends/lateness.ts';
 import { MemcachedBackend } from '../../../../src/engine/backends/memcached/backend.ts';
 import { referenceCounters } from '../../../../src/engine/backends/memcached/reference.ts';
 import { openServers } from '../../../../src/engine/backends/memcached/servers.ts';
+import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { fixedWindowOf, limitsOfEach } from '../../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../../helpers/memcached.ts';
 import { operationOf } from '../../../helpers/operations.ts';

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { MAX_WINDOW_MS, type Spend, unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import {
   fixedWindowOf,

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
-import type { Claim } from '../../../../src/engine/algorithms/claim.ts';
-import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import type { Claim } from '../../../../src/engine/holds/claim.ts';
+import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { anyClaimOn, anyLimit, limitsOfEach } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { capacityOf } from '../../../../src/engine/algorithms/index.ts';
+import { capacityOf } from '../../../../src/engine/holds/limits.ts';
 import { faultsOfOneServer } from '../../../helpers/faults/of-one-server.ts';
 import { faultsOfSeveralServers } from '../../../helpers/faults/of-several-servers.ts';
 import { suffer } from '../../../helpers/faults/suffer.ts';

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { Claim } from '../../../../src/engine/algorithms/claim.ts';
-import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import type { Operation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import type { Claim } from '../../../../src/engine/holds/claim.ts';
+import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { lastingCounters } from '../../../helpers/lasting-counters.ts';

@@ -1,9 +1,9 @@
 import type { Redis as Client } from 'ioredis';
-import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import { type Spend, spends } from '../../../../src/engine/algorithms/limit.ts';
 import type { Operation } from '../../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import {

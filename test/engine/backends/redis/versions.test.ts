@@ -2,7 +2,6 @@ import '../../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
 import type { Clock } from '../../../../src/base/clock.ts';
-import type { Limit } from '../../../../src/engine/algorithms/index.ts';
 import type { Unavailable } from '../../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
@@ -11,6 +10,7 @@ import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.t
 import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { script } from '../../../../src/engine/backends/redis/script.ts';
 import { sharedCounters } from '../../../../src/engine/backends/shared-counters.ts';
+import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { type Debit, debitOf, type LedgerEntry } from '../../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../../helpers/clock.ts';

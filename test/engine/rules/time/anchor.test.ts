@@ -1,6 +1,6 @@
 import { DateTime } from 'luxon';
 import type { FixedWindowLimit } from '../../../../src/engine/algorithms/fixed-window.ts';
-import { algorithmFor } from '../../../../src/engine/algorithms/index.ts';
+import { algorithmFor } from '../../../../src/engine/holds/limits.ts';
 import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
 import { createAnchoredCalendar } from '../../../../src/engine/rules/time/anchor.ts';
 import { wallClock } from '../../../../src/engine/rules/time/zone-time.ts';

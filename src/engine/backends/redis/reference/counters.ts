@@ -1,4 +1,4 @@
-import { algorithmNames, capacityOf } from '../../../algorithms/index.ts';
+import { algorithmNames, capacityOf } from '../../../holds/limits.ts';
 import { describeShared } from '../../shared-counters.ts';
 import type { ForeignCounters } from '../batch.ts';
 import { assembleScript } from '../script.ts';

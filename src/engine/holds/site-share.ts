@@ -1,17 +1,7 @@
-import { describeBucket } from './bucket.ts';
-import type { Claim, SiteTransfer } from './claim.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  hitsToFit,
-  MAX_COUNT,
-  NEVER_MS,
-  type State,
-  type Step,
-  takenBy,
-  unitMs,
-} from './limit.ts';
+import { describeBucket } from '../algorithms/bucket.ts';
+import { type AnyLimit, hitsToFit, MAX_COUNT, NEVER_MS, type Step, takenBy, unitMs } from '../algorithms/limit.ts';
+import type { SiteTransfer } from './claim.ts';
+import type { Counting } from './counting.ts';
 import { advanceOf, baseOf, MAX_SKEW_MS, rateOf, SiteShare, SLOT_MS, tokenMsOf } from './site-share-state.ts';
 
 /** The algorithms whose limits sites can share. */
@@ -65,14 +55,7 @@ const AHEAD_SLOTS = 2;
  * @param charge  false: returns the outcome, but leaves the counter unchanged
  * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
  */
-function step(
-  limit: SiteShareLimit,
-  state: State | undefined,
-  nowMs: number,
-  hits: number,
-  charge: Charge,
-  claim?: Claim,
-): Step {
+const step: Counting<SiteShareLimit>['step'] = (limit, state, nowMs, hits, charge, claim) => {
   const share = new SiteShare(limit, state, nowMs);
   const transfer = claim?.transfer;
   if (transfer && transfer.kind !== 'read') {
@@ -86,7 +69,7 @@ function step(
   if (charge === 'regardless' || (charge && accepted)) use(limit, share, hits);
   if (charge && hits > 0) share.offered = Math.min(share.offered + hits, MAX_COUNT);
   return stepOf(share, nowMs, accepted);
-}
+};
 
 /** Counts hits; for a bucket in token-milliseconds, and never below those in transit. */
 function use(limit: SiteShareLimit, share: SiteShare, hits: number): void {
@@ -151,10 +134,8 @@ const describeTokens = describeBucket(({ requestsPerUnit: rate }, tokenMs, since
   tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / rate) - nowMs,
 );
 
-/** The row of site shares in the table of algorithms: rules have `sites` beside the algorithm that counts. */
-export const siteShare: Algorithm<SiteShareLimit> = {
-  keys: [],
-  parse: () => undefined, // rules do not name it
+/** The row of site shares: rules have `sites` beside the algorithm that counts. */
+export const siteShare: Counting<SiteShareLimit> = {
   write: ({ of, burst, maxErrorPercent: percent }) => [
     ...(of === 'token_bucket' ? [`burst: ${burst}`] : []),
     percent > 0 ? `sites: { mode: optimistic, max_error: ${percent}% }` : 'sites: { mode: escrow }',
@@ -168,15 +149,6 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     limit.of === 'fixed_window'
       ? 2 * limit.windowMs + unitMs.SECOND
       : Math.max(Math.ceil((2 * capacityOf(limit) * tokenMsOf(limit)) / rateOf(limit)), unitMs.DAY),
-  isSame: (one, other) =>
-    one.of === other.of &&
-    one.requestsPerUnit === other.requestsPerUnit &&
-    one.windowMs === other.windowMs &&
-    one.burst === other.burst &&
-    one.sites === other.sites &&
-    one.site === other.site &&
-    one.lost?.join() === other.lost?.join() &&
-    one.maxErrorPercent === other.maxErrorPercent,
   step,
   describe(limit, state, nowMs, outcome, claim) {
     const share = new SiteShare(limit, state, nowMs);
@@ -210,8 +182,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     }
     return stepOf(share, nowMs, true);
   },
-  refusalHoldsMs: () => 0, // other sites may lend hits at any time
-  stateVersion: 1,
+  state: {},
   script: new URL('./site-share.lua', import.meta.url),
   scriptArgs(limit, _nowMs, claim) {
     const { of, windowMs, sites } = limit;

@@ -1,8 +1,15 @@
-import type { Algorithm, AnyLimit, Decision, Outcome, State } from './limit.ts';
+import { type RateLimit, rateFor } from '../algorithms/index.ts';
+import { type Decision, type Outcome, peekedHits, type State } from '../algorithms/limit.ts';
 import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from './reports.ts';
 
 /** Numbers of a report before those of the inner counter. */
 const OWN_NUMBERS = 9;
+
+/** Whether the reservations of all requests end with a window, whose start is the first number of a counter's state. */
+export function endsTogether(inner: RateLimit): boolean {
+  const windows = rateFor(inner).windows?.(inner);
+  return windows !== undefined && windows !== 'first_hit';
+}
 
 /**
  * The decision about a step of a reservation.
@@ -10,12 +17,12 @@ const OWN_NUMBERS = 9;
  * @param inner  the limit that counts charged hits
  */
 export function describeReservation(
-  row: Algorithm,
-  inner: AnyLimit,
+  inner: RateLimit,
   numbers: State,
   nowMs: number,
   { hits, accepted, charged }: Outcome,
 ): Decision & Reports {
+  const row = rateFor(inner);
   const [place = 0, reserved = 0, used = 0, overrun = 0, held = 0, open = 0, firstMs = 0, lastMs = 0, freeMs = 0] =
     numbers;
   const event: ReservationEvent = reservationEvents[place] ?? 'peeked';
@@ -27,14 +34,14 @@ export function describeReservation(
     charged: charges && charged ? 'regardless' : event === 'given_back' && charged,
   });
   const isReserved = event === 'reserved' && charged !== false;
-  const endsTogether = row.endsTogether?.(inner) ?? false;
+  const endsWithWindow = endsTogether(inner);
   /**
    * The time until the counter has room for the request beside all hits on hold; if these end with the window, until
    * its end.
    */
   const besideMs = (): number => {
-    if (endsTogether) return own.durationUntilResetMs;
-    const required = hits === 0 ? (row.peekedHits ?? 1) : hits;
+    if (endsWithWindow) return own.durationUntilResetMs;
+    const required = hits === 0 ? peekedHits(row) : hits;
     const beside = { hits: required + held, accepted: false, charged: false } as const;
     return row.describe(inner, numbers.slice(OWN_NUMBERS), nowMs, beside).retryAfterMs;
   };
@@ -42,7 +49,9 @@ export function describeReservation(
     code: accepted ? 'OK' : 'OVER_LIMIT',
     hitsBefore: own.hitsBefore + held - (isReserved ? reserved : 0),
     limitRemaining: Math.max(own.limitRemaining - held, 0),
-    durationUntilResetMs: endsTogether ? own.durationUntilResetMs : Math.max(own.durationUntilResetMs, lastMs - nowMs),
+    durationUntilResetMs: endsWithWindow
+      ? own.durationUntilResetMs
+      : Math.max(own.durationUntilResetMs, lastMs - nowMs),
     retryAfterMs: accepted ? 0 : waitMs(event, freeMs - nowMs, { aloneMs: own.retryAfterMs, besideMs: besideMs() }),
     delayMs: 0,
     soft: isReserved && inner.soft > 0 && held > own.limitRemaining,

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 /** What an operation states besides its hits. Counters without holders ignore it. */
 export interface Claim {
   /** Identifies the request that takes or returns hits: an integer below 2^53. 0, absent: it has no id. */
@@ -10,6 +12,13 @@ export interface Claim {
 
 /** The holder of hits that are taken and returned without an id. */
 export const ANONYMOUS = 0;
+
+/** The holder with an id: from 1 to below 2^53; `ANONYMOUS` if the id is empty. */
+export function holderOf(id: string): number {
+  if (id === '') return ANONYMOUS;
+  const digest = createHash('sha256').update(id).digest();
+  return digest.readUInt32LE(0) * 0x20_0000 + (digest.readUInt32LE(4) & 0x1f_ffff) || 1;
+}
 
 /** Whether an operation states more than its hits. */
 export const isClaim = ({ holder, commits, transfer }: Claim): boolean =>

@@ -1,6 +1,6 @@
 --[[
-  Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.ts, with
-  reservation-list.ts: change both or neither.
+  Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.ts: change
+  both or neither.
   limit    { algorithm of the counter (its place in `algorithms`), 1 if reservations end with a window, ttl (ms), 1 if
            hits beyond those reserved are not charged, holder (0: none), 1 if it commits, the counter's own limit … }
   state    { length of the counter's state, that state …, holder, hits (0: settled), when it expires, when it was made
@@ -38,34 +38,15 @@ do
     local first = state and 2 + state[1] or 1
     local opened = { entries = state and slice(state, first, #state) or {} }
     opened.inner = first > 2 and slice(state, 2, first - 1) or nil
-    opened.entries.first = 1
+    opened.entries.live = 1
     if state then
       state.opened = opened
     end
     return opened
   end
 
-  -- From the third search of a script, only holders that have been seen are searched for.
-  local function place_of(entries, holder)
-    if holder == 0 then
-      return nil
-    end
-    entries.searches = (entries.searches or 0) + 1
-    if entries.searches > 2 and not entries.seen then
-      entries.seen = {}
-      for i = entries.first, #entries, SIZE do
-        entries.seen[entries[i]] = true
-      end
-    end
-    if entries.seen and not entries.seen[holder] then
-      return nil
-    end
-    for i = entries.first, #entries, SIZE do
-      if entries[i] == holder then
-        return i
-      end
-    end
-    return nil
+  local function own_place(entries, holder)
+    return holder ~= 0 and place_of(entries, SIZE, holder) or nil
   end
 
   local function is_open(entries, i, now_ms)
@@ -92,7 +73,7 @@ do
     local known = entries.on_hold
     if not known or known.start_ms ~= start_ms then
       known = { now_ms = now_ms, start_ms = start_ms, hits = 0, count = 0 }
-      for i = entries.first, #entries, SIZE do
+      for i = entries.live, #entries, SIZE do
         if entries[i + 1] > 0 and entries[i + 2] > now_ms and entries[i + 3] >= start_ms then
           known.hits, known.count = known.hits + entries[i + 1], known.count + 1
         end
@@ -100,7 +81,7 @@ do
       entries.on_hold = known
     end
     if not known.last_ms then
-      local first, last = entries.first, #entries - SIZE + 1
+      local first, last = entries.live, #entries - SIZE + 1
       while first <= last and not counts(entries, first, now_ms, start_ms) do
         first = first + SIZE
       end
@@ -114,44 +95,28 @@ do
   end
 
   local function has_room(entries, now_ms)
-    return #entries - entries.first + 1 < MAX_RESERVATIONS * SIZE or not is_open(entries, entries.first, now_ms)
+    return #entries - entries.live + 1 < MAX_RESERVATIONS * SIZE or not is_open(entries, entries.live, now_ms)
   end
 
-  -- Removes one entry: the fewer of those before and after it move.
-  local function remove(entries, place)
-    local size = #entries
+  local function remove_entry(entries, place)
     count_in(entries, place, -1)
-    if place - entries.first < size - place then
-      for i = place - 1, entries.first, -1 do
-        entries[i + SIZE] = entries[i]
-      end
-      entries.first = entries.first + SIZE
-    else
-      for i = place, size do
-        entries[i] = entries[i + SIZE]
-      end
-    end
+    remove(entries, SIZE, place)
+  end
+
+  local function drop_before(entries, place)
+    entries.live, entries.live = place, place
   end
 
   -- Does nothing if the list is full.
-  local function insert(entries, holder, hits, until_ms, made_ms, now_ms)
-    if #entries - entries.first + 1 >= MAX_RESERVATIONS * SIZE then
-      if is_open(entries, entries.first, now_ms) then
+  local function add(entries, holder, hits, until_ms, made_ms, now_ms)
+    if #entries - entries.live + 1 >= MAX_RESERVATIONS * SIZE then
+      if is_open(entries, entries.live, now_ms) then
         return
       end
-      entries.first = entries.first + SIZE
+      entries.live = entries.live + SIZE
     end
-    local place = #entries + 1
-    while place > entries.first and entries[place - 2] > until_ms do
-      for i = place - SIZE, place - 1 do
-        entries[i + SIZE] = entries[i]
-      end
-      place = place - SIZE
-    end
-    entries[place], entries[place + 1], entries[place + 2], entries[place + 3] = holder, hits, until_ms, made_ms
-    if entries.seen then
-      entries.seen[holder] = true
-    end
+    local place = insert(entries, SIZE, holder, hits, until_ms)
+    entries[place + 3] = made_ms
     count_in(entries, place, 1)
   end
 
@@ -181,24 +146,24 @@ do
     local gone = known.gone -- hits of the reservations up to each entry
     if not gone then
       gone = {}
-      for i = entries.first, #entries, SIZE do
+      for i = entries.live, #entries, SIZE do
         local hits = counts(entries, i, known.now_ms, known.start_ms) and entries[i + 1] or 0
         gone[#gone + 1] = (gone[#gone] or 0) + hits
       end
       known.gone = gone
     end
     local place = first_of(#gone, function(entry)
-      local is_own = own and own <= entries.first + (entry - 1) * SIZE
+      local is_own = own and own <= entries.live + (entry - 1) * SIZE
       return gone[entry] - (is_own and own_hits or 0) >= freed
     end)
-    return gone[place] and entries[entries.first + (place - 1) * SIZE + 2] or 0
+    return gone[place] and entries[entries.live + (place - 1) * SIZE + 2] or 0
   end
 
   local function read(limit, state, now_ms)
     local opened = open(state)
     local entries = opened.entries
-    while entries.first <= #entries and entries[entries.first + 2] + limit[3] <= now_ms do
-      entries.first = entries.first + SIZE -- it does not count
+    while entries.live <= #entries and entries[entries.live + 2] + limit[3] <= now_ms do
+      entries.live = entries.live + SIZE -- it does not count
     end
     return algorithms[limit[1]].step, slice(limit, 7, #limit), opened.inner, entries
   end
@@ -219,10 +184,11 @@ do
       report[9 + i] = inner_report[i]
     end
     local is_kept = inner_ttl_ms > 0
+    entries.first = entries.live
     local state = { inner = is_kept and inner or nil, entries = entries }
     local length = is_kept and #inner - (inner.first or 1) + 1 or 0
     state.lists = { { length }, state.inner or {}, entries }
-    local remembered_ms = #entries >= entries.first and entries[#entries - 1] + limit[3] - now_ms or 0
+    local remembered_ms = #entries >= entries.live and entries[#entries - 1] + limit[3] - now_ms or 0
     return accepted, state, math.max(inner_ttl_ms, remembered_ms, 0), report
   end
 
@@ -230,7 +196,7 @@ do
     local step, numbers, inner, entries = read(limit, state, now_ms)
     local _, peek, peek_ttl_ms, peek_report = step(numbers, inner, now_ms, 0, false)
     local start_ms = start_of(limit, peek)
-    local own = place_of(entries, limit[5])
+    local own = own_place(entries, limit[5])
     local own_hits = own and counts(entries, own, now_ms, start_ms) and entries[own + 1] or 0
     local known = on_hold(entries, now_ms, start_ms)
     local held = known.hits - own_hits
@@ -248,7 +214,7 @@ do
       local free_ms = free_at_ms(entries, known, own, own_hits, function(left)
         return (try_with(left))
       end)
-      free_ms = math.max(free_ms, is_full and entries[entries.first + 2] or 0)
+      free_ms = math.max(free_ms, is_full and entries[entries.live + 2] or 0)
       return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, false, { is_full and FULL or REFUSED, 0, 0, 0, free_ms })
     end
     if hits == 0 then
@@ -260,16 +226,16 @@ do
     end
     local until_ms = math.max(now_ms + limit[3], own and entries[own + 2] or 0)
     if own then
-      remove(entries, own)
+      remove_entry(entries, own)
     end
-    insert(entries, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
+    add(entries, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
     return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
   end
 
   local function commit(limit, state, now_ms, hits, charge)
     local step, numbers, inner, entries = read(limit, state, now_ms)
     local used = math.max(hits, 0)
-    local own = limit[6] == 1 and place_of(entries, limit[5]) or nil
+    local own = limit[6] == 1 and own_place(entries, limit[5]) or nil
     local reserved = own and entries[own + 1] or 0
     local event = UNKNOWN
     if own then
@@ -283,9 +249,9 @@ do
     local done = { event, reserved, charged, overrun }
     if charge and event ~= REPEATED and limit[6] == 1 and limit[5] ~= 0 then
       if own then
-        remove(entries, own)
+        remove_entry(entries, own)
       end
-      insert(entries, limit[5], 0, now_ms, now_ms, now_ms)
+      add(entries, limit[5], 0, now_ms, now_ms, now_ms)
     end
     return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, done)
   end
@@ -307,9 +273,9 @@ do
       local _, next_state, ttl_ms, report = algorithms[limit[1]].refund(numbers, inner, now_ms, hits, charged_at_ms)
       return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK })
     end
-    local own = place_of(entries, limit[5])
+    local own = own_place(entries, limit[5])
     if own and entries[own + 1] == hits and entries[own + 2] == charged_at_ms + limit[3] then
-      remove(entries, own)
+      remove_entry(entries, own)
     end
     local _, peek, ttl_ms, report = step(numbers, inner, now_ms, 0, false)
     return result_of(limit, now_ms, peek, ttl_ms, report, entries, true, { GIVEN_BACK })

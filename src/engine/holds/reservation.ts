@@ -1,7 +1,18 @@
+import { type RateLimit, rateFor, rateNames } from '../algorithms/index.ts';
+import {
+  type Algorithm,
+  type AnyLimit,
+  type Charge,
+  MAX_COUNT,
+  peekedHits,
+  type State,
+  type Step,
+} from '../algorithms/limit.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
-import { type Algorithm, type AnyLimit, type Charge, MAX_COUNT, type State, type Step } from './limit.ts';
+import type { Counting } from './counting.ts';
+import { firstAfter, insert as insertHold, placeOf as placeIn } from './hold-list.ts';
 import { type ReservationEvent, reservationEvents } from './reports.ts';
-import { describeReservation } from './reservation-report.ts';
+import { describeReservation, endsTogether } from './reservation-report.ts';
 
 /** How rules treat hits beyond those reserved: they are charged, or not. */
 export const overruns = ['debt', 'clip'] as const;
@@ -10,7 +21,7 @@ export const overruns = ['debt', 'clip'] as const;
 export interface ReservationLimit extends AnyLimit {
   readonly algorithm: 'reservation';
   /** The limit that counts charged hits. */
-  readonly inner: AnyLimit;
+  readonly inner: RateLimit;
   /** A reservation that is not committed becomes free after this time. */
   readonly ttlMs: number;
   readonly onOverrun: (typeof overruns)[number];
@@ -18,18 +29,12 @@ export interface ReservationLimit extends AnyLimit {
   readonly estimate?: number | 'p95' | undefined;
 }
 
-/** The algorithms that can count beside reservations: the row of a limit, and its place in the table, from 1. */
-interface OtherAlgorithms {
-  rowOf(limit: AnyLimit): Algorithm;
-  placeOf(limit: AnyLimit): number;
-}
-
 /** The input of a step: an operation, and the counter's state. */
 interface StepInput {
   readonly limit: ReservationLimit;
   readonly holder: number;
   readonly commits: boolean;
-  readonly row: Algorithm;
+  readonly row: Algorithm<RateLimit>;
   readonly state: State;
   /** Undefined: nothing has been charged. */
   readonly inner: State | undefined;
@@ -86,7 +91,7 @@ function reserve(input: StepInput): Step {
   const moment: Moment = { nowMs, startMs: startOf(input, peek) };
   const own = placeOf(entries, holder);
   const held = onHold(entries, moment, own).hits;
-  const required = hits === 0 ? (row.peekedHits ?? 1) : hits;
+  const required = hits === 0 ? peekedHits(row) : hits;
   const tryWith = (others: number): Step =>
     row.step(limit.inner, inner, nowMs, Math.min(others + required, MAX_COUNT), false);
   const isRenewed = own !== undefined && hits > 0 && hits <= hitsAt(entries.numbers, own, moment);
@@ -130,8 +135,7 @@ function commit(input: StepInput): Step {
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
 
 /** When the current window began; 0: reservations do not end with a window. @param peek  of the counter */
-const startOf = ({ limit, row }: StepInput, { state }: Step): number =>
-  row.endsTogether?.(limit.inner) ? (state[0] ?? 0) : 0;
+const startOf = ({ limit }: StepInput, { state }: Step): number => (endsTogether(limit.inner) ? (state[0] ?? 0) : 0);
 
 /** @param next  of the counter */
 function stepOf(input: StepInput, next: Step, entries: ReservationList, done: Done): Step {
@@ -169,56 +173,47 @@ function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
   return stepOf(input, peek, isItself ? { numbers: copyOf(entries, own), first: 0 } : entries, done);
 }
 
-/** The row of reservations in the table of algorithms: rules have `reserve` beside the algorithm that counts. */
-export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationLimit> {
-  const { rowOf } = others;
-  const inputOf = (limit: ReservationLimit, state: State = [], nowMs: number, claim: Claim = {}): StepInput => {
-    const { holder = ANONYMOUS, commits = false } = claim;
-    const first = 1 + (state[0] ?? 0);
-    const inner = first > 1 ? state.slice(1, first) : undefined;
-    const entries = remembered(state, first, limit.ttlMs, nowMs);
-    return { limit, holder, commits, row: rowOf(limit.inner), state, inner, entries, nowMs, hits: 0, charge: false };
-  };
-  return {
-    keys: [],
-    parse: () => undefined, // rules do not name it
-    write: ({ inner, ttlMs, onOverrun, estimate }) => [
-      ...rowOf(inner).write(inner),
-      `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
-    ],
-    list: ({ inner, ttlMs, onOverrun, estimate }) => ({
-      ...rowOf(inner).list(inner),
-      reserve: { ttl_ms: ttlMs, on_overrun: onOverrun, ...(estimate !== undefined && { estimate }) },
-    }),
-    capacity: ({ inner }) => rowOf(inner).capacity(inner),
-    longestMemoryMs: ({ inner, ttlMs }) => Math.max(rowOf(inner).longestMemoryMs(inner), 2 * ttlMs),
-    isSame: (one, other) =>
-      one.inner.algorithm === other.inner.algorithm &&
-      one.ttlMs === other.ttlMs &&
-      one.onOverrun === other.onOverrun &&
-      rowOf(one.inner).isSame(one.inner, other.inner),
-    hasHolders: true,
-    standsAlone: (_limit, _hits, { commits = false }) => commits,
-    step: (limit, state, nowMs, hits, charge, claim) => run({ ...inputOf(limit, state, nowMs, claim), hits, charge }),
-    describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
-    refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
-      refund(inputOf(limit, state, nowMs, claim), hits, chargedAtMs),
-    refusalHoldsMs: () => 0, // a commit of fewer hits than reserved may come at any time
-    stateVersion: 1,
-    longestState: ({ inner }) => (rowOf(inner).longestState?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
-    keepsEntries: true,
-    script: new URL('./reservation.lua', import.meta.url),
-    scriptArgs: ({ inner, ttlMs, onOverrun }, nowMs, { holder = ANONYMOUS, commits = false } = {}) => [
-      others.placeOf(inner),
-      rowOf(inner).endsTogether?.(inner) ? 1 : 0,
-      ttlMs,
-      onOverrun === 'clip' ? 1 : 0,
-      holder,
-      commits ? 1 : 0,
-      ...rowOf(inner).scriptArgs(inner, nowMs),
-    ],
-  };
+function inputOf(limit: ReservationLimit, state: State = [], nowMs: number, claim: Claim = {}): StepInput {
+  const { holder = ANONYMOUS, commits = false } = claim;
+  const first = 1 + (state[0] ?? 0);
+  const inner = first > 1 ? state.slice(1, first) : undefined;
+  const entries = { numbers: state, first: firstAfter(nowMs - limit.ttlMs, state, SIZE, first) };
+  return { limit, holder, commits, row: rateFor(limit.inner), state, inner, entries, nowMs, hits: 0, charge: false };
 }
+
+/** The row of reservations: rules have `reserve` beside the algorithm that counts. */
+export const reservation: Counting<ReservationLimit> = {
+  write: ({ inner, ttlMs, onOverrun, estimate }) => [
+    ...rateFor(inner).write(inner),
+    `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
+  ],
+  list: ({ inner, ttlMs, onOverrun, estimate }) => ({
+    ...rateFor(inner).list(inner),
+    reserve: { ttl_ms: ttlMs, on_overrun: onOverrun, ...(estimate !== undefined && { estimate }) },
+  }),
+  capacity: ({ inner }) => rateFor(inner).capacity(inner),
+  longestMemoryMs: ({ inner, ttlMs }) => Math.max(rateFor(inner).longestMemoryMs(inner), 2 * ttlMs),
+  hasHolders: true,
+  standsAlone: (_limit, _hits, { commits = false }) => commits,
+  step: (limit, state, nowMs, hits, charge, claim) => run({ ...inputOf(limit, state, nowMs, claim), hits, charge }),
+  describe: ({ inner }, report, nowMs, outcome) => describeReservation(inner, report, nowMs, outcome),
+  refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
+    refund(inputOf(limit, state, nowMs, claim), hits, chargedAtMs),
+  state: {
+    longest: ({ inner }) => (rateFor(inner).state.longest?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
+    keepsEntries: true,
+  },
+  script: new URL('./reservation.lua', import.meta.url),
+  scriptArgs: ({ inner, ttlMs, onOverrun }, nowMs, { holder = ANONYMOUS, commits = false } = {}) => [
+    rateNames.indexOf(inner.algorithm) + 1,
+    endsTogether(inner) ? 1 : 0,
+    ttlMs,
+    onOverrun === 'clip' ? 1 : 0,
+    holder,
+    commits ? 1 : 0,
+    ...rateFor(inner).scriptArgs(inner, nowMs),
+  ],
+};
 
 /** The most requests that a counter holds: those with a reservation, then the most recently settled ones. */
 export const MAX_RESERVATIONS = 1_000;
@@ -252,22 +247,12 @@ interface Moment {
   readonly startMs: number;
 }
 
-/** The entries that are kept: each for one ttl after its end. @param first  index of the first entry */
-function remembered(state: State, first: number, ttlMs: number, nowMs: number): ReservationList {
-  let at = first;
-  while (at < state.length && (state[at + 2] ?? 0) + ttlMs <= nowMs) at += SIZE;
-  return { numbers: state, first: at };
-}
-
 /** When the list may be dropped. */
 const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): number =>
   numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
 
-function placeOf({ numbers, first }: ReservationList, holder: number): number | undefined {
-  if (holder === ANONYMOUS) return undefined;
-  for (let at = first; at < numbers.length; at += SIZE) if (numbers[at] === holder) return at;
-  return undefined;
-}
+const placeOf = ({ numbers, first }: ReservationList, holder: number): number | undefined =>
+  holder === ANONYMOUS ? undefined : placeIn(holder, numbers, SIZE, first);
 
 /** Whether an entry can still be committed in time. */
 const isOpen = (entries: State, at: number, nowMs: number): boolean =>
@@ -304,15 +289,13 @@ function copyOf({ numbers, first }: ReservationList, own?: number): number[] {
   return copy;
 }
 
-/** Inserts after entries that expire earlier or at the same time. Does nothing if the list is full. */
+/** Inserts an entry; does nothing if the list is full. */
 function insert(entries: number[], entry: readonly [number, number, number, number], nowMs: number): void {
   if (entries.length >= MAX_RESERVATIONS * SIZE) {
     if (isOpen(entries, 0, nowMs)) return;
     entries.splice(0, SIZE);
   }
-  let at = entries.length;
-  while (at > 0 && (entries[at - 2] ?? 0) > entry[2]) at -= SIZE;
-  entries.splice(at, 0, ...entry);
+  insertHold(entries, entry);
 }
 
 /**

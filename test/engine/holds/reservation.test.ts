@@ -1,6 +1,6 @@
-import { algorithmFor } from '../../../src/engine/algorithms/index.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
-import { freeAtMs, hitsAt, MAX_RESERVATIONS, onHold } from '../../../src/engine/algorithms/reservation.ts';
+import { algorithmFor } from '../../../src/engine/holds/limits.ts';
+import { freeAtMs, hitsAt, MAX_RESERVATIONS, onHold } from '../../../src/engine/holds/reservation.ts';
 import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 

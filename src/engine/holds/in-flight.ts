@@ -1,8 +1,5 @@
-import { ANONYMOUS, type Claim } from './claim.ts';
 import {
-  type Algorithm,
   type AnyLimit,
-  type Charge,
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
@@ -10,8 +7,11 @@ import {
   type State,
   type Step,
   takenBy,
-} from './limit.ts';
-import { twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+} from '../algorithms/limit.ts';
+import { twoWindowsMs, windowCapacity, windowSize } from '../algorithms/window.ts';
+import { ANONYMOUS, type Claim } from './claim.ts';
+import type { Counting, NamedCounting } from './counting.ts';
+import { firstAfter, insert, placeOf } from './hold-list.ts';
 
 /** `windowMs` is the ttl: a slot that is not released becomes free after this time. */
 export interface InFlightLimit extends AnyLimit {
@@ -48,14 +48,7 @@ const SIZE = 3;
  * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
  * @param charge  false: returns the outcome, but leaves the counter unchanged
  */
-function step(
-  limit: InFlightLimit,
-  state: State | undefined,
-  nowMs: number,
-  hits: number,
-  charge: Charge,
-  claim?: Claim,
-): Step {
+const step: Counting<InFlightLimit>['step'] = (limit, state, nowMs, hits, charge, claim) => {
   const holder = holderOf(claim);
   const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // the counter has expired
   const holds = unexpired(before, nowMs);
@@ -70,7 +63,7 @@ function step(
   if (slots > 0 && isTaken) take(holds, holder, slots, expiresAtMs(limit, holder, nowMs));
   const next = stepOf(limit, holds, nowMs, held, accepted, requested, expired);
   return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: ttlOf(limit, before, nowMs) };
-}
+};
 
 function stepOf(
   limit: InFlightLimit,
@@ -93,11 +86,7 @@ const ttlOf = ({ windowMs }: InFlightLimit, holds: State, nowMs: number): number
   holds.length === 0 ? 0 : (holds.at(-1) ?? 0) + windowMs - nowMs;
 
 /** A copy without expired holds. */
-function unexpired(holds: State, nowMs: number): number[] {
-  let first = 0;
-  while (first < holds.length && (holds[first + 2] ?? 0) <= nowMs) first += SIZE;
-  return holds.slice(first);
-}
+const unexpired = (holds: State, nowMs: number): number[] => holds.slice(firstAfter(nowMs, holds, SIZE));
 
 function slotsIn(holds: State): number {
   let slots = 0;
@@ -105,14 +94,9 @@ function slotsIn(holds: State): number {
   return slots;
 }
 
-function placeOf(holds: State, holder: number): number | undefined {
-  for (let at = 0; at < holds.length; at += SIZE) if (holds[at] === holder) return at;
-  return undefined;
-}
-
 /** Slots of a holder that has an id. */
 function slotsOf(holds: State, holder: number): number {
-  const at = placeOf(holds, holder);
+  const at = placeOf(holder, holds, SIZE);
   return at === undefined ? 0 : (holds[at + 1] ?? 0);
 }
 
@@ -126,9 +110,9 @@ function expiresAtMs({ windowMs }: InFlightLimit, holder: number, nowMs: number)
 /** A holder has the number of slots that it requested last. */
 function take(holds: number[], holder: number, slots: number, untilMs: number): void {
   if (holder === ANONYMOUS) return takeAnonymous(holds, untilMs, slots);
-  const at = placeOf(holds, holder);
+  const at = placeOf(holder, holds, SIZE);
   const before = at === undefined ? [] : holds.splice(at, SIZE);
-  insert(holds, holder, slots, Math.max(untilMs, before[2] ?? 0));
+  insert(holds, [holder, slots, Math.max(untilMs, before[2] ?? 0)]);
 }
 
 /**
@@ -141,14 +125,7 @@ function takeAnonymous(holds: number[], untilMs: number, slots: number): void {
     holds[at + 1] = (holds[at + 1] ?? 0) + slots;
     return;
   }
-  insert(holds, ANONYMOUS, slots, untilMs);
-}
-
-/** Inserts after holds that expire earlier or at the same time. */
-function insert(holds: number[], holder: number, slots: number, untilMs: number): void {
-  let at = holds.length;
-  while (at > 0 && (holds[at - 1] ?? 0) > untilMs) at -= SIZE;
-  holds.splice(at, 0, holder, slots, untilMs);
+  insert(holds, [ANONYMOUS, slots, untilMs]);
 }
 
 /** Releases slots of a holder, from its holds in order of expiry. */
@@ -181,8 +158,8 @@ function freeAtMs(holds: State, excess: number): number {
 export const ownSlots = (holder: number, state: State | undefined, nowMs: number): number =>
   holder === ANONYMOUS ? 0 : slotsOf(unexpired(state ?? [], nowMs), holder);
 
-/** The row of requests in flight in the table of algorithms. */
-export const inFlight: Algorithm<InFlightLimit> = {
+/** The row of requests in flight. */
+export const inFlight: NamedCounting<InFlightLimit> = {
   keys: ['ttl'],
   parse(numbers, { hasId, report }) {
     const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight' } as const; // another ttl, the same slots
@@ -197,8 +174,6 @@ export const inFlight: Algorithm<InFlightLimit> = {
   list: ({ windowMs }) => ({ ttl_ms: windowMs }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
-  isSame: (one, other) =>
-    one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft && one.windowMs === other.windowMs,
   hasHolders: true,
   standsAlone: (_limit, hits, claim) => hits < 0 || holderOf(claim) === ANONYMOUS,
   step,
@@ -235,11 +210,11 @@ export const inFlight: Algorithm<InFlightLimit> = {
     }
     return stepOf(limit, holds, nowMs, held, true, 1, 0);
   },
-  refusalHoldsMs: () => 0, // a release may come at any time
-  stateVersion: 1,
-  longestState: (limit, claim) =>
-    SIZE * (holderOf(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
-  keepsEntries: true,
+  state: {
+    longest: (limit, claim) =>
+      SIZE * (holderOf(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
+    keepsEntries: true,
+  },
   script: new URL('./in-flight.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim) => [windowSize(limit), limit.windowMs, holderOf(claim)],
 };

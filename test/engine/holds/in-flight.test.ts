@@ -1,6 +1,6 @@
-import { algorithmFor, type Limit } from '../../../src/engine/algorithms/index.ts';
 import { type Decision, NEVER_MS, type State } from '../../../src/engine/algorithms/limit.ts';
-import type { Reports } from '../../../src/engine/algorithms/reports.ts';
+import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
+import type { Reports } from '../../../src/engine/holds/reports.ts';
 import { inFlightOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 

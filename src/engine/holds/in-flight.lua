@@ -38,55 +38,14 @@ do
     holds.first, holds.expired = holds.live, 0
   end
 
-  -- From the third search of a script, only holders that have been seen are searched for.
-  local function place_of(holds, holder)
-    holds.searches = (holds.searches or 0) + 1
-    if holds.searches > 2 and not holds.seen then
-      holds.seen = {}
-      for i = holds.live, #holds, SIZE do
-        holds.seen[holds[i]] = true
-      end
-    end
-    if holds.seen and not holds.seen[holder] then
-      return nil
-    end
-    for i = holds.live, #holds, SIZE do
-      if holds[i] == holder then
-        return i
-      end
-    end
-    return nil
-  end
-
-  -- Removes one hold: the fewer of those before and after it move. Expired holds have been dropped.
-  local function remove(holds, place)
-    local size = #holds
-    holds.held = holds.held - holds[place + 1]
-    if place - holds.live < size - place then
-      for i = place - 1, holds.live, -1 do
-        holds[i + SIZE] = holds[i]
-      end
-      holds.live = holds.live + SIZE
-      holds.first = holds.live
-    else
-      for i = place, size - SIZE do
-        holds[i] = holds[i + SIZE]
-      end
-      holds[size], holds[size - 1], holds[size - 2] = nil, nil, nil
-    end
-  end
-
-  local function insert(holds, holder, slots, until_ms)
-    local place = #holds + 1
-    while place > holds.live and holds[place - 1] > until_ms do
-      holds[place], holds[place + 1], holds[place + 2] = holds[place - 3], holds[place - 2], holds[place - 1]
-      place = place - SIZE
-    end
-    holds[place], holds[place + 1], holds[place + 2] = holder, slots, until_ms
+  local function take_hold(holds, holder, slots, until_ms)
+    insert(holds, SIZE, holder, slots, until_ms)
     holds.held = holds.held + slots
-    if holds.seen then
-      holds.seen[holder] = true
-    end
+  end
+
+  local function remove_hold(holds, place)
+    holds.held = holds.held - holds[place + 1]
+    remove(holds, SIZE, place)
   end
 
   local function expires_at_ms(limit, now_ms)
@@ -108,7 +67,7 @@ do
         return
       end
     end
-    insert(holds, ANONYMOUS, slots, until_ms)
+    take_hold(holds, ANONYMOUS, slots, until_ms)
   end
 
   local function take(holds, limit, now_ms, slots)
@@ -116,16 +75,16 @@ do
     if holder == ANONYMOUS then
       return take_anonymous(holds, until_ms, slots)
     end
-    local place = place_of(holds, holder)
+    local place = place_of(holds, SIZE, holder)
     if place then
       until_ms = math.max(until_ms, holds[place + 2])
-      remove(holds, place)
+      remove_hold(holds, place)
     end
-    insert(holds, holder, slots, until_ms)
+    take_hold(holds, holder, slots, until_ms)
   end
 
   local function release(holds, holder, slots)
-    local place = place_of(holds, holder)
+    local place = place_of(holds, SIZE, holder)
     while place and slots > 0 do
       local held = holds[place + 1]
       if held > slots then
@@ -133,9 +92,9 @@ do
         holds.held = holds.held - slots
         return
       end
-      remove(holds, place)
+      remove_hold(holds, place)
       slots = slots - held
-      place = place_of(holds, holder)
+      place = place_of(holds, SIZE, holder)
     end
   end
 
@@ -168,7 +127,7 @@ do
     local holds = open(state, now_ms)
     local before, expired, own = holds.held, holds.expired, 0
     if holder ~= ANONYMOUS then
-      local place = place_of(holds, holder)
+      local place = place_of(holds, SIZE, holder)
       own = place and holds[place + 1] or 0
     end
     local requested = hits == 0 and 1 or hits
@@ -198,7 +157,7 @@ do
           holds[i + 1] = holds[i + 1] - hits
           holds.held = before - hits
         else
-          remove(holds, i)
+          remove_hold(holds, i)
         end
         break
       end

@@ -1,4 +1,4 @@
-import type { AnyLimit, State } from './limit.ts';
+import type { AnyLimit, State } from '../algorithms/limit.ts';
 
 /** The numbers of a limit that determine a site's share. */
 interface ShareNumbers extends AnyLimit {

@@ -1,0 +1,99 @@
+import { algorithms, type RateLimit, type RateName, rateFor, rateNames } from '../algorithms/index.ts';
+import type { AlgorithmValues, AnyLimit } from '../algorithms/limit.ts';
+import type { Claim } from './claim.ts';
+import type { Counting, NamedCounting } from './counting.ts';
+import { type InFlightLimit, inFlight } from './in-flight.ts';
+import { type ReservationLimit, reservation } from './reservation.ts';
+import { type SiteShareLimit, siteShare } from './site-share.ts';
+
+/** The numbers of one limit, discriminated by its algorithm: on a rate, or on hits with holders or of one site. */
+export type Limit = RateLimit | InFlightLimit | ReservationLimit | SiteShareLimit;
+
+export type AlgorithmName = Limit['algorithm'];
+
+/** The algorithms that rules name; another key of a rule selects each of the others. */
+export type NamedAlgorithm = RateName | 'in_flight';
+
+const named = { ...algorithms, in_flight: inFlight } satisfies Readonly<Record<NamedAlgorithm, NamedCounting>>;
+
+const rows = {
+  ...named,
+  reservation,
+  site_share: siteShare,
+} satisfies Readonly<Record<AlgorithmName, Counting>>;
+
+/** All names, in the order of the scripts: first the rates. */
+export const algorithmNames = Object.keys(rows) as readonly AlgorithmName[]; // exactly the table's keys
+
+export const namedAlgorithms: readonly NamedAlgorithm[] = [...rateNames, 'in_flight'];
+
+/** The row of an algorithm that rules name. */
+export const namedRowOf = (name: NamedAlgorithm): NamedCounting => named[name] as NamedCounting<AnyLimit>;
+
+/** Most hits of a turn use limits of one algorithm; each lookup in the table costs V8 a search by name. */
+let last: { readonly name: AlgorithmName; readonly row: Counting } = {
+  name: 'fixed_window',
+  row: rows.fixed_window as Counting<AnyLimit>,
+};
+
+/** The row of an algorithm, for uses that do not depend on the type of its limits. */
+export function rowOf(name: AlgorithmName): Counting {
+  if (name !== last.name) last = { name, row: rows[name] as Counting<AnyLimit> };
+  return last.row;
+}
+
+/** How hits of the limit are counted. 10 per minute by `fixed_window`: the row `fixedWindow`. */
+// the row of the limit's own kind
+export const algorithmFor = (limit: Limit): Counting<Limit> => rowOf(limit.algorithm) as Counting<Limit>;
+
+const isRate = (name: AlgorithmName): name is RateName => Object.hasOwn(algorithms, name);
+
+/**
+ * Whether the limit is on a rate: its hits have no holders, and are not one site's. Parts of it can be counted in
+ * several places.
+ */
+export const isRateLimit = (limit: Limit): limit is RateLimit => isRate(limit.algorithm);
+
+/** Whether hits of the limit are reserved before their number is known. */
+export const isReservation = (limit: Limit): limit is ReservationLimit => limit.algorithm === 'reservation';
+
+/** Whether hits of the limit have holders: see `Claim`. */
+export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;
+
+/** Whether a counter can go into debt by any number of hits: `charge: always`. */
+export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !rowOf(name).state.keepsEntries;
+
+/** The algorithm that a rule names for a limit: if hits are reserved first, that of the inner counter. */
+export function namedAlgorithmOf(limit: Limit): NamedAlgorithm {
+  if (limit.algorithm === 'site_share') return limit.of;
+  return limit.algorithm === 'reservation' ? limit.inner.algorithm : limit.algorithm;
+}
+
+/** The algorithms that have a key of a rule. */
+export const algorithmsWith = (key: keyof AlgorithmValues): readonly NamedAlgorithm[] =>
+  namedAlgorithms.filter((name) => namedRowOf(name).keys.includes(key));
+
+/** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
+export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).capacity(limit);
+
+/** Hits that fit into an unused counter, including the soft ones. */
+export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
+
+/** The longest that a counter of the limit keeps a hit. */
+export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
+
+/** The most numbers in a state of the limit, to which the cost of a step is proportional; 0: the cost is constant. */
+export const longestState = (limit: Limit, claim?: Claim): number =>
+  algorithmFor(limit).state.longest?.(limit, claim) ?? 0;
+
+/** See `Algorithm.waitForMoreMs`. */
+export const waitForMoreMs = (limit: Limit, hits: number): number | undefined =>
+  isRateLimit(limit) ? rateFor(limit).waitForMoreMs?.(limit, hits) : undefined;
+
+/** The same limit, with at most this delay. */
+export const capDelay = (limit: Limit, maxHoldMs: number): Limit =>
+  'maxDelayMs' in limit && limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
+
+/** Whether two limits of one counter, whose name includes the boundaries of calendar windows, make equal decisions. */
+export const isSameLimit = (one: Limit, other: Limit): boolean =>
+  one === other || JSON.stringify(one) === JSON.stringify(other);
