@@ -1,3 +1,5 @@
+import type { NamedAlgorithm } from '../../src/engine/holds/limits.ts';
+
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
@@ -72,7 +74,7 @@ export const visible = (text: string): string =>
 
 /** `5 per minute`. */
 export function limitText(limit: {
-  readonly algorithm?: string;
+  readonly algorithm?: NamedAlgorithm;
   readonly requests_per_unit: number;
   readonly unit?: string;
   readonly unit_multiplier?: number;
@@ -86,5 +88,14 @@ export function limitText(limit: {
   return `${exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
 
-export const algorithmText = (name: string): string =>
-  name === 'in_flight' ? 'requests in flight' : name.replaceAll('_', ' ');
+const algorithmTexts = {
+  fixed_window: 'fixed window',
+  sliding_window_log: 'sliding window log',
+  sliding_window_counter: 'sliding window counter',
+  sliding_window_buckets: 'sliding window buckets',
+  token_bucket: 'token bucket',
+  leaky_bucket: 'leaky bucket',
+  in_flight: 'requests in flight',
+} as const satisfies Readonly<Record<NamedAlgorithm, string>>;
+
+export const algorithmText = (name: NamedAlgorithm): string => algorithmTexts[name];

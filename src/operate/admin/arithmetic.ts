@@ -26,9 +26,8 @@ interface Account {
   readonly mayOwe?: number;
 }
 
-/** Accounts that are more than one number. */
 type Accounts = {
-  readonly [N in AlgorithmName]?: (
+  readonly [N in AlgorithmName]: (
     limit: Extract<Limit, { algorithm: N }>,
     state: State | undefined,
     nowMs: number,
@@ -45,6 +44,8 @@ function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
 }
 
 const accounts: Accounts = {
+  fixed_window: whole,
+  sliding_window_log: whole,
   sliding_window_counter(limit, state, nowMs) {
     const [startMs = 0, count = 0, previous = 0] = algorithms.sliding_window_counter.step(
       limit,
@@ -112,7 +113,7 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
 export function arithmeticOf(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
-  const account = (accounts[limit.algorithm] ?? whole) as AnyAccount; // the row of its own kind
+  const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
   const { terms, used, mayOwe = 0 } = account(limit, state, nowMs, holder);
   const requested = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;

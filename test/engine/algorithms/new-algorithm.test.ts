@@ -39,6 +39,7 @@ test('a new algorithm needs one row, one pair of files, and a line in each table
     'config',
     'proof',
     'client',
+    'console',
     'deploy',
     'docs',
     'examples',
@@ -60,15 +61,19 @@ test('a new algorithm needs one row, one pair of files, and a line in each table
     'src/engine/algorithms/index.ts',
     'src/engine/rules/match/strategy.ts',
     'src/lab/advise/propose.ts',
+    'src/operate/admin/arithmetic.ts',
     'src/operate/admin/state-drawing.ts',
   ]);
   expect(addedTo('src/engine/algorithms/index.ts')).toEqual(["import { gcra } from './gcra.ts';", '  gcra,']);
   expect(addedTo('src/engine/rules/match/strategy.ts')).toEqual(["    case 'gcra':", '      return limit.burst;']);
   expect(addedTo('src/lab/advise/propose.ts')).toEqual(['  gcra: undefined,']);
+  expect(addedTo('src/operate/admin/arithmetic.ts')).toEqual(['  gcra: whole,']);
   expect(addedTo('src/operate/admin/state-drawing.ts')).toEqual(["    case 'gcra':"]);
+  expect(addedTo('console/src/format.ts')).toEqual(["  gcra: 'generic cell rate',"]);
   expect(addedTo('docs/scenario-plots.ts')).toEqual(["  gcra: ', burst: 10',"]);
 
   await inCopy('npx', 'tsc', '-p', 'test');
+  await inCopy('npx', 'tsc', '-p', 'console');
   const suites = 'test/engine/(algorithms/twins|backends/(memory|redis|memcached)/backend)\\.test';
   const { stderr } = await inCopy(
     'npx',
