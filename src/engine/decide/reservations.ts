@@ -1,6 +1,6 @@
 import type { Spend } from '../algorithms/limit.ts';
-import type { Limit } from '../holds/limits.ts';
 import type { ReservationEvent } from '../holds/reports.ts';
+import type { ReservationLimit } from '../holds/reservation.ts';
 import { type Debit, debitOf, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
@@ -35,8 +35,6 @@ export interface Reservations {
   commit(request: RateLimitRequest, caller: TimedCaller): Promise<CommitAnswer>;
 }
 
-type Reserving = Extract<Limit, { algorithm: 'reservation' }>;
-
 export function createReservations(decider: SlotsDecider): Reservations {
   const { ledger } = decider;
   return {
@@ -50,7 +48,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
       const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
       if (refusals.length > 0)
         await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
-      const limits = debits.map(({ limit }) => limit as Reserving); // `debitsOf` has no others
+      const limits = debits.map(({ limit }) => limit as ReservationLimit); // `debitsOf` has no others
       return {
         reserved: refusals.length === 0,
         hits: Math.max(...debits.map(({ hits }) => hits)),
