@@ -99,10 +99,10 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
   const own = { ...common, enableOfflineQueue: false, retryStrategy };
   switch (address.kind) {
     case 'unix':
-      return withDatabase(new Redis(address.path, { ...own, db: address.database }));
+      return withDatabase(new Redis({ ...own, path: address.path, db: address.database }));
     case 'tcp': {
       const { host, port, database: db } = address;
-      return withDatabase(new Redis(port, host, { ...own, db }));
+      return withDatabase(new Redis({ ...own, host, port, db })); // not as arguments, which would be parsed as a URL
     }
     case 'sentinel': {
       const sentinels = { sentinels: [...address.sentinels], name: address.master, failoverDetector: true };
