@@ -14,6 +14,7 @@ import {
   type WireStatus,
 } from '../engine/wire/wire.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../h2/identity/grpc-tls.ts';
+import { systemCas } from '../h2/identity/system-cas.ts';
 
 /** A request to a running service. */
 interface Question {
@@ -85,7 +86,8 @@ function credentialsOf(tls: AskTls | undefined, { verify }: GrpcServerIdentity):
   if (!tls) return credentials.createInsecure();
   if ((tls.cert === undefined) !== (tls.key === undefined))
     throw new InvalidQuestion('--cert and --key go together: one is missing');
-  return credentials.createSsl(read('--ca', tls.ca), read('--key', tls.key), read('--cert', tls.cert), verify);
+  const roots = read('--ca', tls.ca) ?? systemCas() ?? null;
+  return credentials.createSsl(roots, read('--key', tls.key), read('--cert', tls.cert), verify);
 }
 
 function read(flag: string, file: string | undefined): Buffer | null {

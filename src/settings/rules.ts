@@ -53,7 +53,7 @@ export const ruleRows = {
   CONFIG_GRPC_XDS_SERVER_USE_TLS: setting(flag, 'false', 'use TLS for the control plane'),
   CONFIG_GRPC_XDS_CLIENT_TLS_CERT: setting(text, '', 'file with the client certificate for the control plane'),
   CONFIG_GRPC_XDS_CLIENT_TLS_KEY: setting(text, '', 'file with the key of the client certificate'),
-  CONFIG_GRPC_XDS_SERVER_TLS_CACERT: setting(text, '', 'file with the CA of the control plane'),
+  CONFIG_GRPC_XDS_SERVER_TLS_CACERT: setting(text, '', 'file with the CA of the control plane; empty: the system CAs'),
   CONFIG_GRPC_XDS_SERVER_TLS_SAN: setting(
     text,
     '',

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
+import { systemCas } from '../../h2/identity/system-cas.ts';
 
 interface SentRequest {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
-  /** A file with the authorities to trust for the server's certificate; undefined: those of Node. */
+  /** A file with the authorities to trust for the server's certificate; undefined: the system's. */
   readonly ca: string | undefined;
   readonly timeoutMs: number;
 }
@@ -31,7 +32,7 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
         method,
         headers: { ...headers, ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }) },
         signal: AbortSignal.timeout(timeoutMs),
-        ...(authorities && { ca: authorities }),
+        ...(isSecure && { ca: authorities ?? systemCas() }),
       };
       const request = isSecure ? requestHttps(url, options) : requestHttp(url, options);
       request.once('error', reject);
@@ -76,7 +77,7 @@ function hint(error: unknown, isSecure: boolean): string {
   const code = codeOf(error);
   if (!isSecure)
     return /^(ECONNRESET$|HPE_)/.test(code) ? '; if the port speaks TLS, put https:// before the target' : '';
-  if (UNKNOWN_AUTHORITY.test(code)) return '; name a file with its CA by --ca or NODE_EXTRA_CA_CERTS';
+  if (UNKNOWN_AUTHORITY.test(code)) return '; name a file with its CA by --ca or SSL_CERT_FILE';
   return code === 'EPROTO' || code.startsWith('ERR_SSL_')
     ? '; if the port does not speak TLS, put http:// before the target'
     : '';

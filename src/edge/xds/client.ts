@@ -9,6 +9,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
+import { systemCas } from '../../h2/identity/system-cas.ts';
 import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
 import {
   CONFIG_TYPE_URL,
@@ -34,7 +35,7 @@ export interface ControlPlane {
 
 /** PEM files, read again for each connection. */
 interface ControlPlaneTls {
-  /** Undefined: Node's built-in CAs. */
+  /** Undefined: the system's CAs. */
   readonly caFile: string | undefined;
   /** Both or neither. */
   readonly certFile: string | undefined;
@@ -227,7 +228,8 @@ type DiscoveryStream = ClientDuplexStream<WireDiscoveryRequest, WireDiscoveryRes
 function credentialsOf(tls: ControlPlaneTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
-  return credentials.createSsl(read(tls.caFile), read(tls.keyFile), read(tls.certFile), verify);
+  const roots = read(tls.caFile) ?? systemCas() ?? null;
+  return credentials.createSsl(roots, read(tls.keyFile), read(tls.certFile), verify);
 }
 
 function reasonOf({ code, details }: StatusObject): string {

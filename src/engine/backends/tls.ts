@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
+import { systemCas } from '../../h2/identity/system-cas.ts';
 import { firstUsable, keepUsable, onPass } from '../../h2/listen/usable-files.ts';
 
 /** How a server of counters is known, and this client to it: paths of files in PEM, empty where there are none. */
 export interface ClientTls {
+  /** Empty: the system's CAs. */
   readonly caFile: string;
   readonly certFile: string;
   readonly keyFile: string;
@@ -28,7 +30,7 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
   };
   let { files, context } = firstUsable(
     { ...tls },
-    (texts: SecureContextOptions = read(tls)) => ({ files: texts, context: createSecureContext(texts) }),
+    (texts: SecureContextOptions = read(tls)) => ({ files: texts, context: contextOf(texts) }),
     report,
   );
   keepUsable({ ...tls }, { ...files });
@@ -36,7 +38,7 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
     try {
       const found = read(tls);
       if (!isSame(found, files)) {
-        context = createSecureContext(found);
+        context = contextOf(found);
         keepUsable({ ...tls }, { ...found });
       }
       files = found;
@@ -54,6 +56,9 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
     ...(tls.skipHostnameVerification && { checkServerIdentity: () => undefined }),
   };
 }
+
+const contextOf = (texts: SecureContextOptions): SecureContext =>
+  createSecureContext({ ...texts, ca: texts.ca ?? systemCas() });
 
 /** @throws Error  of the file system */
 function read({ caFile, certFile, keyFile }: ClientTls): SecureContextOptions {

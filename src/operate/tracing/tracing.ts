@@ -1,5 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { createRequire } from 'node:module';
+import { env } from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Context,
@@ -31,6 +36,7 @@ import type { Caller, CallOutcome, RlsService } from '../../edge/rls/service.ts'
 import type { Replies } from '../../engine/backends/backend.ts';
 import type { Trace } from '../../engine/ledger/ledger.ts';
 import { codeNumbers, nameOf } from '../../engine/wire/wire.ts';
+import { systemCas } from '../../h2/identity/system-cas.ts';
 
 export interface TracingOptions {
   /** OTLP over HTTP (protobuf) or over gRPC. */
@@ -63,10 +69,11 @@ const PROBLEM_INTERVAL_MS = 60_000;
  * Importing this module loads OpenTelemetry: do so only if tracing is enabled.
  *
  * @param onProblem  called when spans could not be sent and are lost, at most once a minute
+ * @throws Error if the system's CAs are needed and cannot be read
  * @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 export function startTracing(options: TracingOptions, clock: Clock, onProblem: (problem: string) => void): Tracing {
-  const exporter = options.protocol === 'grpc' ? new GrpcExporter() : new HttpExporter();
+  const exporter = createExporter(options.protocol);
   const provider = new BasicTracerProvider({
     resource: resourceOf(options),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.samplingRate) }),
@@ -79,6 +86,54 @@ export function startTracing(options: TracingOptions, clock: Clock, onProblem: (
       await Promise.race([flushed, sleep(MAX_FLUSH_MS, undefined, { ref: false })]);
     },
   };
+}
+
+/** An exporter that trusts the system's CAs, unless `OTEL_EXPORTER_OTLP_CERTIFICATE` names others. */
+function createExporter(protocol: TracingOptions['protocol']): SpanExporter {
+  if (otlp('CERTIFICATE') !== undefined) return protocol === 'grpc' ? new GrpcExporter() : new HttpExporter();
+  const cert = contentOf(otlp('CLIENT_CERTIFICATE'));
+  const key = contentOf(otlp('CLIENT_KEY'));
+  if (protocol === 'grpc') {
+    const isChain = cert !== undefined && key !== undefined;
+    const roots = (): Buffer | null => systemCas() ?? null;
+    return new GrpcExporter(
+      isGrpcOverTls()
+        ? { credentials: exporterGrpc().credentials.createSsl(roots(), isChain ? key : null, isChain ? cert : null) }
+        : {},
+    );
+  }
+  const httpAgentOptions = (scheme: string): HttpAgent | HttpsAgent =>
+    scheme === 'https:'
+      ? new HttpsAgent({ keepAlive: true, ca: systemCas(), cert, key })
+      : new HttpAgent({ keepAlive: true });
+  return new HttpExporter({ httpAgentOptions });
+}
+
+/** A variable of the exporters, which may be for traces only. */
+const otlp = (name: string): string | undefined =>
+  env[`OTEL_EXPORTER_OTLP_TRACES_${name}`]?.trim() || env[`OTEL_EXPORTER_OTLP_${name}`]?.trim() || undefined;
+
+/** Whether the gRPC exporter uses TLS, by its own rule. */
+function isGrpcOverTls(): boolean {
+  const endpoint = otlp('ENDPOINT') ?? 'http://localhost:4317';
+  if (/^https?:/.test(endpoint)) return endpoint.startsWith('https:');
+  return otlp('INSECURE')?.toLowerCase() !== 'true';
+}
+
+/** The exporter's own copy of gRPC, which accepts no credentials of another copy. */
+function exporterGrpc(): typeof import('@grpc/grpc-js') {
+  const resolveFrom = (from: string, name: string): string => createRequire(from).resolve(name);
+  const exporter = resolveFrom(import.meta.url, '@opentelemetry/exporter-trace-otlp-grpc');
+  return createRequire(resolveFrom(exporter, '@opentelemetry/otlp-grpc-exporter-base'))('@grpc/grpc-js');
+}
+
+/** The content of a file; undefined: there is none, and the collector reports what it lacks. */
+function contentOf(path: string | undefined): Buffer | undefined {
+  try {
+    return path === undefined ? undefined : readFileSync(path);
+  } catch {
+    return undefined;
+  }
 }
 
 const resourceOf = ({ serviceName, serviceNamespace, serviceInstanceId }: TracingOptions) =>

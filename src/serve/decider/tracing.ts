@@ -1,6 +1,6 @@
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { CannotStart } from '../parts/start-up.ts';
+import { CannotStart, start } from '../parts/start-up.ts';
 
 /** The packages that tracing needs in addition: optional peer dependencies. */
 export const TRACING_PACKAGES = [
@@ -20,7 +20,9 @@ export const TRACING_PACKAGES = [
  */
 export async function openTracing(options: NonNullable<Settings['tracing']>, { clock, log }: ProcessContext) {
   const { startTracing } = await import('../../operate/tracing/tracing.ts').catch(refuseMissingPackage);
-  return startTracing(options, clock, (problem) => log.warn(problem));
+  return start('TRACING_ENABLED', 'cannot start tracing', async () =>
+    startTracing(options, clock, (problem) => log.warn(problem)),
+  );
 }
 
 function refuseMissingPackage(error: NodeJS.ErrnoException): never {

@@ -26,11 +26,11 @@ test('the debug port speaks TLS with its own certificate, and commands call it o
         ({ stderr }) => stderr,
       );
     const shown = 'demo.user: per-user, 5 per minute';
-    expect((await run({ NODE_EXTRA_CA_CERTS: ca }, target)).stdout).toContain(shown);
+    expect((await run({ SSL_CERT_FILE: ca }, target)).stdout).toContain(shown);
     expect((await run({}, target, '--ca', ca)).stdout).toContain(shown);
     expect((await run({}, `localhost:${weir.debugPort}`, '--ca', ca)).stdout).toContain(shown);
     expect(await failing(target)).toMatch(`weir: ${target}: `);
-    expect(await failing(target)).toMatch('; name a file with its CA by --ca or NODE_EXTRA_CA_CERTS');
+    expect(await failing(target)).toMatch('; name a file with its CA by --ca or SSL_CERT_FILE');
     expect(await failing(target, '--ca', join(folder, 'none'))).toMatch('--ca cannot be read: ENOENT');
     expect(await failing(`localhost:${weir.debugPort}`)).toMatch('; if the port speaks TLS, put https:// before');
     expect(await failing(`https://localhost:${weir.httpPort}`)).toMatch(
