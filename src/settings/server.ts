@@ -98,7 +98,11 @@ export const serverRows = {
     'number of worker processes on the same ports; auto: one per processor; more than 1 requires REDIS_URL or memcached',
   ),
   LOG_LEVEL: setting(logLevel, 'warn', 'minimum level of logged lines: trace, debug, info, warn, error or fatal'),
-  LOG_FORMAT: setting(choice('text', 'json'), 'text', 'format of log lines'),
+  LOG_FORMAT: setting(
+    choice('text', 'json'),
+    'text',
+    'format of log lines; json: every line, except that a terminal shows a summary at the start',
+  ),
   DECISION_LOG: setting(
     decisionsToLog,
     'off',

@@ -177,11 +177,48 @@ describe('serve', () => {
 
   test('lists all problems of invalid rules at a plain path, with exit code 1', async () => {
     const rules = file('rules.yaml', 'domain: demo\ndescriptors:\n  - value: a\n    rate_limit: { unit: fortnight }\n');
-    const { code, output } = await weir(['serve', '--rules', rules], { LOG_FORMAT: 'json' });
+    const { code, output } = await weir(['serve', '--rules', rules]);
     expect(code).toBe(1);
     expect(output).toContain(`${rules}:3: descriptors[0].key: descriptor has empty key`);
     expect(output).toContain(`${rules}:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'fortnight'`);
     expect(output).toContain(`weir: the rules at ${rules} are invalid`);
+  });
+
+  describe('prints only lines of JSON with LOG_FORMAT=json', () => {
+    const recordsIn = (output: string): readonly Readonly<Record<string, unknown>>[] =>
+      output
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line));
+    const env = { LOG_FORMAT: 'json', LOG_LEVEL: 'info' };
+
+    test('it prints records from its start to its end', async () => {
+      const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
+      await running.stop('SIGTERM');
+      const records = recordsIn(running.output());
+      expect(records).toContainEqual(
+        expect.objectContaining({
+          level: 'info',
+          '@timestamp': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+          '@message': expect.stringMatching(/^Weir \S+ is open$/),
+          grpc: `127.0.0.1:${running.grpcPort}`,
+        }),
+      );
+      expect(records).toContainEqual(expect.objectContaining({ '@message': 'shutting down: SIGTERM' }));
+    });
+
+    test.each<[string, Readonly<Record<string, string>>, string]>([
+      ['its rules are invalid', { RULES_PATH: '/nowhere/rules.yaml' }, 'are invalid: see above'],
+      ['a setting is invalid', { GRPC_PORT: 'http' }, 'GRPC_PORT must be a port'],
+      ['a file of a certificate is missing', { DEBUG_TLS_CERT: '/nowhere', DEBUG_TLS_KEY: '/nowhere' }, 'DEBUG_TLS'],
+    ])('if %s', async (_title, wrong, message) => {
+      const { code, output } = await weir(['serve'], { ...env, ...wrong });
+      expect(code).toBe(1);
+      const records = recordsIn(output);
+      expect(records).toContainEqual(
+        expect.objectContaining({ level: 'fatal', '@message': expect.stringContaining(message) }),
+      );
+    });
   });
 
   test('reports that there are no rules at the plain path, with exit code 1', async () => {
@@ -562,7 +599,9 @@ describe('the log of decisions', () => {
     await ask(running, 'demo', 'user=alice', '--hits', '3');
     await running.waitFor('"decision"');
     const lines = running.output().match(/^\{.*\}$/gm) ?? [];
-    expect(lines.map((line) => JSON.parse(line).decision)).toEqual([
+    const [opened, ...records] = lines.map((line) => JSON.parse(line));
+    expect(opened['@message']).toMatch(/is open$/);
+    expect(records.map(({ decision }) => decision)).toEqual([
       {
         domain: 'demo',
         code: 'OVER_LIMIT',

@@ -16,7 +16,7 @@ import type { Memcached } from '../helpers/memcached.ts';
 import { accepts, freePort, type Running, start } from '../helpers/process.ts';
 import type { Redis } from '../helpers/redis.ts';
 import { type StatisticsServer, startUdpStatsd } from '../helpers/statsd.ts';
-import { MAIN } from '../helpers/weir.ts';
+import { isOpen, MAIN } from '../helpers/weir.ts';
 import { fromWire, matches, type RecordedCase, type RecordedRequest, type Step, toWire } from './recorded-case.ts';
 
 /** Servers that cases share, one case at a time. */
@@ -129,7 +129,7 @@ class ProcessPlayer {
     });
     this.client = createClient(`127.0.0.1:${grpc}`);
     if (!this.recorded.no_wait)
-      await this.process.waitFor(async (output) => output.includes('  gRPC ') && accepts(grpc), START_TIMEOUT_MS);
+      await this.process.waitFor(async (output) => isOpen(output) && accepts(grpc), START_TIMEOUT_MS);
     await this.awaitWindow();
   }
 

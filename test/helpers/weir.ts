@@ -7,6 +7,9 @@ export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url)
 /** Settings for tests of the service, since the machine may be busy. */
 export const PATIENT = { STORE_TIMEOUT: '10s' };
 
+/** Whether the output of the service says that it is open, in either format. */
+export const isOpen = (output: string): boolean => /^ {2}gRPC |"@message":"Weir \S+ is open"/m.test(output);
+
 /** The built service, running. */
 export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop' | 'waitFor'> {
   readonly grpcPort: number;
@@ -49,7 +52,7 @@ export async function startWeir(
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);
-  await waitFor(async (printed) => printed.includes('  gRPC ') && ('GRPC_UDS' in env || (await accepts(grpcPort))));
+  await waitFor(async (printed) => isOpen(printed) && ('GRPC_UDS' in env || (await accepts(grpcPort))));
   return {
     grpcPort,
     httpPort: Number(ports.PORT),

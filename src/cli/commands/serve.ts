@@ -9,7 +9,7 @@ import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings } from '../../settings/settings.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 import { collectCheaply } from '../process/garbage-collection.ts';
-import { fail, onSignal, version } from '../process/process.ts';
+import { endWithin, fail, onSignal, printOpen, version } from '../process/process.ts';
 
 /** The parts of the starting program that the service uses. */
 interface ServiceSurroundings {
@@ -19,6 +19,9 @@ interface ServiceSurroundings {
   /** Called once the service handles signals itself. */
   readonly onOpen: () => void;
 }
+
+/** A service that can never work ends within this time: health never reported it as serving, and nothing is drained. */
+const FAILURE_MS = 1_000;
 
 /**
  * Runs the service until a signal, or until it fails.
@@ -42,14 +45,15 @@ export async function runService(
     collectCheaply();
     onSignal(service.close);
     onOpen();
-    console.log(service.banner);
+    printOpen(service, settings.log.format);
     service.failed.then(({ message }) => {
-      fail(message);
+      fail(message, env);
+      endWithin(FAILURE_MS);
       return service.close(message);
     });
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
-    fail(error.message);
+    fail(error.message, env);
     control?.disconnect(); // ends it
   }
 }

@@ -16,6 +16,8 @@ import { openOwnDecider } from './own-decider.ts';
 interface Service {
   /** Printed at the start. */
   readonly banner: string;
+  /** The same for programs. */
+  readonly facts: object;
   /** Resolves with the reason if the service can never work. */
   readonly failed: Promise<CannotStart>;
   /**
@@ -57,6 +59,7 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
   let isClosing = false;
   return {
     banner: banner({ version: options.version, workers: settings.workers, about, at }),
+    facts: { rules: about.rules, ...at, debug: about.debug, workers: settings.workers },
     failed: supervisor.failed,
     async close(reason) {
       if (reason !== undefined && !isClosing) log.info(`shutting down: ${reason}`);
