@@ -1,3 +1,4 @@
+import { uptime } from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import type { AdminAgent } from '../../operate/admin/agent.ts';
@@ -57,7 +58,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       reports.take = (since) => reporter.take(since, gauges);
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
       add(core.readiness);
-      void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store).then(onNeverReached);
+      void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store, uptime() * 1_000).then(onNeverReached);
       return { grpc, http, counters: core.store.description };
     });
   return {

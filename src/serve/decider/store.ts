@@ -104,15 +104,29 @@ function logMemcached(log: Logger): (event: StoreEvent) => void {
 /** How often the first contact with the store is polled. */
 const POLL_INTERVAL_MS = 100;
 
-/** Resolves if the store was never reached within this time after the start; 0: never resolves. */
-export function whenNeverReached(maxElapsedMs: number, { ledger, description }: OpenStore): Promise<CannotStart> {
+/** The least time for the first contact, even if opening the other parts has taken longer than the store was given. */
+const MIN_CONTACT_MS = 500;
+
+/**
+ * Resolves if the store was never reached within this time after the start; 0: never resolves.
+ *
+ * @param upMs  the time since the start
+ */
+export function whenNeverReached(
+  maxElapsedMs: number,
+  { ledger, description }: Pick<OpenStore, 'ledger' | 'description'>,
+  upMs: number,
+): Promise<CannotStart> {
   return new Promise((resolve) => {
     if (maxElapsedMs === 0) return;
-    const end = setTimeout(() => {
+    const expire = (): void => {
+      if (ledger.health().ready) return;
       stopPolling();
       const message = `counters ${description} could not be reached within ${maxElapsedMs} ms of the start`;
       resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
-    }, maxElapsedMs).unref();
+    };
+    const leftMs = Math.max(maxElapsedMs - upMs, Math.min(maxElapsedMs, MIN_CONTACT_MS));
+    const end = setTimeout(() => setImmediate(expire), leftMs).unref(); // a late process reads what has arrived first
     const stopPolling = every(POLL_INTERVAL_MS, () => {
       if (!ledger.health().ready) return;
       clearTimeout(end);
