@@ -141,11 +141,59 @@ describe('the chart refuses', () => {
     ['several replicas that would count separately', ['replicas=2'], 'more than one replica needs redis.url'],
     ['several workers without Redis', ['workers=2'], 'workers above 1 need redis.url'],
     ['an ingress of the console without a host', ['console.ingress.enabled=true'], 'console.ingress.host'],
+    ['a drain that the grace period does not know', ['env.DRAIN_DELAY=60s'], 'set drain.delaySeconds'],
+    ['processes that the resources do not know', ['env.WORKERS=4'], 'set workers'],
+    ['the same under extraEnv', ['extraEnv[0].name=DRAIN_TIMEOUT', 'extraEnv[0].value=1m'], 'set drain.timeoutSeconds'],
+    ['ports that only the pod itself reaches', ['env.DEBUG_HOST=127.0.0.1'], 'DEBUG_HOST=127.0.0.1: probes'],
+    ['a socket in place of the gRPC port', ['env.GRPC_UDS=/run/weir.sock'], 'GRPC_UDS: the pod would not listen'],
   ])('%s', async (_title, values, message) => {
     const { isRight, output } = await render(...values.flatMap((value) => ['--set', value]));
     expect(isRight).toBe(false);
     expect(output).toContain(message);
   });
+});
+
+describe('variables under env and extraEnv are followed by', () => {
+  let all: string;
+  beforeAll(async () => {
+    all = (await render('--values', valuesOf('variables'))).output;
+  });
+  /** The lines of a manifest, without indentation. */
+  const linesOf = (kind: string): readonly string[] =>
+    (all.split(/^---$/m).find((text) => text.includes(`\nkind: ${kind}\n`)) ?? '')
+      .split('\n')
+      .map((line) => line.trim());
+
+  test('the ports of the container', () => {
+    const ports = linesOf('Deployment').filter((line) => line.includes('containerPort'));
+    const expected = { grpc: 9081, http: 9080, debug: 9070, metrics: 9100, sites: 9091 };
+    expect(ports).toEqual(
+      Object.entries(expected).map(([name, port]) => `- { name: ${name}, containerPort: ${port} }`),
+    );
+  });
+
+  test('the scheme of probes, of the Service and of the ServiceMonitor', () => {
+    const probes = linesOf('Deployment').filter((line) => line.includes('port: debug'));
+    expect(probes).toEqual([...Array(2)].map(() => 'httpGet: { path: /, port: debug, scheme: HTTPS }'));
+    expect(linesOf('Service')).toContain('- { name: http-debug, port: 6070, targetPort: debug, appProtocol: https }');
+    expect(linesOf('ServiceMonitor')).toContain('scheme: https');
+  });
+
+  test('the port for other sites, in the Service and the NetworkPolicy', () => {
+    expect(linesOf('Service')).toContain('- { name: grpc-sites, port: 8091, targetPort: sites, appProtocol: grpc }');
+    expect(linesOf('NetworkPolicy')).toContain('- { port: sites, protocol: TCP }');
+  });
+
+  test('the number of replicas: memcached shares counters, too', async () => {
+    const memcached = ['env.BACKEND_TYPE=memcache', 'env.MEMCACHE_HOST_PORT=memcached:11211', 'replicas=2'];
+    expect(await render(...memcached.flatMap((value) => ['--set', value]))).toMatchObject({ isRight: true });
+  });
+});
+
+test('resources and the target of the autoscaler are multiplied by the workers', async () => {
+  const { output } = await render('--values', valuesOf('variables'));
+  expect(output).toMatch(/requests:\s+cpu: 1000m\s+memory: 1024Mi\s+limits:\s+memory: 2048Mi/);
+  expect(output).toContain('target: { type: AverageValue, averageValue: 2400m }');
 });
 
 test.each(['istio', 'envoy-gateway'] as const)(

@@ -66,6 +66,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if or .Values.redis.url (and .Values.redis.existingSecret .Values.redis.urlKey) -}}true{{- end -}}
 {{- end -}}
 
+{{/* Whether counters are shared: also if variables name the store. */}}
+{{- define "weir.hasStore" -}}
+{{- $own := include "weir.ownVariables" . | fromYaml -}}
+{{- if or (include "weir.hasRedis" .) (hasKey $own "REDIS_URL") (eq (get $own "BACKEND_TYPE" | lower) "memcache") -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.rulesConfigMap" -}}
 {{- default (printf "%s-rules" (include "weir.fullname" .)) .Values.rules.existingConfigMap -}}
 {{- end -}}
@@ -96,6 +104,55 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "weir.gracePeriodSeconds" -}}
 {{- add .Values.drain.preStopSeconds .Values.drain.delaySeconds .Values.drain.timeoutSeconds 5 -}}
+{{- end -}}
+
+{{/* Variables under `env` and `extraEnv` as YAML; one from a Secret or a ConfigMap is empty. */}}
+{{- define "weir.ownVariables" -}}
+{{- $own := dict -}}
+{{- range $name, $value := .Values.env -}}
+{{- /* Helm parses integers as floats, and 1000000 would become 1e+06. */ -}}
+{{- if and (kindIs "float64" $value) (eq $value (float64 (int64 $value))) }}{{ $value = int64 $value }}{{ end -}}
+{{- $_ := set $own $name (toString $value) -}}
+{{- end -}}
+{{- range .Values.extraEnv }}{{ $_ := set $own .name (default "" .value | toString) }}{{ end -}}
+{{ toYaml $own }}
+{{- end -}}
+
+{{/* The port that a variable sets: include "weir.containerPort" (list . "GRPC_PORT" "8081"). The last number counts: `:9090`. */}}
+{{- define "weir.containerPort" -}}
+{{- $written := get (include "weir.ownVariables" (index . 0) | fromYaml) (index . 1) -}}
+{{- default (index . 2) (regexFind "[0-9]+$" $written) -}}
+{{- end -}}
+
+{{- define "weir.debugScheme" -}}
+{{- ternary "https" "http" (not (empty (get (include "weir.ownVariables" . | fromYaml) "DEBUG_TLS_CERT"))) -}}
+{{- end -}}
+
+{{- define "weir.hasMetricsPort" -}}
+{{- $own := include "weir.ownVariables" . | fromYaml -}}
+{{- if or (eq .Values.preset "envoy-gateway") (eq (get $own "USE_PROMETHEUS" | lower) "true") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "weir.metricsPort" -}}
+{{- include "weir.containerPort" (list . "PROMETHEUS_ADDR" (ternary "19001" "9090" (eq .Values.preset "envoy-gateway"))) -}}
+{{- end -}}
+
+{{- define "weir.hasSites" -}}
+{{- if get (include "weir.ownVariables" . | fromYaml) "SITE" -}}true{{- end -}}
+{{- end -}}
+
+{{/* Unless set: what one worker needs, for each of them. The control process has its share of it. */}}
+{{- define "weir.resources" -}}
+{{- if .Values.resources -}}
+{{ toYaml .Values.resources }}
+{{- else -}}
+{{- $workers := int .Values.workers -}}
+requests:
+  cpu: {{ mul 250 $workers }}m
+  memory: {{ mul 256 $workers }}Mi
+limits:
+  memory: {{ mul 512 $workers }}Mi
+{{- end -}}
 {{- end -}}
 
 {{/* Variables from the preset and the values. Variables under `env` take precedence. */}}
@@ -147,11 +204,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $value := .Values.env -}}
-{{- /* Helm parses integers as floats, and 1000000 would become 1e+06. */ -}}
-{{- if and (kindIs "float64" $value) (eq $value (float64 (int64 $value))) }}{{ $value = int64 $value }}{{ end -}}
-{{- $_ := set $env $name (toString $value) -}}
-{{- end -}}
+{{- $own := include "weir.ownVariables" . | fromYaml -}}
+{{- range $name := keys .Values.env }}{{ $_ := set $env $name (get $own $name) }}{{ end -}}
+{{- range .Values.extraEnv }}{{ $_ := unset $env .name }}{{ end -}}
 {{- range $name := keys $env | sortAlpha }}
 - name: {{ $name }}
   value: {{ get $env $name | quote }}
@@ -176,7 +231,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* Rejects invalid values here rather than in the pod. */}}
 {{- define "weir.validate" -}}
-{{- if not (include "weir.hasRedis" .) -}}
+{{- if not (include "weir.hasStore" .) -}}
 {{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled -}}
 {{- fail "more than one replica needs redis.url or redis.existingSecret with redis.urlKey: without Redis each pod counts separately" -}}
 {{- end -}}
@@ -184,6 +239,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- fail "workers above 1 need redis.url or redis.existingSecret with redis.urlKey" -}}
 {{- end -}}
 {{- end -}}
+{{- $own := include "weir.ownVariables" . | fromYaml -}}
+{{- $values := dict
+  "DRAIN_DELAY" "drain.delaySeconds, from which the grace period is computed"
+  "DRAIN_TIMEOUT" "drain.timeoutSeconds, from which the grace period is computed"
+  "WORKERS" "workers, from which the resources are computed" -}}
+{{- range $name, $value := $values -}}
+{{- if hasKey $own $name }}{{ fail (printf "%s cannot be a variable under env or extraEnv: set %s" $name $value) }}{{ end -}}
+{{- end -}}
+{{- range $name := list "GRPC_HOST" "HOST" "DEBUG_HOST" -}}
+{{- if regexMatch "^(localhost|127\\.|::1$)" (get $own $name) -}}
+{{- fail (printf "%s=%s: probes and other pods could not reach the port; networkPolicy restricts who can" $name (get $own $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- if get $own "GRPC_UDS" }}{{ fail "GRPC_UDS: the pod would not listen on the port of its Service" }}{{ end -}}
 {{- if and .Values.redis.url .Values.redis.urlKey -}}
 {{- fail "set either redis.url or redis.urlKey, not both" -}}
 {{- end -}}
