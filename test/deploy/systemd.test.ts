@@ -20,6 +20,11 @@ test('the unit sets variables that the service accepts', () => {
   expect(readValues(Object.fromEntries(line.split(' ').map((pair) => pair.split('=')))).warnings).toEqual([]);
 });
 
+test('the unit gives up after several failures to start', () => {
+  const [, limits = ''] = /^\[Unit\]$(.*?)^\[/ms.exec(UNIT) ?? []; // elsewhere they have no effect
+  expect(limits).toMatch(/^StartLimitIntervalSec=60\nStartLimitBurst=5$/m);
+});
+
 test("the unit's stop timeout is longer than the service drains", () => {
   const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(UNIT) ?? [];
   const { DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: timeoutMs } = readValues({ DRAIN_DELAY: '5s' });
@@ -45,6 +50,18 @@ describe('systemd-analyze, if it is installed,', () => {
   test('finds no problem in the unit', async () => {
     if (version === 0) return;
     expect(await analyze('verify', '--man=no', file)).toBe('');
+  });
+
+  test('finds no problem in the unit with keys as credentials, as its comment shows', async () => {
+    if (version < 250) return; // older versions lack %d
+    const shown = Array.from(UNIT.matchAll(/^# {3}((?:LoadCredential|Environment)=.*)$/gm), ([, line]) => line);
+    expect(shown).toHaveLength(3);
+    const [, settings = ''] = /^Environment=(.*)$/.exec(shown.at(-1) ?? '') ?? [];
+    const env = Object.fromEntries(settings.split(' ').map((pair) => pair.split('=')));
+    expect(readValues(env).warnings).toEqual([]);
+    const unit = join(folder, 'weir-tls.service');
+    writeFileSync(unit, readFileSync(file, 'utf8').replace(/^\[Service\]$/m, `[Service]\n${shown.join('\n')}`));
+    expect(await analyze('verify', '--man=no', unit)).toBe('');
   });
 
   test('rates the unit as hardened', async () => {
