@@ -159,14 +159,9 @@ function copyScripts(): void {
   }
 }
 
-/** The folders of the packages that the build includes, relative to the root of the project. */
-export async function bundledPackages(): Promise<readonly string[]> {
-  return packagesIn(await buildAll(false));
-}
-
 /** @returns  the source files of the builds, relative to the root of the project */
-async function buildAll(write = true): Promise<readonly string[]> {
-  const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...options, entryPoints, write })));
+async function buildAll(): Promise<readonly string[]> {
+  const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...options, entryPoints })));
   return results.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 }
 
@@ -201,5 +196,5 @@ export interface Package {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (process.argv.includes('--help')) process.stdout.write(usage);
-  else await bundle();
+  else void bundle();
 }

@@ -46,6 +46,7 @@ export const navigation: readonly NavigationGroup[] = [
       'sizing',
       'scaling-model',
       'upgrades',
+      'compatibility',
       'monitoring',
       'runbooks',
       'console',

@@ -8,6 +8,7 @@ export const exceptions: readonly { readonly command: RegExp; readonly reason: s
   { command: /^curl .*GATEWAY/, reason: 'needs the gateway of the reader' },
   { command: /^git (?:clone|worktree)\b/, reason: 'needs the network, or changes the checkout' },
   { command: /^cd \S+$/, reason: 'enters a checkout that the command before it makes' },
+  { command: /^npm (?:publish|audit)\b/, reason: 'needs the registry and a published version' },
   { command: /^cargo\b/, reason: 'builds another project' },
 ];
 
