@@ -58,7 +58,7 @@ interface AnswersOptions {
   check(answer: WireDiscoveryResponse, overlay: readonly OverlayFile[]): CheckedRules;
   /** Called with the result of every load. */
   onLoad(loaded: LoadedRules): void;
-  /** A refused answer is now in force: the overlay was invalid. */
+  /** Called when an answer is in force that was refused before because of an invalid overlay. */
   onAccepted(answer: WireDiscoveryResponse): void;
 }
 

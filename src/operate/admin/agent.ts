@@ -102,7 +102,7 @@ export function replyTo<Q extends AgentQuestion>({ kind }: Q, reply: AgentReply)
   return reply as ReplyTo<Q>; // as just checked
 }
 
-/** Whether another process may be asked the question when one did not reply: it changes nothing. */
+/** Whether the question changes nothing, so that another process may be asked when one did not reply. */
 export function mayAskAgain(question: AgentQuestion): boolean {
   const { kind } = question;
   if (kind === 'records') return question.call.method !== 'append';

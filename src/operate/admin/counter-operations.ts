@@ -3,7 +3,6 @@ import type { Entry } from '../../engine/rules/match/match.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import type { ChangedCounters, CounterState, DescriptorCounters, ListedCounters } from '../answers/counters.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { describeOverride } from './explain.ts';
 import type { CounterChange, ListQuery, NamedCounter } from './named-counters.ts';
 import type { AdminOptions } from './options.ts';
 import {
@@ -19,7 +18,7 @@ import {
 } from './parameters.ts';
 import { ApiProblem, foundIn } from './problem.ts';
 import { object } from './schema.ts';
-import { shownBy } from './shown-value.ts';
+import { describeOverride, shownBy, shownEntries } from './shown.ts';
 
 /** Operations that show and change the counters of a descriptor, or list all counters. */
 export function counterOperations(options: AdminOptions): readonly ApiOperation[] {
@@ -102,7 +101,7 @@ async function list(options: AdminOptions, query: ListQuery): Promise<ListedCoun
     ...page,
     counters: page.counters.map(({ entries, ...counter }) => ({
       ...counter,
-      entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
+      entries: shownEntries(entries, shown),
     })),
   };
 }
@@ -151,7 +150,7 @@ function whatOf(
   const shown = shownBy(true, hash);
   return {
     domain: name,
-    descriptor: descriptorText(entries.map(({ key, value }) => ({ key, value: shown(value) }))),
+    descriptor: descriptorText(shownEntries(entries, shown)),
     rule,
     ...(how.kind === 'grant' && { hits: how.hits }),
   };

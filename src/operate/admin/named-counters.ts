@@ -11,7 +11,7 @@ import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { CounterState, DescriptorCounters, ListedCounter, ListedCounters } from '../answers/counters.ts';
-import { counterState } from './explain.ts';
+import { counterState } from './counter-state.ts';
 import { ApiProblem } from './problem.ts';
 
 /** The descriptor whose counters are meant. */
@@ -178,7 +178,7 @@ function findCounters(
   return { found, override };
 }
 
-/** The entries of an id may be missing: the counter is the same for all ids. */
+/** Matches also without the entries of an id, since the counter is the same for all ids. */
 function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]): Match {
   const found = match(rules, domain, { entries, requestLimit: undefined });
   if (found.kind !== 'no_rule') return found;

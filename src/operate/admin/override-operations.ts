@@ -16,12 +16,11 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
-import { describeOverride } from './explain.ts';
 import type { OverrideRecords } from './override-records.ts';
 import { type ChangeBody, descriptor, domain, noQuery, reason, refuseHashes } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
-import { type Shown, shownBy } from './shown-value.ts';
+import { describeOverride, type Shown, shownBy, shownEntries } from './shown.ts';
 import { whyWithoutValues } from './unmatched.ts';
 
 export interface OverrideOptions {
@@ -145,7 +144,7 @@ async function remove(
 type Named = Pick<StandingOverride, 'domain' | 'entries'>;
 
 const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
-  const own = entries.map(({ key, value }) => ({ key, value: shown(value) }));
+  const own = shownEntries(entries, shown);
   return { domain: name, descriptor: descriptorText(own), entries: own };
 };
 

@@ -36,8 +36,8 @@ export interface ChangeBody {
 }
 
 /**
- * Refuses a descriptor copied from a page that shows values hashed (`HASH_KEYS`): a change would act on the text of the
- * hash.
+ * Refuses a descriptor copied from a page that shows values hashed (`HASH_KEYS`), since a change would act on the text
+ * of the hash.
  *
  * @throws ApiProblem  400
  */

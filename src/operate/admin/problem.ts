@@ -69,7 +69,7 @@ const titles: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** The most characters sent of a message: it quotes the request. */
+/** Maximum characters sent of a message, which may quote the request. */
 const MAX_DETAIL_LENGTH = 1_000;
 
 export const problemPage = ({ status, message, flaws, headers }: ApiProblem): Page => ({

@@ -5,7 +5,7 @@ import type { AdminOptions } from './options.ts';
 import { DESCRIPTOR_QUERY, domain, pageSize, readDescriptor, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
-import { shownBy } from './shown-value.ts';
+import { shownBy, shownEntries } from './shown.ts';
 
 type QuotaAsker = Pick<AdminOptions, 'ask' | 'hash'>;
 
@@ -56,7 +56,7 @@ export async function quotasOf({ ask, hash }: QuotaAsker, query: QuotaQuery): Pr
   const quotas = all.slice(0, query.count).map(
     (one): ProxyQuota => ({
       ...one,
-      entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
+      entries: shownEntries(one.entries, shown),
     }),
   );
   return { quotas, more: reports.reduce((sum, { more }) => sum + more, all.length - quotas.length) };

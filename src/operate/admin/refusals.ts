@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
-import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { capacityOf } from '../../engine/holds/limits.ts';
@@ -8,8 +7,8 @@ import { sourceOf } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../answers/explain.ts';
-import { passesInMs } from './explain.ts';
 import { ApiProblem } from './problem.ts';
+import { passesInMs } from './shown.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */
 const MAX_A_SECOND = 100;
@@ -33,7 +32,7 @@ export interface RefusalReport {
   readonly dropped: number;
 }
 
-/** Keeps the last refusals, from their decisions alone: it queries no store. */
+/** Keeps the last refusals, from their decisions alone, without a query to the store. */
 export class RefusalSample {
   readonly #max: number;
   readonly #clock: Clock;
@@ -82,7 +81,7 @@ export class RefusalSample {
   }
 }
 
-/** The request's id under its rules: that of a trace comes before that of a slot. */
+/** The request's id under its rules; that of a trace takes precedence over that of a slot. */
 function requestIdOf(
   descriptors: readonly { readonly entries: readonly Entry[] }[],
   { verdicts }: Answer,
@@ -118,7 +117,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
       ? 'blocked'
       : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${capacityOf(limit)}`,
     remaining: limitRemaining,
-    ...(isOver && !isBlock && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
+    ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),
     ...(policy.quota && { quota: true }),
     ...(decision.soft && { soft: true }),

@@ -6,10 +6,9 @@ import { namedAlgorithmOf } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import { advanceOf, baseOf } from '../../engine/holds/site-share-state.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
-import type { Entry } from '../../engine/rules/match/match.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { AdminOptions } from './options.ts';
-import { type Shown, shownBy } from './shown-value.ts';
+import { shownBy, shownEntries } from './shown.ts';
 
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
 interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
@@ -38,7 +37,7 @@ export async function listShares(
     const { name } = known.limit.label;
     return [
       {
-        ...{ domain, entries: entriesOf(entries, shown), rule: rule.path, ...(name !== '' && { name }) },
+        ...{ domain, entries: shownEntries(entries, shown), rule: rule.path, ...(name !== '' && { name }) },
         ...{ limit: describeLimit(known.limit), algorithm: namedAlgorithmOf(limit) },
         ...describe(limit, counter, names),
       },
@@ -47,9 +46,6 @@ export async function listShares(
   const more = Math.max(counters.length - limits.length, ...reports.map((one) => one.more)); // processes may list the same
   return { limits, more };
 }
-
-const entriesOf = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
-  entries.map(({ key, value }) => ({ key, value: shown(value) }));
 
 /** Merges the reports of processes that exchange the same counter: takes the newest answer of each site. */
 function mergedOf(reports: readonly SharedReport[]): readonly SharedCounter[] {

@@ -93,7 +93,7 @@ export class TopKeys {
       .map(({ rule, table }) => ({ rule, by, list: table.list(), countedOneIn: this.#sample.oneIn }));
   }
 
-  /** The same for all rules, or one, with one table per turn of the event loop: a table has a thousand keys. */
+  /** The same for all rules, or one, with one table of up to a thousand keys per turn of the event loop. */
   async listsInTurns(by: TopKind, rule?: string): Promise<readonly RuleTop[]> {
     const lists: RuleTop[] = [];
     const all = [...this.#byRule, [SHARED_TABLE, this.#shared] as const];

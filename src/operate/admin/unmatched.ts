@@ -162,7 +162,7 @@ const OTHER = '(other)';
 /** The number of descriptors that met no rule, by domain and reason; not sampled. */
 class UnmatchedCounts {
   readonly #byDomain = new Map<string, Map<MissReason, { count: number }>>();
-  /** The pair that was counted last: the next one is mostly the same. */
+  /** The pair that was counted last, which is mostly the next one as well. */
   #domain = '';
   #reason: MissReason | undefined;
   #last = { count: 0 };

@@ -9,7 +9,7 @@ import { ApiProblem } from './problem.ts';
 import { keptText, refusalPage } from './refusals.ts';
 import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
 import { object } from './schema.ts';
-import { type Shown, shownBy } from './shown-value.ts';
+import { type Shown, shownBy, shownEntries } from './shown.ts';
 import { describeTop, mergeRules, topKinds } from './top-keys.ts';
 import { describeUnmatched, isOfDomain, whyWithoutValues } from './unmatched.ts';
 
@@ -91,7 +91,7 @@ async function unmatched(
     const why = isPlain ? full : whyWithoutValues(one, entries);
     return {
       ...one,
-      entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
+      entries: shownEntries(entries, shown),
       ...(why !== undefined && { why }),
       ...(nearest && { nearest: isPlain ? nearest : nearest.map(({ descriptor: _, ...rest }) => rest) }),
     };
@@ -158,7 +158,7 @@ async function refusals(
       ...(requestId !== undefined && { requestId: shown(requestId) }),
       descriptors: descriptors.map((one) => ({
         ...one,
-        entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
+        entries: shownEntries(one.entries, shown),
       })),
     })),
   };

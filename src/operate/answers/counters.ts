@@ -4,9 +4,9 @@ import { algorithm, entries, placeFields } from '../../engine/rules/match/shapes
 
 const stateFields = { used: whole, remaining: whole, resetsInMs: number };
 const holdFields = {
-  /** For requests in flight and reservations: the age of the first one to expire. */
+  /** Age of the request in flight, or of the reservation, that expires first. */
   oldestMs: number,
-  /** For reservations: the hits on hold, which are part of those used, and the number of requests that hold them. */
+  /** Reserved hits, which are part of those used, and the number of requests that hold them. */
   onHold: whole,
   open: whole,
 };

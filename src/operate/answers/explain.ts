@@ -31,7 +31,7 @@ const stateDrawing = anyOf(
   fields({ kind: oneOf('level'), capacity: number }),
   /** Parts of the window, the oldest first, each with the hits that still count. */
   fields({ kind: oneOf('parts'), capacity: number, parts: listOf(number) }),
-  /** Hits in the window, each as its age in milliseconds and its number: the newest ones, the oldest first. */
+  /** The newest hits in the window, each as its age in milliseconds and its number, the oldest first. */
   fields({
     kind: oneOf('ticks'),
     capacity: number,
@@ -73,7 +73,7 @@ const explainedLimit = fields(
     quota: onlyTrue,
     /** The limit came with the request. */
     fromRequest: onlyTrue,
-    /** These rules have the limit's name in `replaces`: it does not apply. */
+    /** Rules that have the limit's name in `replaces`, so that it does not apply. */
     replacedBy: listOf(text),
     /** This and the following fields are absent if the limit was not evaluated. */
     counter: text,
@@ -124,7 +124,7 @@ const explainedDescriptor = fields(
     /** The rule's path; absent if none applies. */
     rule: text,
     stopped: stop,
-    /** An operator's override for the descriptor: it takes precedence over rule and request. */
+    /** An operator's override for the descriptor, which takes precedence over rule and request. */
     override: shownOverride,
     /** The next time when other limits of the rule's schedule apply; absent: never. */
     changesAt: time,
@@ -199,7 +199,7 @@ const refusedDescriptor = fields(
     remaining: whole,
     /** How long until this limit alone would admit it; null: never. */
     retryAfterMs: orNull(number),
-    /** The limit alone refuses nothing: it is in shadow mode, or in quota mode while others have room. */
+    /** Whether the limit is in shadow mode, or in quota mode, in which it refuses only together with others. */
     shadow: onlyTrue,
     quota: onlyTrue,
     /** The request is in the limit's soft part. */

@@ -133,7 +133,7 @@ const candidate = fields({
   dropped: fields({ behind: whole, overload: whole }),
   /** Requests that the counters did not answer in time. */
   failed: whole,
-  /** Requests with counters that may differ from those of a candidate in force: the figures leave these out. */
+  /** Requests left out of the figures, since their counters may differ from those of a candidate in force. */
   withheld: whole,
   /** Counters in memory that were dropped before they expired, to make room. */
   evicted: whole,

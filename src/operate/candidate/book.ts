@@ -53,7 +53,7 @@ interface CandidateBookOptions {
 export const POSTED_NAME = 'candidate';
 /** The most bytes of all files of a candidate, which takes memory in addition to the rules in force. */
 const MAX_BYTES = 8 * 1024 * 1024;
-/** Invalid files are checked again after this many polls, even if none has changed: they may have been unreadable. */
+/** Polls after which unchanged invalid files are checked again, since they may have been unreadable. */
 const RETRY_POLLS = 30;
 
 type Input =

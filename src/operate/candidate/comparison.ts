@@ -133,7 +133,7 @@ const noKeys: ChangedKeys = {
   isAtLeast: false,
 };
 
-/** Counts the descriptors whose answers differ: the most frequent ones, in bounded memory. */
+/** Counts the most frequent descriptors whose answers differ, in bounded memory. */
 class ChangedKeyTable {
   readonly #budget: ByteBudget;
   /** Absent: nothing was counted yet. */

@@ -54,7 +54,7 @@ const REFUSING_RULES = 20;
 
 /** The fraction of time for collecting keys: slow collections run less often. */
 const KEYS_TIME_SHARE = 0.02;
-/** But at least this often: a worker that exits makes a single collection slow. */
+/** Longest time between collections, of which a worker that exits makes one slow. */
 const MAX_KEYS_INTERVAL_MS = 5_000;
 
 /** Adds to the series once a second, and makes snapshots while the stream has readers. */

@@ -7,7 +7,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
-import { arithmeticOf, siteStanding } from '../../../src/operate/admin/arithmetic.ts';
+import { arithmeticOf, siteStanding } from '../../../src/operate/admin/counter-state.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';

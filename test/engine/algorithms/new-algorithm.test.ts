@@ -61,14 +61,12 @@ test('a new algorithm needs one row, one pair of files, and a line in each table
     'src/engine/algorithms/index.ts',
     'src/engine/rules/match/strategy.ts',
     'src/lab/advise/propose.ts',
-    'src/operate/admin/arithmetic.ts',
-    'src/operate/admin/state-drawing.ts',
+    'src/operate/admin/counter-state.ts',
   ]);
   expect(addedTo('src/engine/algorithms/index.ts')).toEqual(["import { gcra } from './gcra.ts';", '  gcra,']);
   expect(addedTo('src/engine/rules/match/strategy.ts')).toEqual(["    case 'gcra':", '      return limit.burst;']);
   expect(addedTo('src/lab/advise/propose.ts')).toEqual(['  gcra: undefined,']);
-  expect(addedTo('src/operate/admin/arithmetic.ts')).toEqual(['  gcra: whole,']);
-  expect(addedTo('src/operate/admin/state-drawing.ts')).toEqual(["    case 'gcra':"]);
+  expect(addedTo('src/operate/admin/counter-state.ts')).toEqual(["    case 'gcra':", '  gcra: whole,']);
   expect(addedTo('console/src/format.ts')).toEqual(["  gcra: 'generic cell rate',"]);
   expect(addedTo('docs/scenario-plots.ts')).toEqual(["  gcra: ', burst: 10',"]);
 

@@ -5,7 +5,63 @@ import { ownSlots } from '../../engine/holds/in-flight.ts';
 import { type AlgorithmName, algorithmFor, capacityOf, type Limit } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import { advanceOf, baseOf } from '../../engine/holds/site-share-state.ts';
-import type { SiteStanding } from '../answers/explain.ts';
+import type { CounterState } from '../answers/counters.ts';
+import type { SiteStanding, StateDrawing } from '../answers/explain.ts';
+
+/** The state of a counter in whole hits. */
+export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
+  const {
+    hitsBefore: used,
+    limitRemaining: remaining,
+    durationUntilResetMs: resetsInMs,
+    holds,
+    reservation,
+  } = describe(limit, state, nowMs);
+  const oldest = holds && { oldestMs: holds.oldestMs };
+  const onHold = reservation && {
+    onHold: reservation.held,
+    open: reservation.open,
+    oldestMs: reservation.oldestMs,
+  };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold };
+}
+
+const MAX_TICKS = 200;
+
+/** The state of a counter, for drawing. */
+export function drawState(limit: Limit, state: State | undefined, nowMs: number): StateDrawing {
+  const capacity = capacityOf(limit);
+  const { windowMs } = limit;
+  switch (limit.algorithm) {
+    case 'token_bucket':
+    case 'leaky_bucket':
+      return { kind: 'level', capacity };
+    case 'sliding_window_counter': {
+      const { state: now } = algorithms.sliding_window_counter.step(limit, state, nowMs, 0, false);
+      const [startMs = 0, count = 0, previous = 0] = now;
+      const covered = Math.max(windowMs - Math.max(nowMs - startMs, 0), 0) / windowMs;
+      return { kind: 'parts', capacity, parts: [Math.round(previous * covered * 100) / 100, count] };
+    }
+    case 'sliding_window_buckets': {
+      const [, ...counts] = algorithms.sliding_window_buckets.step(limit, state, nowMs, 0, false).state;
+      const parts = Array.from({ length: limit.buckets + 1 }, (_, at) => counts[at] ?? 0);
+      return { kind: 'parts', capacity, parts: parts.reverse() };
+    }
+    case 'sliding_window_log': {
+      const { state: log } = algorithms.sliding_window_log.step(limit, state, nowMs, 0, false);
+      const ticks = Array.from(
+        { length: log.length / 2 },
+        (_, at) => [Math.max(nowMs - (log[2 * at] ?? 0), 0), log[2 * at + 1] ?? 0] as const,
+      );
+      return { kind: 'ticks', capacity, windowMs, ticks: ticks.slice(-MAX_TICKS) };
+    }
+    case 'fixed_window':
+    case 'in_flight':
+    case 'reservation':
+    case 'site_share':
+      return { kind: 'window', capacity, windowMs };
+  }
+}
 
 /** A counter before hits are spent on it. */
 interface Standing {
@@ -97,7 +153,7 @@ function inBucket(
 }
 
 /** A counter as it is, without spending hits. */
-export function describe(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) {
+function describe(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) {
   const { step, describe: describeStep } = algorithmFor(limit);
   const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false, claim);
   return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false }, claim);

@@ -1,0 +1,30 @@
+import type { Hash } from '../../base/hashed.ts';
+import { rfc3339 } from '../../base/times.ts';
+import type { ShownOverride } from '../../edge/http/shapes.ts';
+import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+
+/** Turns a value that a caller sent into the text to show. */
+export type Shown = (value: string) => string;
+
+/** @param hash  undefined: values are shown unchanged */
+export const shownBy = (seesValues: boolean, hash: Hash | undefined): Shown => {
+  if (!seesValues) return () => '(hidden)';
+  return hash ?? ((value) => value);
+};
+
+export const shownEntries = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
+  entries.map(({ key, value }) => ({ key, value: shown(value) }));
+
+export const describeOverride = ({ entries, effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
+  entries,
+  effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
+  until: rfc3339(untilMs),
+  by,
+  reason,
+});
+
+/** How long until a request could pass; null: never. */
+export const passesInMs = (retryAfterMs: number | undefined): number | null =>
+  retryAfterMs === NEVER_MS ? null : (retryAfterMs ?? 0);
