@@ -17,7 +17,7 @@ interface MarkdownParser {
   };
 }
 
-/** The rendered page: `decisions/0001-language-and-tools.md`. */
+/** The rendered page: `decisions/0002-yaml-with-places.md`. */
 interface PageEnv {
   readonly relativePath?: string;
 }

@@ -83,9 +83,9 @@ test('links to the repository lead to existing files', () => {
 
 test.each([
   ['rules.md', 'counters.md', undefined],
-  ['decisions/0001-language-and-tools.md', '../counters.md#memory', undefined],
+  ['decisions/0002-yaml-with-places.md', '../counters.md#memory', undefined],
   ['rules.md', '../config/rules.yaml', 'config/rules.yaml'],
-  ['decisions/0001-language-and-tools.md', '../../src', 'src'],
+  ['decisions/0002-yaml-with-places.md', '../../src', 'src'],
   ['runbooks.md', 'mapping.yaml', 'docs/mapping.yaml'],
   ['rules.md', 'https://example.com/a.yaml', undefined],
   ['rules.md', '#by-growing-examples', undefined],

@@ -8,7 +8,7 @@ import { createInterner } from '../../protobuf/interner.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
 import { ProtoWriter } from '../../protobuf/writer.ts';
 
-/** 12 kilobytes, written by `npm run descriptors`. */
+/** Written by `npx tsx deploy/descriptors.ts`, since completing descriptors at run time blocks the event loop. */
 const DESCRIPTORS = new URL('proto/descriptors.binpb', packageRoot);
 
 const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';

@@ -56,7 +56,8 @@ const MAX_CHANGES = 10_000;
 /**
  * Repeats a counter's refusals without a call, until a single hit could pass again according to the counter's last
  * reply. That time is measured from the start of the call, so it is never too long. Hits given back, here or by another
- * instance, drop the refusal. The oldest entries make room for new ones.
+ * instance, drop the refusal. The oldest entries make room for new ones, however recently they were used, since a
+ * refusal loses value with age; so a plain map is enough.
  */
 export class Refusals implements DenyCacheState, KeptForCounters {
   readonly #options: RefusalsOptions;

@@ -41,8 +41,9 @@ const { imul } = Math;
 
 /**
  * A pull parser: the caller requests each value as the type it expects. It builds no tree, skips no value and does not
- * recurse by itself, so the work is at most one pass over the input, and stops at the first unexpected octet. Every
- * method throws InvalidJson.
+ * recurse by itself, so the work is at most one pass over the input, and stops at the first unexpected octet.
+ * `JSON.parse` would build the tree before limits apply, and round integers beyond 2^53. Every method throws
+ * InvalidJson.
  *
  * @see https://www.rfc-editor.org/rfc/rfc8259
  */

@@ -16,7 +16,11 @@ export interface MemcachedClient extends SwapStore {
   close(): void;
 }
 
-/** @see https://github.com/memcached/memcached/blob/master/doc/protocol.txt */
+/**
+ * A client of our own, since no library for this version of Node has both `cas` and TLS.
+ *
+ * @see https://github.com/memcached/memcached/blob/master/doc/protocol.txt
+ */
 export function createMemcachedClient(settings: ConnectionSettings): MemcachedClient {
   const connection = new Connection(settings);
   return {
