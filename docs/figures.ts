@@ -26,7 +26,7 @@ export interface Comparison {
 export function readFigures(): Figures {
   const bench = resultsOf('bench');
   const [calls, faults] = sumsOf(resultsOf('chaos'));
-  const [, startMs = '', memoryMib = ''] = cellsOf(resultsOf('rest'), /^Weir, memory$/).slice(1);
+  const [, startMs = '', memoryMib = ''] = cellsOf(bench, /^Weir, memory$/).slice(1);
   return {
     hotKey: compare(bench, /^Redis, one hot key$/, 'cpu'),
     manyKeys: compare(bench, /^Redis, 100000 keys$/, 'cpu'),
@@ -101,6 +101,6 @@ function figuresBlock(): string {
     '',
     `In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented`,
     `bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). A process starts in ${figures.startMs} ms and takes ${figures.memoryMib} MiB at rest`,
-    '([`npm run proof -- rest`](docs/results/rest.md)).',
+    '([`npm run proof -- rest`](docs/results/bench.md#at-rest)).',
   ].join('\n');
 }

@@ -12,7 +12,7 @@ import { withFigures } from './figures.ts';
 import { plots } from './plots.ts';
 import { ruleKeysPage } from './rule-keys-page.ts';
 import { scalingPage } from './scaling-page.ts';
-import { scenariosPage } from './scenarios-page.ts';
+import { withScenarios } from './scenarios-page.ts';
 
 /** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([
@@ -21,7 +21,7 @@ export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/rule-keys.md', ruleKeysPage()],
   ['docs/command-line.md', commandLinePage()],
   ['docs/admin-api.md', adminApiPage()],
-  ['docs/scenarios.md', scenariosPage()],
+  ['docs/replay.md', withScenarios(readFileSync(new URL('replay.md', import.meta.url), 'utf8'))],
   ['config/schema/rules.schema.json', rulesSchema()],
   ...plots,
   ...dashboards,
@@ -155,7 +155,7 @@ const write = (path: string, text: string): void => {
 
 async function writePages(): Promise<void> {
   for (const [path, text] of generatedPages) write(path, text);
-  write('docs/scaling-model.md', await scalingPage());
+  write('docs/scaling.md', await scalingPage());
 }
 
 async function drawScenarios(): Promise<void> {

@@ -10,9 +10,9 @@ import {
   stepsTable,
 } from '../proof/bench/scaling/tables.ts';
 
-const PAGE = new URL('scaling-model.md', import.meta.url);
+const PAGE = new URL('scaling.md', import.meta.url);
 
-/** docs/scaling-model.md with the tables that `npm run proof -- scaling --simulate` prints. */
+/** docs/scaling.md with the tables that `npm run proof -- scaling --simulate` prints. */
 export async function scalingPage(): Promise<string> {
   const costs = measuredCosts();
   const tables: ReadonlyMap<string, string> = new Map([
@@ -31,6 +31,6 @@ export async function scalingPage(): Promise<string> {
 function withTable(page: string, name: string, table: string): string {
   const [begin, end] = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`];
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`expected ${begin} and ${end} in docs/scaling-model.md`);
+  if (from < 0 || to < from) throw new Error(`expected ${begin} and ${end} in docs/scaling.md`);
   return `${page.slice(0, from + begin.length)}\n\n${table}\n\n${page.slice(to)}`;
 }

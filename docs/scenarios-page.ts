@@ -2,11 +2,8 @@ import { scenarioNames } from '../src/lab/simulate/scenario-names.ts';
 import { scenarios } from '../src/lab/simulate/scenarios.ts';
 import { SIMULATED_RULES } from '../src/lab/simulate/simulate.ts';
 
-const head = `# Traffic models
-
-\`weir simulate\` tests limits before there is traffic: it generates the requests of a model, lets rules answer them on a
-simulated clock, and prints the same report as \`weir replay\` ([replay.md](replay.md#the-report)). This page is
-generated from \`src/lab/simulate/scenarios.ts\` by \`npm run docs\`.
+const head = `\`weir simulate\` tests limits before there is traffic: it generates the requests of a model, lets rules answer them on a
+simulated clock, and prints the same [report](#the-report) as \`weir replay\`.
 
 \`\`\`sh
 npx weir simulate --scenario flash-sale
@@ -20,7 +17,7 @@ npx weir simulate --scenario scraper --seed 7 --out scraper.ndjson
 | \`--rules PATH\` | the rules, instead of those below |
 | \`--against PATH\` | other rules, compared with these |
 | \`--seed N\` | other requests of the same model; the same seed always gives the same ones; 1 by default |
-| \`--mapping FILE\` | how a request is counted: see [access-logs.md](access-logs.md#mapping). The fields are \`x-user\`, \`remote_address\`, \`:method\`, \`:path\` and \`label\` |
+| \`--mapping FILE\` | how a request is counted: see [mapping](#mapping). The fields are \`x-user\`, \`remote_address\`, \`:method\`, \`:path\` and \`label\` |
 | \`--json\` | the report as JSON |
 | \`--html FILE\` | the report as a page |
 | \`--out FILE\` | the requests as a recording, for \`weir replay\` |
@@ -41,12 +38,17 @@ buckets and \`leaky_bucket\` a burst of 10; everything else has its default ([al
 algorithms at the same rate. They do not say which limit is right for you.
 `;
 
-/** docs/scenarios.md: the descriptions of the models from the code, each with its plot. */
-export function scenariosPage(): string {
+const BEGIN = '<!-- models: begin, written by `npm run docs` -->';
+const END = '<!-- models: end -->';
+
+/** docs/replay.md with the descriptions of the models from the code, each with its plot. */
+export function withScenarios(page: string): string {
+  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
+  if (begin < 0 || end < begin) throw new Error(`expected ${BEGIN} and ${END} in docs/replay.md`);
   const sections = scenarioNames.map((name) => {
     const { summary, model } = scenarios[name];
     const sentence = `${summary[0]?.toUpperCase()}${summary.slice(1)}.`;
-    return `## ${name}\n\n${sentence}\n\n${model.join('\n')}\n\n![What each algorithm does in ${name}](scenarios/${name}.svg)\n`;
+    return `### ${name}\n\n${sentence}\n\n${model.join('\n')}\n\n![What each algorithm does in ${name}](scenarios/${name}.svg)\n`;
   });
-  return [head, ...sections].join('\n');
+  return `${page.slice(0, begin + BEGIN.length)}\n\n${[head, ...sections].join('\n')}\n${page.slice(end)}`;
 }

@@ -50,7 +50,7 @@ export function home(): object {
       {
         title: 'Nothing else to run',
         details: `One process without dependencies, up in ${startMs} ms with ${memoryMib} MiB. Add Redis when there are two.`,
-        link: '/results/rest',
+        link: '/results/bench#at-rest',
         linkText: 'npm run proof -- rest',
       },
     ],

@@ -31,9 +31,9 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Move and connect',
-    pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'ai-gateway', 'istio', 'xds', 'overlay'],
+    pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'ai-gateway', 'istio', 'overlay'],
   },
-  { title: 'Try rules', pages: ['rule-tests', 'replay', 'access-logs', 'scenarios', 'candidate', 'advise'] },
+  { title: 'Try rules', pages: ['replay', 'candidate', 'advise'] },
   {
     title: 'Operate',
     pages: [
@@ -43,46 +43,21 @@ export const navigation: readonly NavigationGroup[] = [
       'redis-down',
       'scaling',
       'sites',
-      'sizing',
-      'scaling-model',
       'upgrades',
       'compatibility',
       'monitoring',
       'runbooks',
-      'console',
       'security',
       'reliability',
     ],
   },
   {
     title: 'Reference',
-    pages: [
-      'settings',
-      'rule-keys',
-      'command-line',
-      'admin-api',
-      'admin',
-      'statistics',
-      'headers',
-      'request-ids',
-      'http2',
-    ],
+    pages: ['settings', 'rule-keys', 'command-line', 'admin-api', 'admin', 'statistics', 'headers', 'http2'],
   },
   {
     title: 'Results',
-    pages: [
-      'results/README',
-      'results/bench',
-      'results/rest',
-      'results/chaos',
-      'results/faults',
-      'results/overload',
-      'results/attack',
-      'results/leases',
-      'results/sharing',
-      'performance',
-      'chaos',
-    ],
+    pages: ['results/bench', 'results/chaos', 'results/overload', 'results/attack', 'results/sharing', 'performance'],
   },
 ];
 
@@ -97,7 +72,6 @@ const labels: ReadonlyMap<string, string> = new Map([
   ['envoy-gateway', 'Envoy Gateway'],
   ['ai-gateway', 'Envoy AI Gateway'],
   ['admin', 'Admin API explained'],
-  ['results/README', 'All results'],
 ]);
 
 /** Pages for few readers: at the end, folded. */

@@ -5,7 +5,7 @@ import { costsTable, measuredTable, partsTable, simulationTable, sizesTable, ste
 
 export const usage = `Usage: npm run proof -- scaling [options]
 
-Computes the machines that a load needs, step by step, from the measured costs in docs/results: docs/scaling-model.md.
+Computes the machines that a load needs, step by step, from the measured costs in docs/results: docs/scaling.md.
 Measures nothing, and takes a few seconds.
 
   --decisions N       decisions a second; default: ${largeLoad.decisionsPerSecond}

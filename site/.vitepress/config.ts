@@ -45,7 +45,7 @@ export default defineConfig({
       { text: 'Get started', link: '/get-started' },
       { text: 'Tasks', link: '/#one-page-per-task' },
       { text: 'Reference', link: '/settings', activeMatch: '^/(settings|rule-keys|command-line|admin-api|statistics)' },
-      { text: 'Results', link: '/results/' },
+      { text: 'Results', link: '/results/bench' },
     ],
     sidebar: sidebarOf(`${ROOT}docs`),
     outline: { level: [2, 3] },

@@ -12,7 +12,7 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** The YAML blocks of the page, in order. */
 const [rules = '', action = '', , accessLog = ''] = Array.from(
-  readFileSync(join(PROJECT, 'docs/request-ids.md'), 'utf8').matchAll(/```yaml\n(.*?)```/gs),
+  readFileSync(join(PROJECT, 'docs/why-refused.md'), 'utf8').matchAll(/```yaml\n(.*?)```/gs),
   ([, yaml = '']) => yaml,
 );
 

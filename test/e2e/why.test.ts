@@ -40,7 +40,7 @@ async function nextMinuteUnlessEarly(): Promise<void> {
 }
 
 test('a new user with a wrong descriptor in Envoy finds the reason with one command, and resets a user with another, as in docs/why-refused.md', async () => {
-  expect([...shown.keys()]).toEqual(['unmatched', 'explain', 'reset']);
+  expect([...shown.keys()]).toEqual(['unmatched', 'explain', 'reset', 'refusals']);
   const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false', AUDIT_LOG: 'stderr' });
   const wrong = await startEnvoy(weir.grpcPort, (config) =>
     config.replace('descriptor_key: user }', 'descriptor_key: usr }'),

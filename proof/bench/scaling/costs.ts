@@ -19,7 +19,7 @@ export interface Costs {
   readonly redisBytesPerCounter: number;
 }
 
-/** A row of docs/results/leases.md. */
+/** A row of docs/results/sharing.md. */
 export interface LeaseRow {
   readonly instances: number;
   readonly algorithm: string;
@@ -29,7 +29,7 @@ export interface LeaseRow {
 }
 
 const BENCH = 'results/bench.md';
-const LEASES = 'results/leases.md';
+const LEASES = 'results/sharing.md';
 
 /** Reads the costs from tables in docs/. @throws Error  a table lacks a row */
 export function measuredCosts(): Costs {
@@ -52,7 +52,7 @@ export function measuredCosts(): Costs {
 /** The row with a fixed rate, which the model is compared with. */
 export const fixedRateRow = (): Pair => costOf(rowOf(BENCH, /^Redis, 100000 keys, fixed rate/, 'Weir (h2)'));
 
-/** All rows of docs/results/leases.md. */
+/** All rows of docs/results/sharing.md. */
 export function measuredLeases(): readonly LeaseRow[] {
   return tableRows(LEASES).flatMap(([instances, algorithm, consistency, decisions, calls]) =>
     consistency === 'strict' || consistency === 'leased'

@@ -35,7 +35,7 @@ const MAX_CLUSTER_NODES = 1_000;
 const SLOTS = 16_384;
 /** An instance has one connection to each node for counters, and one for messages. */
 const CONNECTIONS_PER_NODE = 2;
-/** From docs/sizing.md: counters × bytes × 2. */
+/** From docs/scaling.md: counters × bytes × 2. */
 const MEMORY_FACTOR = 2;
 /** The largest fleet in the model. */
 const MAX_INSTANCES = 1_000;

@@ -14,7 +14,6 @@ export const exceptions: readonly { readonly command: RegExp; readonly reason: s
 
 /** Blocks that are only checked, since running them needs more than the service. */
 export const notRun: readonly { readonly page: string; readonly part: string; readonly reason: string }[] = [
-  { page: 'docs/xds.md', part: 'CONFIG_TYPE=GRPC_XDS_SOTW', reason: 'needs a control plane; test/edge/xds has one' },
   {
     page: 'docs/overlay.md',
     part: 'CONFIG_TYPE=GRPC_XDS_SOTW',

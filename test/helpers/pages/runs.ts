@@ -30,9 +30,6 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
   'docs/protect-a-login.md': { isExact: true },
   'docs/plans-and-quotas.md': { isExact: true },
   'docs/change-a-limit.md': { isExact: true },
-  'docs/access-logs.md': {
-    files: { 'access.log': ACCESS_LOG, 'rules.yaml': PER_USER, 'proposed.yaml': LOWER },
-  },
   'docs/advise.md': {
     service: 'ADVISE_BYTES=50000000 RECORD_TO=/var/lib/weir/recordings npx weir serve --rules rules.yaml',
     before: {
@@ -57,11 +54,9 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
     },
   },
   'docs/replay.md': {
-    files: { 'rules.yaml': PER_USER, 'proposed.yaml': LOWER },
+    files: { 'access.log': ACCESS_LOG, 'rules.yaml': PER_USER, 'proposed.yaml': LOWER },
     before: { RECORD_TO: RECORDED, zcat: 'zcat recordings/* 2> zcat.log | gzip > traffic.ndjson.gz' },
   },
-  'docs/request-ids.md': { service: 'EXPLAIN_SAMPLE=1000 npm start' },
-  'docs/scenarios.md': { files: { 'rules.yaml': PER_USER, 'proposed.yaml': LOWER } },
   'docs/sites.md': { files: rules('docs/sites.md') },
 };
 

@@ -23,7 +23,7 @@ const used = ({ bounds }: ReturnType<typeof plan>, name: string): number => {
 };
 
 test('the page has the tables that the command prints', async () => {
-  expect(readFileSync(`${__dirname}/../../../docs/scaling-model.md`, 'utf8')).toBe(await scalingPage());
+  expect(readFileSync(`${__dirname}/../../../docs/scaling.md`, 'utf8')).toBe(await scalingPage());
 });
 
 test('costs are read from the tables of measurements', () => {

@@ -4,7 +4,7 @@ import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
 import { namesOfHeader } from '../../src/lab/replay/readers/fields.ts';
 import { logFormats } from '../../src/lab/replay/readers/format-names.ts';
 
-const page = readFileSync('docs/access-logs.md', 'utf8');
+const page = readFileSync('docs/replay.md', 'utf8');
 
 test('the mappings on the page and in its file are valid', () => {
   const [written = ''] = /(?<=```yaml\n)[^`]*/.exec(page) ?? [];

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const page = (name: string): string => readFileSync(join(__dirname, '../../docs', name), 'utf8');
-const sizing = page('sizing.md');
+const sizing = page('scaling.md');
 
 test.each([
   ['one hot key', 'Redis, one hot key'],
