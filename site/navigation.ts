@@ -31,9 +31,9 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Move and connect',
-    pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'ai-gateway', 'istio', 'overlay'],
+    pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'gateways', 'overlay'],
   },
-  { title: 'Try rules', pages: ['replay', 'candidate', 'advise'] },
+  { title: 'Try rules', pages: ['replay', 'advise'] },
   {
     title: 'Operate',
     pages: [
@@ -70,7 +70,7 @@ const labels: ReadonlyMap<string, string> = new Map([
   ['rlqs', 'Quotas for proxies'],
   ['migrating-from-envoyproxy-ratelimit', 'From envoyproxy/ratelimit'],
   ['envoy-gateway', 'Envoy Gateway'],
-  ['ai-gateway', 'Envoy AI Gateway'],
+  ['gateways', 'Istio and AI Gateway'],
   ['admin', 'Admin API explained'],
 ]);
 

@@ -144,7 +144,7 @@ test('both filters select one workload, in one context', () => {
 });
 
 test('the page names the values of the chart', () => {
-  const page = readFileSync(fileURLToPath(new URL('../../docs/istio.md', import.meta.url)), 'utf8');
+  const page = readFileSync(fileURLToPath(new URL('../../docs/gateways.md', import.meta.url)), 'utf8');
   const values = readFileSync(join(CHART, 'values.yaml'), 'utf8');
   for (const [, name = ''] of page.matchAll(/`istio\.(\w+)`/g)) expect(values).toMatch(new RegExp(`^  ${name}:`, 'm'));
 });

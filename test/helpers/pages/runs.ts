@@ -29,7 +29,12 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
   'docs/get-started.md': { isExact: true },
   'docs/protect-a-login.md': { isExact: true },
   'docs/plans-and-quotas.md': { isExact: true },
-  'docs/change-a-limit.md': { isExact: true },
+  'docs/change-a-limit.md': {
+    isExact: true,
+    service: 'ADMIN_TOKEN=secret npx weir serve --rules rules.yaml',
+    env: { WEIR_TOKEN: 'secret' },
+    before: { 'candidate load': ASK_ALICE },
+  },
   'docs/advise.md': {
     service: 'ADVISE_BYTES=50000000 RECORD_TO=/var/lib/weir/recordings npx weir serve --rules rules.yaml',
     before: {
@@ -37,12 +42,6 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
         until zcat /var/lib/weir/recordings/* 2> zcat.log | grep -q login; do sleep 0.1; done`,
     },
     files: rules('docs/advise.md'),
-  },
-  'docs/candidate.md': {
-    service: 'ADMIN_TOKEN=secret npx weir serve --rules rules.yaml',
-    env: { WEIR_TOKEN: 'secret' },
-    files: { 'rules.yaml': PER_USER, 'proposed.yaml': LOWER },
-    before: { 'candidate load': ASK_ALICE },
   },
   'docs/clients.md': { service: 'npm start' },
   'docs/in-flight.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/in-flight.md') },

@@ -9,7 +9,7 @@ import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } f
 import { send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
 import { MAIN, startWeir, type Weir } from '../../../helpers/weir.ts';
 
-const docs = readFileSync('docs/candidate.md', 'utf8');
+const docs = readFileSync('docs/change-a-limit.md', 'utf8');
 /** The live rules in the walkthrough of the docs. */
 const [, RULES = ''] = /## A walk.*?```yaml\n(.*?)```/s.exec(docs) ?? [];
 
