@@ -5,7 +5,7 @@ import overview from '../../../docs/console/overview.png';
 import './style.css';
 
 const picture = () =>
-  h('a', { class: 'hero-picture', href: withBase('/console.html') }, [
+  h('a', { class: 'hero-picture', href: withBase('/monitoring.html#the-console') }, [
     h('img', { src: overview, alt: 'The console: decisions and refusals per second, the busiest keys and rules' }),
   ]);
 
