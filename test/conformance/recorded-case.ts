@@ -1,6 +1,13 @@
+import type { Decision } from '../../client/src/index.ts';
 import type { Unit } from '../../src/engine/algorithms/limit.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
-import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/engine/wire/wire.ts';
+import {
+  codeNumbers,
+  MAX_UINT32,
+  unitNumbers,
+  type WireRequest,
+  type WireResponse,
+} from '../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 
 export interface RecordedCase {
@@ -113,6 +120,54 @@ export function fromWire({ overall_code, statuses, response_headers_to_add, dyna
       response_headers_to_add: response_headers_to_add.map(({ key, value }) => ({ key, value })),
     }),
     ...(dynamic_metadata && { dynamic_metadata: fromStruct(dynamic_metadata) }),
+  };
+}
+
+/** A request as arguments of the client. */
+export interface ClientCall {
+  readonly domain: string;
+  readonly descriptors: readonly Readonly<Record<string, string>>[];
+  readonly hits: number;
+}
+
+/** Undefined: the client has no such requests: with limits, repeated keys, or different hits for each descriptor. */
+export function clientCallOf(request: RecordedRequest): ClientCall | undefined {
+  const { domain, descriptors, hits_addend } = toWire(request);
+  if (domain === '' || descriptors.length === 0) return undefined;
+  const hitsOf = descriptors.map(({ hits_addend: own, is_negative_hits }) => {
+    const hits = own?.value ?? (hits_addend || 1);
+    return is_negative_hits ? -hits : hits;
+  });
+  const [hits = 1] = hitsOf;
+  const isExpressible =
+    hitsOf.every((own) => own === hits) &&
+    Math.abs(hits) <= MAX_UINT32 &&
+    descriptors.every(({ entries, limit }) => entries.length > 0 && !limit && isRecord(entries.map(({ key }) => key)));
+  if (!isExpressible) return undefined;
+  const records = descriptors.map(({ entries }) => Object.fromEntries(entries.map(({ key, value }) => [key, value])));
+  return { domain, descriptors: records, hits };
+}
+
+/** Whether the keys stay in this order as properties of an object. */
+const isRecord = (keys: readonly string[]): boolean =>
+  Object.keys(Object.fromEntries(keys.map((key) => [key, '']))).join('\0') === keys.join('\0');
+
+/** The decision of a client in the form of the recording. */
+export function fromDecision({ ok, descriptors }: Decision): unknown {
+  return {
+    overall_code: ok ? 'OK' : 'OVER_LIMIT',
+    statuses: descriptors.map(({ ok: passes, rule, name, limit, windowMs, remaining, resetMs }) => ({
+      code: passes ? 'OK' : 'OVER_LIMIT',
+      ...(limit !== undefined && {
+        current_limit: {
+          requests_per_unit: limit,
+          unit: Object.entries(unitMs).find(([, ms]) => ms === windowMs)?.[0],
+          ...(name !== undefined && { name }),
+        },
+      }),
+      limit_remaining: remaining ?? (rule === undefined ? 0 : MAX_UINT32),
+      ...(resetMs !== undefined && { duration_until_reset: Math.ceil(resetMs / 1_000) }),
+    })),
   };
 }
 

@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([redis.stop(), cluster.stop()]));
 
-const stores: Readonly<Record<string, (clock: () => number) => Promise<Backend>>> = {
+const stores: Readonly<Record<string, ((clock: () => number) => Promise<Backend>) | undefined>> = {
   memory: async (clock) => createMemoryBackend(clock, { maxCounters: 10_000 }),
   Redis: async (clock) => {
     return new RedisBackend(await openReady(redis), clock, onStillClock);
@@ -37,6 +37,7 @@ const stores: Readonly<Record<string, (clock: () => number) => Promise<Backend>>
     await eventually(() => store.health().ready);
     return store;
   },
+  'a client with an engine': undefined,
 };
 
 /** Settings, sinks and control planes concern a whole process: process.test.ts plays them. */
@@ -53,12 +54,11 @@ describe.each(Object.keys(stores))('on %s', (storeName) => {
       '%s',
       async (name, recorded) => {
         const clock = fakeClock(NOW_MS);
-        const differences = await run(recorded, configs, clock, () =>
-          (stores[storeName] as (typeof stores)[string])(clock),
-        );
-        const reason = deviations[name];
+        const openStore = stores[storeName];
+        const differences = await run(recorded, configs, clock, openStore && (() => openStore(clock)));
+        const reason = deviations[name]; // some concern statistics or metadata, which an engine does not have
         if (reason === undefined) expect(differences).toEqual([]);
-        else expect({ reason, differences }).not.toEqual({ reason, differences: [] });
+        else if (openStore) expect({ reason, differences }).not.toEqual({ reason, differences: [] });
       },
     );
   });

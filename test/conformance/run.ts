@@ -4,12 +4,15 @@ import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text as consumeText } from 'node:stream/consumers';
+import { type Client, createClient, type Decision } from '../../client/src/index.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import { apiRoutes } from '../../src/edge/http/api.ts';
 import { startHttpServer } from '../../src/edge/http/server.ts';
 import { type CallOutcome, createRlsService, type RlsService } from '../../src/edge/rls/service.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { createEngine } from '../../src/engine/create-engine.ts';
 import type { Decider } from '../../src/engine/decide/decide.ts';
 import type { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { formatProblem } from '../../src/engine/rules/read/problem.ts';
@@ -23,7 +26,16 @@ import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { overloadOf } from '../helpers/overload.ts';
 import { until } from '../helpers/until.ts';
-import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
+import {
+  type ClientCall,
+  clientCallOf,
+  fromDecision,
+  fromWire,
+  matches,
+  type RecordedCase,
+  type Step,
+  toWire,
+} from './recorded-case.ts';
 
 /** Kinds of steps that need a whole process, which other tests cover, or Redis with the other service's keys. */
 const notPlayedHere = new Set([
@@ -47,14 +59,21 @@ const notPlayedHere = new Set([
 export const isPlayable = ({ steps, memcached, fake_memcached }: RecordedCase): boolean =>
   !memcached && !fake_memcached && steps.some((step) => !notPlayedHere.has(step.do));
 
-/** Plays a case. @returns the differences, a text for each */
+/**
+ * Plays a case.
+ *
+ * @param openStore  undefined: requests are sent by a client with an engine, unless a client cannot express them
+ * @returns the differences, a text for each
+ */
 export async function run(
   recorded: RecordedCase,
   configs: Readonly<Record<string, string>>,
   clock: Clock & { advance(ms: number): void },
-  openStore: () => Promise<Backend>,
+  openStore: (() => Promise<Backend>) | undefined,
 ): Promise<readonly string[]> {
-  const player = new Player(recorded, configs, clock, await openStore());
+  const store = openStore ? await openStore() : createMemoryBackend(clock, { maxCounters: 10_000 });
+  const player = new Player(recorded, configs, clock, store);
+  if (!openStore) await player.openEngine();
   const differences: string[] = [];
   try {
     await player.load();
@@ -79,7 +98,8 @@ class Player {
   private readonly ledger: Ledger;
   private readonly store: Backend;
   private readonly statistics: Statistics;
-  private readonly service: RlsService;
+  private service: RlsService;
+  private client: Client | undefined;
   private readonly settings: ReturnType<typeof readValues>;
   private inForce: LoadedRules | undefined;
   /** The number of flushes, which is part of counter names, so that a flush gives new counters. */
@@ -108,7 +128,25 @@ class Player {
     this.service = this.createService();
   }
 
+  /** Opens an engine with new counters, and a client that asks it. */
+  async openEngine(): Promise<void> {
+    const { clock, settings } = this;
+    this.client?.close();
+    const engine = await createEngine({
+      rules: { tree: () => this.rules() },
+      ...{ clock, monotonicMs: clock, spend: settings.spend },
+      ...{ shadowMode: settings.SHADOW_MODE, quotaMode: settings.QUOTA_MODE },
+    });
+    this.client = createClient({ engine, timeoutMs: 60_000, onError: 'deny' });
+    this.service = this.createService(engine.decider);
+  }
+
+  private rules() {
+    return this.inForce?.ok ? this.inForce.rules : undefined;
+  }
+
   async close(): Promise<void> {
+    this.client?.close();
     await this.ledger.close();
     rmSync(this.folder, { recursive: true });
   }
@@ -141,18 +179,8 @@ class Player {
     }
   }
 
-  private createService(): RlsService {
+  private createService(decider: Decider = this.createDecider()): RlsService {
     const { settings } = this;
-    const decider: Decider = {
-      rules: () => (this.inForce?.ok ? this.inForce.rules : undefined),
-      ledger: this.ledger,
-      counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
-      clock: this.clock,
-      storeBudget: () => 10_000,
-      shadowMode: settings.SHADOW_MODE,
-      quotaMode: settings.QUOTA_MODE,
-      spend: settings.spend,
-    };
     return createRlsService(
       decider,
       extrasOf(
@@ -164,6 +192,20 @@ class Player {
         failed: () => {},
       },
     );
+  }
+
+  private createDecider(): Decider {
+    const { settings } = this;
+    return {
+      rules: () => this.rules(),
+      ledger: this.ledger,
+      counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
+      clock: this.clock,
+      storeBudget: () => 10_000,
+      shadowMode: settings.SHADOW_MODE,
+      quotaMode: settings.QUOTA_MODE,
+      spend: settings.spend,
+    };
   }
 
   private write(files: Readonly<Record<string, string>>): void {
@@ -194,7 +236,10 @@ class Player {
     return found ? [] : [`wanted the error '${error}', came ${loaded.problems.map(formatProblem).join('; ')}`];
   }
 
-  private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
+  private async ask(step: Step): Promise<readonly string[]> {
+    const { request: asked = {}, repeat = 1, expect } = step;
+    const call = this.client && clientCallOf(asked);
+    if (this.client && call) return this.askByClient(this.client, call, step);
     let outcome: CallOutcome | undefined;
     for (let time = 0; time < repeat; time++) {
       outcome = await new Promise((resolve) => void this.service.shouldRateLimit(toWire(asked), callerWith(), resolve));
@@ -203,6 +248,17 @@ class Player {
     if ('error' in outcome)
       return this.differences({ grpc_message: expect.grpc_message }, { grpc_message: outcome.error.details });
     return this.differences(expect, fromWire(outcome.response));
+  }
+
+  private async askByClient(client: Client, call: ClientCall, { repeat = 1, expect }: Step) {
+    let decision: Decision | undefined;
+    for (let time = 0; time < repeat; time++)
+      decision = await client.limit(call.domain, call.descriptors, { hits: call.hits });
+    if (!expect || !decision) return [];
+    if (decision.error)
+      return this.differences({ grpc_message: expect.grpc_message }, { grpc_message: decision.error.message });
+    const { response_headers_to_add, dynamic_metadata, ...answer } = expect; // an engine has neither
+    return this.differences(answer, fromDecision(decision));
   }
 
   private async post({ body, method = 'POST', expect }: Step): Promise<readonly string[]> {
@@ -228,6 +284,7 @@ class Player {
   }
 
   private compareStatistics({ expect, prefix: asked, gauges, timers }: Step): readonly string[] {
+    if (this.client) return []; // an engine has none
     const prefix = 'ratelimit.service.rate_limit.';
     if ((asked ?? prefix) !== prefix || gauges || timers) return []; // these concern a whole process
     const came: Record<string, number> = {};
@@ -246,6 +303,7 @@ class Player {
   /** Applies the recording's writes under the other service's keys in Redis as hits on our own counters. */
   private async seed([command, key, value]: readonly string[]): Promise<readonly string[]> {
     if (command === 'FLUSHALL') this.flushes++;
+    if (command === 'FLUSHALL' && this.client) await this.openEngine();
     const [, domain, name = '', text = ''] = /^([^_]+)_([^_]+)_([^_]+)_\{start:/.exec(key ?? '') ?? [];
     if (command !== 'SET' || domain === undefined) return [];
     const before = this.statistics.rules();
