@@ -1,12 +1,9 @@
-import { encoded, inTurns, PIECE_ITEMS } from '../../src/base/slices.ts';
+import { inTurns } from '../../src/base/slices.ts';
 import { mostStepsInATurn } from '../helpers/turns.ts';
 
-/** Texts that are created one after another; each counts as a step. */
-function* made(count: number, step = (): void => {}): Iterable<string> {
-  for (let at = 0; at < count; at++) {
-    step();
-    yield `${at} `;
-  }
+/** Texts that are created one after another. */
+function* made(count: number): Iterable<string> {
+  for (let at = 0; at < count; at++) yield `${at} `;
 }
 
 test('items come in order, at most as many per turn as asked for, even for several askers', async () => {
@@ -24,11 +21,4 @@ test('items come in order, at most as many per turn as asked for, even for sever
   );
   expect(all).toEqual([[...made(1_005)], [...made(1_005)]]);
   expect(most).toBe(10);
-});
-
-test('texts are encoded in pieces, each when it is taken', () => {
-  let steps = 0;
-  const pieces = encoded(made(2 * PIECE_ITEMS + 1, () => steps++))[Symbol.iterator]();
-  expect([pieces.next().value?.toString(), steps]).toEqual([[...made(PIECE_ITEMS)].join(''), PIECE_ITEMS]);
-  expect(Buffer.concat([...encoded(made(2_500))]).toString()).toBe([...made(2_500)].join(''));
 });

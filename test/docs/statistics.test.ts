@@ -11,7 +11,7 @@ import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../src/operate/observe/stats.ts';
-import { parseExposition, textOf } from '../helpers/exposition.ts';
+import { parseExposition } from '../helpers/exposition.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
@@ -89,7 +89,7 @@ test('docs/statistics.md names every Prometheus metric with a name of envoyproxy
     responseTimeAsMilliseconds: false,
     gauges,
   });
-  expect(metricsIn(await textOf((await metrics.render()).body))).toEqual(
+  expect(metricsIn(String((await metrics.render()).body))).toEqual(
     tableBelow('Prometheus under the names of envoyproxy/ratelimit'),
   );
 });
@@ -115,7 +115,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
     version: '1.2.3',
   });
   metrics.onCallFinished('Check', 0, 1);
-  const body = await textOf((await metrics.render()).body);
+  const body = String((await metrics.render()).body);
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));
   for (const [name, { samples }] of parseExposition(body)) {
     if (!name.startsWith('weir_')) continue;

@@ -12,14 +12,6 @@ const SUFFIXES: Readonly<Record<string, readonly string[]>> = {
   summary: ['', '_sum', '_count'],
 };
 
-/** A page that may have been rendered in pieces. */
-export async function textOf(body: string | readonly Buffer[] | AsyncIterable<Buffer>): Promise<string> {
-  if (typeof body === 'string') return body;
-  const pieces: Buffer[] = [];
-  for await (const piece of body) pieces.push(piece);
-  return Buffer.concat(pieces).toString();
-}
-
 /**
  * Parses Prometheus' text format strictly: each metric once, with its type before its samples, each series once, no
  * duplicate label.

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import type { MemoryAccount } from '../../h2/bounds/caller-memory.ts';
@@ -9,11 +8,6 @@ import type { HttpRequest } from './request.ts';
 
 /** Memory of a connection without requests: socket, parser, a partial head, a read. Kernel buffers are not counted. */
 export const CONNECTION_BYTES = 20 * 1024;
-
-/** Memory of a streamed body besides the current piece: the page's data and the state of the compression. */
-const STREAM_BYTES = 512 * 1024;
-
-export const sizeOf = (pieces: readonly Buffer[]): number => pieces.reduce((bytes, { length }) => bytes + length, 0);
 
 export interface ConnectionBounds {
   /** Unfinished requests; more end the connection. */
@@ -79,37 +73,9 @@ export class HttpConnection {
   }
 
   /** Sends a body; its memory is charged until the response is closed. */
-  send(request: HttpRequest, response: ServerResponse, body: readonly Buffer[]): void {
-    request.charge(sizeOf(body));
-    response.cork();
-    for (const piece of body) response.write(piece);
-    response.end();
-    response.uncork();
-    this.#watchOutput();
-  }
-
-  /**
-   * Sends a body whose pieces are made as the client reads them, once it is this response's turn; memory is charged for
-   * one piece at a time.
-   */
-  async stream(request: HttpRequest, response: ServerResponse, pieces: AsyncIterable<Buffer>): Promise<void> {
-    request.charge(STREAM_BYTES);
-    const gone = new Promise<void>((resolve) => request.onGone(resolve));
-    if (!response.socket) await Promise.race([once(response, 'socket'), gone]);
-    try {
-      for await (const piece of request.isGone ? [] : pieces) {
-        if (request.isGone) return;
-        request.charge(STREAM_BYTES + piece.length);
-        const isFull = !response.write(piece);
-        this.#watchOutput();
-        if (isFull) await Promise.race([once(response, 'drain'), gone]);
-        this.#watchOutput();
-      }
-    } catch (error) {
-      response.destroy(); // its status has been sent already: the missing end marks it as incomplete
-      throw error;
-    }
-    response.end();
+  send(request: HttpRequest, response: ServerResponse, body: Buffer): void {
+    request.charge(body.length);
+    response.end(body);
     this.#watchOutput();
   }
 
@@ -117,7 +83,7 @@ export class HttpConnection {
    * Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no
    * memory.
    */
-  follow(response: ServerResponse, start: readonly Buffer[]) {
+  follow(response: ServerResponse, start: Buffer) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;
       this.#watchOutput(); // the previous part has been read: stops its timer
@@ -126,7 +92,7 @@ export class HttpConnection {
       return true;
     };
     response.on('drain', this.#watchOutput);
-    for (const piece of start) response.write(piece);
+    response.write(start);
     return { write, onClosed: (listener: () => void) => void response.once('close', listener) };
   }
 

@@ -1,4 +1,3 @@
-import { encoded, joined } from '../../base/slices.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -46,11 +45,11 @@ export function debugRoutes(
       '/rlconfig',
       {
         help: 'the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
-        answer: async (request) => {
+        answer: (request) => {
           const rendered = overrides?.seesValues(request) ? withValues : withoutValues;
           return wantsJson(request)
-            ? { status: 200, contentType: 'application/json', body: await rendered.json() }
-            : plain(200, await (isVerbose(request) ? rendered.verbose : rendered.plain)());
+            ? { status: 200, contentType: 'application/json', body: rendered.json() }
+            : plain(200, (isVerbose(request) ? rendered.verbose : rendered.plain)());
         },
       },
     ],
@@ -77,9 +76,9 @@ function renderRules({ rules, lastLoad, overrides }: DebugSources, seesValues: b
   const listed = () => overrides?.list(seesValues) ?? [];
   const describe = (isVerbose: boolean) => describeRules(rules(), lastLoad(), isVerbose);
   return {
-    plain: () => [...encoded(joined(describeOverrides(listed()), describe(false)))],
-    verbose: () => [...encoded(joined(describeOverrides(listed()), describe(true)))],
-    json: () => [...encoded(rulesAsJson(rules(), lastLoad(), listed()))],
+    plain: () => [...describeOverrides(listed()), ...describe(false)].join(''),
+    verbose: () => [...describeOverrides(listed()), ...describe(true)].join(''),
+    json: () => rulesAsJson(rules(), lastLoad(), listed()),
   };
 }
 
@@ -112,43 +111,31 @@ function* describeRules(
 }
 
 /** All facts about the rules, for programs. */
-function* rulesAsJson(
+function rulesAsJson(
   tree: RuleTree | undefined,
   lastLoad: LoadedRules | undefined,
   overrides: Iterable<ListedOverride>,
-): Iterable<string> {
+): string {
   const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
-  const domains = Array.from(tree?.domains.values() ?? [], domainAsJson);
   const packed = lastLoad?.ok ? lastLoad.packed : undefined;
-  const head = {
+  const listed = {
     loaded: tree !== undefined,
     newest: lastLoad?.ok ?? tree !== undefined,
     ...(packed && { hash: hashOf(packed) }),
     problems,
-    domains,
+    domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
+    overrides: [...overrides],
+    rules: Array.from(tree?.rules ?? [], ruleAsJson),
   };
-  yield `${JSON.stringify(head).slice(0, -1)},"overrides":[`;
-  yield* listAsJson(overrides);
-  yield '],"rules":[';
-  yield* listAsJson(mapped(tree?.rules ?? [], ruleAsJson));
-  yield ']}\n';
-}
-
-function* listAsJson(items: Iterable<object>): Iterable<string> {
-  let separator = '';
-  for (const item of items) {
-    yield `${separator}${JSON.stringify(item)}`;
-    separator = ',';
-  }
-}
-
-function* mapped<T, U>(items: Iterable<T>, to: (item: T) => U): Iterable<U> {
-  for (const item of items) yield to(item);
+  return `${JSON.stringify(listed)}\n`;
 }
 
 const wantsJson = ({ url = '', headers: { accept = '' } }: HttpRequest): boolean =>
   new URL(url, 'http://weir').searchParams.get('format') === 'json' || accept.startsWith('application/json');
 
-const describeStatistics = (statistics: Iterable<readonly [name: string, value: number]>): readonly Buffer[] => [
-  ...encoded(Array.from(statistics, ([name, value]) => `${name}: ${value}\n`).sort()),
-];
+const describeStatistics = (statistics: Iterable<readonly [name: string, value: number]>): Buffer =>
+  Buffer.from(
+    Array.from(statistics, ([name, value]) => `${name}: ${value}\n`)
+      .sort()
+      .join(''),
+  );

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { intermittent } from '../../base/clock.ts';
 import { CallerMemory, type MemoryAccount } from '../../h2/bounds/caller-memory.ts';
 import { type Listener, listen, type TlsOptions } from '../../h2/listen/listener.ts';
-import { CONNECTION_BYTES, type ConnectionBounds, HttpConnection, pacedSocket, sizeOf } from './connection.ts';
+import { CONNECTION_BYTES, type ConnectionBounds, HttpConnection, pacedSocket } from './connection.ts';
 import { InputTurns } from './input-turns.ts';
 import { CallerDisconnected, HttpRequest } from './request.ts';
 
@@ -11,11 +11,8 @@ import { CallerDisconnected, HttpRequest } from './request.ts';
 export interface Page {
   readonly status: number;
   readonly contentType: string;
-  /**
-   * Buffers if it is already encoded, one after the other; they may be shared with other responses. An asynchronous
-   * iterable is read at the client's pace.
-   */
-  readonly body: string | readonly Buffer[] | AsyncIterable<Buffer>;
+  /** A buffer may be shared with other responses. */
+  readonly body: string | Buffer;
   /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Further parts follow the body, until the client or the server closes. */
@@ -45,7 +42,7 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
-export const plain = (status: number, body: string | readonly Buffer[]): Page => ({
+export const plain = (status: number, body: string | Buffer): Page => ({
   status,
   contentType: 'text/plain; charset=utf-8',
   body,
@@ -82,11 +79,7 @@ export async function startHttpServer(
       .then((page) => {
         if (!page || request.isGone) return;
         if (closing || request.isEndless) response.setHeader('connection', 'close');
-        const body = typeof page.body === 'string' ? [Buffer.from(page.body)] : page.body;
-        if (Symbol.asyncIterator in body) {
-          response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
-          return connection.stream(request, response, body);
-        }
+        const body = typeof page.body === 'string' ? Buffer.from(page.body) : page.body;
         if (page.follow) {
           response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
           return page.follow(connection.follow(response, body));
@@ -94,7 +87,7 @@ export async function startHttpServer(
         response.writeHead(page.status, {
           ...page.headers,
           'content-type': page.contentType,
-          'content-length': sizeOf(body),
+          'content-length': body.length,
         });
         connection.send(request, response, body);
       })

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { type ProfileKind, takeProfile } from '../../edge/http/profile.ts';
+import type { ProfileKind } from '../../edge/http/profile.ts';
 import type { QuotaQuery } from '../../edge/rlqs/quota-report.ts';
 import type { QuotaReport } from '../../edge/rlqs/shapes.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
@@ -15,16 +15,13 @@ import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
-import { type ExplainOptions, explain } from './explain.ts';
-import {
-  type CountedDescriptor,
-  type CounterChange,
-  type CounterSources,
-  changeCounters,
-  type ListQuery,
-  listCounters,
-  type NamedCounters,
-  readCounters,
+import type { ExplainOptions } from './explain.ts';
+import type {
+  CountedDescriptor,
+  CounterChange,
+  CounterSources,
+  ListQuery,
+  NamedCounters,
 } from './named-counters.ts';
 import { type Finding, findingOf } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
@@ -139,6 +136,15 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
+// what only some questions need is loaded at the first of them
+const loadExplain = () => import('./explain.ts');
+const loadCounters = () => import('./named-counters.ts');
+
+async function profileOf({ what, seconds }: Extract<AgentQuestion, { kind: 'profile' }>, end: AbortSignal) {
+  const { takeProfile } = await import('../../edge/http/profile.ts');
+  return takeProfile(what, seconds, end);
+}
+
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
   readonly #options: AgentOptions;
@@ -172,17 +178,19 @@ export class AdminAgent {
   async ask(question: AgentQuestion): Promise<AgentReply> {
     switch (question.kind) {
       case 'explain':
-        return { kind: 'explain', explanation: await explain(question.request, this.#options) };
+        return { kind: 'explain', explanation: await (await loadExplain()).explain(question.request, this.#options) };
       case 'counters':
-        return { kind: 'counters', answer: await findingOf(readCounters(question, this.#options)) };
-      case 'change':
+        return { kind: 'counters', answer: await findingOf((await loadCounters()).readCounters(question, this.#options)) };
+      case 'change': {
+        const { changeCounters } = await loadCounters();
         return { kind: 'change', answer: await findingOf(changeCounters(question, question.change, this.#options)) };
+      }
       case 'list':
-        return { kind: 'list', answer: await findingOf(listCounters(question.query, this.#options)) };
+        return { kind: 'list', answer: await findingOf((await loadCounters()).listCounters(question.query, this.#options)) };
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
-        return { kind: 'top', tops: (await this.#tops(question)) ?? [] };
+        return { kind: 'top', tops: (await this.#top?.lists(question.by, question)) ?? [] };
       case 'refusals':
         return { kind: 'refusals', report: this.#refusals?.report() };
       case 'overrides':
@@ -204,7 +212,7 @@ export class AdminAgent {
         return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
       case 'profile':
         this.#profiling = new AbortController();
-        return { kind: 'profile', profile: await takeProfile(question.what, question.seconds, this.#profiling.signal) };
+        return { kind: 'profile', profile: await profileOf(question, this.#profiling.signal) };
       case 'end_profile':
         this.#profiling?.abort();
         return { kind: 'end_profile' };
@@ -213,10 +221,6 @@ export class AdminAgent {
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }
-  }
-
-  #tops({ by, rules, rule }: Extract<AgentQuestion, { kind: 'top' }>) {
-    return rules === undefined ? this.#top?.listsInTurns(by, rule) : this.#top?.lists(by, rules);
   }
 
   close(): void {

@@ -18,14 +18,6 @@ interface Call<B = unknown, Q = unknown> {
   readonly headers: Map<string, string>;
 }
 
-/** JSON that is already serialized, in slices. */
-export class WrittenJson {
-  readonly body: Page['body'];
-  constructor(body: Page['body']) {
-    this.body = body;
-  }
-}
-
 /** One method of one path. */
 export interface ApiOperation {
   readonly path: string;
@@ -39,14 +31,14 @@ export interface ApiOperation {
   readonly consumes?: 'application/yaml';
   /** Describes the 200 response. */
   readonly answers: string;
-  /** Returns a JSON value or `WrittenJson`; with `produces`, a `Page`. */
+  /** Returns a JSON value; with `produces`, a `Page`. */
   answer(call: Call): object | Promise<object>;
   /** The content type of a `Page` that is not JSON. */
   readonly produces?: 'text/event-stream';
 }
 
 /** What an operation returns: JSON of its documented shape, else a page. */
-type Answer<O extends string> = O extends keyof Answers ? Answers[O] | WrittenJson : Page;
+type Answer<O extends string> = O extends keyof Answers ? Answers[O] : Page;
 
 /** An operation whose parameters, body and answer are typed by their schemas. */
 export const operation = <
@@ -115,11 +107,7 @@ async function answer(
     const headers = new Map([['cache-control', 'no-store']]);
     const found = await chosen.answer({ client, query, body: read, rawBody, request, headers });
     if (chosen.produces) return found as Page; // as its declaration says
-    const answered =
-      found instanceof WrittenJson
-        ? { status: 200, contentType: 'application/json', body: found.body }
-        : json(200, found);
-    return { ...answered, headers: Object.fromEntries(headers) };
+    return { ...json(200, found), headers: Object.fromEntries(headers) };
   } catch (error) {
     body.catch(() => {}); // the client has gone
     if (error instanceof ApiProblem) return problemPage(error);

@@ -83,27 +83,24 @@ export class TopKeys {
     for (const kind of topKinds) this.#shared[kind].rotate();
   }
 
-  /** @param most  the most rules listed: those with the highest totals */
-  lists(by: TopKind, most = Number.POSITIVE_INFINITY): readonly RuleTop[] {
-    return [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
+  /**
+   * The lists of the rules with the highest totals, or of one rule; one table per turn of the event loop, since a table
+   * has a thousand keys.
+   */
+  async lists(
+    by: TopKind,
+    { rules: most = Number.POSITIVE_INFINITY, rule: only }: { readonly rules?: number; readonly rule?: string } = {},
+  ): Promise<readonly RuleTop[]> {
+    const chosen = [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
+      .filter(([rule]) => only === undefined || rule === only)
       .map(([rule, { [by]: table }]) => ({ rule, table, total: table.total }))
       .filter(({ total }) => total > 0)
       .sort((one, other) => other.total - one.total)
-      .slice(0, most)
-      .map(({ rule, table }) => ({ rule, by, list: table.list(), countedOneIn: this.#sample.oneIn }));
-  }
-
-  /** The same for all rules, or one, with one table of up to a thousand keys per turn of the event loop. */
-  async listsInTurns(by: TopKind, rule?: string): Promise<readonly RuleTop[]> {
+      .slice(0, most);
     const lists: RuleTop[] = [];
-    const all = [...this.#byRule, [SHARED_TABLE, this.#shared] as const];
-    for await (const [one] of inTurns(
-      all.filter(([name]) => rule === undefined || name === rule),
-      TABLES_A_TURN,
-    )) {
-      const [name, { [by]: table }] = one as (typeof all)[number]; // a slice has one item
-      if (table.total > 0) lists.push({ rule: name, by, list: table.list(), countedOneIn: this.#sample.oneIn });
-    }
+    for await (const tables of inTurns(chosen, TABLES_A_TURN))
+      for (const { rule, table } of tables)
+        lists.push({ rule, by, list: table.list(), countedOneIn: this.#sample.oneIn });
     return lists;
   }
 

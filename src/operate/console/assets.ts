@@ -70,8 +70,8 @@ function assetPage(folder: string, name: string): Route['answer'] {
     const known = String(request.headers['if-none-match'] ?? '').split(/,\s*/);
     if (known.includes(etag) || known.includes(`W/${etag}`)) return { status: 304, contentType, headers, body: '' };
     if (isGzip)
-      return { status: 200, contentType, headers: { ...headers, 'content-encoding': 'gzip' }, body: [asset.gzip] };
-    return { status: 200, contentType, headers, body: [asset.plain] };
+      return { status: 200, contentType, headers: { ...headers, 'content-encoding': 'gzip' }, body: asset.gzip };
+    return { status: 200, contentType, headers, body: asset.plain };
   };
 }
 

@@ -1,15 +1,14 @@
 import type { Clock } from '../../base/clock.ts';
-import { encoded, take } from '../../base/slices.ts';
+import { take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
-import type { ListedRule } from '../../engine/rules/match/shapes.ts';
-import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { type Reload, reloadAsJson } from '../../engine/rules/reload/reload.ts';
 import type { Client } from '../admin/access.ts';
-import { type ApiOperation, operation, WrittenJson } from '../admin/api.ts';
+import { type ApiOperation, operation } from '../admin/api.ts';
 import { noQuery, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { object } from '../admin/schema.ts';
@@ -128,14 +127,14 @@ async function listInstances({ heartbeat }: ConsoleOptions) {
   }
 }
 
-function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): WrittenJson {
+function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Answers['GET /api/v1/rules'] {
   const tree = rules();
   const last = lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
   const packed = last?.ok ? last.packed : undefined;
-  const listed = take(MAX_LISTED_RULES, tree?.rules ?? []);
   const reloaded = lastReload();
-  const head: Omit<Answers['GET /api/v1/rules'], 'rules'> = {
+  const nowMs = clock();
+  return {
     loaded: tree !== undefined,
     newest: last?.ok ?? tree !== undefined,
     ...(packed && { hash: hashOf(packed) }),
@@ -143,21 +142,10 @@ function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Writ
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
     ...(reloaded && { reload: reloadAsJson(reloaded.reload, reloaded.atMs) }),
+    rules: Array.from(take(MAX_LISTED_RULES, tree?.rules ?? []), (rule) => ({
+      ...ruleAsJson(rule),
+      levels: rule.levels,
+      ...scheduleAsJson(rule, nowMs),
+    })),
   };
-  return new WrittenJson([...encoded(written(head, listed, clock()))]);
-}
-
-function* written(
-  head: Omit<Answers['GET /api/v1/rules'], 'rules'>,
-  rules: Iterable<Rule>,
-  nowMs: number,
-): Iterable<string> {
-  yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
-  let separator = '';
-  for (const rule of rules) {
-    const listed: ListedRule = { ...ruleAsJson(rule), levels: rule.levels, ...scheduleAsJson(rule, nowMs) };
-    yield separator + JSON.stringify(listed);
-    separator = ',';
-  }
-  yield ']}';
 }

@@ -1,7 +1,7 @@
 /** Metrics in one of Prometheus' formats. */
 export interface Exposition {
   readonly contentType: string;
-  readonly body: readonly Buffer[] | AsyncIterable<Buffer>;
+  readonly body: Buffer;
 }
 
 /**

@@ -1,5 +1,4 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import { encoded } from '../../base/slices.ts';
 import { beginMetric, type Exposition, type Labels, writeLabels, writeSeries } from './exposition.ts';
 import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
@@ -55,14 +54,13 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
     async render() {
       const counters = writeMetrics('counter', samplesOf(statistics, extra));
       const gauges = Array.from(options.gauges(), ([name, value]) => sampleOf(escapedName(name), [], extra, value));
-      const ours = [...encoded(counters)];
-      const others = [...writeMetrics('gauge', gauges), await registry.metrics()];
-      return { contentType: registry.contentType, body: [...ours, Buffer.from(others.join(''))] };
+      const lines = [...counters, ...writeMetrics('gauge', gauges), await registry.metrics()];
+      return { contentType: registry.contentType, body: Buffer.from(lines.join('')) };
     },
   };
 }
 
-/** All counters. The set of names is fixed at the first sample. */
+/** All counters. */
 function* samplesOf(statistics: Statistics, extra: Labels): Iterable<Sample> {
   const domains = [...statistics.unknownDomains];
   for (const counts of statistics.rules()) {
@@ -98,14 +96,10 @@ const withExtra = (labels: Labels, extra: Labels): Labels => [
   ...extra.filter(([name]) => !labels.some(([own]) => own === name)),
 ];
 
-/**
- * The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. Yields an empty
- * string for a step of work without a line.
- */
+/** The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. */
 function* writeMetrics(type: 'counter' | 'gauge', samples: Iterable<Sample>): Iterable<string> {
   const metrics = new Map<string, Map<string, number>>();
   for (const { metric, labels, value } of samples) {
-    yield '';
     if (type === 'counter' && value === 0) continue;
     const series = metrics.get(metric) ?? new Map<string, number>();
     metrics.set(metric, series.set(labels, (series.get(labels) ?? 0) + value));

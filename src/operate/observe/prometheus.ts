@@ -1,5 +1,4 @@
 import type { Registry } from 'prom-client';
-import { encoded } from '../../base/slices.ts';
 import { storeFailurePolicies } from '../../engine/algorithms/limit.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { createDurations, type DurationTotals } from './duration-histogram.ts';
@@ -20,8 +19,8 @@ import type { Statistics, Sums } from './stats.ts';
 
 /** The metrics of this process for Prometheus. */
 export interface Metrics {
-  /** Writes the page while it is read, so that it is never in memory as a whole. */
-  render(format?: ExpositionFormat): Exposition;
+  /** The set of series is that of the time of the call. */
+  render(format?: ExpositionFormat): Promise<Exposition>;
   /** Records a call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and its duration. */
   onCallFinished(method: string, grpcStatus: number, elapsedMs: number): void;
   /** Durations of all calls so far. */
@@ -181,11 +180,8 @@ function labelsOf(series: Series): string {
 
 const unhitRules = new WeakMap<RuleTree, readonly UnhitRule[]>();
 
-/**
- * The series listed for rules before they are hit, one for each algorithm of a rule. An empty text marks a step of the
- * work.
- */
-function* unhitRulesOf(tree: RuleTree): Generator<'', readonly UnhitRule[]> {
+/** The series listed for rules before they are hit, one for each algorithm of a rule. */
+function unhitRulesOf(tree: RuleTree): readonly UnhitRule[] {
   const known = unhitRules.get(tree);
   if (known) return known;
   const byLabels = new Map<string, UnhitRule>();
@@ -196,37 +192,21 @@ function* unhitRulesOf(tree: RuleTree): Generator<'', readonly UnhitRule[]> {
         const unhit = { domain, rule: levels.join('.'), levels, algorithm: limit.algorithm, named };
         byLabels.set(labelsOf(unhit), unhit);
       }
-      yield '';
     }
   const unhit = [...byLabels.values()];
   unhitRules.set(tree, unhit);
   return unhit;
 }
 
-/**
- * The series of the rules that were hit, then those of the others. An empty text marks a step of the work without a
- * line.
- */
-function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
-  for (const counts of statistics.rules()) into.push(counts);
-  for (const unhit of rules ? yield* unhitRulesOf(rules) : []) {
-    if (!statistics.hasRule(unhit)) into.push(unhit);
-    yield '';
-  }
-}
-
-/**
- * All counters, one line at a time. The set of series is fixed at the first line; the counts of a rule are read as each
- * line is written. An empty text marks a step of the work without a line.
- */
+/** All counters, one line at a time. */
 function* writeCounters(
   statistics: Statistics,
   rules: RuleTree | undefined,
   format: ExpositionFormat,
 ): Iterable<string> {
   const ofService = LABELLED_COUNTERS.map((counter) => ({ ...counter, counts: withZeros(counter, statistics) }));
-  const series: Series[] = [];
-  yield* gatherRules(statistics, rules, series);
+  const unhit = rules ? unhitRulesOf(rules) : [];
+  const series: readonly Series[] = [...statistics.rules(), ...unhit.filter((one) => !statistics.hasRule(one))];
   for (const { name, help, of } of RULE_COUNTERS) {
     yield beginMetric(name, 'counter', help, format);
     for (const one of series) yield writeSeries(name, labelsOf(one), of(countsOf(one)));
@@ -379,16 +359,15 @@ export function createMetrics(
     const { createRegistry } = await import('./registry.ts');
     return createRegistry(isReady, store, durations);
   };
-  async function* write(format: ExpositionFormat): AsyncGenerator<Buffer> {
-    yield* encoded(writeCounters(statistics, service?.rules(), format));
-    if (service) yield* encoded(writeServiceGauges(service, format));
-    registry ??= openRegistry();
-    const others = await (await registry).metrics();
-    yield Buffer.from(format === 'text' ? others : `${toOpenMetrics(others)}# EOF\n`);
-  }
-
   return {
-    render: (format = 'text') => ({ contentType: contentTypes[format], body: write(format) }),
+    async render(format = 'text') {
+      const counters = [...writeCounters(statistics, service?.rules(), format)].join('');
+      const gauges = service ? [...writeServiceGauges(service, format)].join('') : '';
+      registry ??= openRegistry();
+      const others = await (await registry).metrics();
+      const rest = format === 'text' ? others : `${toOpenMetrics(others)}# EOF\n`;
+      return { contentType: contentTypes[format], body: Buffer.from(counters + gauges + rest) };
+    },
     onCallFinished: durations.observe,
     durations: durations.totals,
   };

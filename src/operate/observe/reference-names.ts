@@ -33,7 +33,6 @@ export function referenceCounters(statistics: Statistics): ReadonlyMap<string, n
   return counters;
 }
 
-/** The set of names is fixed at the first count. */
 function* countsOf(statistics: Statistics): Iterable<readonly [name: string, count: number]> {
   const domains = [...statistics.unknownDomains];
   for (const counts of statistics.rules())

@@ -64,7 +64,7 @@ export interface ServiceGauges {
 /** The most limits listed: scrapers limit the size of a page. */
 const MAX_LIMITS = 10_000;
 
-/** Writes one line at a time; an empty text marks a step of the work without a line. */
+/** Writes one line at a time. */
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
   const { gauge, counter } = metricsIn(format);
@@ -225,7 +225,6 @@ function* writeLimits(rules: RuleTree | undefined, format: ExpositionFormat): It
       seen.add(labels);
       yield writeSeries(name, labels, one.limit.requestsPerUnit);
     }
-    yield '';
   }
   yield betweenMetrics(format);
 }

@@ -1,7 +1,9 @@
-import { joined } from '../../base/slices.ts';
+import { randomInt } from 'node:crypto';
+import { every } from '../../base/clock.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { type DebugSources, debugRoutes } from '../../edge/http/debug.ts';
 import { shareRendering } from '../../edge/http/metrics.ts';
+import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
 import { candidateMetrics, overrideMetrics, unmatchedMetrics } from '../../operate/admin/metrics.ts';
 import type { ExpositionFormat } from '../../operate/observe/exposition.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
@@ -14,7 +16,6 @@ import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 import { type AdminSources, openAdminPages } from './admin.ts';
-import { openAdvice } from './advice.ts';
 import { openConsole } from './console.ts';
 import type { ControlCore } from './core.ts';
 import { openSink } from './sink.ts';
@@ -57,8 +58,7 @@ export function openOps(
     const console = add(
       await openConsole(settings, { records, rules, hash, responders, statistics, metrics, version }, context),
     );
-    const advice = await openAdvice(settings, { rules: rules.book.rules, hash }, responders);
-    if (advice) add(advice);
+    const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings.advice, core, ask)) : undefined;
     const requestsOfMinute = async (): Promise<number> => {
       await refreshed();
       return console.requestsOfMinute();
@@ -69,19 +69,22 @@ export function openOps(
     };
     const admin = add(openAdminPages(settings, own, context));
     const sink = add(await openSink(settings.sink, { statistics, earlier, gauges, refresh }, context.log));
+    const rendering = (format: ExpositionFormat) =>
+      shareRendering(async () => {
+        await refreshed();
+        const first = await ownMetrics(core, ask, format);
+        const { contentType, body } = await metrics.render(format);
+        return { contentType, body: Buffer.concat([Buffer.from(first), body]) };
+      });
+    const rendered = { text: rendering('text'), openmetrics: rendering('openmetrics') };
     const pages: DebugSources = {
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,
       overrides: admin.overrides,
-      async metrics(format = 'text') {
-        await refreshed();
-        const first = Buffer.from(await ownMetrics(core, ask, format));
-        const { contentType, body } = metrics.render(format);
-        return { contentType, body: following(first, body) };
-      },
+      metrics: (format = 'text') => rendered[format](),
       async statistics() {
         await refreshed();
-        return joined(referenceCounters(statistics), gauges());
+        return [...referenceCounters(statistics), ...gauges()];
       },
     };
     const { address, tls: files } = settings.debug;
@@ -100,6 +103,16 @@ export function openOps(
   });
 }
 
+/** Follows keys from now on. */
+async function openAdvice(
+  { maxBytes }: Settings['advice'],
+  { rules, hash }: ControlCore,
+  ask: Responders['ask'],
+): Promise<LiveAdvice> {
+  const { LiveAdvice } = await import('../../operate/admin/live-advice.ts');
+  return new LiveAdvice({ ...{ maxBytes, ask, every, rules: rules.book.rules, hash }, seed: randomInt(2 ** 31) });
+}
+
 /** The metrics that deciders are asked for. */
 async function ownMetrics(
   { rules, overrides }: ControlCore,
@@ -109,9 +122,4 @@ async function ownMetrics(
   const ofOverrides = overrideMetrics(overrides, rules.book.rules(), format);
   const ofCandidate = await candidateMetrics({ ask, candidate: rules.candidate }, format);
   return `${await unmatchedMetrics(ask, format)}${ofOverrides}${ofCandidate}`;
-}
-
-async function* following<T>(first: T, more: Iterable<T> | AsyncIterable<T>): AsyncGenerator<T> {
-  yield first;
-  yield* more;
 }

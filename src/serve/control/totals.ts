@@ -8,7 +8,12 @@ import { addUse, ownUse, type ProcessUse } from '../../operate/observe/process-u
 import type { Load, MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Report } from '../link/messages.ts';
-import { NO_LOAD } from '../link/no-load.ts';
+
+/** The load of no process. */
+export const NO_LOAD: Load = {
+  ...{ inFlight: 0, held: 0, connections: 0, watches: 0, latenessMs: 0 },
+  ...{ callerBytes: 0, callerMaxBytes: 0 },
+};
 
 /** The sums over all deciders. */
 interface Totals {
@@ -48,12 +53,12 @@ export function createTotals(statistics: Statistics): Totals {
       const state = states.get(decider);
       if (!state) return;
       states.delete(decider);
-      loadOfEnded = addLoads(loadOfEnded, pastOf(state.load));
+      loadOfEnded = addLoads(loadOfEnded, pastOf(state.load ?? NO_LOAD));
       const counts = state.cache?.counts;
       if (counts) ofEnded = ofEnded ? sum(ofEnded, counts) : counts;
     },
     leased: () => all().reduce((total, { leased }) => total + leased, 0),
-    load: () => all().reduce((total, { load }) => addLoads(total, load), loadOfEnded),
+    load: () => all().reduce((total, { load }) => addLoads(total, load ?? NO_LOAD), loadOfEnded),
     processes: () => all().reduce((total, { process }) => addUse(total, process), ownUse()),
     isReady: () => states.size > 0 && all().every(({ isReady }) => isReady),
     store() {

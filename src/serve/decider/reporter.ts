@@ -1,16 +1,30 @@
-import { PIECE_ITEMS } from '../../base/slices.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
+import type { MissedBy } from '../../edge/rls/service.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
+import type { Answer } from '../../engine/decide/decide.ts';
 import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
 import { ownUse } from '../../operate/observe/process-use.ts';
 import type { Load } from '../../operate/observe/service-gauges.ts';
-import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
 import { type Counted, countedBy, createStatistics } from '../../operate/observe/stats.ts';
 import type { CallTimes, Report } from '../link/messages.ts';
-import { NO_LOAD } from '../link/no-load.ts';
+
+/** Notified of the outcome of requests. */
+export interface ServiceObserver {
+  answered(domain: string, answer: Answer): void;
+  /** A request failed. */
+  failed(cause: unknown): void;
+  /** A gRPC connection or stream was ended with this error code. */
+  connectionFailed(code: string): void;
+  /** A call got no decision. */
+  missed(by: MissedBy): void;
+  /** Requests were recorded; others were not: too many, or the files could not be written. */
+  recorded(requests: number, notRecorded: number): void;
+  /** Decisions exceeded the limit of the decision log. */
+  decisionsNotLogged(decisions: number): void;
+}
 
 /** The state of a decider, for its reports. */
 interface DeciderGauges {
@@ -38,6 +52,9 @@ interface Reporter extends ServiceObserver {
    */
   take(since: 'start' | 'last', gauges?: DeciderGauges): Report;
 }
+
+/** The most names in a part of a report: about a millisecond of work. */
+const PART_NAMES = 1_000;
 
 /** The most timed calls per method and status in a report: bounds memory even if no reports are requested. */
 const MAX_TIMES = 100_000;
@@ -77,7 +94,7 @@ function stateOf(gauges: DeciderGauges | undefined): Omit<Report, 'counted' | 'c
   return {
     circuits: gauges?.store.breakers.states() ?? new Map(),
     leased: gauges?.store.ledger.leases?.leased ?? 0,
-    load: gauges?.load() ?? NO_LOAD,
+    load: gauges?.load(),
     process: ownUse(),
     isReady: gauges?.readiness.state().ready ?? false,
     store: gauges?.store.watch?.state(),
@@ -114,10 +131,10 @@ const NOTHING: Counted = countedBy(createStatistics(0));
 export function* partsOf(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;
   const domains = [...unknownDomains];
-  for (let from = 0; from === 0 || from < Math.max(rules.length, domains.length); from += PIECE_ITEMS) {
+  for (let from = 0; from === 0 || from < Math.max(rules.length, domains.length); from += PART_NAMES) {
     const names = {
-      rules: rules.slice(from, from + PIECE_ITEMS),
-      unknownDomains: new Map(domains.slice(from, from + PIECE_ITEMS)),
+      rules: rules.slice(from, from + PART_NAMES),
+      unknownDomains: new Map(domains.slice(from, from + PART_NAMES)),
     };
     yield from === 0
       ? { ...report, counted: { ...report.counted, ...names } }

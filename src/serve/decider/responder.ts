@@ -17,19 +17,21 @@ import { awaitStore } from '../../engine/open/store.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
+import { type FollowedCandidate, followCandidate } from '../../operate/candidate/followed.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
 import type { Load } from '../../operate/observe/service-gauges.ts';
-import type { ServiceObserver } from '../../operate/observe/service-observer.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ReceivedRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
-import { openCandidate, withTimes } from './candidate.ts';
 import type { DeciderCore } from './core.ts';
 import type { Recording } from './record.ts';
+import type { ServiceObserver } from './reporter.ts';
 import { openServers, type Servers } from './servers.ts';
 import type { OpenSites } from './sites.ts';
 import { openTracing } from './tracing.ts';
+import type { TrialSources } from './trial.ts';
 
 /** Decides requests in this process. */
 interface Responder extends Part {
@@ -212,3 +214,30 @@ function openDecisionLog(
     random: Math.random,
   });
 }
+
+/** Has stores with a clock of their own report the time of each charge, at which the candidate decides as well. */
+const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
+  ...decider,
+  ledger: {
+    debit: (debits, how) => decider.ledger.debit(debits, isTried() ? { ...how, receipts: true } : how),
+  },
+});
+
+interface CandidateSources extends TrialSources {
+  /** The rules in force, and the candidate. */
+  readonly rules: Pick<ReceivedRules, 'book' | 'candidate'>;
+  /** Notified of the answers. */
+  readonly observer: Observer;
+}
+
+/** Tries the candidate on the answers that the observer receives, while there is one. */
+const openCandidate = (
+  settings: Pick<Settings, 'counters' | 'candidate'>,
+  sources: CandidateSources,
+  context: ProcessContext,
+): FollowedCandidate =>
+  followCandidate({
+    ...{ ...sources.rules, split: settings.counters.split, observer: sources.observer },
+    openTrial: async () => (await import('./trial.ts')).openTrial(settings, sources, context),
+    onError: (error) => context.log.error({ err: error }, 'the candidate cannot be tried'),
+  });

@@ -26,7 +26,8 @@ export interface Report {
   readonly circuits: ReadonlyMap<string, BreakerState>;
   /** Leased but unused hits. */
   readonly leased: number;
-  readonly load: Load;
+  /** Undefined: it is not open. */
+  readonly load: Load | undefined;
   readonly isReady: boolean;
   readonly process: ProcessUse;
   /** The state of the store; undefined: counters are in its memory. */
@@ -143,6 +144,8 @@ export type FromControl =
   | SpreadMessage
   | { readonly kind: 'to'; readonly id: number; readonly message: DeciderQuestion }
   | { readonly kind: 'opened'; readonly about: About }
+  /** Sent every second by a process that is open. */
+  | { readonly kind: 'alive' }
   /** This process cannot start. */
   | { readonly kind: 'failed'; readonly message: string };
 

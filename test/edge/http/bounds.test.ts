@@ -1,8 +1,6 @@
 import '../../helpers/realm.ts';
-import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { apiRoutes } from '../../../src/edge/http/api.ts';
-import { compressed } from '../../../src/edge/http/compressed.ts';
 import { CONNECTION_BYTES } from '../../../src/edge/http/connection.ts';
 import { type HttpBounds, type HttpServer, plain, type Route, startHttpServer } from '../../../src/edge/http/server.ts';
 import type { Caller, CallOutcome, RlsService } from '../../../src/edge/rls/service.ts';
@@ -16,8 +14,6 @@ import { type RawClient, rawClient } from '../../helpers/raw-client.ts';
 import { eventually } from '../../helpers/until.ts';
 
 const MIB = 1024 * 1024;
-/** The number of pieces of the streamed page: more than the kernel buffers. */
-const PIECES = 4 * 48;
 
 /** More than the kernel buffers between two ends of a connection. */
 const LARGE_PAGE = 'x'.repeat(48 * MIB);
@@ -44,7 +40,6 @@ let errors: unknown[];
 let clients: RawClient[];
 /** Requests for /slow. */
 let asked: number;
-let made: { pieces: number; isEnded: boolean };
 let mayAnswer: { readonly passed: Promise<void>; open(): void };
 
 beforeEach(() => {
@@ -53,7 +48,6 @@ beforeEach(() => {
   asked = 0;
   mayAnswer = gate();
   memory = new PeakMemory(64 * MIB);
-  made = { pieces: 0, isEnded: false };
 });
 afterEach(async () => {
   for (const { socket } of clients) socket.destroy();
@@ -68,22 +62,7 @@ const pages: Readonly<Record<string, Route['answer']>> = {
     return mayAnswer.passed.then(() => plain(200, 'slow'));
   },
   '/large': () => plain(200, LARGE_PAGE),
-  '/stream': () => ({ ...plain(200, ''), body: stream(PIECES) }),
-  '/compressed': (request) =>
-    compressed({ help: '', answer: () => ({ ...plain(200, ''), body: stream(PIECES) }) }).answer(request),
-  '/short': () => ({ ...plain(200, ''), body: stream(3) }),
-  '/broken': () => ({ ...plain(200, ''), body: stream(3, new Error('the page cannot be finished')) }),
 };
-
-/** Pieces of a page, created one by one, which do not compress. */
-async function* stream(count: number, failure?: Error): AsyncGenerator<Buffer> {
-  try {
-    for (; made.pieces < count; made.pieces++) yield randomBytes(MIB / 4);
-    if (failure) throw failure;
-  } finally {
-    made.isEnded = true;
-  }
-}
 
 async function start(bounds: Partial<HttpBounds> = {}, service: RlsService = agreeable, shed = false): Promise<void> {
   const refusal = () => (shed ? { code: status.RESOURCE_EXHAUSTED, details: 'too much' } : undefined);
@@ -203,48 +182,6 @@ describe('the memory account', () => {
     client.socket.resume();
     await charged(CONNECTION_BYTES);
     await eventually(() => client.received().length > LARGE_PAGE.length); // the kernel may still buffer its end
-  });
-
-  test.each(['/stream', '/compressed'])(
-    'holds one piece of %s at a time, which is created as the client reads it',
-    async (path) => {
-      await start();
-      const client = await open();
-      client.socket.pause();
-      client.write(getting(path, 'accept-encoding: gzip\r\n') + getting(path));
-      await eventually(() => memory.bytes > CONNECTION_BYTES + MIB / 4);
-      let before = -1;
-      while (made.pieces > before) {
-        before = made.pieces;
-        await sleep(200); // as long as the kernel accepts pieces, more are created
-      }
-      expect(made.pieces).toBeLessThan(PIECES);
-      expect(memory.peak).toBeLessThan(3 * MIB);
-      expect(made.isEnded).toBe(false);
-      client.socket.destroy();
-      await charged(0);
-      await eventually(() => made.isEnded);
-    },
-  );
-
-  test('is charged nothing for a page that is created as its client reads it', async () => {
-    await start();
-    const client = await open();
-    client.write(getting('/short'));
-    await client.receives('\r\n0\r\n\r\n');
-    expect(made).toEqual({ pieces: 3, isEnded: true });
-    await charged(CONNECTION_BYTES);
-  });
-
-  test('a page that fails halfway ends its connection without the end of the page', async () => {
-    await start();
-    const client = await open();
-    client.write(getting('/broken'));
-    await client.ended;
-    expect(client.received()).toContain('200 OK');
-    expect(client.received()).not.toContain('\r\n0\r\n\r\n');
-    expect(errors.splice(0)).toEqual([new Error('the page cannot be finished')]);
-    await charged(0);
   });
 
   test('is charged for responses that wait behind another one', async () => {

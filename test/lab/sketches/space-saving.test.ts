@@ -103,7 +103,7 @@ const answerOf = (hits: number) =>
 
 const userOf = (value: string) => [{ entries: [{ key: 'user', value }] }];
 
-test('behind 20,000 requests in ten seconds a sample is counted, and no other descriptor is read', () => {
+test('behind 20,000 requests in ten seconds a sample is counted, and no other descriptor is read', async () => {
   const top = new TopKeys(2 ** 20, new Sample(numbers(3)));
   const threeHits = answerOf(3);
   let reads = 0;
@@ -116,25 +116,25 @@ test('behind 20,000 requests in ten seconds a sample is counted, and no other de
     };
     top.answered([descriptor], threeHits);
   };
-  const shown = () => describeTop(top.lists('hits')[0] as RuleTop, 10, undefined);
-  const hitsOf = (value: string): number =>
-    shown().keys.find(({ descriptor }) => descriptor === `user=${value}`)?.hits ?? 0;
+  const shown = async () => describeTop((await top.lists('hits'))[0] as RuleTop, 10, undefined);
+  const hitsOf = async (value: string): Promise<number> =>
+    (await shown()).keys.find(({ descriptor }) => descriptor === `user=${value}`)?.hits ?? 0;
   for (let request = 1; request < EXACT; request++) hit('exact');
-  expect(shown()).toMatchObject({ countedOneIn: 1, confidence: 1, keys: [{ hits: 3 * EXACT - 3 }] });
-  expect(shown().keys[0]).not.toHaveProperty('atMostTooLowBy');
+  expect(await shown()).toMatchObject({ countedOneIn: 1, confidence: 1, keys: [{ hits: 3 * EXACT - 3 }] });
+  expect((await shown()).keys[0]).not.toHaveProperty('atMostTooLowBy');
   hit('exact');
   for (let request = 0; request < 400_000; request++) hit(request % 4 === 0 ? 'often' : 'oftener');
   expect(reads).toBeLessThan(EXACT + 8 * SAMPLED);
-  const [often, oftener] = [hitsOf('often'), hitsOf('oftener')];
-  const { countedOneIn, confidence } = shown();
+  const [often, oftener] = [await hitsOf('often'), await hitsOf('oftener')];
+  const { countedOneIn, confidence } = await shown();
   expect(confidence).toBe(0.999);
   expect(Math.abs(often + oftener - 1_200_000)).toBeLessThan(countedOneIn);
   expect(Math.abs(often - 300_000)).toBeLessThan(4 * Math.sqrt(countedOneIn * 300_000));
-  expect(hitsOf('exact')).toBe(3 * EXACT);
+  expect(await hitsOf('exact')).toBe(3 * EXACT);
 });
 
 /** A million Zipf hits in a minute, every fourth request with five: what they were, and what the tables say. */
-function sampledZipf(processes: number, seed: number) {
+async function sampledZipf(processes: number, seed: number) {
   const random = numbers(seed);
   const tables = Array.from({ length: processes }, (_, at) => new TopKeys(2 ** 24, new Sample(numbers(seed + at + 1))));
   const answers = [answerOf(1), answerOf(1), answerOf(1), answerOf(5)];
@@ -148,14 +148,14 @@ function sampledZipf(processes: number, seed: number) {
     exact.set(key, (exact.get(key) ?? 0) + hits);
     tables[Math.floor(random() * processes)]?.answered(userOf(key), answers[request % 4] as never);
   }
-  const [merged] = mergeRules(tables.map((table) => table.lists('hits')));
+  const [merged] = mergeRules(await Promise.all(tables.map((table) => table.lists('hits'))));
   return { exact, total, shown: describeTop(merged as RuleTop, 100_000, undefined) };
 }
 
 test.each([1, 4])(
   'sampled by %i processes, Zipf hits are within the stated bounds, and every key above W/k is listed',
-  (processes) => {
-    const { exact, total, shown } = sampledZipf(processes, 4);
+  async (processes) => {
+    const { exact, total, shown } = await sampledZipf(processes, 4);
     const { keys, countedOneIn, unlistedAtMost } = shown;
     expect(countedOneIn).toBeGreaterThan(4);
     expect(Math.abs(shown.total - total)).toBeLessThan(processes * WINDOW_SLOTS * countedOneIn);
@@ -173,18 +173,18 @@ test.each([1, 4])(
   },
 );
 
-test('rules that do not fit share a table, and give memory back when they are quiet', () => {
+test('rules that do not fit share a table, and give memory back when they are quiet', async () => {
   const top = new TopKeys(100_000);
   const decision = { code: 'OVER_LIMIT' };
   const answerOf = (rule: string) =>
     ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }] }) as never; // all that is read
   const hit = (rule: string, value: string) => top.answered([{ entries: [{ key: 'user', value }] }], answerOf(rule));
   for (let rule = 0; rule < 20; rule++) for (let user = 0; user < 100; user++) hit(`d.rule${rule}`, `u${user}`);
-  const lists = top.lists('refusals');
+  const lists = await top.lists('refusals');
   expect(lists.map(({ rule }) => rule)).toContain(SHARED_TABLE);
   expect(lists.length).toBeGreaterThan(2);
   expect(lists.reduce((sum, { list }) => sum + list.total, 0)).toBe(2_000);
   for (let slot = 0; slot <= WINDOW_SLOTS; slot++) top.rotate();
-  expect(top.lists('hits')).toEqual([]);
+  expect(await top.lists('hits')).toEqual([]);
   expect(top.bytes).toBe(0);
 });

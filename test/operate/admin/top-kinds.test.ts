@@ -11,7 +11,9 @@ async function totalsOf(rule: string, changes: Partial<Decider> = {}): Promise<P
   const descriptors = [{ entries: [{ key: 'user', value: 'a' }], hits: 1, requestLimit: undefined }];
   for (let request = 0; request < 3; request++)
     top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
-  const totals = topKinds.map((kind) => [kind, top.lists(kind)[0]?.list.total] as const);
+  const totals = await Promise.all(
+    topKinds.map(async (kind) => [kind, (await top.lists(kind))[0]?.list.total] as const),
+  );
   return Object.fromEntries(totals.filter(([, total]) => total !== undefined));
 }
 

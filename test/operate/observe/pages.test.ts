@@ -7,7 +7,7 @@ import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges } from '../../../src/operate/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
-import { parseExposition, textOf } from '../../helpers/exposition.ts';
+import { parseExposition } from '../../helpers/exposition.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { promtool } from '../../helpers/tools.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
@@ -18,10 +18,10 @@ const storeGauges = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), lease
 
 /** Renders a page of the statistics. */
 const pages: Readonly<Record<string, (statistics: Statistics) => Promise<string>>> = {
-  '/metrics': async (statistics) => await textOf(createMetrics(statistics, () => true, storeGauges).render().body),
+  '/metrics': async (statistics) => String((await createMetrics(statistics, () => true, storeGauges).render()).body),
   'the page of the reference': async (statistics) => {
     const options = { extraTags: new Map([['zone', 'a']]), responseTimeAsMilliseconds: false, gauges };
-    return await textOf((await createReferenceMetrics(statistics, options).render()).body);
+    return String((await createReferenceMetrics(statistics, options).render()).body);
   },
   '/stats': (statistics) => debugPage('/stats', statistics),
 };
@@ -37,7 +37,7 @@ async function debugPage(path: string, statistics: Statistics, rules = rulesFrom
   });
   const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // the only properties that it reads
   const page: Page | undefined = await routes.get(path)?.answer(request);
-  return await textOf(page?.body ?? '');
+  return String(page?.body ?? '');
 }
 
 /** Statistics of `count` rules and as many unknown domains. */

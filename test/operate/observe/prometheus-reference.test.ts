@@ -3,7 +3,7 @@ import { metricsRoute } from '../../../src/edge/http/metrics.ts';
 import { startHttpServer } from '../../../src/edge/http/server.ts';
 import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
-import { type ParsedMetric, parseExposition, textOf } from '../../helpers/exposition.ts';
+import { type ParsedMetric, parseExposition } from '../../helpers/exposition.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 type ReferenceMetricsOptions = Parameters<typeof createReferenceMetrics>[1];
@@ -24,7 +24,7 @@ function seriesOf(metrics: ReadonlyMap<string, ParsedMetric>, pattern: RegExp): 
 
 async function scrape(statistics: Statistics, changes: Partial<ReferenceMetricsOptions> = {}) {
   const { body } = await createReferenceMetrics(statistics, { ...options, ...changes }).render();
-  return parseExposition(await textOf(body));
+  return parseExposition(String(body));
 }
 
 /** Statistics after the requests whose answers by envoyproxy/ratelimit were recorded. */
@@ -101,7 +101,7 @@ test('extra tags are labels of every series, and never override its own', async 
   const statistics = played();
   const metrics = createReferenceMetrics(statistics, { ...options, extraTags, gauges: () => new Map([['a.b', 5]]) });
   metrics.onCallFinished('Check', 7);
-  const parsed = parseExposition(await textOf((await metrics.render()).body));
+  const parsed = parseExposition(String((await metrics.render()).body));
   const shared = 'app_k8s_name="last",_1st="x"';
   expect(Object.keys(seriesOf(parsed, /over_limit$|total_requests|load_success|^a_b$/))).toEqual([
     `${PREFIX}over_limit{domain="d",key1="k3",${shared},grpc_method="nor"}`,
@@ -121,7 +121,7 @@ test.each([
   const metrics = createReferenceMetrics(createStatistics(0.8), { ...options, responseTimeAsMilliseconds });
   for (const elapsedMs of [100, 2]) metrics.onCallFinished('Check', elapsedMs);
   const series = seriesOf(
-    parseExposition(await textOf((await metrics.render()).body)),
+    parseExposition(String((await metrics.render()).body)),
     /^ratelimit_service_response_time_seconds$/,
   );
   const name = 'ratelimit_service_response_time_seconds';

@@ -5,7 +5,7 @@ import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import type { ServiceGauges } from '../../../src/operate/observe/service-gauges.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import { deciderOf } from '../../helpers/decider.ts';
-import { parseExposition, textOf } from '../../helpers/exposition.ts';
+import { parseExposition } from '../../helpers/exposition.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const rules = rulesFrom(`
@@ -43,7 +43,7 @@ async function samples(
     const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], requestLimit: undefined, hits: 1 }];
     statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, 1_000));
   }
-  const all = [...parseExposition(await textOf((await metrics.render()).body)).values()].flatMap((metric) => [
+  const all = [...parseExposition(String((await metrics.render()).body)).values()].flatMap((metric) => [
     ...metric.samples,
   ]);
   return Object.fromEntries(all.filter(([series]) => series.startsWith(prefix)));

@@ -1,7 +1,6 @@
 import '../../helpers/realm.ts';
 import { loadPatterns, parseMogrifiers } from '../../../src/operate/observe/mogrifier.ts';
-import { createStatsdSink } from '../../../src/operate/observe/statsd.ts';
-import { dogStatsdNames, statsdNames } from '../../../src/operate/observe/statsd-names.ts';
+import { createStatsdSink, dogStatsdNames, statsdNames } from '../../../src/operate/observe/statsd.ts';
 import { heapBytes } from '../../helpers/heap.ts';
 import { freePort } from '../../helpers/process.ts';
 import { type StatisticsServer, startTcpStatsd, startUdpStatsd } from '../../helpers/statsd.ts';

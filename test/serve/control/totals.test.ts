@@ -1,9 +1,8 @@
 import { noQuotaCounts } from '../../../src/edge/rlqs/quota-counts.ts';
 import { Breakers } from '../../../src/engine/backends/breaker.ts';
 import { countedBy, createStatistics } from '../../../src/operate/observe/stats.ts';
-import { createTotals } from '../../../src/serve/control/totals.ts';
+import { createTotals, NO_LOAD } from '../../../src/serve/control/totals.ts';
 import { createReporter, partsOf } from '../../../src/serve/decider/reporter.ts';
-import { NO_LOAD } from '../../../src/serve/link/no-load.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 type DeciderGauges = NonNullable<Parameters<ReturnType<typeof createReporter>['take']>[1]>;
