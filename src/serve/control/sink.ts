@@ -3,7 +3,6 @@ import { metricsRoute, shareRendering } from '../../edge/http/metrics.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { referenceCounters } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
-import { dogStatsdNames, statsdNames } from '../../operate/observe/statsd-names.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { openHttp } from '../parts/http.ts';
 
@@ -39,8 +38,8 @@ export function openSink(options: Settings['sink'], source: MetricsSource, log: 
 
 async function sendStatsd(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> {
   const { extraTags, statsd, isExplicit } = options;
+  const { createStatsdSink, dogStatsdNames, statsdNames } = await import('../../operate/observe/statsd.ts');
   const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
-  const { createStatsdSink } = await import('../../operate/observe/statsd.ts');
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({
     ...{ ...statsd, names, gauges: source.gauges },

@@ -3,10 +3,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import type { AdminAgent } from '../../operate/admin/agent.ts';
 import type { Logger } from '../../operate/observe/log.ts';
+import { RequestClock } from '../../operate/record/request-clock.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { DeciderReply, Listening, Report, ToDecider } from '../link/messages.ts';
 import { receiveRules } from '../link/rules-messages.ts';
-import { contextOf } from '../parts/process-context.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 import { type CannotStart, openParts, type Part } from '../parts/start-up.ts';
 import { openDeciderCore } from './core.ts';
 import { createReporter, partsOf } from './reporter.ts';
@@ -49,7 +50,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   let hasRules = false;
   const openAll = () =>
     openParts(async (add) => {
-      const context = contextOf(clock, log, settings.recording !== undefined);
+      const context = settings.recording ? contextOfRecording(clock, log) : { clock, log };
       const core = add(await openDeciderCore(settings, rules, context));
       hasRules = true;
       const responder = add(await openResponder(settings, core, reporter, context));
@@ -86,6 +87,12 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       await reports.sendLast();
     },
   };
+}
+
+/** Requests are recorded: the clock stands still during a decision. */
+function contextOfRecording(clock: Clock, log: Logger): ProcessContext {
+  const requestClock = new RequestClock(clock);
+  return { clock: requestClock.read, log, requestClock };
 }
 
 /** Sends a decider's reports, one at a time. */

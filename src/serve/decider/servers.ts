@@ -1,18 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
+import { transports } from '../../edge/grpc/transports.ts';
 import { apiRoutes } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
+import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { at, openHttp } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { openParts, type Part } from '../parts/start-up.ts';
+import { type Add, openParts, type Part, start } from '../parts/start-up.ts';
+import { openTls } from '../parts/tls.ts';
 import type { DeciderCore } from './core.ts';
-import { type GrpcHandlers, openGrpc } from './transport.ts';
 
 /** The addresses of the servers. */
 export interface Servers extends Part {
   readonly grpc: string;
   readonly http: string;
 }
+
+/** The services that the gRPC server offers; its other options come from the settings. */
+type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock' | 'startTimer'>;
 
 /** The handlers of calls. */
 interface Handlers extends Omit<GrpcHandlers, 'rules'> {
@@ -54,4 +60,25 @@ export function openServers(
     delayMs = settings.drain.delayMs;
     return { grpc: grpc.target, http: at({ ...address, port: http.port }) };
   });
+}
+
+/**
+ * @param add  registers the certificates to be closed with the other parts
+ * @throws CannotStart if the address cannot be bound, or certificates cannot be used
+ */
+async function openGrpc(
+  { address, transport, tls, connections }: Settings['grpc'],
+  handlers: GrpcHandlers,
+  add: Add,
+  context: ProcessContext,
+): Promise<GrpcServer> {
+  const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
+  const [variable, place] =
+    'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', `${address.host}:${address.port}`];
+  return start(variable, `cannot listen on ${place}`, () =>
+    transports[transport]({
+      ...{ ...handlers, address, connections, clock: context.clock },
+      tls: certificates && { certificates, clientName: tls.clientName },
+    }),
+  );
 }
