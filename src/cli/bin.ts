@@ -1,8 +1,10 @@
 #!/usr/bin/env node
+import cluster from 'node:cluster';
 import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
-import { endStartOnSignals, startControl } from './process/process.ts';
+import { startControl } from '../serve/supervisor/fork-control.ts';
+import { endStartOnSignals, version } from './process/process.ts';
 
 // The entry of `weir`. A service that is started without flags, as in a container, does not load the whole command line
 // first.
@@ -10,7 +12,7 @@ enableCompileCache();
 const [command = 'serve', ...rest] = process.argv.slice(2);
 if (command === 'serve' || command.startsWith('-')) endStartOnSignals(); // before anything slow
 if (command === 'serve' && rest.length === 0) {
-  const control = startControl();
+  const control = cluster.isWorker ? undefined : startControl({ version, env: process.env, rules: undefined }); // it loads its modules meanwhile
   const restore = loadLean(process.execArgv.length > 0 || process.env.NODE_OPTIONS !== undefined);
   const { runService } = await import('./commands/serve.ts');
   restore();

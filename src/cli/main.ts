@@ -1,7 +1,9 @@
+import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
 import { DESCRIPTOR } from '../engine/rules/match/descriptor-text.ts';
+import { startControl } from '../serve/supervisor/fork-control.ts';
 import { addAdminCommands, groupCommands, type Surroundings } from './commands/admin.ts';
 import { addAdviseCommand } from './commands/advise.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
@@ -14,7 +16,7 @@ import { addReplayCommands } from './commands/replay.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
 import type { ReplaySurroundings } from './commands/traffic-input.ts';
-import { endStartOnSignals, fail, startControl, version } from './process/process.ts';
+import { endStartOnSignals, fail, version } from './process/process.ts';
 
 // Each command loads its own modules: `weir check` must not wait for Redis clients and servers.
 
@@ -144,9 +146,10 @@ type ServeOptions = Readonly<Record<string, string | undefined>>;
 async function serveWithFlags({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
   refuseOperands(command);
   const onOpen = endStartOnSignals();
-  const control = startControl();
+  const env = { ...process.env, ...variablesOf(flags) };
+  const control = cluster.isWorker ? undefined : startControl({ version, env, rules });
   const { runService } = await import('./commands/serve.ts');
-  await runService({ ...process.env, ...variablesOf(flags) }, rules, { clock: Date.now, control, onOpen });
+  await runService(env, rules, { clock: Date.now, control, onOpen });
 }
 
 /** The variables that the given flags of `weir serve` set. */

@@ -13,9 +13,10 @@ export type Settings = Awaited<ReturnType<typeof readSettings>>;
 /**
  * Reads each part's own options from the environment.
  *
+ * @param rules  the path of the rules, overriding the environment
  * @throws InvalidSettings listing every invalid variable
  */
-export async function readSettings(env: Environment) {
+export async function readSettings(env: Environment, rules?: string) {
   const values = readValues(env, env.USE_DOG_STATSD_MOGRIFIERS ? await loadPatterns() : undefined);
   const { WORKERS: workers } = values;
   return {
@@ -24,7 +25,7 @@ export async function readSettings(env: Environment) {
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
     /** Number of processes that answer requests. */
     workers,
-    rules: rulesOf(values),
+    rules: rulesOf(values, rules),
     counters: countersOf(values),
     /** How requests are decided. */
     decisions: decisionsOf(values),
@@ -75,10 +76,10 @@ export async function readSettings(env: Environment) {
   };
 }
 
-function rulesOf(values: CheckedValues) {
+function rulesOf(values: CheckedValues, path: string | undefined) {
   return {
     /** A path, a runtime directory of envoyproxy/ratelimit, or the address of a control plane. */
-    origin: values.rules,
+    origin: path === undefined ? values.rules : { path },
     overlayPath: given(values.RULES_OVERLAY),
     candidate: { path: given(values.CANDIDATE_RULES_PATH) },
     mergeDomains: values.MERGE_DOMAIN_CONFIG,

@@ -2,7 +2,6 @@ import type { ChildProcess } from 'node:child_process';
 import cluster from 'node:cluster';
 import type { Clock } from '../../base/clock.ts';
 import { serveAsWorker } from '../../serve/decider/worker.ts';
-import { withRules } from '../../serve/link/with-rules.ts';
 import { CannotStart } from '../../serve/parts/start-up.ts';
 import { serve } from '../../serve/supervisor/serve.ts';
 import type { Environment } from '../../settings/near-misses.ts';
@@ -34,14 +33,14 @@ export async function runService(
   { clock, control, onOpen }: ServiceSurroundings,
 ): Promise<void> {
   try {
-    const settings = withRules(await readSettings(env), rules);
+    const settings = await readSettings(env, rules);
     if (cluster.worker) {
       const close = await serveAsWorker(settings, clock, cluster.worker);
       collectCheaply();
       onSignal(() => close());
       return onOpen();
     }
-    const service = await serve(settings, { clock, version, control, source: { env, rules } });
+    const service = await serve(settings, { clock, control, source: { version, env, rules } });
     collectCheaply();
     onSignal(service.close);
     onOpen();

@@ -1,9 +1,7 @@
-import type { ChildProcess } from 'node:child_process';
 import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
 import { printableJson, printableLines } from '../../base/printable.ts';
-import { forkControl } from '../../serve/supervisor/fork-control.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The version of the package, for commands. */
@@ -72,6 +70,3 @@ export function endStartOnSignals(): () => void {
   };
   return restoreSignals;
 }
-
-/** Starts the control process of the service, which loads its modules while this one does; not in a worker. */
-export const startControl = (): ChildProcess | undefined => (cluster.isWorker ? undefined : forkControl());

@@ -1,8 +1,7 @@
-import type { JsonObject } from '../../base/json.ts';
+import { type JsonObject, mergeObjects } from '../../base/json.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
-import { mergeMetadata } from '../../engine/rules/read/metadata.ts';
 import { remainingOf } from '../../engine/wire/codec.ts';
 import { nameOf, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
 import { primaryVerdict } from './headers.ts';
@@ -95,7 +94,7 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
     const isPass = verdict.kind === 'limited' && verdict.code !== 'OVER_LIMIT';
     return isPass && verdict.rule.metadata ? [verdict.rule.metadata] : [];
   });
-  const metadata = mergeMetadata(passed);
+  const metadata = mergeObjects(passed);
   return Object.keys(metadata).length > 0 ? { metadata } : {};
 }
 

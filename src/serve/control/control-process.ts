@@ -1,9 +1,9 @@
 import { setPriority } from 'node:os';
+import { every } from '../../base/clock.ts';
 import { createLogger } from '../../operate/observe/log.ts';
 import { readSettings } from '../../settings/settings.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
-import { withRules } from '../link/with-rules.ts';
 import { CannotStart, type Part } from '../parts/start-up.ts';
 import { openControl } from './control.ts';
 
@@ -27,14 +27,15 @@ process.on('message', (message: ToControl) => {
 
 async function start({ env, rules, version, ...rest }: ControlStart): Promise<void> {
   try {
-    const settings = withRules(await readSettings(env), rules);
+    const settings = await readSettings(env, rules);
     const log = createLogger(settings.log);
-    const send = (message: FromControl): void => void process.send?.(message);
+    const send = (message: FromControl): void => void process.send?.(message, undefined, undefined, () => {}); // the supervisor may have ended
     const onMessage = (listener: typeof take): void => {
       take = listener;
       for (const message of early.splice(0)) listener(message);
     };
     control = await openControl(settings, { clock: Date.now, log, version, start: rest, send, onMessage });
+    every(1_000, () => send({ kind: 'alive' }));
     lowerPriority(); // the start no longer waits for it
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;

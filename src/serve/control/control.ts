@@ -5,12 +5,10 @@ import { createStatistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { messagesOf } from '../link/rules-messages.ts';
-import { contextOf } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
 import { about } from './about.ts';
 import { openControlCore } from './core.ts';
 import { Deciders } from './deciders.ts';
-import { openOps } from './ops.ts';
 import type { SourcedRules } from './rules.ts';
 
 interface ControlOptions {
@@ -34,7 +32,7 @@ export function openControl(
   { clock, log, version, start, send, onMessage }: ControlOptions,
 ): Promise<Part> {
   return openParts(async (add) => {
-    const context = contextOf(clock, log, false);
+    const context = { clock, log };
     const { nearLimitRatio, maxNameBytes } = settings.statistics;
     const statistics = createStatistics(nearLimitRatio, maxNameBytes);
     const earlier = createStatistics(nearLimitRatio, maxNameBytes);
@@ -52,11 +50,12 @@ export function openControl(
       deciders.receive(message);
       if (message.kind === 'decider') void core.shareHashKey();
     });
+    sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
     const sources = { core, responders: deciders, statistics, earlier, version, overrides: start.overrides };
+    const { openOps } = await import('./ops.ts'); // while deciders open with the rules
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
-    sendRules(core.rules, send);
     core.rules.candidate.start(); // the start does not wait for it
     send({ kind: 'opened', about: about(settings, { rules: core.rules, debug: ops.debug }) });
     return {};

@@ -74,7 +74,7 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
   });
   const put = async (packed: PackedRules | undefined): Promise<void> => {
     if (packed && !inForce.has(packed)) {
-      const { rules } = await inForce.replace(packed);
+      const { rules } = inForce.tree ? await inForce.replace(packed) : inForce.replaceAtOnce(packed); // no requests yet
       log.debug(`received ${rules.length} rules from the control process`);
     }
     arrive();

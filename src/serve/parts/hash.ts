@@ -3,7 +3,7 @@ import { every } from '../../base/clock.ts';
 import { type Hash, hashValue } from '../../base/hashed.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Part } from '../parts/start-up.ts';
+import type { Part } from './start-up.ts';
 
 /** The hashes of callers' values. */
 interface OpenHash extends Part {

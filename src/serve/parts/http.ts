@@ -1,6 +1,6 @@
 import { type HttpBounds, type HttpServer, type Route, startHttpServer } from '../../edge/http/server.ts';
 import type { Logger } from '../../operate/observe/log.ts';
-import { start } from '../parts/start-up.ts';
+import { start } from './start-up.ts';
 
 type HostAndPort = { readonly host: string; readonly port: number };
 

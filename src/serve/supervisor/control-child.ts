@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { every } from '../../base/clock.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { About, FromControl, ToControl } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
@@ -7,17 +8,17 @@ import { keepUp, noProcess } from './restarts.ts';
 
 interface ControlOptions {
   readonly log: Logger;
-  /** The first control process, if it has been started already. */
+  /** The first control process, if it has been started already, with its first message. */
   readonly early: ChildProcess | undefined;
   /** The first message to each control process. */
-  readonly start: (isReplacement: boolean) => ToControl;
+  readonly start: () => ToControl;
   /** Called with the messages of the control process, except those about its start. */
   readonly onMessage: (message: FromControl) => void;
   /** Called after the first message to each control process. */
   readonly onStarted: (send: (message: ToControl) => void) => void;
 }
 
-/** The control process, replaced whenever it ends. */
+/** The control process, replaced whenever it ends or hangs. */
 interface ControlChild {
   /** Rejects with CannotStart if the first one cannot start. */
   readonly opened: Promise<About>;
@@ -36,7 +37,6 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   const closing = new AbortController();
   let child: ChildProcess | undefined;
   let ended = Promise.resolve('');
-  let hasOpened = false;
   let open = (_: About): void => {};
   let refuse = (_: CannotStart): void => {};
   const opened = new Promise<About>((resolve, reject) => {
@@ -44,6 +44,11 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     refuse = reject;
   });
   opened.catch(() => {}); // the start fails with it
+
+  const silence = watchSilence(() => {
+    log.error(`control process has not answered for ${MAX_SILENT_S} s and is killed`);
+    child?.kill('SIGKILL');
+  });
 
   const send = (message: ToControl): void => {
     if (child?.connected) child.send(message, () => {}); // a failure is followed by its end
@@ -57,9 +62,10 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   };
   const follow = (started: ChildProcess, isFirst: boolean) => {
     child = started;
+    silence.starts();
     started.on('message', (message: FromControl) => {
+      silence.heard(message);
       if (message.kind === 'opened') {
-        hasOpened = true;
         if (!isFirst) log.warn('the control process was replaced');
         return open(message.about);
       }
@@ -67,20 +73,14 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
       if (!isFirst) log.error(`control process cannot start: ${message.message}`);
       else refuse(new CannotStart(message.message));
     });
-    ended = new Promise((resolve) => {
-      started.on('error', (error) => {
-        if (started.pid === undefined) resolve(noProcess(error));
-      });
-      started.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
-    });
-    send(start(!isFirst));
+    ended = endOf(started);
+    const message = start();
+    if (started !== early) send(message);
     onStarted(send);
     return { ended };
   };
   const first = spawn(true);
-  void first.ended.then((how) => {
-    if (!hasOpened) refuse(new CannotStart(`the control process exited before it was open: ${how}`));
-  });
+  void first.ended.then((how) => refuse(new CannotStart(`the control process exited before it was open: ${how}`)));
   void opened
     .then(() =>
       keepUp(
@@ -98,10 +98,42 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     keepAlone: () => closing.abort(),
     async close() {
       closing.abort();
+      silence.stop();
       const killer = setTimeout(() => child?.kill('SIGKILL'), END_GRACE_MS);
       send({ kind: 'close' });
       if (child?.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
       clearTimeout(killer);
+    },
+  };
+}
+
+const endOf = (child: ChildProcess): Promise<string> =>
+  new Promise((resolve) => {
+    child.on('error', (error) => {
+      if (child.pid === undefined) resolve(noProcess(error));
+    });
+    child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+
+/** The seconds of silence after which an open control process counts as hanging; checking rules takes some. */
+const MAX_SILENT_S = 30;
+
+/** Calls back when a control process hangs. Only seconds in which this process runs count. */
+function watchSilence(onHanging: () => void) {
+  /** Since the last message; undefined: the control process is starting. */
+  let silentS: number | undefined;
+  const stop = every(1_000, () => {
+    if (silentS === undefined || ++silentS < MAX_SILENT_S) return;
+    silentS = undefined;
+    onHanging();
+  });
+  return {
+    stop,
+    starts() {
+      silentS = undefined;
+    },
+    heard({ kind }: FromControl) {
+      if (silentS !== undefined || kind === 'opened') silentS = 0;
     },
   };
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { env, execArgv } from 'node:process';
 import { fileURLToPath } from 'node:url';
+import type { ControlStart, ToControl } from '../link/messages.ts';
 
 /** The flags for Node that the control process shares; what else is loaded or attached belongs to the supervisor. */
 const SHARED_FLAG = /^--max-/;
@@ -18,3 +19,31 @@ export const forkControl = (): ChildProcess =>
     env: { ...env, NODE_OPTIONS: undefined },
     serialization: 'advanced', // reports contain maps
   });
+
+/** More questions than a control process asks. */
+const NUMBERS_EACH = 2 ** 32;
+
+/** What is the same for all control processes of a service. */
+export type ControlSource = Pick<ControlStart, 'version' | 'env' | 'rules'>;
+
+/**
+ * The first message to a control process.
+ *
+ * @param number     of the control processes before it
+ * @param overrides  those in force; undefined: none have been set
+ */
+export const startMessage = (
+  source: ControlSource,
+  number: number,
+  overrides: ControlStart['overrides'],
+): ToControl => ({
+  kind: 'start',
+  start: { ...source, isReplacement: number > 0, overrides, firstNumber: number * NUMBERS_EACH },
+});
+
+/** Starts the first control process, which loads its modules and reads rules while this one loads the service. */
+export function startControl(source: ControlSource): ChildProcess {
+  const control = forkControl();
+  control.send(startMessage(source, 0, undefined), () => {}); // a failure is followed by its end
+  return control;
+}

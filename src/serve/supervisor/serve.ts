@@ -1,16 +1,17 @@
 import type { ChildProcess } from 'node:child_process';
+import { pid } from 'node:process';
 import type { Clock } from '../../base/clock.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { createLogger, type Logger } from '../../operate/observe/log.ts';
-import type { Environment } from '../../settings/near-misses.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { spendProblemOf } from '../../settings/store-traits.ts';
+import { createDecider } from '../decider/decider.ts';
 import type { About, FromControl, Listening, ToControl } from '../link/messages.ts';
 import { KeptRules } from '../link/rules-messages.ts';
 import { CannotStart, openParts } from '../parts/start-up.ts';
 import { spawnControl } from './control-child.ts';
 import type { DeciderEvents, DeciderProcesses, ListeningDecider } from './deciders.ts';
-import { openOwnDecider } from './own-decider.ts';
+import { type ControlSource, startMessage } from './fork-control.ts';
 
 /** A running service. */
 interface Service {
@@ -29,12 +30,11 @@ interface Service {
 }
 
 interface ServeOptions {
-  /** The control process, if it has been started already. */
+  /** The control process, if it has been started already: see `startControl`. */
   readonly control?: ChildProcess | undefined;
   readonly clock: Clock;
-  readonly version: string;
   /** What the settings were read from, for the control process. */
-  readonly source: { readonly env: Environment; readonly rules: string | undefined };
+  readonly source: ControlSource;
 }
 
 /**
@@ -58,7 +58,7 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
   });
   let isClosing = false;
   return {
-    banner: banner({ version: options.version, workers: settings.workers, about, at }),
+    banner: banner({ version: options.source.version, workers: settings.workers, about, at }),
     facts: { rules: about.rules, ...at, debug: about.debug, workers: settings.workers },
     failed: supervisor.failed,
     async close(reason) {
@@ -92,7 +92,7 @@ class Supervisor {
     this.#control = spawnControl({
       log,
       early: options.control,
-      start: (isReplacement) => this.#startMessage(isReplacement),
+      start: () => startMessage(options.source, this.#controls++, this.#overrides),
       onMessage: (message) => this.#fromControl(message),
       onStarted: (send) => {
         for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider, true));
@@ -127,13 +127,6 @@ class Supervisor {
     await this.#control.close();
   }
 
-  #startMessage(isReplacement: boolean): ToControl {
-    const { version, source } = this.#options;
-    const firstNumber = this.#controls++ * NUMBERS_EACH;
-    const overrides = this.#overrides;
-    return { kind: 'start', start: { version, ...source, isReplacement, overrides, firstNumber } };
-  }
-
   #deciderMessage(decider: ListeningDecider, hasReported: boolean): ToControl {
     return { kind: 'decider', decider: { ...decider, hasReported, restarts: this.#deciders?.restarts() ?? 0 } };
   }
@@ -154,8 +147,33 @@ class Supervisor {
   }
 }
 
-/** More questions than a control process asks. */
-const NUMBERS_EACH = 2 ** 32;
+const OWN_ID = 1;
+
+/** The only decider, in this process. */
+function openOwnDecider(
+  settings: Settings,
+  { clock, events, log }: { readonly clock: Clock; readonly events: DeciderEvents; readonly log: Logger },
+): DeciderProcesses {
+  const decider = createDecider(settings, {
+    ...{ clock, log },
+    send: async (message) => events.onReply(OWN_ID, message),
+    onNeverReached: events.onNeverReached,
+  });
+  let listening: ListeningDecider | undefined;
+  return {
+    async listen() {
+      const at = await decider.open();
+      listening = { id: OWN_ID, name: `worker ${OWN_ID} (process ${pid})`, counters: at.counters };
+      events.onListening(listening);
+      return at;
+    },
+    listening: () => (listening ? [listening] : []),
+    spread: (message) => decider.receive(message),
+    send: (_, message) => decider.receive(message),
+    restarts: () => 0,
+    close: () => decider.close(),
+  };
+}
 
 interface Running {
   readonly version: string;

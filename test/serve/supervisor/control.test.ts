@@ -204,6 +204,21 @@ both('a stopped control process delays no call, and counts all afterwards: %s', 
   expect(controlOf(weir)).toBe(control);
 });
 
+both('a control process that hangs is killed and replaced, and counts all calls: %s', async (_, env) => {
+  const weir = await service(env());
+  const calls = load(weir);
+  await calls.more();
+  const control = controlOf(weir);
+  signal(control, 'SIGSTOP');
+  await weir.waitFor('control process has not answered for 30 s and is killed');
+  await weir.waitFor('control process exited (SIGKILL); restarting in');
+  await untilReplaced(weir);
+  const done = await calls.end();
+  expect(done.passed).toBe(LIMIT);
+  await expectCounted(weir, done.calls);
+  expect(controlOf(weir)).not.toBe(control);
+});
+
 test.each(['SIGSTOP', 'SIGKILL'] as const)(
   'killed workers are replaced with the rules and overrides in force after %s of the control process',
   async (how) => {

@@ -1,4 +1,4 @@
-import { mergeMetadata } from '../read/metadata.ts';
+import { mergeObjects } from '../../../base/json.ts';
 import { compositeOf, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
@@ -70,7 +70,7 @@ function layPart(node: Block<'node'>, part: Block<'node'>, problems: Problems): 
   const { metadata: below } = node.values;
   const { metadata: above } = part.values;
   const merged =
-    above && below ? { ...part, values: { ...part.values, metadata: mergeMetadata([above, below]) } } : part;
+    above && below ? { ...part, values: { ...part.values, metadata: mergeObjects([above, below]) } } : part;
   return layLimits(layProperties(node, merged, keys), part, problems);
 }
 

@@ -50,21 +50,3 @@ function floatOf(text: string): number {
   if (word === '.inf') return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   return Number(text);
 }
-
-/** Merges the metadata of several rules: objects recursively; of other values, the first is kept. */
-export function mergeMetadata(all: readonly JsonObject[]): JsonObject {
-  return all.reduce(mergeTwo, {});
-}
-
-function mergeTwo(one: JsonObject, other: JsonObject): JsonObject {
-  const merged = new Map(Object.entries(one));
-  for (const [key, value] of Object.entries(other)) {
-    const known = merged.get(key);
-    if (known === undefined) merged.set(key, value);
-    else if (isObject(known) && isObject(value)) merged.set(key, mergeTwo(known, value));
-  }
-  return Object.fromEntries(merged); // a new object: the rules' metadata is immutable
-}
-
-const isObject = (value: Json): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

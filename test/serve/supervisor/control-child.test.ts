@@ -1,0 +1,77 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createLogger } from '../../../src/operate/observe/log.ts';
+import type { FromControl } from '../../../src/serve/link/messages.ts';
+import { spawnControl } from '../../../src/serve/supervisor/control-child.ts';
+import { until } from '../../helpers/until.ts';
+
+/** A control process that sends what it is asked to send. */
+const PROGRAM = `
+process.on('message', (message) => {
+  if (message.kind === 'say') process.send(message.message);
+  if (message.kind === 'close') process.exit();
+});
+`;
+const ABOUT = { debug: '', console: '', rules: '', details: [], example: undefined };
+const A_SECOND_MS = 1_000;
+
+let folder: string;
+let child: ChildProcess;
+let control: ReturnType<typeof spawnControl>;
+let received: string[];
+
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'performance', 'setTimeout', 'clearTimeout', 'setImmediate'] });
+  folder = mkdtempSync(join(tmpdir(), 'control-child-'));
+  writeFileSync(join(folder, 'control.cjs'), PROGRAM);
+  child = fork(join(folder, 'control.cjs'), { execArgv: [], serialization: 'advanced' });
+  received = [];
+  child.on('message', ({ kind }: { readonly kind: string }) => received.push(kind));
+  control = spawnControl({
+    log: createLogger({ level: 'silent', format: 'json' }),
+    early: child,
+    start: () => ({ kind: 'say', message: { kind: 'alive' } }) as never, // it starts when the test says so
+    onMessage: () => {},
+    onStarted: () => {},
+  });
+});
+afterEach(async () => {
+  jest.useRealTimers();
+  child.kill('SIGKILL');
+  await control.close();
+  rmSync(folder, { recursive: true });
+});
+
+const say = (message: object): void => control.send({ kind: 'say', message } as never); // the program's own message
+
+/** Waits until the child has sent a message, at the supervisor's present time. */
+async function hears(message: FromControl): Promise<void> {
+  const before = received.length;
+  say(message);
+  await until(`'${message.kind}'`, () => received.length > before);
+}
+
+const pass = (seconds: number): void => jest.advanceTimersByTime(seconds * A_SECOND_MS);
+
+test('kills a control process that is silent for 30 seconds after it has opened', async () => {
+  await hears({ kind: 'opened', about: ABOUT });
+  child.kill('SIGSTOP');
+  const ended = once(child, 'exit');
+  pass(29);
+  expect(child.killed && child.signalCode).toBeFalsy();
+  pass(1);
+  expect(await ended).toEqual([null, 'SIGKILL']);
+});
+
+test('lets a control process live that sends a message in time, or is still starting', async () => {
+  pass(100);
+  await hears({ kind: 'opened', about: ABOUT });
+  for (const _ of Array.from({ length: 4 })) {
+    pass(20);
+    await hears({ kind: 'alive' });
+  }
+  expect(child.signalCode).toBeNull();
+});
