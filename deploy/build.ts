@@ -27,12 +27,14 @@ const SERVICE = 'src/cli/commands/serve.ts';
 const ENGINE = 'engine/index';
 
 /**
- * Bundles of the command line, and of the service with the library and the control process, which share most of their
- * code, built separately so that the command line consists of few files. Each entry becomes a file of its name in `dist/`.
+ * Bundles of the command line, of the service with the library, and of the control process, built separately although
+ * they share most of their code: shared code is split into more files, each of which takes time to load. Each entry
+ * becomes a file of its name in `dist/`.
  */
 const BUILDS: readonly Readonly<Record<string, string>>[] = [
   { main: 'src/cli/bin.ts' },
-  { serve: SERVICE, engine: `src/${ENGINE}.ts`, 'control-process': 'src/serve/control/control-process.ts' },
+  { serve: SERVICE, engine: `src/${ENGINE}.ts` },
+  { 'control-process': 'src/serve/control/control-process.ts' },
 ];
 
 /** The maximum compressed size of all files of the console together. */

@@ -271,20 +271,23 @@ async function repeat(end: AbortSignal, intervalMs: number, step: () => unknown)
   return times;
 }
 
-/** Loads what a browser does at the start, and follows the snapshots. @returns  the number of pieces received */
+/** What a browser loads when it opens the console. */
+const CONSOLE_PATHS = [
+  ...['/console/', '/console/app.js', '/api/v1/session'],
+  ...['/api/v1/series?range=60s', '/api/v1/series/rules', '/api/v1/rules'],
+];
+
+/** Does what a browser does: loads the console, then follows the snapshots. @returns  the number of answers and snapshots */
 async function openConsole(site: Site, end: AbortSignal): Promise<number> {
-  await page(site, '/console/');
-  await page(site, '/console/app.js');
-  await page(site, '/api/v1/session');
-  for (const path of ['series?range=60s', 'series/rules', 'rules']) await page(site, `/api/v1/${path}`);
-  let pieces = 0;
+  for (const path of CONSOLE_PATHS) await page(site, path);
+  let received = CONSOLE_PATHS.length;
   try {
     const { body } = await fetch(urlOf(site, '/api/v1/events'), { headers, signal: end });
-    for await (const _ of body ?? []) pieces++;
+    for await (const _ of body ?? []) received++;
   } catch (error) {
     if (!end.aborted) throw error;
   }
-  return pieces;
+  return received;
 }
 
 const headers = { authorization: `Bearer ${TOKEN}` };

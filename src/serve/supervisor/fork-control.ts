@@ -6,10 +6,14 @@ import type { ControlStart, ToControl } from '../link/messages.ts';
 /** The flags for Node that the control process shares; what else is loaded or attached belongs to the supervisor. */
 const SHARED_FLAG = /^--max-/;
 
-/** V8's helper threads would take processors from the deciders, whatever the priority of the process: it has none. */
+/**
+ * V8's helper threads would take processors from the deciders, whatever the priority of the process: it has none. It
+ * collects a small young generation more often, which costs a tenth more time to check rules, and saves megabytes.
+ */
 const flags = (): string[] => [
   ...[...(env.NODE_OPTIONS?.split(' ') ?? []), ...execArgv].filter((flag) => SHARED_FLAG.test(flag)),
   '--single-threaded',
+  '--optimize-for-size',
 ];
 
 /** Starts a control process, which loads its modules, and waits for its first message. */
