@@ -19,24 +19,26 @@ export interface GrpcServer {
 
 interface ServerOptions {
   readonly address: Address;
-  /** Absent: plain text. */
+  /** Certificates for TLS. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
-  /** Limits within each connection; absent ones are those of `defaultLimits`. */
+  /** Limits within each connection. Default: those of `defaultLimits`. */
   readonly limits?: Partial<Http2Limits> | undefined;
-  /** Limits on number and age, and keepalive. Absent: no limit on age or number, and no keepalive. */
+  /** Limits on number and age, and keepalive. Default: none. */
   readonly connections?: ConnectionLimits | undefined;
-  /** Memory that may be held for callers, which servers may share. Default: a share of V8's heap limit. */
+  /** Limit on the memory held for callers, which servers may share. Default: a fraction of V8's heap limit. */
   readonly memory?: CallerMemory;
   /** Number of calls for which `close` waits. Default: 0. */
   readonly inFlight?: () => number;
-  /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or one of the names below. */
+  /**
+   * Called when a connection or stream ends with an error, with RFC 9113's name of its code or one of the names below.
+   */
   readonly onConnectionError?: ((code: string) => void) | undefined;
 }
 
-/** The error code reported for connections beyond `maxCount`, or without room in the memory account. */
+/** Error code reported for connections beyond `maxCount` or the memory limit. */
 export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
 
-/** The code reported for idle connections that were ended to make room for new ones. */
+/** Code reported for idle connections that were ended in favour of new ones. */
 export const IDLE_CONNECTION = 'IDLE_CONNECTION';
 
 /**
@@ -89,13 +91,13 @@ export async function serve(router: Router, options: ServerOptions): Promise<Grp
   };
 }
 
-/** How often a closing server checks for calls in flight; also the time in which the last answer is sent. */
+/** Interval at which a closing server checks for calls in flight, which is also the time to send the last answer. */
 const CHECK_INTERVAL_MS = 50;
 
-/** The parts of a server that `shutDown` needs. */
+/** The parts of a server that `shutDown` uses. */
 interface Closing {
   readonly listener: Listener;
-  /** Asks clients to reconnect elsewhere. */
+  /** Makes clients reconnect elsewhere. */
   readonly sendGoaway: () => void;
   /** Number of unanswered calls. */
   readonly inFlight: () => number;
@@ -103,7 +105,7 @@ interface Closing {
   readonly end: () => void;
 }
 
-/** Closes a server: waits up to `graceMs` for calls in flight. Streams, which may never end, are none. */
+/** Closes a server after waiting up to `graceMs` for calls in flight, but not for streams, which may never end. */
 export async function shutDown({ listener, sendGoaway, inFlight, end }: Closing, graceMs: number): Promise<void> {
   const endMs = performance.now() + graceMs;
   let wasIdle = false;

@@ -5,9 +5,9 @@ import type { LateCalls } from './late-calls.ts';
 export interface PendingCall {
   /** The connection that it came on. */
   readonly connection: CallSource;
-  /** From this time on an answer would be late; Infinity: it never is. */
+  /** Time after which an answer is late; Infinity for never. */
   readonly expiresAtMs: number;
-  /** Of one connection's calls, the one with the earliest of these times runs first. */
+  /** Time by which calls of one connection are ordered, earliest first. */
   readonly dueAtMs: number;
   /** Decodes and handles the call. @returns the work done, in units of `SLICE_UNITS` */
   run(nowMs: number): number;
@@ -15,9 +15,9 @@ export interface PendingCall {
   expire(): number;
 }
 
-/** What calls come from. */
+/** The connection of a call, as far as the queue is concerned. */
 export interface CallSource {
-  /** Its calls that wait; only the queue uses it. */
+  /** Its queued calls; used only by the queue. */
   waiting?: WaitingCalls | undefined;
 }
 
@@ -29,41 +29,41 @@ export interface Cost {
   readonly units: number;
 }
 
-/** A queue of calls that wait to be decoded. */
+/** A queue of calls that have not been decoded. */
 export interface CallQueue {
   /** Number of queued calls. */
   readonly length: number;
-  /** More calls wait than fit a turn. */
+  /** Whether more calls are queued than fit in one turn. */
   readonly isBehind: boolean;
   /**
-   * Whether a call may run at once: no call is ahead of it, and this turn's slice has room.
+   * Whether a call may run immediately, because no call is ahead of it and this turn has work left.
    *
    * @param estimate  upper bound for the call's work, in units
    */
   mayRun(estimate: number): boolean;
-  /** Whether a call would run before it expires, if it were queued now; else it counts as expired. */
+  /** Whether a call queued now would run before it expires; one that would not is counted as expired. */
   canWait(call: Pick<PendingCall, 'connection' | 'expiresAtMs'>): boolean;
-  /** Records the work of a call that ran at once, or further work of any call while it runs. */
+  /** Records the work of a call that ran without being queued, or further work of a running call. */
   spend(units: number): void;
-  /** @param estimate  upper bound for the call's work: costly calls run after cheap ones */
+  /** @param estimate  upper bound for the call's work, by which costly calls run after cheap ones */
   add(call: PendingCall, estimate: number): void;
   close(): void;
 }
 
 /**
- * Work per turn of the event loop. A unit is 3 to 7 µs, such as for a kilobyte of request. Between two
- * slices the process reads from its sockets and sends answers.
+ * Work per turn of the event loop, between which the process reads its sockets and sends answers. A unit is 3 to 7 µs,
+ * about what a kilobyte of request costs.
  */
 const SLICE_UNITS = 256;
 /**
- * Further work in a turn for each call that expired since the one before, and the most of it. To read and end a call
- * takes as long as several units: else a process that can handle few calls would spend most of its time on the others.
+ * Extra work in a turn for each call that expired since the previous turn, and its maximum. Reading and ending a call
+ * costs several units, so a busy process would otherwise spend most of its time on calls that it does not handle.
  */
 const UNITS_PER_EXPIRY = 12;
-const MAX_FURTHER_UNITS = 2_048;
-/** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
+const MAX_EXPIRY_UNITS = 2_048;
+/** Calls that may cost more, such as compressed messages that unpack to megabytes, run last and one per turn. */
 const COSTLY_UNITS = 1_024;
-/** The estimate of a call that may wait for all others, and may be costly however small it is. */
+/** Estimate of calls that run after all others, since even a small one may be costly. */
 export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
 /** Weight of the last turn in the moving average of the time per queued call. */
 const NEWEST_TURN_WEIGHT = 0.2;
@@ -81,7 +81,7 @@ export const EXPIRY_UNITS = 1 / 4;
 export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs): CallQueue {
   const cheap = new FairQueue();
   const costly = createFifo<PendingCall>();
-  /** After all others, so that they do not delay costly calls. */
+  /** Run last, so that they do not delay costly calls. */
   const questions = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
   let expired = 0;
@@ -101,7 +101,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   };
   const beginTurn = (): void => {
     turn = undefined;
-    unitsLeft = SLICE_UNITS + Math.min(expired * UNITS_PER_EXPIRY, MAX_FURTHER_UNITS);
+    unitsLeft = SLICE_UNITS + Math.min(expired * UNITS_PER_EXPIRY, MAX_EXPIRY_UNITS);
     expired = 0;
     pace.begin(nowMs());
     if (length() + late.size === 0) return;
@@ -109,7 +109,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     const last = costly.length > 0 ? costly : questions;
     for (let call = last.take(); call; call = last.takeIf(isExpired)) handle(call);
     late.count();
-    if (cheap.length === 0) pace.taken = 0; // the time to the next turn says nothing
+    if (cheap.length === 0) pace.taken = 0; // the time to the next turn does not measure queued calls
     awaitTurn();
   };
   const awaitTurn = (): void => {
@@ -147,15 +147,14 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   };
 }
 
-/** How fast queued calls are taken. */
+/** The rate at which queued calls are taken. */
 class Pace {
-  /** A moving average of the time from one turn to the next, reading included, per call that the first one took. */
+  /** Moving average of the time between turns, including reading, per call taken in the first of them. */
   msPerCall = 0;
-  /** The calls that this turn has taken. */
+  /** Calls taken in this turn. */
   taken = 0;
   #turnAtMs = 0;
 
-  /** A turn begins. */
   begin(atMs: number): void {
     if (this.taken > 0) this.msPerCall += ((atMs - this.#turnAtMs) / this.taken - this.msPerCall) * NEWEST_TURN_WEIGHT;
     this.taken = 0;
@@ -176,7 +175,7 @@ class FairQueue {
     this.length++;
   }
 
-  /** The most calls that run before another one of this connection. */
+  /** Maximum number of calls that run before another call of this connection. */
   callsBefore({ waiting }: CallSource): number {
     return Math.min(this.length, ((waiting?.length ?? 0) + 1) * this.#turns.length);
   }
@@ -191,7 +190,7 @@ class FairQueue {
   }
 }
 
-/** The calls of one connection, the earliest first; equal ones in order of arrival. */
+/** The queued calls of one connection, earliest due first, then in order of arrival. */
 class WaitingCalls {
   #calls: PendingCall[] = [];
   #first = 0;
@@ -200,7 +199,7 @@ class WaitingCalls {
     return this.#calls.length - this.#first;
   }
 
-  /** Most calls are the last. */
+  /** Appends in constant time when the call is due last, as most are. */
   add(call: PendingCall): void {
     const calls = this.#calls;
     let [low, high] = [this.#first, calls.length];

@@ -5,75 +5,74 @@ import { ConnectionLimit } from './connection-limit.ts';
 
 /** The memory account of one connection. */
 export interface MemoryAccount {
-  /** Memory of the connection itself, charged from when the account was opened until the connection is retired. */
+  /** Memory of the connection itself, charged from opening the account until the connection is retired. */
   readonly baseBytes: number;
   /**
    * Sets how much memory this process holds for the client. May reset this connection or another one before it returns.
    */
   set(bytes: number): void;
   /**
-   * Records whether the connection may be ended for a new one. To be called about once a second.
+   * Records whether the connection may be ended to make space for a new one. Call about once a second.
    *
    * @param isIdle  it has no open request, and had none since the previous call
    */
   markIdle(isIdle: boolean): void;
-  /** The connection has ended: releases its memory. Later calls of `set` and `markIdle` do nothing. */
+  /** Releases the memory of an ended connection. Later calls of `set` and `markIdle` do nothing. */
   close(): void;
 }
 
 /** Ends the connection of an account. */
 export interface AccountHolder {
-  /** The address of its client; absent: all such connections have the same. */
+  /** Client address; connections without one count as one client. */
   readonly peer?: string;
-  /** Ends the connection at once. Called at most once, after its account was closed. */
+  /** Ends the connection immediately. Called at most once, after its account was closed. */
   reset(): void;
   /**
-   * Begins to end the connection in good order if it is idle at this time. From then on its account is charged only
-   * with what it holds besides itself, so there must not be many such connections. Absent: it never is idle.
+   * Begins a graceful shutdown if the connection is idle. From then on its account is charged only for what it holds
+   * besides itself, so the number of such connections must be bounded. Absent if the connection is never idle.
    *
    * @returns false if it is not idle
    */
   retire?(): boolean;
 }
 
-/** Default share of V8's heap limit. */
-const DEFAULT_HEAP_SHARE = 1 / 16;
+/** Default fraction of V8's heap limit. */
+const DEFAULT_HEAP_FRACTION = 1 / 16;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
 /**
- * The share of the limit that connections themselves may take. The rest is for their clients' requests: otherwise a
- * client with very many connections could leave so little that a legitimate client, which holds a little more than each
- * of them, would be reset.
+ * Fraction of the limit available to connections themselves; the rest is for requests. Without it, a client with very
+ * many connections could get a legitimate client reset for holding slightly more than each of them.
  */
-const CONNECTIONS_SHARE = 3 / 4;
+const CONNECTIONS_FRACTION = 3 / 4;
 
-/** The smallest class: all connections that hold less than 4 KiB besides themselves. */
+/** Logarithm of the upper bound of the smallest class, 4 KiB besides the connection itself. */
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
 
-/** A sixteenth of V8's heap limit, 256 MiB at most. */
+/** A sixteenth of V8's heap limit, but at most 256 MiB. */
 export const defaultCallerMemoryBytes = (): number =>
-  Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE), DEFAULT_MAX_BYTES);
+  Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_FRACTION), DEFAULT_MAX_BYTES);
 
 /**
- * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies,
- * unread output. When the sum exceeds the limit, the connection that holds most besides itself is reset. It is found by
- * size class (powers of two) without a search, so it holds at least half as much as any other connection. Within a
- * class, the connection that entered it first is reset: a client whose calls are answered keeps leaving its class. A
- * new connection without room replaces an idle one.
+ * Bounds the memory held for all callers beyond the read that delivered it, such as queued requests, streams, bodies
+ * and unread output. When the sum exceeds the limit, the connection that holds most besides itself is reset. Size
+ * classes (powers of two) find it without a search, so it holds at least half as much as any other connection. Within a
+ * class, the connection that entered first is reset, since a client whose calls are answered keeps leaving its class.
+ * At the limit, a new connection replaces an idle one.
  */
 export class CallerMemory {
   readonly maxBytes: number;
   /**
-   * Open accounts by size class, within a class in order of entry. Those that have shrunk stay until `#largest` finds
-   * them, or they grow.
+   * Open accounts by size class, in order of entry. Shrunken accounts stay in their class until `#largest` finds them
+   * or they grow.
    */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
   readonly #nowMs: Monotonic;
-  /** Accounts of all ports that were not retired. */
+  /** Accounts of all ports, without retired connections. */
   readonly #all: ConnectionLimit<Account>;
   #bytes = 0;
-  /** The part of `#bytes` charged for connections themselves. */
+  /** Part of `#bytes` charged for the connections themselves. */
   #baseBytes = 0;
 
   /** @param maxConnections  defaults to what the limit on open files leaves for callers */
@@ -88,12 +87,12 @@ export class CallerMemory {
     return new ConnectionLimit(maxConnections, this.#nowMs, (account) => this.#retire(account));
   }
 
-  /** The most connections of all ports together. */
+  /** Maximum number of connections over all ports. */
   get maxConnections(): number {
     return this.#all.max;
   }
 
-  /** The sum over all open accounts. */
+  /** Memory charged to all open accounts. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -104,15 +103,15 @@ export class CallerMemory {
   }
 
   /**
-   * Opens the account of a connection. Makes room by resets only among connections that are not in the smallest class.
+   * Opens the account of a connection. Frees memory only by resetting connections that are not in the smallest class.
    *
    * @param bytes  memory of the connection itself
-   * @param port   the limit of its port, from `limit`; absent: it has none
-   * @returns undefined if there is no room, and no other connection is idle
+   * @param port   limit of its port, from `limit`
+   * @returns undefined if a limit is reached and no other connection is idle
    */
   open(bytes: number, holder: AccountHolder, port?: PortLimit): MemoryAccount | undefined {
     while (port?.isFull) if (!port.retireOne()) return undefined;
-    while (!this.#hasRoom(bytes)) if (!this.#resetLarge(bytes) && !this.#all.retireOne()) return undefined;
+    while (!this.#fits(bytes)) if (!this.#resetLarge(bytes) && !this.#all.retireOne()) return undefined;
     const account = new Account(bytes, this.#move, port ? [this.#all, port] : [this.#all], holder);
     account.isOpen = true;
     this.#baseBytes += bytes;
@@ -122,17 +121,17 @@ export class CallerMemory {
     return account;
   }
 
-  #hasRoom(bytes: number): boolean {
-    return !this.#all.isFull && this.#isWithinShare(bytes) && this.#bytes + bytes <= this.maxBytes;
+  #fits(bytes: number): boolean {
+    return !this.#all.isFull && this.#isWithinFraction(bytes) && this.#bytes + bytes <= this.maxBytes;
   }
 
-  #isWithinShare(bytes: number): boolean {
-    return this.#baseBytes + bytes <= this.maxBytes * CONNECTIONS_SHARE;
+  #isWithinFraction(bytes: number): boolean {
+    return this.#baseBytes + bytes <= this.maxBytes * CONNECTIONS_FRACTION;
   }
 
-  /** @returns false if that would not help, or all connections are in the smallest class */
+  /** @returns false if a reset would not suffice, or all connections are in the smallest class */
   #resetLarge(bytes: number): boolean {
-    if (this.#all.isFull || !this.#isWithinShare(bytes)) return false;
+    if (this.#all.isFull || !this.#isWithinFraction(bytes)) return false;
     const largest = this.#largest();
     if (!largest || largest.sizeClass === 0) return false;
     this.#reset(largest);
@@ -144,7 +143,7 @@ export class CallerMemory {
     account.holder.reset();
   }
 
-  /** At least half full: below this, the order within a class does not matter. */
+  /** Whether the memory is at least half full; below that, the order within a class does not matter. */
   get #isFilling(): boolean {
     return this.#bytes > this.maxBytes / 2;
   }
@@ -153,11 +152,11 @@ export class CallerMemory {
     this.#bytes += bytes - account.bytes;
     const hasGrown = bytes > account.bytes;
     account.bytes = bytes;
-    const sizeClass = sizeClassOf(account.clientBytes);
+    const sizeClass = classForBytes(account.clientBytes);
     if (!account.isOpen) this.#forget(account);
     else if (sizeClass < account.sizeClass) account.hasLeft = true;
     else if (sizeClass > account.sizeClass || (account.hasLeft && this.#isFilling)) this.#moveTo(account, sizeClass);
-    if (hasGrown && this.#bytes > this.maxBytes) this.#makeRoom();
+    if (hasGrown && this.#bytes > this.maxBytes) this.#enforceLimit();
   };
 
   #retire(account: Account): boolean {
@@ -185,19 +184,19 @@ export class CallerMemory {
     this.#classes[sizeClass]?.add(account);
   }
 
-  #makeRoom(): void {
+  #enforceLimit(): void {
     for (let largest = this.#largest(); largest && this.#bytes > this.maxBytes; largest = this.#largest())
       this.#reset(largest);
   }
 
   /**
-   * Moves accounts that have shrunk to their class. Each such move follows one to a larger class, so the amortized cost
-   * is constant.
+   * Moves shrunken accounts to their class. Each such move follows one to a larger class, so the amortized cost is
+   * constant.
    */
   #largest(): Account | undefined {
     for (let sizeClass = CLASSES - 1; sizeClass >= 0; sizeClass--)
       for (const account of this.#classes[sizeClass] ?? []) {
-        const current = sizeClassOf(account.clientBytes);
+        const current = classForBytes(account.clientBytes);
         if (current === sizeClass) return account;
         this.#moveTo(account, current);
       }
@@ -217,7 +216,7 @@ class Account implements MemoryAccount {
   bytes = 0;
   /** The size class that lists it. */
   sizeClass = 0;
-  /** It has become too small for that class since it entered. */
+  /** Whether it has shrunk below that class since it entered. */
   hasLeft = false;
   isOpen = false;
   isRetired = false;
@@ -235,7 +234,7 @@ class Account implements MemoryAccount {
     this.#move = move;
   }
 
-  /** The memory it holds besides that of the connection itself. */
+  /** Memory held besides that of the connection itself. */
   get clientBytes(): number {
     return this.bytes - this.baseBytes;
   }
@@ -255,23 +254,25 @@ class Account implements MemoryAccount {
   }
 }
 
-/** @param bytes  besides those of the connection itself */
-const sizeClassOf = (bytes: number): number => 32 - Math.clz32(Math.max(bytes, 0) >>> CLASS_SHIFT);
+/** @param bytes  memory besides that of the connection itself */
+const classForBytes = (bytes: number): number => 32 - Math.clz32(Math.max(bytes, 0) >>> CLASS_SHIFT);
 
-/** For files, and for connections that are not callers'. */
+/** File descriptors reserved for files and for connections that are not callers'. */
 const RESERVED = 448;
 
-/** The share of the rest that callers' connections may take at least, and that remains for those that are ending. */
-const SMALLEST_SHARE = 1 / 4;
-const LARGEST_SHARE = 7 / 8;
+/**
+ * Minimum fraction of the remaining descriptors for callers, and the maximum, which leaves some for ending connections.
+ */
+const MIN_FRACTION = 1 / 4;
+const MAX_FRACTION = 7 / 8;
 
-/** The most connections of callers: an accepted connection beyond the limit on open files would end all accepting. */
+/** Maximum number of callers' connections; accepting beyond the limit on open files would stop all accepting. */
 export function maxCallerConnections(): number {
   const openFiles = maxOpenFiles();
-  return Math.floor(Math.max(openFiles * SMALLEST_SHARE, (openFiles - RESERVED) * LARGEST_SHARE));
+  return Math.floor(Math.max(openFiles * MIN_FRACTION, (openFiles - RESERVED) * MAX_FRACTION));
 }
 
-/** The limit on this process's open files; Infinity if it is unknown. */
+/** Limit on this process's open files; Infinity if unknown. */
 function maxOpenFiles(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];

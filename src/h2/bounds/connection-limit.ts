@@ -1,19 +1,19 @@
 import type { Monotonic } from '../../base/clock.ts';
 
-/** A connection without requests is new for this long, and idle ones are ended before it. */
+/** Time for which a connection without requests counts as new; idle connections are ended before new ones. */
 const UNUSED_MS = 1_000;
 
-/** The share of a peer's connections that are unused only in a flood of new ones. */
-const FLOOD_SHARE = 1 / 2;
+/** Fraction of a peer's connections above which unused ones indicate a flood. */
+const FLOOD_FRACTION = 1 / 2;
 
-/** The last connection of a peer is kept for this long after a request. */
+/** Time after a request for which a peer's last connection is kept. */
 const SERVED_MS = 10 * 60_000;
 
-/** The rank of a peer whose last connection is kept; that of others is at least 2. */
+/** Rank of a peer whose last connection is kept; other peers rank at least 2. */
 const KEPT = 1;
 const RANKS = 66;
 
-/** A connection, as far as its place is concerned. */
+/** A connection, as far as the limit is concerned. */
 interface PlacedConnection {
   /** The address of its client. */
   readonly peer: string;
@@ -22,39 +22,36 @@ interface PlacedConnection {
 /** The connections from one address. */
 interface Peer<C> {
   connections: number;
-  /** When each was opened that has had no request. */
+  /** Opening times of connections that have had no request. */
   readonly unused: Map<C, number>;
   readonly idle: Set<C>;
   servedAtMs: number;
-  /** Its place in `#byRank`; 0: none of its connections may be ended. */
+  /** Index in `#byRank`; 0 if none of its connections may be ended. */
   rank: number;
 }
 
 /**
- * Limits the number of connections, and selects those without open requests that are ended to make room for new ones.
+ * Limits the number of connections, and ends those without open requests in favour of new ones. The peer with most
+ * connections, within a factor of two, loses one first. No peer loses its only connection within ten minutes of a
+ * request.
  *
- * A peer that has at least half as many connections as any other loses one first. No peer loses its only connection
- * within ten minutes of a request.
+ * A peer loses old connections without a request first, then those idle longest, then new ones whose first request
+ * may be on its way. When more than half are unused, new ones go before idle ones, so that a flood of connections does
+ * not cost other clients behind the same address theirs.
  *
- * Of a peer's connections, the order is: those that never had a request, the oldest first, then those that have been
- * idle longest, then new ones whose first request may be on its way. If more than half of them are unused, even new
- * ones go before idle ones: otherwise a fast flood of connections would cost other clients behind the same address
- * theirs.
- *
- * Connections are marked by their servers' regular checks, not with each request: those in use since are found and
- * passed over when it is their turn. Each check adds a connection at most once, so the amortized cost of `retireOne` is
- * constant.
+ * Servers mark connections in regular checks rather than on each request, so `retireOne` passes over those in use since.
+ * Each check adds a connection at most once, so the amortized cost of `retireOne` is constant.
  */
 export class ConnectionLimit<C extends PlacedConnection = PlacedConnection> {
   readonly max: number;
   readonly #nowMs: Monotonic;
   readonly #retire: (connection: C) => boolean;
   readonly #peers = new Map<string, Peer<C>>();
-  /** Peers with connections that may be ended, by `rankOf`. */
+  /** Peers with connections that may be ended, by `rankPeer`. */
   readonly #byRank: readonly Set<Peer<C>>[] = Array.from({ length: RANKS }, () => new Set());
   #size = 0;
 
-  /** @param retire  ends a connection, unless it is in use; returns false then */
+  /** @param retire  ends a connection; returns false without doing so if it is in use */
   constructor(max: number, nowMs: Monotonic, retire: (connection: C) => boolean) {
     this.max = max;
     this.#nowMs = nowMs;
@@ -65,7 +62,7 @@ export class ConnectionLimit<C extends PlacedConnection = PlacedConnection> {
     return this.#size >= this.max;
   }
 
-  /** A new connection, which has no request yet. */
+  /** Adds a connection that has had no request. */
   add(connection: C): void {
     const peer = this.#peers.get(connection.peer) ?? newPeer();
     this.#peers.set(connection.peer, peer);
@@ -102,7 +99,7 @@ export class ConnectionLimit<C extends PlacedConnection = PlacedConnection> {
   /** @returns false if none may be ended */
   retireOne(): boolean {
     for (let peer = this.#next(); peer; peer = this.#next()) {
-      const connection = this.#nextOf(peer);
+      const connection = this.#victim(peer);
       if (!connection) return false; // a peer in `#byRank` has one
       if (this.#retire(connection)) return true;
       this.mark(connection, false);
@@ -115,16 +112,16 @@ export class ConnectionLimit<C extends PlacedConnection = PlacedConnection> {
     return peer?.rank === KEPT && this.#nowMs() - peer.servedAtMs < SERVED_MS ? undefined : peer;
   }
 
-  #nextOf({ connections, unused, idle }: Peer<C>): C | undefined {
+  #victim({ connections, unused, idle }: Peer<C>): C | undefined {
     const [oldest] = unused;
-    const isFlood = unused.size > connections * FLOOD_SHARE;
+    const isFlood = unused.size > connections * FLOOD_FRACTION;
     if (oldest && (isFlood || this.#nowMs() - oldest[1] >= UNUSED_MS)) return oldest[0];
     const [idlest] = idle;
     return idlest ?? oldest?.[0];
   }
 
   #rank(peer: Peer<C>): void {
-    const rank = rankOf(peer);
+    const rank = rankPeer(peer);
     if (rank === peer.rank) return;
     this.#byRank[peer.rank]?.delete(peer);
     peer.rank = rank;
@@ -140,8 +137,10 @@ const newPeer = <C>(): Peer<C> => ({
   rank: 0,
 });
 
-/** Grows with the number of connections, in powers of two; within one, peers with an unused connection come first. */
-function rankOf<C>({ connections, unused, idle, servedAtMs }: Peer<C>): number {
+/**
+ * Rank by number of connections, in powers of two; of those with equal powers, peers with an unused connection first.
+ */
+function rankPeer<C>({ connections, unused, idle, servedAtMs }: Peer<C>): number {
   if (unused.size + idle.size === 0) return 0;
   if (connections === 1 && Number.isFinite(servedAtMs)) return KEPT;
   return 2 * (32 - Math.clz32(connections)) + (unused.size > 0 ? 1 : 0);

@@ -1,7 +1,7 @@
-/** The most different messages that are kept, and their octets together: calls beyond them are not counted. */
+/** Maximum number of distinct messages kept, and of their octets; calls beyond either are not counted. */
 const MAX_MESSAGES = 1_024;
 const MAX_OCTETS = 1024 * 1024;
-/** The octets that are compared in a turn, and those that are counted: calls in time go first. */
+/** Octets compared, and octets counted, in a turn; low, since calls in time go first. */
 const COMPARED_PER_TURN = 8 * 1024;
 const COUNTED_PER_TURN = 128;
 
@@ -10,22 +10,21 @@ interface Late {
   readonly count: CountLateCalls;
 }
 
-/** Counts as many equal messages. */
+/** Counts this number of equal messages. */
 type CountLateCalls = (message: Buffer, times: number) => void;
 
 /**
- * Counts the calls that were not handled in time, by what their methods do with them. Equal messages are counted
- * together, so that a flood of one client costs little. In each turn of the event loop this does a bounded amount of
- * work.
+ * Counts calls that were not handled in time, through a callback of their method. Equal messages are counted together,
+ * and each turn of the event loop does a bounded amount of work, so a flood from one client costs little.
  */
 export class LateCalls {
   readonly #late = new Map<string, Late>();
   #octets = 0;
-  /** What is left of this turn's work, in octets. Below 0: the last message was longer. */
+  /** Octets left in this turn; negative after a message that was longer. */
   #toCompare = COMPARED_PER_TURN;
   #toCount = 0;
 
-  /** The number of different messages. */
+  /** Number of distinct messages. */
   get size(): number {
     return this.#late.size;
   }
@@ -45,7 +44,7 @@ export class LateCalls {
     this.#late.set(text, { times: 1, count });
   }
 
-  /** Counts some of them, the oldest first. To be called once in a turn. */
+  /** Counts some of them, oldest first. Call once per turn. */
   count(): void {
     this.#toCompare = COMPARED_PER_TURN;
     this.#toCount = Math.min(this.#toCount + COUNTED_PER_TURN, COUNTED_PER_TURN);

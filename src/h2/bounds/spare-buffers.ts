@@ -1,18 +1,17 @@
-/** Shorter buffers are allocated at their exact length and not kept: even many of them take little memory. */
+/** Minimum size of kept buffers; shorter ones take little memory and are allocated at their exact length. */
 const MIN_KEPT_BYTES = 2_048;
 const MAX_SPARE_BYTES = 16 * 1024 * 1024;
-/** All spare buffers are dropped this long after the first one was kept, so that the memory for a flood is released. */
+/** Time after which all spare buffers are dropped, so that a flood's memory is released. */
 const KEPT_MS = 1_000;
 
-/** By size. */
 const spare = new Map<number, Buffer[]>();
 let spareBytes = 0;
 let timer: NodeJS.Timeout | undefined;
 
 /**
- * A buffer of this length or up to a quarter more, for input that arrives in parts; its octets are undefined. Call
- * `giveBack` when it is no longer used: V8 leaves tens of megabytes of unreachable buffers uncollected, regardless of
- * the heap's size, so a flood of input that is dropped again would fill memory.
+ * A buffer of this length or up to a quarter more, with undefined contents, for input that arrives in parts. Pass it to
+ * `giveBack` after use. V8 leaves tens of megabytes of unreachable buffers uncollected whatever the heap's size, so a
+ * flood of dropped input would otherwise fill memory.
  */
 export function takeBuffer(length: number): Buffer {
   const size = sizeFor(length);

@@ -3,7 +3,7 @@ import { encodeFields } from '../http2/hpack/encode.ts';
 import type { NotGrpc } from './call-head.ts';
 import { status } from './grpc-status.ts';
 
-/** The header blocks of answers. Most are constant, and encoded once. */
+/** Header blocks of answers, most of them constant and encoded once. */
 
 const contentType = ['content-type', 'application/grpc'] as const;
 
@@ -21,18 +21,18 @@ export interface Failure {
 /** The status of calls that were not answered in time. */
 export const tooLate: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
-const trailersOf = ({ code, details }: Failure) =>
+const statusFields = ({ code, details }: Failure) =>
   [
     ['grpc-status', String(code)],
     ['grpc-message', encodeDetails(details)],
   ] as const;
 
 /** The trailers of an answer that fails after its head was sent. */
-export const failureTrailers = (failure: Failure): Buffer => encodeFields(trailersOf(failure));
+export const failureTrailers = (failure: Failure): Buffer => encodeFields(statusFields(failure));
 
 /** The head of an answer that fails before any message. */
 export const failureHead = (failure: Failure): Buffer =>
-  encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...trailersOf(failure)]);
+  encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...statusFields(failure)]);
 
 const refusalHeads = new WeakMap<Failure, Buffer>();
 
@@ -45,7 +45,7 @@ export function refusalHead(refusal: Failure): Buffer {
   return head;
 }
 
-/** Lists the encodings that are supported, for clients that used another one. */
+/** Lists the supported encodings for clients that used another one. */
 const acceptedEncodings = ({ code }: Failure) =>
   code === status.UNIMPLEMENTED ? ([['grpc-accept-encoding', 'identity,gzip,deflate']] as const) : [];
 
@@ -62,7 +62,7 @@ export const plainHeads: Readonly<Record<NotGrpc | 431, Buffer>> = {
   431: encodeFields(plainFields(431)),
 };
 
-/** Created once, since connections are charged for the memory of answers that wait for their client. */
+/** Shared bodies, so that unread answers do not multiply their memory. */
 export const plainBodies: Readonly<Record<NotGrpc | 431, Uint8Array>> = {
   405: ownCopy(Buffer.from('gRPC calls are POST requests\n')),
   415: ownCopy(Buffer.from('expected content-type application/grpc\n')),
@@ -72,20 +72,20 @@ export const plainBodies: Readonly<Record<NotGrpc | 431, Uint8Array>> = {
 const MAX_ECHOED_CHARACTERS = 100;
 
 /**
- * A caller's text for the details of a failure, shortened: with HPACK, 13 octets can repeat a text of kilobytes in
- * every request.
+ * A caller's text, shortened for the details of a failure, since 13 octets of HPACK can repeat kilobytes in every
+ * request.
  */
 export const echoed = (text: string): string =>
   text.length > MAX_ECHOED_CHARACTERS ? `${text.slice(0, MAX_ECHOED_CHARACTERS)}...` : text;
 
-/** Some clients accept at most 8 KiB of trailers in total. */
+/** Maximum size of encoded details, as some clients accept only 8 KiB of trailers. */
 const MAX_DETAILS_OCTETS = 4_096;
-/** The most octets of an encoded UTF-16 unit. */
+/** Maximum octets of an encoded UTF-16 unit. */
 const OCTETS_PER_UNIT = 9;
 
 /**
- * Percent-encodes a text for `grpc-message`: space to `~` are unchanged, except for `%`, and for spaces at either end,
- * which HTTP/2 forbids. A text that is too long is cut between two characters.
+ * Percent-encodes a text for `grpc-message`, leaving space to `~` unchanged except for `%` and for spaces at either
+ * end, which HTTP/2 forbids. A text that is too long is cut between two characters.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-8.2.1
  * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses

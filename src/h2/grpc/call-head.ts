@@ -4,11 +4,11 @@ import type { RequestHead } from '../http2/request-head.ts';
 export interface CallHead {
   /** `/package.Service/Method` */
   readonly path: string;
-  /** Infinity: the caller set no deadline. */
+  /** Time until the caller's deadline; Infinity without one. */
   readonly timeoutMs: number;
-  /** The encoding of compressed messages; `identity` by default. */
+  /** Encoding of compressed messages; default: `identity`. */
   readonly encoding: string;
-  /** The caller asks for details: the router's header for that is `1`. */
+  /** Whether the caller requests details, with a value of `1` in the router's header for them. */
   readonly needsDetail: boolean;
   /** A header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;

@@ -10,13 +10,13 @@ const decompressors = new Map<string, Decompress>([
 
 /** DEFLATE's largest compression ratio (RFC 1951): matches of 258 octets, two bits each. */
 const MAX_RATIO = 1_032;
-/** The trailing field of a gzip stream: the uncompressed size (RFC 1952, 2.3.1). */
+/** Length of the trailing field of a gzip stream, its uncompressed size (RFC 1952, 2.3.1). */
 const GZIP_SIZE_BYTES = 4;
 
 /** Whether this message encoding is supported. */
 export const isEncoding = (name: string): boolean => name === 'identity' || decompressors.has(name);
 
-/** Upper bound for the unpacked size. A gzip stream states its size, and `decompress` enforces it. */
+/** Upper bound for the unpacked size. A gzip stream states its size, which `decompress` enforces. */
 export const unpackedBound = (encoding: string, bytes: Buffer, from: number, to: number): number =>
   Math.min(gzipSize(encoding, bytes, from, to) ?? Number.POSITIVE_INFINITY, (to - from) * MAX_RATIO);
 

@@ -1,5 +1,5 @@
 /**
- * The status codes of gRPC. They are defined here, too, so that answering does not require loading a gRPC library.
+ * The status codes of gRPC, so that answering does not require a gRPC library.
  *
  * @see https://grpc.github.io/grpc/core/md_doc_statuscodes.html
  */

@@ -2,24 +2,22 @@ import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
 import { decompress } from './compression.ts';
 import { GrpcError, status } from './grpc-status.ts';
 
-/** A message's prefix: one octet for the compression flag, four for the length. */
+/** Length of a message's prefix, one octet for the compression flag and four for the length. */
 export const PREFIX_BYTES = 5;
 
-/** The size of the first buffer for a message that arrives in pieces. */
+/** Initial buffer of a message that arrives in pieces. */
 const MIN_HELD_BYTES = 1_024;
 
 /** Receives a message; `bytes` is only valid during the call. */
 type OnMessage = (bytes: Buffer, from: number, to: number) => void;
 
-/**
- * Reassembles the messages of a call. A message that arrives in one piece, as most do, is passed on without copying.
- */
+/** Reassembles the messages of a call. A message that arrives in one piece, as most do, is not copied. */
 export class MessageReader {
   readonly #encoding: string;
   readonly #maxBytes: number;
   readonly #onMessage: OnMessage;
   #held: Buffer | undefined;
-  /** The length of the message, limited to the size of the buffer. */
+  /** Length of the message, limited to the size of the buffer. */
   #heldLimit = 0;
   #heldLength = 0;
 

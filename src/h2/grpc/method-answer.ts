@@ -9,11 +9,11 @@ import { defaultMethodLimits, type Method, type OpenCall } from './method.ts';
 const INTERNAL: Failure = { code: status.INTERNAL, details: 'internal error' };
 export const UNREAD = 'the client does not read its answers';
 
-/** The methods named `on…` are called in place of closures, which every call would have. */
+/** Receives events through methods, since closures would take memory for every call. */
 interface AnswerOwner {
-  /** The handler has sent a message, ended or failed the call. */
+  /** Called when the handler has sent a message, or ended or failed the call. */
   onAnswered(): void;
-  /** The call is over. Called once. */
+  /** Called once, when the call is over. */
   onOver(): void;
 }
 
@@ -22,7 +22,7 @@ export class MethodAnswer implements OpenCall {
   readonly #method: Method;
   readonly #stream: Stream;
   readonly #owner: AnswerOwner;
-  /** Until the handler has been called. */
+  /** Kept until the handler has been called. */
   head: CallHead | undefined;
   readonly #deadlineMs: number;
   isOver = false;
@@ -104,13 +104,13 @@ export class MethodAnswer implements OpenCall {
     this.#notifyGone();
   }
 
-  /** The handler has thrown: a bug in a handler ends its call, not the connection. */
+  /** Fails the call after its handler threw; the connection continues. */
   abortAfterBug(): void {
     this.#owner.onAnswered();
     this.abort(INTERNAL);
   }
 
-  /** The client has cancelled the call, or its connection has ended. */
+  /** Ends the call after its client cancelled it or the connection ended. */
   cancel(): void {
     if (this.isOver) return;
     this.#close();

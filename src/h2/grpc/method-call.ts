@@ -8,31 +8,31 @@ import { GrpcError, status } from './grpc-status.ts';
 import { MessageReader } from './message-reader.ts';
 import { defaultMethodLimits, type Incoming, type Method, type MethodLimits } from './method.ts';
 import { MethodAnswer, UNREAD } from './method-answer.ts';
-import { FAILURE_UNITS, failureOf, LONGEST_WAIT_MS, OCTETS_PER_UNIT } from './unary-call.ts';
+import { decodeFailure, FAILURE_UNITS, MAX_DUE_DELAY_MS, OCTETS_PER_UNIT } from './unary-call.ts';
 
 /**
- * Memory charged for an open call besides its stream. With its stream, a call takes 1.2 KB of heap (server stream) or
- * 2.3 KB (bidirectional, with a deadline), and several times as much in a process that has traced requests, where Node
- * keeps a context for each timer and promise.
+ * Memory charged for an open call besides its stream. Together they take 1.2 KB of heap for a server stream, 2.3 KB for
+ * a bidirectional one with a deadline, and several times as much in a process that traces requests, where Node keeps a
+ * context for each timer and promise.
  */
 const CALL_BYTES = 8_192;
 
-/** Work for a call or a further message, in units of `sideTurns`; of methods with turns, the call queue bounds it. */
+/** Work per call or further message, in units of `sideTurns`; the call queue bounds that of methods with turns. */
 const MESSAGE_UNITS = 100;
 /** Work to unpack a message, however short. */
 const UNPACK_UNITS = 150;
-/** Octets of a stream's message, unpacked, that take as long as a unit. */
+/** Unpacked octets of a stream's message per unit of work. */
 const OCTETS_PER_SIDE_UNIT = 64;
 
-/** Made once, as `unreadError`. */
+/** Shared for the same reason as `unreadError`. */
 const TOO_EARLY = new GrpcError(status.RESOURCE_EXHAUSTED, 'too many messages at once: wait for answers');
 
-/** The longest delay of Node's timers. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Maximum delay of Node's timers. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const unreadErrors = new WeakMap<MethodLimits, GrpcError>();
 
-/** Made once, with its stack: a client that does not read may have thousands of calls refused in a turn. */
+/** A shared error, since a client that does not read may have thousands of calls refused in a turn. */
 function unreadError(limits: MethodLimits): GrpcError {
   const known = unreadErrors.get(limits);
   if (known) return known;
@@ -43,8 +43,8 @@ function unreadError(limits: MethodLimits): GrpcError {
 }
 
 /**
- * A call of a `Method`. Slower than `UnaryCall`, and bounded by the method's limits. The message of a unary or
- * server-streaming call is decoded when it is the call's turn, not before.
+ * A call of a `Method`, slower than `UnaryCall` and bounded by the method's limits. The message of a unary or
+ * server-streaming call is decoded only when it is the call's turn.
  */
 export class MethodCall implements Receiver, PendingCall {
   readonly #method: Method;
@@ -59,9 +59,9 @@ export class MethodCall implements Receiver, PendingCall {
   /** The message of a unary or server-streaming call, until its handler is called. */
   #request: Buffer | undefined;
   completeAtMs = 0;
-  /** The timer of its deadline ends it. */
+  /** Never, since a timer ends the call at its deadline. */
   readonly expiresAtMs = Number.POSITIVE_INFINITY;
-  /** The call waits for its turn or its handler. If it is cancelled, it keeps its place in the queue until then. */
+  /** Whether the call waits for its turn or its handler; a cancelled call keeps its place in the queue until then. */
   #isBusy = false;
   /** Memory charged for the decoded request, until the handler has answered. */
   #requestBytes = 0;
@@ -69,7 +69,7 @@ export class MethodCall implements Receiver, PendingCall {
   #chargedBytes = 0;
   /** Work for each message. */
   readonly #messageUnits: number;
-  /** Messages that have come in this turn since the connection should wait. */
+  /** Messages received in this turn after the connection used up its share. */
   #earlyMessages = 0;
   #earlyTurn = 0;
 
@@ -85,7 +85,7 @@ export class MethodCall implements Receiver, PendingCall {
     );
     this.#messageUnits = (hasTurns ? 0 : MESSAGE_UNITS) + (encoding === 'identity' ? 0 : UNPACK_UNITS);
     stream.peer.sideStreams++;
-    this.#spend(); // before the message: it may turn out not to be valid
+    this.#spend(); // before the message, which may be invalid
     stream.charge(CALL_BYTES);
     if (stream.isOver)
       this.#answer.cancel(); // the charge reset the connection
@@ -94,8 +94,7 @@ export class MethodCall implements Receiver, PendingCall {
 
   #open(timeoutMs: number): void {
     const method = this.#method;
-    if (timeoutMs <= LONGEST_TIMER_MS)
-      this.#deadline = setTimeout(() => this.#answer.abort(tooLate), timeoutMs).unref();
+    if (timeoutMs <= MAX_TIMER_MS) this.#deadline = setTimeout(() => this.#answer.abort(tooLate), timeoutMs).unref();
     if (method.kind !== 'bidi stream') return;
     this.#stream.isOpenEnded = true;
     this.#guard(() => {
@@ -109,7 +108,7 @@ export class MethodCall implements Receiver, PendingCall {
   }
 
   get dueAtMs(): number {
-    return this.completeAtMs + LONGEST_WAIT_MS;
+    return this.completeAtMs + MAX_DUE_DELAY_MS;
   }
 
   data(bytes: Buffer, from: number, to: number): void {
@@ -117,7 +116,7 @@ export class MethodCall implements Receiver, PendingCall {
     try {
       this.#reader.push(bytes, from, to);
     } catch (error) {
-      this.#answer.abort(failureOf(error));
+      this.#answer.abort(decodeFailure(error));
     }
     this.#chargeMessages();
   }
@@ -143,7 +142,7 @@ export class MethodCall implements Receiver, PendingCall {
       this.#request = ownCopy(bytes, from, to);
       return;
     }
-    if (this.#stream.peer.unreadBytes() > this.#limits.maxUnreadBytes) throw unreadError(this.#limits); // ends the reading of further messages
+    if (this.#stream.peer.unreadBytes() > this.#limits.maxUnreadBytes) throw unreadError(this.#limits); // stops reading further messages
     if (this.#isTooEarly(to - from)) throw TOO_EARLY;
     const message = this.#method.decode(ownCopy(bytes, from, to));
     this.#guard(() => this.#incoming?.message(message));
@@ -159,24 +158,24 @@ export class MethodCall implements Receiver, PendingCall {
 
   /**
    * @param octets  of a message, unpacked
-   * @returns whether what else the client has sent should wait
+   * @returns whether further input from the client has to wait
    */
   #spend(octets = 0): boolean {
     const units = this.#messageUnits + octets / OCTETS_PER_SIDE_UNIT;
     return units > 0 && this.#stream.peer.spendSide(units);
   }
 
-  /** Charges the memory of buffered messages. Even a short part of one may keep one of Node's pools alive. */
+  /** Charges the memory of buffered messages. Even a small part of one may keep a whole pool of Node's alive. */
   #chargeMessages(): void {
     if (!this.#reader) return; // the stream, and its charge, may be gone
     const { pending } = this.#reader;
-    // the buffer of a message that arrives in pieces is up to twice as large as what has arrived
+    // a buffer for pieces is up to twice as large as what has arrived
     const bytes = (pending > 0 ? Math.max(Buffer.poolSize, 2 * pending) : 0) + (this.#request?.length ?? 0);
     if (bytes !== this.#chargedBytes) this.#stream.charge(bytes - this.#chargedBytes);
     this.#chargedBytes = bytes;
   }
 
-  /** The request has ended, and with it its only message. */
+  /** Handles or queues the call once its message is complete. */
   #complete(octets: number): void {
     const method = this.#method;
     if (method.kind === 'bidi stream' || !method.turns) return void this.run();
@@ -205,7 +204,7 @@ export class MethodCall implements Receiver, PendingCall {
       units = this.#chargeRequest(method.turns?.costOf(request, bytes.length));
     } catch (error) {
       this.onAnswered();
-      this.#answer.abort(failureOf(error));
+      this.#answer.abort(decodeFailure(error));
       return FAILURE_UNITS;
     }
     const answer = this.#answer;
@@ -228,7 +227,7 @@ export class MethodCall implements Receiver, PendingCall {
     return this.run();
   }
 
-  /** Its handler has answered, or is not called: a cancelled call gives up its place among the connection's. */
+  /** Releases the call's place on the connection, since its handler has answered or will not be called. */
   onAnswered(): void {
     if (!this.#isBusy) return;
     this.#isBusy = false;

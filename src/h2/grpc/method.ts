@@ -2,7 +2,7 @@ import type { Cost } from '../bounds/call-queue.ts';
 import type { status } from './grpc-status.ts';
 import type { Admission } from './unary-call.ts';
 
-/** The interface of methods and their handlers, which any transport can serve. */
+/** The transport-independent interface of methods and their handlers. */
 
 /** A method whose messages have the types Q and R. Client-streaming methods are not supported. */
 export type Method<Q = unknown, R = unknown> = SingleRequestMethod<Q, R> | BidiMethod<Q, R>;
@@ -13,7 +13,7 @@ interface MethodBase<Q, R> {
   /**
    * Reads a message.
    *
-   * @param bytes  belongs to the message, which may keep parts of it
+   * @param bytes  owned by the message, which may keep parts of it
    * @throws Error if the octets are not a message of this type
    */
   decode(bytes: Buffer): Q;
@@ -25,9 +25,9 @@ interface MethodBase<Q, R> {
 /** A method whose request is one message. */
 interface SingleRequestMethod<Q, R> extends MethodBase<Q, R> {
   readonly kind: 'unary' | 'server stream';
-  /** Absent: a call is handled as soon as its request is complete. */
+  /** Queueing of calls; absent to handle each as soon as its request is complete. */
   readonly turns?: MethodTurns<Q>;
-  /** Handles a call. Of a unary method, it must send one message and end the call, or fail it, even after `onGone`. */
+  /** Handles a call. A unary method must send one message and end the call, or fail it, even after `onGone`. */
   handle(request: Q, call: OpenCall<R>): void;
 }
 
@@ -41,40 +41,40 @@ interface BidiMethod<Q, R> extends MethodBase<Q, R> {
 /** Receives the messages of a client until the call is over. */
 export interface Incoming<Q> {
   message(message: Q): void;
-  /** The client has sent its last message; the handler still has to end the call. */
+  /** Called after the client's last message; the handler still has to end the call. */
   end(): void;
 }
 
-/** A call, for its handler. Once it is over, all methods but `onGone` do nothing. */
+/** A call, as its handler sees it. Once it is over, all methods but `onGone` do nothing. */
 export interface OpenCall<R = unknown> {
   send(message: R): void;
   /** Ends the call with OK. */
   end(): void;
   fail(code: status, details: string): void;
-  /** The time left until the caller's deadline; Infinity: it set none. */
+  /** Time left until the caller's deadline; Infinity without one. */
   timeLeftMs(): number;
   /** A header by its lower-case name, while `handle` runs; repeated headers are joined with commas. */
   header(name: string): string | undefined;
   /** Charges memory to the connection until the call is over; negative: releases it. */
   charge(bytes: number): void;
   /**
-   * Calls the listener once if the call ends before its handler has ended it: cancelled, late, beyond a limit, or
-   * without its connection; at once if it has already. There is one listener; a further one replaces it.
+   * Calls the listener once when the call ends before its handler ended it, because it was cancelled, late or beyond a
+   * limit, or lost its connection; immediately if that has happened. A second listener replaces the first.
    */
   onGone(listener: () => void): void;
 }
 
-/** Bounds of the messages of a method. Beyond each of them, a call fails with RESOURCE_EXHAUSTED. */
+/** Limits on the messages of a method; a call that exceeds one fails with RESOURCE_EXHAUSTED. */
 export interface MethodLimits {
   /** Message size, before and after decompression. */
   readonly maxMessageBytes: number;
-  /** Unread output of a connection when a message of a bidirectional stream arrives. */
+  /** Unread output of a connection, checked when a message of a bidirectional stream arrives. */
   readonly maxUnreadBytes: number;
   /** Messages of a call that wait for the client's flow-control windows. */
   readonly maxUnreadMessages: number;
   /**
-   * Messages of a bidirectional stream in one turn of the event loop beyond the share of their connection. Infinity:
-   * for handlers that only keep messages, and handle them in slices.
+   * Messages of a bidirectional stream in one turn of the event loop beyond the share of its connection. Infinity suits
+   * handlers that only store messages and handle them in slices.
    */
   readonly maxEarlyMessages: number;
 }
@@ -86,11 +86,11 @@ export const defaultMethodLimits: MethodLimits = {
   maxEarlyMessages: 16,
 };
 
-/** Of costly methods: their calls wait, undecoded, for a turn in the queue that they share with `UnaryMethod`. */
+/** Queueing of costly methods, whose calls wait undecoded in the queue that they share with `UnaryMethod`. */
 export interface MethodTurns<Q = unknown> {
   readonly overload: Pick<Admission, 'queue' | 'refusal'>;
   /** Memory and work of a decoded message. @param octets  its size */
   costOf(message: Q, octets: number): Cost;
-  /** Upper bound for a call's work, in units of the queue; absent: by the octets of its message. */
+  /** Upper bound for a call's work, in units of the queue; default: derived from the size of its message. */
   readonly estimate?: number;
 }

@@ -10,10 +10,10 @@ import type { Method } from './method.ts';
 import { MethodCall } from './method-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
-/** Creates the receiver of a call; undefined: the call has been answered. */
+/** Creates the receiver of a call, or returns undefined if the call has been answered. */
 type Open = (stream: Stream, head: CallHead) => Receiver | undefined;
 
-/** Open calls of side methods on a connection. More: RESOURCE_EXHAUSTED. */
+/** Maximum open calls of side methods per connection; further ones fail with RESOURCE_EXHAUSTED. */
 export const MAX_SIDE_STREAMS = 100;
 
 const TOO_MANY_SIDE_STREAMS = failureHead({
@@ -24,25 +24,25 @@ const TOO_MANY_SIDE_STREAMS = failureHead({
 /** Maximum number of calls that wait for their service to be loaded. Loading happens once and takes about 0.1 s. */
 const MAX_WAITING_FOR_LOAD = 256;
 
-/** The largest message of a method on the hot path by default, like grpc-go's. */
+/** Default maximum message size of methods on the hot path, the same as grpc-go's. */
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 
 interface RouterOptions {
-  /** The largest message of methods added by `addUnary`; larger ones are RESOURCE_EXHAUSTED. Default: 4 MiB. */
+  /** Maximum message size of methods added by `addUnary`; larger ones fail with RESOURCE_EXHAUSTED. Default: 4 MiB. */
   readonly maxRequestBytes?: number;
-  /** The header with which a caller asks for details; absent: there is none. */
+  /** Header with which a caller requests details, if any. */
   readonly detailHeader?: string;
 }
 
 /**
- * Routes requests to methods by path. A method on the hot path is added by `addUnary`; all others are side methods,
- * which have lower limits for the sake of those.
+ * Routes requests to methods by path. `addUnary` adds methods on the hot path; all others are side methods, whose
+ * limits are lower to protect those.
  */
 export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
   readonly #detailHeader: string | undefined;
-  /** Answers to refused heads: a connection caches a few heads, which may recur thousands of times. */
+  /** Encoded answers by refused head; a connection caches heads, which may recur thousands of times. */
   readonly #failures = new WeakMap<CallHead, Buffer>();
 
   constructor({ maxRequestBytes = MAX_REQUEST_BYTES, detailHeader }: RouterOptions = {}) {
@@ -91,7 +91,7 @@ export class Router {
     this.#methods.set(method.path, (stream, head) => {
       const refusal = overload?.refusal();
       if (refusal) return refusedCall(stream, refusal);
-      if (stream.peer.sideStreams < MAX_SIDE_STREAMS) return new MethodCall(method as Method, stream, head); // its messages are its own
+      if (stream.peer.sideStreams < MAX_SIDE_STREAMS) return new MethodCall(method as Method, stream, head); // `add` is given a method and messages of the same types
       stream.headOnly(TOO_MANY_SIDE_STREAMS);
       return undefined;
     });
@@ -105,7 +105,7 @@ export class Router {
     if (open && !Number.isNaN(head.timeoutMs) && isEncoding(head.encoding)) return open(stream, head);
     let answer = this.#failures.get(head);
     if (!answer) {
-      answer = failureHead(open ? problemOf(head) : unknownMethod(head));
+      answer = failureHead(open ? callFailure(head) : unknownMethod(head));
       this.#failures.set(head, answer);
     }
     stream.headOnly(answer);
@@ -122,8 +122,8 @@ const unknownMethod = ({ path }: CallHead): Failure => ({
   details: `unknown method ${echoed(path)}`,
 });
 
-/** Why a call of a known method is refused. */
-const problemOf = ({ timeoutMs, encoding }: CallHead): Failure =>
+/** The reason to refuse a call of a known method. */
+const callFailure = ({ timeoutMs, encoding }: CallHead): Failure =>
   Number.isNaN(timeoutMs)
     ? { code: status.INTERNAL, details: 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n' }
     : { code: status.UNIMPLEMENTED, details: `grpc-encoding ${echoed(encoding)} is not supported` };
@@ -132,7 +132,7 @@ function fail(stream: Stream, code: status, details: string): undefined {
   stream.headOnly(failureHead({ code, details }));
 }
 
-/** Drains a request before it is answered: HTTP clients send everything before they read. */
+/** Drains a request before answering it, since HTTP clients send everything before they read. */
 class Refusal implements Receiver {
   readonly #answer: () => void;
 
@@ -158,15 +158,15 @@ function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
   stream.end();
 }
 
-/** Octets of a request that are buffered before its service is loaded. More: RESOURCE_EXHAUSTED. */
+/** Maximum octets of a request buffered before its service is loaded; more fail with RESOURCE_EXHAUSTED. */
 const MAX_BUFFERED_BYTES = 65_536;
 
 const TOO_MUCH_BEFORE_LOAD = failureHead({
   code: status.RESOURCE_EXHAUSTED,
-  details: `more than ${MAX_BUFFERED_BYTES} bytes came before the service was loaded`,
+  details: `more than ${MAX_BUFFERED_BYTES} bytes arrived before the service was loaded`,
 });
 
-/** Memory of a buffered part, besides its octets. */
+/** Memory of a buffered part besides its octets. */
 const PART_BYTES = 256;
 
 /**

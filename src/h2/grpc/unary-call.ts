@@ -12,15 +12,15 @@ import { GrpcError, status } from './grpc-status.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 import { messageLength, UnaryMessage } from './unary-message.ts';
 
-/** What admits calls, and counts those that are not answered in time. */
+/** Admits calls, and counts those that are not answered in time. */
 export interface Admission {
-  /** Calls wait in it after this turn of the event loop has done its share of work. */
+  /** Queue of calls that exceed the work of this turn of the event loop. */
   readonly queue: CallQueue;
-  /** Calls that were not handled in time, for `countLate`. */
+  /** Calls that were not handled in time, to be passed to `countLate`. */
   readonly lateCalls: LateCalls;
-  /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
+  /** Status to reject the next call with, or undefined to admit it. Call once per call, as early as possible. */
   refusal(): Failure | undefined;
-  /** A call ends without an answer. */
+  /** Records a call that ended without an answer. */
   missed(by: 'late' | 'cancelled'): void;
 }
 
@@ -33,24 +33,24 @@ export interface UnaryMethod<Q> {
   readonly costOf: (request: Q, octets: number) => Cost;
   /** Handles the call; must call `call.answer` or `call.fail` once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
-  /** Counts as many equal requests that were not handled in time. */
+  /** Counts this number of equal requests that were not handled in time. */
   readonly countLate: (request: Q, times: number) => void;
   /** Called after each call that reached `handle` has been answered. */
   readonly onAnswered: (code: status, elapsedMs: number) => void;
   readonly maxRequestBytes: number;
 }
 
-/** The least message octets per unit of work. */
+/** Minimum message octets per unit of work. */
 export const OCTETS_PER_UNIT = 32;
-/** A call that has waited for this part of its time is not handled, since its answer would be late when it is sent. */
-const HANDLED_SHARE = 1 / 2;
-/** Calls that have more time than this run in order of arrival. */
-export const LONGEST_WAIT_MS = 1_000;
+/** Fraction of its time after which a queued call is not handled, since its answer would be late. */
+const HANDLED_FRACTION = 1 / 2;
+/** Maximum time until a call is due; calls with later deadlines run in order of arrival. */
+export const MAX_DUE_DELAY_MS = 1_000;
 /** Memory of a copied message, besides its octets. */
 const COPY_BYTES = 256;
 
 /**
- * One call of a unary method: reassembles its message, queues for its turn, writes its answer and enforces its
+ * One call of a unary method. Reassembles its message, queues for its turn, writes its answer and enforces its
  * deadline.
  */
 export class UnaryCall<Q> implements Receiver, PendingCall {
@@ -75,7 +75,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     this.#head = head;
   }
 
-  /** Time left until the caller's deadline when the call is handled. */
+  /** Time left until the caller's deadline at the start of handling. */
   get timeoutMs(): number {
     return this.#head.timeoutMs - this.#waitedMs;
   }
@@ -85,11 +85,11 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   get expiresAtMs(): number {
-    return this.completeAtMs + this.#head.timeoutMs * HANDLED_SHARE;
+    return this.completeAtMs + this.#head.timeoutMs * HANDLED_FRACTION;
   }
 
   get dueAtMs(): number {
-    return Math.min(this.expiresAtMs, this.completeAtMs + LONGEST_WAIT_MS);
+    return Math.min(this.expiresAtMs, this.completeAtMs + MAX_DUE_DELAY_MS);
   }
 
   get startedMs(): number {
@@ -114,7 +114,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
       this.#parts ??= new UnaryMessage(this.#method.maxRequestBytes, (more) => this.#stream.charge(more));
       this.#parts.push(bytes, from, to);
     } catch (error) {
-      this.#refuse(failureOf(error));
+      this.#refuse(decodeFailure(error));
     }
   }
 
@@ -125,7 +125,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
       if (this.#stream.isOver) return; // `data` refused it
       this.#completeParts();
     } catch (error) {
-      this.#refuse(failureOf(error));
+      this.#refuse(decodeFailure(error));
     }
   }
 
@@ -174,7 +174,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     const { lateCalls, missed } = this.#method.overload;
     missed(this.#isGone ? 'cancelled' : 'late');
     if (message) lateCalls.add(message, (bytes, times) => this.#countLate(bytes, times));
-    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // to a caller that is gone nothing is sent
+    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // sends nothing to a caller that is gone
   }
 
   #countLate(bytes: Buffer, times: number): void {
@@ -184,7 +184,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
       const [message, start, end] = this.#unpacked(bytes, 0, bytes.length);
       request = decode(message, start, end);
     } catch {
-      return; // nothing can be counted
+      return; // there is nothing to count
     }
     countLate(request, times);
   }
@@ -199,7 +199,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
       request = decode(message, start, end);
       cost = costOf(request, end - start);
     } catch (error) {
-      this.#refuse(failureOf(error));
+      this.#refuse(decodeFailure(error));
       return Math.max(estimate, FAILURE_UNITS);
     }
     this.#requestBytes = cost.bytes;
@@ -254,14 +254,14 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     this.#parts = undefined;
   }
 
-  /** Answers with a failure. */
+  /** Answers with a failure, without notifying the method. */
   #refuse(failure: Failure): void {
     this.#dropParts();
     this.#stream.headOnly(failureHead(failure));
   }
 }
 
-/** Minimum work of a message that cannot be decoded: creating the error. */
+/** Minimum work of a message that cannot be decoded, which creating the error takes. */
 export const FAILURE_UNITS = 2;
 
 const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
@@ -269,8 +269,10 @@ const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancel
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
   to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;
 
-/** A request that cannot be decoded is the caller's mistake: the reason is sent to the caller. */
-export function failureOf(error: unknown): Failure {
+/**
+ * The failure of a request that cannot be decoded. The caller is sent the reason, since the mistake is the caller's.
+ */
+export function decodeFailure(error: unknown): Failure {
   if (error instanceof GrpcError) return { code: error.code, details: error.message };
   const reason = error instanceof Error ? error.message : String(error);
   return { code: status.INTERNAL, details: `the request cannot be decoded: ${reason}` };

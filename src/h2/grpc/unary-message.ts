@@ -3,7 +3,7 @@ import { uint32 } from '../http2/octets.ts';
 import { GrpcError, status } from './grpc-status.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 
-/** The size of the first buffer for a message that arrives in parts. */
+/** Initial buffer of a message that arrives in parts. */
 const MIN_BUFFER_BYTES = 1_024;
 
 const NO_BYTES: Buffer = Buffer.alloc(0);
@@ -63,9 +63,9 @@ export class UnaryMessage {
     this.#length = 0;
   }
 
-  #reserve(needed: number, most = MIN_BUFFER_BYTES): void {
+  #reserve(needed: number, max = MIN_BUFFER_BYTES): void {
     if (needed <= this.#bytes.length) return;
-    const size = Math.max(needed, Math.min(most, Math.max(this.#bytes.length * 2, MIN_BUFFER_BYTES)));
+    const size = Math.max(needed, Math.min(max, Math.max(this.#bytes.length * 2, MIN_BUFFER_BYTES)));
     const smaller = this.#bytes;
     this.#bytes = takeBuffer(size);
     smaller.copy(this.#bytes, 0, 0, this.#length);
@@ -77,7 +77,7 @@ export class UnaryMessage {
 /**
  * The length in the message prefix at this position.
  *
- * @throws GrpcError  RESOURCE_EXHAUSTED: longer than the limit
+ * @throws GrpcError  with RESOURCE_EXHAUSTED if it exceeds the limit
  */
 export function messageLength(bytes: Buffer, at: number, maxBytes: number): number {
   const length = uint32(bytes, at + 1);

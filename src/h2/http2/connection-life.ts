@@ -3,46 +3,46 @@ import type { Http2Connection } from './connection.ts';
 
 /** Limits on the number and the age of connections, and their keepalive. */
 export interface ConnectionLimits {
-  /** The most open connections; a further one replaces an idle one, or is closed at once. */
+  /** Maximum number of open connections; a further one replaces an idle one, or is closed. */
   readonly maxCount: number;
-  /** After this age, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
+  /** Age, ±10 %, at which a connection is sent GOAWAY so that its client reconnects; 0 for never. */
   readonly maxAgeMs: number;
-  /** The time that its calls may continue after that. 0: no limit. */
+  /** Time that its calls may continue after that; 0 for no limit. */
   readonly maxAgeGraceMs: number;
-  /** The interval at which a client is pinged. 0: never. */
+  /** Interval of pings to the client; 0 for never. */
   readonly keepaliveTimeMs: number;
-  /** A client that does not answer a ping within this time is disconnected. */
+  /** Time after an unanswered ping at which the client is disconnected. */
   readonly keepaliveTimeoutMs: number;
 }
 
-/** The longest and the shortest interval between checks of connections. */
-const LONGEST_INTERVAL_MS = 1_000;
-const SHORTEST_INTERVAL_MS = 5;
-/** The number of checks within the shortest limit. */
+/** Bounds of the interval between checks of connections. */
+const MAX_INTERVAL_MS = 1_000;
+const MIN_INTERVAL_MS = 5;
+/** Number of checks within the shortest limit. */
 const CHECKS_PER_LIMIT = 10;
 
-/** ±10 %, so that clients that connected together do not reconnect together. */
+/** Varies a time by ±10 %, so that clients that connected together do not reconnect together. */
 const withJitter = (ms: number): number => ms * (0.9 + 0.2 * Math.random());
 
 /** The interval at which to call `ConnectionLife.check`. */
 export function checkIntervalMs(limits: ConnectionLimits | undefined): number {
-  if (!limits) return LONGEST_INTERVAL_MS;
+  if (!limits) return MAX_INTERVAL_MS;
   const { maxAgeMs, maxAgeGraceMs, keepaliveTimeMs, keepaliveTimeoutMs } = limits;
   const set = [maxAgeMs, maxAgeGraceMs, keepaliveTimeMs, keepaliveTimeoutMs].filter((ms) => ms > 0);
   const intervalMs = Math.min(...set) / CHECKS_PER_LIMIT;
-  return Math.max(SHORTEST_INTERVAL_MS, Math.min(intervalMs, LONGEST_INTERVAL_MS));
+  return Math.max(MIN_INTERVAL_MS, Math.min(intervalMs, MAX_INTERVAL_MS));
 }
 
 /**
- * A connection's maximum age and its keepalive. One timer checks all connections: two per connection would take more
- * memory than the rest of this.
+ * Enforces a connection's maximum age and its keepalive. One timer checks all connections, since two per connection
+ * would take more memory than everything else here.
  *
  * @see https://github.com/grpc/proposal/blob/master/A9-server-side-conn-mgt.md
  */
 export class ConnectionLife {
   readonly #connection: Http2Connection;
   readonly #limits: ConnectionLimits;
-  /** On the monotonic clock, like the others; Infinity: never. */
+  /** On the monotonic clock; Infinity for never. */
   #expiresAtMs: number;
   #endsAtMs = Infinity;
   #pingAtMs: number;
@@ -63,7 +63,7 @@ export class ConnectionLife {
     if (nowMs >= this.#pingAtMs) this.#ping(nowMs);
   }
 
-  /** Whether the pong is overdue at two checks in a row: between them, a process that was late reads its input. */
+  /** Whether the pong is overdue at two checks in a row, between which a process that was late reads its input. */
   #isSilent(nowMs: number): boolean {
     const isOverdue = nowMs >= this.#pongDueAtMs;
     const isSilent = isOverdue && this.#wasOverdue;

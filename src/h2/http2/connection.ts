@@ -13,16 +13,17 @@ import { RequestFrames } from './request-frames.ts';
 
 const ignore = (): void => {};
 
-/** The least time over which a connection is judged; less than a second, since a check may come a little early. */
+/** Minimum time between two checks for idleness; below a second, since a check may run slightly early. */
 const IDLE_MS = 900;
 
-/** From this server's last frame until the socket is closed in any case, and for a retired client's pong. */
+/**
+ * Maximum time until the socket is closed after this server's last frame, or until a retired client answers the ping.
+ */
 const LINGER_MS = 1_000;
 
 /**
- * The server side of one HTTP/2 connection: reads and sends frames, and enforces the limits. It knows nothing about the
- * requests' meaning. The methods named `on…` are for its parts, which call them in place of closures: every connection
- * would have its own.
+ * The server side of one HTTP/2 connection. Reads and sends frames and enforces the limits, independently of what
+ * requests mean. Its parts call the methods named `on…`, since closures would take memory for every connection.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
@@ -40,7 +41,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   #hasGreeted = false;
   #isDraining = false;
   #isOver = false;
-  /** When it was last judged whether the connection is idle, and its last stream then. */
+  /** Time of the last check for idleness, and the last stream at that time. */
   #judgedAtMs = this.#openedAtMs;
   #judgedStreamId = 0;
 
@@ -67,7 +68,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#isDraining = true;
     this.#greet();
     this.#control.sendGoaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, '');
-    this.#control.ping(() => this.#refuseStreams()); // those opened before the client read GOAWAY come before its pong
+    this.#control.ping(() => this.#refuseStreams()); // streams opened before the client read GOAWAY precede its pong
   }
 
   #refuseStreams(): void {
@@ -89,7 +90,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   }
 
   /**
-   * Drains the connection if it is idle, but does not wait for its client for long.
+   * Drains the connection if it is idle, with a short limit on the wait for its client.
    *
    * @returns false if it is not idle
    */
@@ -101,9 +102,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     return true;
   }
 
-  /**
-   * Ends the connection at once and releases its memory: the memory account is full, and this connection holds most.
-   */
+  /** Ends the connection immediately and releases its memory, as the connection that holds most when memory is full. */
   reset(): void {
     if (this.#isOver) return;
     this.#handler.failed(ErrorCode.ENHANCE_YOUR_CALM, 'the memory for callers is full, and this connection holds most');
@@ -111,7 +110,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#close();
   }
 
-  /** Records about once a second whether the connection is idle. May be called more often. */
+  /** Records whether the connection is idle, about once a second however often it is called. */
   checkIdle(nowMs: number): void {
     if (this.#isOver || nowMs - this.#judgedAtMs < IDLE_MS) return;
     this.#account.markIdle(this.#isIdle);
@@ -120,20 +119,20 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   }
 
   /**
-   * No stream is open, none was opened since the previous judgement, and no input waits that may open one; a client may
-   * still send other frames.
+   * Whether no stream is open, none was opened since the previous check, and no input waits that may open one. The
+   * client may still send other frames.
    */
   get #isIdle(): boolean {
     const { slotsTaken, lastId } = this.#exchanges.streams;
     return slotsTaken === 0 && lastId === this.#judgedStreamId && !this.#pace.waitsForTurn;
   }
 
-  /** Streams are open. */
+  /** Whether streams are open. */
   get isInUse(): boolean {
     return this.#exchanges.streams.openCount > 0;
   }
 
-  /** Ends the connection or the streams whose client has stalled for too long. To be called about once a second. */
+  /** Ends the connection or streams that have stalled for too long. Call about once a second. */
   checkStalls(nowMs: number): void {
     if (this.#isOver) return;
     this.#pace.pauseOrResume();
@@ -150,8 +149,8 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   }
 
   /**
-   * Sends this server's SETTINGS, with its first answer: what a client that sends nothing is never written to, and one
-   * that sends a request at once costs one write.
+   * Sends this server's SETTINGS with its first answer, so that idle clients cost no write and an immediate request
+   * costs only one.
    */
   #greet(): void {
     if (this.#hasGreeted) return;
@@ -240,7 +239,10 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#finish();
   }
 
-  /** Ignores further input, but lets the client read what was sent: closing a socket with unread input resets it. */
+  /**
+   * Ignores further input instead of closing, since closing a socket with unread input resets it before the client has
+   * read everything.
+   */
   #finish(): void {
     this.#output.flushNow();
     this.#end();

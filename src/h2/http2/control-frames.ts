@@ -6,7 +6,7 @@ import {
   DEFAULT_WINDOW,
   Flag,
   FrameType,
-  LARGEST_MAX_FRAME_SIZE,
+  MAX_FRAME_SIZE_LIMIT,
   MAX_WINDOW,
   Setting,
 } from './frames.ts';
@@ -17,7 +17,7 @@ export class ControlFrames {
   /** Unanswered PING frames by the number in their payload. */
   #pings: Map<number, () => void> | undefined;
   #lastPing = 0;
-  /** The client has sent its first SETTINGS. */
+  /** Whether the client has sent its first SETTINGS. */
   hasSettings = false;
 
   constructor(exchanges: Exchanges) {
@@ -128,7 +128,7 @@ export class ControlFrames {
         if (value > 1) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'ENABLE_PUSH must be 0 or 1');
         return;
       case Setting.MAX_FRAME_SIZE:
-        if (value < DEFAULT_MAX_FRAME_SIZE || value > LARGEST_MAX_FRAME_SIZE)
+        if (value < DEFAULT_MAX_FRAME_SIZE || value > MAX_FRAME_SIZE_LIMIT)
           throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'MAX_FRAME_SIZE must be from 2^14 to 2^24-1');
         this.#exchanges.send.setMaxFrameSize(value);
     }

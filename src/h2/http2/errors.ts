@@ -24,7 +24,7 @@ export const errorNames = Object.fromEntries(Object.entries(ErrorCode).map(([nam
   Record<ErrorNumber, ErrorName>
 >; // the same table, inverted
 
-/** The peer violated the protocol or one of our limits: the connection ends with this code. */
+/** A violation of the protocol or of a limit, which ends the connection with this code. */
 export class Http2Error extends Error {
   override readonly name = 'Http2Error';
   readonly code: ErrorNumber;

@@ -9,11 +9,11 @@ import { StreamTable } from './stream-table.ts';
 
 /** The layer above a connection. */
 export interface ConnectionHandler {
-  /** A request has begun. @returns undefined if it has been answered already; its body is dropped */
+  /** Called when a request begins. @returns undefined if it has been answered, so that its body is dropped */
   request(stream: Stream, head: RequestHead): Receiver | undefined;
-  /** A request's fields exceed the limit. */
+  /** Called when a request's fields exceed the limit. */
   tooLarge(stream: Stream): void;
-  /** The connection or one of its streams ends with an error. */
+  /** Called when the connection or one of its streams ends with an error. */
   failed(code: ErrorNumber, problem: string): void;
 }
 
@@ -94,13 +94,13 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
     if (!hasAllOfRequest) this.streams.endedEarly(streamId);
   }
 
-  /** A client that is still sending its request may stop. */
+  /** Ends the stream, and lets a client that is still sending its request stop. */
   onAnswerSent(stream: Stream): void {
     if (!stream.hasAllOfRequest) this.sendReset(stream.id, false, ErrorCode.NO_ERROR);
     this.remove(stream);
   }
 
-  /** The stream has ended. */
+  /** Removes a stream that has ended. */
   remove(stream: Stream): void {
     this.send.forget(stream);
     this.streams.remove(stream);
@@ -109,7 +109,7 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
 
   /** Ends a stream whose client violated the protocol. */
   failStream(stream: Stream, code: ErrorNumber, problem: string): void {
-    this.spend(); // else a client could make this server reset streams forever
+    this.spend(); // otherwise a client could cause any number of resets
     this.abort(stream, code, problem);
   }
 
@@ -121,7 +121,7 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
     stream.receiver?.cancelled();
   }
 
-  /** The connection has ended. */
+  /** Ends all streams of a connection that has ended. */
   endAll(): void {
     for (const stream of this.streams.all()) {
       this.remove(stream);
@@ -131,9 +131,9 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
 }
 
 /**
- * A token bucket for overhead: control frames, and the streams that a control frame touches. It refills over time, and
- * with each complete request, since legitimate clients send a few control frames per request. The clock is read only
- * when the bucket is empty.
+ * A token bucket for overhead, such as control frames and the streams that they touch. It refills with time and with
+ * each complete request, since legitimate clients send a few control frames per request. The clock is read only when
+ * the bucket is empty.
  */
 class Budget {
   readonly #capacity: number;

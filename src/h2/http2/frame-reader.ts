@@ -12,22 +12,22 @@ export interface FrameReceiver {
 }
 
 /**
- * Splits a connection's input into the client's preface and frames. A frame within one chunk is passed on without
- * copying; a frame that spans chunks is reassembled first. A chunk is valid only during `read`.
+ * Splits a connection's input into the client's preface and frames. A frame within one chunk is not copied; one that
+ * spans chunks is reassembled. A chunk is valid only during `read`.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-4.1
  */
 export class FrameReader {
   readonly #receiver: FrameReceiver;
   #prefaceLeft = PREFACE.length;
-  /** Of a frame whose header has arrived in part; else empty. */
+  /** Header octets of a frame whose header is incomplete; otherwise empty. */
   #header = NO_BYTES;
   #headerLength = 0;
-  /** Buffer for a frame that has arrived in part. */
+  /** Buffer of an incomplete frame. */
   #frame: Buffer | undefined;
-  /** Of the frame, header included. */
+  /** Length of the frame, including its header. */
   #frameBytes = 0;
-  /** Octets of it that have arrived. */
+  /** Octets of the frame that have arrived. */
   #frameLength = 0;
   #incompleteSinceMs: number | undefined;
   /** Input that arrived after `pause`. */
@@ -44,12 +44,12 @@ export class FrameReader {
     return (this.#frame?.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
   }
 
-  /** When the incomplete frame began (monotonic clock); undefined: no frame is incomplete. */
+  /** Start of the incomplete frame on the monotonic clock; undefined without one. */
   get incompleteSinceMs(): number | undefined {
     return this.#incompleteSinceMs;
   }
 
-  /** The connection has ended: gives up an incomplete frame and input that has not been passed on. */
+  /** Discards an incomplete frame and buffered input of a connection that has ended. */
   release(): void {
     this.#isReleased = true;
     this.#rest = undefined;
@@ -72,7 +72,7 @@ export class FrameReader {
   }
 
   /**
-   * @param isOwn  the chunk is not used again, so that its rest can be kept without a copy
+   * @param isOwn  whether the chunk is not reused, so that its rest can be kept without a copy
    * @throws Http2Error if the preface is wrong or a frame is longer than the limit; and what the receiver throws
    */
   read(chunk: Buffer, isOwn = false): void {

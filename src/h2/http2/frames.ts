@@ -29,10 +29,10 @@ export const Setting = {
   MAX_HEADER_LIST_SIZE: 6,
 } as const;
 
-/** The initial window of a connection, and of its streams unless SETTINGS changes it. */
+/** Initial window of a connection, and of its streams unless SETTINGS changes it. */
 export const DEFAULT_WINDOW = 65_535;
 export const MAX_WINDOW = 2 ** 31 - 1;
 export const MAX_STREAM_ID = 2 ** 31 - 1;
 
 export const DEFAULT_MAX_FRAME_SIZE = 16_384;
-export const LARGEST_MAX_FRAME_SIZE = 2 ** 24 - 1;
+export const MAX_FRAME_SIZE_LIMIT = 2 ** 24 - 1;

@@ -3,24 +3,24 @@ import { type Decoded, HpackDecoder } from './hpack/decoder.ts';
 import type { HeaderField } from './hpack/field.ts';
 import { type RequestHead, readHead } from './request-head.ts';
 
-/** The head of a request, why it is malformed, or that it exceeds the limit. */
+/** The head of a request, the reason why it is malformed, or that it exceeds the limit. */
 export type Head =
   | (RequestHead & {
-      /** Memory of a head that is not shared; 0: it is cached, and shared between streams. */
+      /** Memory of an uncached head; 0 for cached heads, which streams share. */
       readonly ownBytes: number;
       readonly problem?: undefined;
     })
   | { readonly problem: string }
   | 'too large';
 
-/** Cached blocks: clients send only a few different ones. */
+/** Maximum number of cached blocks, as clients send only a few different ones. */
 const MAX_BLOCKS = 8;
-/** Longer blocks, and those with larger fields, are not cached. */
+/** Maximum size of cached blocks, and of their fields. */
 const MAX_BLOCK_BYTES = 256;
 const MAX_LIST_BYTES = 4_096;
 
 /**
- * Memory per octet of a field list as HPACK counts it, with 32 per field: an object, two strings, and their place in
+ * Memory of a field list per octet as HPACK counts it, including 32 per field, for an object, two strings and a slot in
  * the list.
  */
 const BYTES_PER_LIST_OCTET = 3;
@@ -32,8 +32,8 @@ interface CachedHead {
 }
 
 /**
- * Decodes the header blocks of a connection, and caches those that left the dynamic table unchanged: until a later
- * block changes it, the same octets mean the same request. Most calls of a gRPC client begin with such a block.
+ * Decodes the header blocks of a connection, and caches those that left the dynamic table unchanged, since the same
+ * octets mean the same request until a later block changes it. Most calls of a gRPC client begin with such a block.
  */
 export class HeadCache {
   readonly #decoder: HpackDecoder;
@@ -41,7 +41,7 @@ export class HeadCache {
   #cachedBytes = 0;
   #generation = 0;
 
-  /** @param maxListSize  of a request's fields, plus 32 octets each */
+  /** @param maxListSize  limit of a request's fields, plus 32 octets each */
   constructor(maxListSize: number) {
     this.#decoder = new HpackDecoder(maxListSize);
   }
@@ -56,9 +56,9 @@ export class HeadCache {
     for (const { block, head } of this.#cached) if (isSame(block, bytes, from, to)) return head;
     const fields = this.#decoder.decode(bytes, from, to);
     if (this.#decoder.generation !== this.#generation) this.#clear();
-    else if (to - from <= MAX_BLOCK_BYTES && sizeOf(fields) <= MAX_LIST_BYTES)
-      return this.#cache(ownCopy(bytes, from, to), headOf(fields, 0), sizeOf(fields));
-    return headOf(fields, sizeOf(fields) * BYTES_PER_LIST_OCTET);
+    else if (to - from <= MAX_BLOCK_BYTES && listSize(fields) <= MAX_LIST_BYTES)
+      return this.#cache(ownCopy(bytes, from, to), parseHead(fields, 0), listSize(fields));
+    return parseHead(fields, listSize(fields) * BYTES_PER_LIST_OCTET);
   }
 
   /** @throws Http2Error  COMPRESSION_ERROR */
@@ -70,7 +70,7 @@ export class HeadCache {
 
   #cache(block: Buffer, head: Head, listBytes: number): Head {
     const cached = { block, head, heldBytes: block.length + listBytes * BYTES_PER_LIST_OCTET };
-    this.#cached = this.#cached.concat(cached); // in contrast to `push`, takes no room in advance
+    this.#cached = this.#cached.concat(cached); // unlike `push`, allocates no spare capacity
     this.#cachedBytes += cached.heldBytes;
     if (this.#cached.length > MAX_BLOCKS) this.#cachedBytes -= this.#cached.shift()?.heldBytes ?? 0;
     return head;
@@ -83,15 +83,15 @@ export class HeadCache {
   }
 }
 
-const sizeOf = (fields: Decoded): number =>
+const listSize = (fields: Decoded): number =>
   fields === 'too large' ? 0 : fields.reduce((sum: number, { size }: HeaderField) => sum + size, 0);
 
-function headOf(fields: Decoded, ownBytes: number): Head {
+function parseHead(fields: Decoded, ownBytes: number): Head {
   if (fields === 'too large') return fields;
   const head = readHead(fields);
   if (typeof head === 'string') return { problem: head };
   const { method, path, fields: others, contentLength } = head;
-  return { method, path, fields: others, contentLength, ownBytes, problem: undefined }; // a spread one is slower to read
+  return { method, path, fields: others, contentLength, ownBytes, problem: undefined }; // an object made by spreading is slower to read
 }
 
 function isSame(block: Buffer, bytes: Buffer, from: number, to: number): boolean {

@@ -2,7 +2,7 @@ import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, Flag } from './frames.ts';
 
-/** A header block that spans HEADERS and CONTINUATION frames: its buffer is returned with `giveBack`. */
+/** A header block that spans HEADERS and CONTINUATION frames. Return its buffer with `giveBack`. */
 interface HeaderBlock {
   readonly streamId: number;
   /** Flags of its HEADERS frame. */
@@ -25,12 +25,12 @@ export class HeaderBlocks {
     return this.#pending?.bytes.length ?? 0;
   }
 
-  /** When the incomplete block began (monotonic clock); undefined: no block is incomplete. */
+  /** Start of the incomplete block on the monotonic clock; undefined without one. */
   get pendingSinceMs(): number | undefined {
     return this.#pending?.sinceMs;
   }
 
-  /** The stream of the incomplete block; undefined: no block is incomplete. */
+  /** Stream of the incomplete block; undefined without one. */
   get pendingStreamId(): number | undefined {
     return this.#pending?.streamId;
   }
@@ -66,7 +66,7 @@ export class HeaderBlocks {
     return block;
   }
 
-  /** Gives up an incomplete block. */
+  /** Discards an incomplete block. */
   release(): void {
     if (this.#pending) giveBack(this.#pending.bytes);
     this.#pending = undefined;

@@ -1,28 +1,27 @@
 /**
- * Limits of one connection, each with its consequence; `defaultLimits` has the defaults. `CallerMemory` bounds the
- * memory of all connections together.
+ * Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all connections together.
  */
 export interface Http2Limits {
-  /** Open streams, plus cancelled ones whose handler is still running. More: REFUSED_STREAM. */
+  /** Maximum open streams, plus cancelled ones whose handler is still running; further ones get REFUSED_STREAM. */
   readonly maxConcurrentStreams: number;
-  /** Octets of a header block that spans several frames. More: ENHANCE_YOUR_CALM ends the connection. */
+  /** Maximum octets of a header block that spans several frames; more end the connection with ENHANCE_YOUR_CALM. */
   readonly maxHeaderBlockBytes: number;
-  /** Octets of a request's fields, plus 32 per field. More: status 431. */
+  /** Maximum octets of a request's fields, plus 32 per field; more are answered with status 431. */
   readonly maxHeaderListBytes: number;
-  /** Receive window of each stream. More: FLOW_CONTROL_ERROR. */
+  /** Receive window of each stream; exceeding it is a FLOW_CONTROL_ERROR. */
   readonly streamWindowBytes: number;
-  /** Receive window of the connection. More: FLOW_CONTROL_ERROR. */
+  /** Receive window of the connection; exceeding it is a FLOW_CONTROL_ERROR. */
   readonly connectionWindowBytes: number;
-  /** Unsent output, in octets. More: this server stops reading until the client has caught up. */
+  /** Unsent output, in octets, above which this server stops reading until the client has caught up. */
   readonly maxUnsentBytes: number;
-  /** Burst of control frames (see `Budget`). More: ENHANCE_YOUR_CALM ends the connection. */
+  /** Burst of control frames (see `Budget`); more end the connection with ENHANCE_YOUR_CALM. */
   readonly controlFrames: number;
   /** Control frames that the budget regains per second. */
   readonly controlFramesPerSecond: number;
   /**
-   * Time to complete the preface, a frame or a header block, and to read the output beyond `maxUnsentBytes`. Longer:
-   * ENHANCE_YOUR_CALM ends the connection. To send the rest of a request, or to open the window for the rest of an
-   * answer, a client has up to twice as long. Longer: ENHANCE_YOUR_CALM ends the stream.
+   * Time to complete the preface, a frame or a header block, and to read output beyond `maxUnsentBytes`, after which
+   * ENHANCE_YOUR_CALM ends the connection. A client has up to twice as long to send the rest of a request or to open
+   * the window for the rest of an answer, after which ENHANCE_YOUR_CALM ends the stream.
    */
   readonly stallTimeoutMs: number;
 }

@@ -2,14 +2,14 @@ import type { Socket } from 'node:net';
 import { FRAME_HEADER_BYTES } from './frames.ts';
 import { writeUint32 } from './octets.ts';
 
-/** Initial buffer: fits the answers of a busy turn. */
+/** Size of the initial buffer, which fits the answers of a busy turn. */
 const CHUNK_BYTES = 16_384;
-/** Free chunks kept for reuse, one for each open connection at most; idle connections hold none. */
+/** Maximum number of free chunks kept for reuse, at most one per open connection; idle connections hold none. */
 const MAX_SPARE_CHUNKS = 256;
 const spareChunks: Buffer[] = [];
 let openOutputs = 0;
 
-/** Free chunks that are kept. */
+/** Number of free chunks kept. */
 export const spareChunkCount = (): number => spareChunks.length;
 const NO_BYTES = Buffer.alloc(0);
 
@@ -19,14 +19,14 @@ export interface OutputObserver {
 }
 
 /**
- * The output of one connection: everything written in one turn of the event loop leaves in one write. Until the system
- * has accepted the previous write, nothing more is passed to the socket.
+ * The output of one connection. Everything written in one turn of the event loop leaves in one write, once the system
+ * has accepted the previous write.
  */
 export class Output {
   readonly #socket: Socket;
   readonly #observer: OutputObserver;
   #isQueued = false;
-  /** Size of the buffer that the socket is still sending; 0: none. */
+  /** Size of the buffer that the socket is still sending; 0 without one. */
   #inFlightBytes = 0;
   #isDiscarded = false;
   bytes: Buffer = NO_BYTES;
@@ -43,7 +43,7 @@ export class Output {
     return this.#socket.writableLength + this.length;
   }
 
-  /** Memory of the buffers, from when the client has not taken what was written in a turn of the event loop. */
+  /** Memory of the buffers, counted once the client has not taken what was written in a turn of the event loop. */
   get heldBytes(): number {
     return this.#inFlightBytes === 0 ? 0 : this.#inFlightBytes + this.bytes.length;
   }
@@ -93,7 +93,7 @@ export class Output {
     if (this.#inFlightBytes === 0) this.flushNow();
   }
 
-  /** Passes everything to the socket, even if a write is pending: before the connection ends. */
+  /** Passes everything to the socket even while a write is pending, for a connection that is about to end. */
   flushNow(): void {
     const { length, bytes } = this;
     if (length === 0) return;
@@ -108,7 +108,7 @@ export class Output {
     this.#observer.onFlushed();
   }
 
-  /** The connection has ended: drops unsent output. May be called again. */
+  /** Drops unsent output of a connection that has ended. May be called again. */
   discard(): void {
     this.length = 0;
     this.#free();
@@ -119,7 +119,7 @@ export class Output {
   }
 
   readonly #onWritten = (): void => {
-    if (this.#inFlightBytes === 0) return; // the system accepted it at once
+    if (this.#inFlightBytes === 0) return; // the system accepted it immediately
     this.#inFlightBytes = 0;
     this.flush();
     this.#observer.onFlushed();
@@ -154,7 +154,7 @@ function flushAll(): void {
   for (const output of outputs) output.flush();
 }
 
-/** Up to this size a loop is faster than the native copy. */
+/** Size up to which a loop is faster than the native copy. */
 const SMALL_COPY_BYTES = 48;
 
 function copy(source: Uint8Array, from: number, to: number, target: Uint8Array, at: number): void {

@@ -4,23 +4,23 @@ import type { Exchanges } from './exchanges.ts';
 import type { FrameReader } from './frame-reader.ts';
 import { SHARE_UNITS, type SideWaiter, sideTurns } from './side-turns.ts';
 
-/** With less output than this in a turn, the socket's unsent bytes are not checked. */
+/** Output in a turn below which the socket's unsent bytes are not checked. */
 const UNSENT_CHECK_BYTES = 8_192;
 
 /**
  * Input after which other connections get their turn. Otherwise libuv reads a socket up to 32 times in a row, 64 KiB
- * each, and a client whose frames are dear to decode delays every other one.
+ * each, and a client with expensive frames delays every other one.
  */
-const OCTETS_A_TURN = 65_536;
+const OCTETS_PER_TURN = 65_536;
 
 export interface ReadingObserver {
-  /** Called to read what the frame reader has kept while it was paused. */
+  /** Called to read what the frame reader buffered while it was paused. */
   onResumed(): void;
 }
 
 /**
- * Decides when to read: not more than a turn's share at once, not what side services have no room for in this turn, and
- * not from a client that does not read its answers. Ends what a client has stalled for too long.
+ * Decides when to read. Limits each turn to the connection's share and to the capacity of side services, pauses while
+ * the client leaves answers unread, and ends what has stalled for too long.
  */
 export class ReadingPace implements SideWaiter {
   readonly #socket: Socket;
@@ -28,13 +28,13 @@ export class ReadingPace implements SideWaiter {
   readonly #exchanges: Exchanges;
   readonly #observer: ReadingObserver;
   #sinceMs: number | undefined;
-  #octetsLeft = OCTETS_A_TURN;
+  #octetsLeft = OCTETS_PER_TURN;
   /** The turn in which side services were last called. */
   #sideTurn = -1;
-  /** Negative: more work than its shares, which further ones make up for. */
+  /** Units left; negative after work beyond its shares, which later ones make up for. */
   #sideUnitsLeft = 0;
   #waitsForTurn = false;
-  /** When streams were last checked. */
+  /** Time of the last check of streams. */
   #checkedAtMs = performance.now();
 
   constructor(socket: Socket, reader: FrameReader, exchanges: Exchanges, observer: ReadingObserver) {
@@ -44,33 +44,33 @@ export class ReadingPace implements SideWaiter {
     this.#observer = observer;
   }
 
-  /** Since when the client has not read its answers. */
+  /** Time since which the client has not read its answers. */
   get sinceMs(): number | undefined {
     return this.#sinceMs;
   }
 
-  /** What the client has sent to side services waits for its turn. */
+  /** Whether input for side services waits for its turn. */
   get waitsForTurn(): boolean {
     return this.#waitsForTurn;
   }
 
-  /** The connection has ended. */
+  /** Stops waiting for turns, since the connection has ended. */
   release(): void {
     if (this.#waitsForTurn) sideTurns.forget(this);
   }
 
-  /** To be called after each chunk. */
+  /** Call after each chunk. */
   afterChunk(length: number): void {
     this.#octetsLeft -= length;
     if (this.#octetsLeft > 0) return;
-    this.#octetsLeft = OCTETS_A_TURN;
+    this.#octetsLeft = OCTETS_PER_TURN;
     this.#socket.pause();
     setImmediate(() => {
       this.#resumeSocket();
     });
   }
 
-  /** A side service is about to work for the client. @returns whether the client has had its share, and must wait */
+  /** Records work of a side service for the client. @returns whether the client has used up its share and must wait */
   spendSide(units: number): boolean {
     if (this.#sideTurn !== sideTurns.number) this.#beginShare(sideTurns.ownShare());
     sideTurns.wake();
@@ -104,7 +104,7 @@ export class ReadingPace implements SideWaiter {
     if (this.#sinceMs === undefined && !this.#waitsForTurn) this.#socket.resume();
   }
 
-  /** To be called after each frame: the answers to one chunk may be much larger than the chunk. */
+  /** Call after each frame, since the answers to one chunk may be much larger than the chunk. */
   afterFrame(): void {
     const { output, limits } = this.#exchanges;
     if (output.length <= UNSENT_CHECK_BYTES) return;
@@ -131,7 +131,7 @@ export class ReadingPace implements SideWaiter {
   /**
    * Ends streams that already waited for the client at the previous check.
    *
-   * @param sinceMs  since when the whole connection waits for the client
+   * @param sinceMs  time since which the whole connection waits for the client
    * @throws Http2Error if that is too long
    */
   check(nowMs: number, sinceMs: number | undefined): void {

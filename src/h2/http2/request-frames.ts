@@ -9,7 +9,7 @@ import type { Http2Limits } from './limits.ts';
 import { findTrailersProblem } from './request-head.ts';
 import { Stream } from './stream.ts';
 
-/** Control frames allowed per request: two of each kind that legitimate clients send. */
+/** Control frames allowed per request, two of each kind that legitimate clients send. */
 const CONTROL_FRAMES_PER_REQUEST = 8;
 
 const NO_BYTES = Buffer.alloc(0);
@@ -35,17 +35,17 @@ export class RequestFrames {
     return this.#blocks.heldBytes + this.#heads.heldBytes;
   }
 
-  /** When the incomplete header block began; undefined: none is incomplete. */
+  /** Start of the incomplete header block; undefined without one. */
   get blockSinceMs(): number | undefined {
     return this.#blocks.pendingSinceMs;
   }
 
-  /** The stream of the incomplete header block, which no other frame may interrupt. */
+  /** Stream of the incomplete header block, which no other frame may interrupt. */
   get blockStreamId(): number | undefined {
     return this.#blocks.pendingStreamId;
   }
 
-  /** Gives up an incomplete header block. */
+  /** Discards an incomplete header block. */
   release(): void {
     this.#blocks.release();
   }
@@ -103,7 +103,7 @@ export class RequestFrames {
     if (isEnd) this.#endRequest(stream, NO_BYTES, 0, 0);
   }
 
-  /** @param stream  undefined: this server ended the stream early */
+  /** @param stream  undefined if this server ended the stream early */
   #onTrailers(stream: Stream | undefined, bytes: Buffer, from: number, to: number, flags: number): void {
     const fields = this.#heads.trailers(bytes, from, to);
     if (!stream) return this.#exchanges.spend();

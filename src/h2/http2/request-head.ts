@@ -7,7 +7,7 @@ import type { HeaderField } from './hpack/field.ts';
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
-  /** In order, without pseudo-headers. */
+  /** Fields in order, without pseudo-headers. */
   readonly fields: readonly HeaderField[];
   /** The length of the body, if `content-length` states it. */
   readonly contentLength: number | undefined;
@@ -20,7 +20,7 @@ const pseudoFields = new Set([':method', ':scheme', ':path', ':authority']);
 /**
  * Validates a request's fields.
  *
- * @returns a string if the request is malformed: the reason (RFC 9113, 8.1.1)
+ * @returns a string with the reason if the request is malformed (RFC 9113, 8.1.1)
  */
 export function readHead(fields: readonly HeaderField[]): RequestHead | string {
   const pseudo = new Map<string, string>();
@@ -46,7 +46,7 @@ export function readHead(fields: readonly HeaderField[]): RequestHead | string {
   return { method, path, fields: others, contentLength: length === undefined ? undefined : Number(length) };
 }
 
-/** Why trailers are malformed; undefined: they are valid. */
+/** The reason why trailers are malformed, or undefined if they are valid. */
 export function findTrailersProblem(fields: readonly HeaderField[]): string | undefined {
   return [...fields.filter(({ isWellFormed }) => !isWellFormed).map(malformed)][0] ?? findProblem(fields);
 }

@@ -13,14 +13,14 @@ const NO_STREAMS: ReadonlySet<Stream> = new Set();
 export interface SendQueueOwner {
   /** Charges memory to a stream; negative: releases it. */
   charge(stream: Stream, bytes: number): void;
-  /** The end of a stream's answer has been sent. */
+  /** Called after the end of a stream's answer was sent. */
   onAnswerSent(stream: Stream): void;
 }
 
 /**
- * Sends the answers of a connection within the client's flow-control windows (RFC 9113, 5.2). What does not fit is
- * buffered and charged. Streams with buffered data are indexed by the window they wait for, so that the work of opening
- * a window is proportional to what it sends.
+ * Sends the answers of a connection within the client's flow-control windows (RFC 9113, 5.2), and buffers and charges
+ * the rest. Streams with buffered data are indexed by the window they wait for, so that opening a window costs work in
+ * proportion to what it sends.
  */
 export class SendQueue {
   readonly #output: Output;
@@ -32,7 +32,10 @@ export class SendQueue {
   #mustEmptyTable = false;
   /** Octets that wait for the client's windows. */
   bufferedBytes = 0;
-  /** In the order they are served. A stream with buffered data is in one of the two sets. Few connections need any. */
+  /**
+   * Streams with buffered data in the order they are served, each in one of the two sets. Created on demand, as few
+   * connections need them.
+   */
   #waitForConnection: Set<Stream> | undefined;
   #waitForStream: Set<Stream> | undefined;
   /** Streams whose window is larger than the initial window. */
@@ -75,7 +78,7 @@ export class SendQueue {
     if (stream.buffered.length === 0) this.#sendEnding(stream);
   }
 
-  /** The stream has ended: drops its buffered data. */
+  /** Drops the buffered data of a stream that has ended. */
   forget(stream: Stream): void {
     this.#widened?.delete(stream);
     if (stream.buffered.length === 0) return; // it waits for no window
@@ -130,9 +133,7 @@ export class SendQueue {
     this.#maxFrameSize = value;
   }
 
-  /**
-   * The client may have shrunk its header table: the next block announces that this server uses none (RFC 7541, 4.2).
-   */
+  /** Makes the next block announce an empty table, as the client may have shrunk its header table (RFC 7541, 4.2). */
   emptyTable(): void {
     this.#mustEmptyTable = true;
   }

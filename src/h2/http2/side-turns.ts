@@ -1,13 +1,13 @@
 /**
- * The work of side services in one turn of the event loop, over all connections of this process, in addition to each
- * connection's own share. A unit is about 0.1 µs.
+ * Work of side services in one turn of the event loop over all connections of this process, besides each connection's
+ * own share. A unit is about 0.1 µs.
  */
-const UNITS_A_TURN = 32_768;
-/** A connection's own share of each turn, and the share that a waiting one is given at a time. */
+const UNITS_PER_TURN = 32_768;
+/** Units of a connection's own share of each turn, and of each share given to a waiting one. */
 export const SHARE_UNITS = 2_048;
-/** The number of connections with that share in a turn. */
+/** Number of connections that get this share in a turn. */
 const FULL_SHARES = 64;
-/** The share of each further connection: enough for one short compressed message. */
+/** Units for each further connection, enough for one short compressed message. */
 const SMALL_SHARE_UNITS = 256;
 
 /** A connection whose further input waits for a turn. */
@@ -17,30 +17,30 @@ export interface SideWaiter {
 }
 
 /**
- * Bounds the work in a turn of side services, whose messages are unpacked and handled as they are read; of those with
- * turns in the call queue, the work to unpack messages. One read of each of many connections may hold hundreds of them.
- * Connections that wait are given a share each, in turn. Work beyond the bound is made up for in the next turns.
+ * Bounds the work per turn of side services, whose messages are unpacked and handled as they are read; for methods in
+ * the call queue, only of unpacking. One read of each of many connections may hold hundreds of messages. Waiting
+ * connections are given shares in turn, and work beyond the bound is made up for in the next turns.
  */
 class SideTurns {
-  #unitsLeft = UNITS_A_TURN;
-  /** Connections that have begun their own share in this turn. */
+  #unitsLeft = UNITS_PER_TURN;
+  /** Number of connections that have begun their own share in this turn. */
   #begun = 0;
   readonly #waiting = new Set<SideWaiter>();
   #next: NodeJS.Immediate | undefined;
   /** Identifies the turn; changes with each turn that has such work. */
   number = 0;
 
-  /** To be called when there is work. */
+  /** Call when there is work. */
   wake(): void {
     this.#next ??= setImmediate(this.#begin);
   }
 
-  /** A connection's own share of this turn. To be called once a turn for each connection with work. */
+  /** A connection's own share of this turn. Call once per turn for each connection with work. */
   ownShare(): number {
     return this.#begun++ < FULL_SHARES ? SHARE_UNITS : SMALL_SHARE_UNITS;
   }
 
-  /** @returns whether a connection gets these units as well in this turn: none waits, and the turn has units left */
+  /** @returns whether a connection may use these further units, because none waits and the turn has units left */
   take(units: number): boolean {
     if (this.#waiting.size > 0 || this.#unitsLeft <= 0) return false;
     this.#unitsLeft -= units;
@@ -52,7 +52,7 @@ class SideTurns {
     this.wake();
   }
 
-  /** The connection has ended. */
+  /** Removes a connection that has ended. */
   forget(waiter: SideWaiter): void {
     this.#waiting.delete(waiter);
   }
@@ -61,11 +61,11 @@ class SideTurns {
     this.#next = undefined;
     this.number++;
     this.#begun = 0;
-    this.#unitsLeft = Math.min(this.#unitsLeft, 0) + UNITS_A_TURN;
+    this.#unitsLeft = Math.min(this.#unitsLeft, 0) + UNITS_PER_TURN;
     for (const waiter of this.#waiting) {
       if (this.#unitsLeft <= 0) break;
       this.#unitsLeft -= SHARE_UNITS;
-      this.#waiting.delete(waiter); // if it waits again, it is last
+      this.#waiting.delete(waiter); // joins the end of the queue if it waits again
       waiter.proceed();
     }
     if (this.#waiting.size > 0 || this.#unitsLeft <= 0) this.wake();

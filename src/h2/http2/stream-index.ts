@@ -1,22 +1,21 @@
 import type { Stream } from './stream.ts';
 
-const FEWEST_SLOTS = 16;
-/** Kept by a connection with few open streams, so that it does not grow its array for each burst: one KiB. */
-const MOST_KEPT_SLOTS = 128;
-/** With fewer streams than one in so many slots, the array is halved: what a stream is charged pays for its slots. */
-const MOST_SLOTS_PER_STREAM = 8;
+const MIN_SLOTS = 16;
+/** Slots that are never released, so that the array (1 KiB) does not grow for each burst. */
+const MAX_KEPT_SLOTS = 128;
+/** Ratio of slots to streams above which the array is halved, so that the charge for streams covers their slots. */
+const MAX_SLOTS_PER_STREAM = 8;
 
 /**
- * The open streams of a connection by their numbers. Clients number their streams one after the other, so that an array
- * of which each number takes the next slot has room for nearly all of them; a stream that outlasts a whole round of the
- * array moves to a map.
+ * The open streams of a connection by number. Clients number their streams consecutively, so nearly all fit an array
+ * with one slot per number modulo its length. A stream that outlasts a whole round of the array moves to a map.
  *
- * A `Map` alone would cost far more than its reads and writes: deleted entries fill it until it is copied, and a copied
- * table keeps a reference to its copy. Once one table is in the old generation, every later one survives the
- * collections of the young generation, and so does every stream that was open at the time.
+ * A `Map` alone is far more expensive. Deleted entries fill it until it is copied, and a copied table keeps a reference
+ * to its copy. Once one table is in the old generation, every later one survives the collections of the young
+ * generation, and so does every stream that was open at the time.
  */
 export class StreamIndex {
-  /** Undefined before the first stream. */
+  /** Slots by number; undefined before the first stream. */
   #slots: (Stream | undefined)[] | undefined;
   #mask = 0;
   #lasting: Map<number, Stream> | undefined;
@@ -31,7 +30,7 @@ export class StreamIndex {
 
   /** Adds a stream whose number is absent. */
   add(stream: Stream): void {
-    const slots = this.#slots ?? this.#resize(FEWEST_SLOTS);
+    const slots = this.#slots ?? this.#resize(MIN_SLOTS);
     const at = (stream.id >>> 1) & this.#mask;
     const occupant = slots[at];
     slots[at] = stream;
@@ -50,12 +49,12 @@ export class StreamIndex {
     if (slots[at]?.id === id) slots[at] = undefined;
     else if (!this.#lasting?.delete(id)) return;
     this.size--;
-    if (this.size * MOST_SLOTS_PER_STREAM >= slots.length) return;
-    if (slots.length > MOST_KEPT_SLOTS) this.#resize(slots.length / 2);
+    if (this.size * MAX_SLOTS_PER_STREAM >= slots.length) return;
+    if (slots.length > MAX_KEPT_SLOTS) this.#resize(slots.length / 2);
     else if (this.size === 0) this.#lasting = undefined;
   }
 
-  /** The streams that are open now, in the order of their numbers. */
+  /** The open streams in order of their numbers. */
   all(): readonly Stream[] {
     return this.#unordered().sort((one, other) => one.id - other.id);
   }

@@ -3,11 +3,11 @@ import { MAX_STREAM_ID } from './frames.ts';
 import type { Stream } from './stream.ts';
 import { StreamIndex } from './stream-index.ts';
 
-/** Streams remembered after this server ended them early: frames already on their way are no error. */
+/** Maximum number of remembered streams that this server ended early, on which frames in transit are no error. */
 const MAX_ENDED_EARLY = 1_000;
-/** Memory of each of their numbers in a set. */
+/** Memory of each remembered number in a set. */
 const ENDED_EARLY_BYTES = 48;
-/** Remembered ranges of skipped stream numbers. */
+/** Maximum number of remembered ranges of skipped stream numbers. */
 const MAX_SKIPPED = 16;
 
 /**
@@ -24,7 +24,7 @@ export class StreamTable {
   #cancelledBusy = 0;
   /** The highest stream number used. */
   lastId = 0;
-  /** Streams with higher numbers are ignored, as GOAWAY announced. */
+  /** Highest accepted number; GOAWAY announced that streams beyond it are ignored. */
   lastAcceptedId = MAX_STREAM_ID;
   /** Memory charged for all streams, open and remembered. */
   chargedBytes = 0;
@@ -43,7 +43,7 @@ export class StreamTable {
     return this.#open.get(id);
   }
 
-  /** The open streams at this time. */
+  /** A snapshot of the open streams. */
   all(): readonly Stream[] {
     return this.#open.all();
   }
@@ -59,16 +59,16 @@ export class StreamTable {
     this.chargedBytes += bytes;
   }
 
-  /** The stream has ended. Its memory stays charged while its handler is running. */
+  /** Removes an ended stream, whose memory stays charged while its handler is running. */
   remove(stream: Stream): void {
     stream.isOver = true;
-    if (stream.buffered.length > 0) stream.buffered.length = 0; // setting it is slow
+    if (stream.buffered.length > 0) stream.buffered.length = 0; // conditional, since setting it is slow
     this.#open.delete(stream.id);
     if (stream.isBusy) this.#cancelledBusy++;
     else this.#release(stream);
   }
 
-  /** The stream's handler has returned. */
+  /** Releases what was held until the stream's handler returned. */
   markAnswered(stream: Stream): void {
     if (!stream.isBusy) return;
     stream.isBusy = false;
@@ -102,7 +102,7 @@ export class StreamTable {
     this.#skipped.push({ from: this.lastId + 1, to: id });
   }
 
-  /** This server ended the stream early. */
+  /** Records that this server ended the stream early. */
   endedEarly(id: number): void {
     this.#endedEarly ??= new Set();
     if (this.#endedEarly.has(id)) return;

@@ -2,11 +2,11 @@ import { ErrorCode, type ErrorNumber } from './errors.ts';
 
 /** Receives one request, for the layer above. */
 export interface Receiver {
-  /** Octets of the body, except its last; `bytes` is valid only during the call. */
+  /** Receives octets of the body except its last; `bytes` is valid only during the call. */
   data(bytes: Buffer, from: number, to: number): void;
-  /** The last octets of the body, possibly none; `bytes` is valid only during the call. */
+  /** Receives the last octets of the body, possibly none; `bytes` is valid only during the call. */
   end(bytes: Buffer, from: number, to: number): void;
-  /** The client cancelled, or its connection ended. Called at most once, and never after the end of the answer. */
+  /** Called when the client cancelled or its connection ended; at most once, and never after the end of the answer. */
   cancelled(): void;
 }
 
@@ -22,20 +22,20 @@ export interface StreamWriter {
 
 /** State that the streams of one connection share. */
 export interface PeerState {
-  /** Identifies the connection to those that handle its requests. */
+  /** Identity of the connection for handlers. */
   readonly source: object;
-  /** Open streams of side services. */
+  /** Number of open streams of side services. */
   sideStreams: number;
   /**
-   * A side service is about to work for the client.
+   * Records work of a side service for the client.
    *
-   * @param units  as those of `sideTurns`
-   * @returns whether what else the client has sent has to wait
+   * @param units  as in `sideTurns`
+   * @returns whether further input from the client has to wait
    */
   spendSide(units: number): boolean;
   /** Octets of output that wait for the client's windows or its socket. */
   unreadBytes(): number;
-  /** When the octets that are being read were taken from the socket, on the clock of `performance.now()`. */
+  /** Time at which the current input was read from the socket, on the clock of `performance.now()`. */
   readAtMs: number;
 }
 
@@ -52,14 +52,14 @@ export class Stream {
   /** Octets of the body still to come, if content-length states its length. */
   bodyBytesLeft: number | undefined;
   hasAllOfRequest = false;
-  /** A streaming request, which may last indefinitely. */
+  /** Whether the request is streaming, and may last indefinitely. */
   isOpenEnded = false;
   isOver = false;
-  /** A handler is running; a cancelled stream keeps its slot until it returns (rapid-reset defence). */
+  /** Whether a handler is running; a cancelled stream keeps its slot until it returns (rapid-reset defence). */
   isBusy = false;
   /** Parts of the answer that wait for the client's windows. */
   readonly buffered: Uint8Array[] = [];
-  /** Sent after the buffered parts; undefined: more data follows. */
+  /** Sent after the buffered parts; undefined while more data follows. */
   ending: Uint8Array | 'end of data' | undefined;
   /** Memory charged to the connection for this stream. */
   chargedBytes = 0;
@@ -73,21 +73,21 @@ export class Stream {
     this.receiveWindow = receiveWindow;
   }
 
-  /** The client has yet to send the rest of its request, or to open its window for the rest of the answer. */
+  /** Whether the client has yet to send the rest of its request, or to open its window for the rest of the answer. */
   get waitsForClient(): boolean {
     return (!this.hasAllOfRequest && !this.isOpenEnded) || this.ending !== undefined;
   }
 
   /**
-   * Charges memory held for this stream to its connection; negative: releases it. The end of the stream releases all of
-   * it.
+   * Charges memory held for this stream to its connection, or releases it if negative. The end of the stream releases
+   * all of it.
    */
   charge(bytes: number): void {
     this.#connection.charge(this, bytes);
   }
 
   /**
-   * Sends the whole answer: head, the first `length` octets of `bytes`, trailers. The blocks are those of
+   * Sends the whole answer with its head, the first `length` octets of `bytes`, and trailers. Both blocks come from
    * `encodeFields`.
    */
   answer(head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void {
@@ -99,7 +99,7 @@ export class Stream {
     this.#connection.sendHead(this, block, false);
   }
 
-  /** Sends a part of the answer's body. It may have to wait, so `bytes` must not change later. */
+  /** Sends a part of the answer's body, which may be buffered, so `bytes` must not change later. */
   data(bytes: Uint8Array): void {
     this.#connection.sendData(this, bytes);
   }

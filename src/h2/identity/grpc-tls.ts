@@ -9,20 +9,20 @@ export interface GrpcServerIdentity {
   readonly channel: { readonly 'grpc.ssl_target_name_override'?: string };
 }
 
-/** Sent to servers without a name. */
+/** Name sent to servers that have none. */
 const NO_NAME = 'address.invalid';
 
 /**
- * The identity that a server's certificate must have. grpc-js sends the host of its target as the server's name, even
- * if it is an IP address, which is not allowed (RFC 6066, section 3): Node 26 then refuses to connect. For an IP
- * address, another name is sent, and the certificate must be for the address.
+ * The identity that a server's certificate must have. grpc-js sends the host of its target as the server's name even if
+ * it is an IP address, which RFC 6066 (section 3) forbids, so that Node 26 refuses to connect. For an IP address, a
+ * placeholder is sent and the certificate must be for the address.
  *
  * @param target      the channel's target: `10.0.0.7:8081`
  * @param serverName  instead of the target's host
  * @see https://github.com/grpc/grpc-node/issues/1919
  */
 export function serverIdentity(target: string, serverName?: string): GrpcServerIdentity {
-  const host = serverName ?? hostOf(target);
+  const host = serverName ?? parseHost(target);
   if (isIP(host) > 0)
     return {
       verify: { checkServerIdentity: (_, certificate) => checkServerIdentity(host, certificate) },
@@ -32,7 +32,7 @@ export function serverIdentity(target: string, serverName?: string): GrpcServerI
 }
 
 /** The host of `host:port`, `[::1]:port`, `dns:///host:port`, `ipv4:address:port`. */
-function hostOf(target: string): string {
+function parseHost(target: string): string {
   const [first = ''] = target.replace(/^(dns|ipv4|ipv6):(\/\/[^/]*\/)?/, '').split(',');
   if (isIP(first) > 0) return first;
   return first.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');

@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls';
 import type { Clock } from '../../base/clock.ts';
 import { firstUsable, keepUsable } from './usable-files.ts';
 
-/** How often the files are polled. */
+/** Interval at which the files are polled. */
 const POLL_INTERVAL_MS = 1_000;
 
 /** Paths of a server's PEM files. */
@@ -13,7 +13,7 @@ export interface CertificateFiles {
   readonly cert: string;
   /** The private key, unencrypted. */
   readonly key: string;
-  /** CA certificates that client certificates must chain to; undefined: clients need none. */
+  /** CA certificates that client certificates must chain to; undefined if clients need no certificate. */
   readonly clientCa: string | undefined;
 }
 
@@ -24,16 +24,16 @@ interface CertificateTexts {
   readonly ca: string | undefined;
 }
 
-/** The certificates in force. */
+/** The current certificates. */
 export interface Certificates {
   current(): CertificateTexts;
-  /** Calls the listener after each change. @returns unsubscribes it */
+  /** Calls the listener after each change. @returns a function that unsubscribes it */
   onChange(listener: (changed: CertificateTexts) => void): () => void;
   /** Stops polling. */
   close(): void;
 }
 
-/** A certificate file cannot be used; the message names the file and the reason. */
+/** An unusable certificate file; the message names the file and the reason. */
 class InvalidCertificates extends Error {
   override readonly name = 'InvalidCertificates';
 }
@@ -43,10 +43,10 @@ class InvalidCertificates extends Error {
  * behind a symbolic link. A change must be seen by two polls in a row, so that a new certificate is not checked against
  * the old key.
  *
- * A worker that starts while they are invalid begins with those that are in force in the supervisor.
+ * A worker that starts while they are invalid begins with the supervisor's.
  *
- * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the
- * certificate in force expires
+ * @param onProblem  called once for each invalid change, after which the current certificates are kept, and once when the
+ * current certificate expires
  * @throws InvalidCertificates if they are invalid at the start
  */
 export function openCertificates(
@@ -60,7 +60,7 @@ export function openCertificates(
   /** @throws error  unless it is InvalidCertificates */
   const reportInvalid = (error: unknown): void => {
     if (!(error instanceof InvalidCertificates)) throw error;
-    onProblem(`${error.message}; the previous certificates stay in force`);
+    onProblem(`${error.message}; keeping the previous certificates`);
   };
   let inForce = firstUsable(
     { ...files },
@@ -68,7 +68,7 @@ export function openCertificates(
     reportInvalid,
   );
   keepUsable({ ...files }, { ...inForce });
-  let expiry = expiryOf(inForce);
+  let expiry = parseExpiry(inForce);
   const checkFiles = (): void => {
     const before = found;
     found = read(files);
@@ -80,12 +80,12 @@ export function openCertificates(
       return reportInvalid(error);
     }
     keepUsable({ ...files }, { ...inForce });
-    expiry = expiryOf(inForce);
+    expiry = parseExpiry(inForce);
     for (const listener of listeners) listener(inForce);
   };
   const checkExpiry = (): void => {
     if (!expiry || clock() < expiry.atMs) return;
-    onProblem(`the certificate ${files.cert} expired at ${expiry.written}: clients refuse it`);
+    onProblem(`the certificate ${files.cert} expired at ${expiry.written}; clients refuse it: replace the file`);
     expiry = undefined; // logged once
   };
   const poll = (): void => {
@@ -104,7 +104,7 @@ export function openCertificates(
   };
 }
 
-/** The contents of each file, or why it cannot be read. */
+/** The contents of each file, or the reason why it cannot be read. */
 type Found = { readonly [K in keyof CertificateTexts]: CertificateTexts[K] | Unreadable };
 interface Unreadable {
   readonly reason: string;
@@ -125,27 +125,27 @@ const isSame = (one: Found, other: Found): boolean => JSON.stringify(one) === JS
 
 /** @throws InvalidCertificates */
 function valid(files: CertificateFiles, found: Found): CertificateTexts {
-  const cert = textOf(found.cert, `the certificate ${files.cert}`);
+  const cert = requireText(found.cert, `the certificate ${files.cert}`);
   const leaf = attempt(() => new X509Certificate(cert), `${files.cert} holds no PEM certificate`);
-  const key = textOf(found.key, `the private key ${files.key}`);
+  const key = requireText(found.key, `the private key ${files.key}`);
   const privateKey = attempt(() => createPrivateKey(key), `${files.key} holds no unencrypted PEM private key`);
   if (!leaf.checkPrivateKey(privateKey))
     throw new InvalidCertificates(`the private key ${files.key} does not match the certificate ${files.cert}`);
-  const ca = found.ca === undefined ? undefined : textOf(found.ca, `the client authority ${files.clientCa}`);
+  const ca = found.ca === undefined ? undefined : requireText(found.ca, `the client authority ${files.clientCa}`);
   if (ca !== undefined) attempt(() => new X509Certificate(ca), `${files.clientCa} holds no PEM certificate`);
   const texts = { cert, key, ca };
   attempt(() => createSecureContext(texts), `the certificate ${files.cert} cannot be used`);
   return texts;
 }
 
-/** When a certificate expires: `Nov 22 03:00:00 2026 GMT`. */
-function expiryOf({ cert }: CertificateTexts): { readonly written: string; readonly atMs: number } | undefined {
+/** The expiry of a certificate, written as in `Nov 22 03:00:00 2026 GMT`. */
+function parseExpiry({ cert }: CertificateTexts): { readonly written: string; readonly atMs: number } | undefined {
   const { validTo: written } = new X509Certificate(cert);
   // biome-ignore lint/style/noRestrictedGlobals: it parses a text and reads no clock
   return { written, atMs: Date.parse(written) };
 }
 
-function textOf(found: string | Unreadable, what: string): string {
+function requireText(found: string | Unreadable, what: string): string {
   if (typeof found === 'string') return found;
   throw new InvalidCertificates(`${what} cannot be read: ${found.reason}`);
 }

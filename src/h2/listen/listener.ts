@@ -8,35 +8,35 @@ import type { Certificates } from './certificates.ts';
 import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
 import { readIntoSharedBuffer } from './taken-socket.ts';
 
-/** A TCP port (0: any free one), or the path of a unix socket. */
+/** A TCP port, 0 for any free one, or the path of a unix socket. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
 
 /** A server's certificates, and its requirements for clients. */
 export interface TlsOptions {
   readonly certificates: Pick<Certificates, 'current' | 'onChange'>;
-  /** DNS name that client certificates must have; undefined: any certificate that the client CA signed. */
+  /** DNS name that client certificates must have; undefined to accept any certificate that the client CA signed. */
   readonly clientName: string | undefined;
-  /** Negotiated by ALPN; defaults to h2. */
+  /** Protocol negotiated by ALPN; default: h2. */
   readonly protocol?: 'h2' | 'http/1.1';
 }
 
-/** A connection that is in use by a server. */
+/** A connection that a server has taken over. */
 export interface ListenedConnection extends AccountHolder {
-  /** Requests are open. Absent: the connection is never retired. */
+  /** Whether requests are open. Absent if the connection is never retired. */
   readonly isInUse?: boolean;
 }
 
 interface ListenerOptions {
-  /** The most open connections; a further one replaces an idle one, or is closed at once. */
+  /** Maximum number of open connections; a further one replaces an idle one, or is closed. */
   readonly maxCount?: number | undefined;
-  /** Charged with the memory of each connection; one without room is closed at once. */
+  /** Account of each connection's memory; a connection beyond the limit is closed. */
   readonly memory: CallerMemory;
-  /** Memory of an idle connection without TLS. */
+  /** Memory of an idle connection without TLS. Default: 16 KiB. */
   readonly plainBytes?: number;
-  /** Moves a paused connection without TLS to the socket to use, whose chunks may be valid only during 'data'. */
+  /** Moves a paused connection without TLS to another socket, whose chunks may be valid only during 'data'. */
   readonly takeSocket?: ((accepted: Socket) => Socket) | undefined;
   /**
-   * A connection is ready for use.
+   * Called when a connection is ready for use.
    *
    * @param account  the connection's memory account
    * @returns the object to reset if the memory account requires it
@@ -48,14 +48,14 @@ interface ListenerOptions {
 }
 
 /**
- * Memory of an idle connection: socket, frame reader and writer; with TLS, also OpenSSL's buffers. `npm run attack`
- * measures both.
+ * Memory of an idle connection for socket, frame reader and writer; with TLS, also for OpenSSL's buffers. `npm run
+ * attack` measures both.
  */
 const PLAIN_BYTES = 16_384;
 const TLS_BYTES = 81_920;
-/** Clients that do not complete the TLS handshake in time are disconnected. */
+/** Time after which clients that have not completed the TLS handshake are disconnected. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** The most concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
+/** Maximum concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
 const MAX_HANDSHAKES = 256;
 /** Idle time before the first TCP keepalive probe, which detects vanished clients. */
 const TCP_KEEP_ALIVE_MS = 60_000;
@@ -64,18 +64,18 @@ const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: T
 export interface Listener {
   /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
   readonly target: string;
-  /** 0: it listens on a unix socket. */
+  /** TCP port; 0 for a unix socket. */
   readonly port: number;
   /** Stops accepting; resolves when the last connection has ended. */
   close(): Promise<void>;
-  /** Ends every connection, even during its handshake. */
+  /** Ends every connection, including those in a handshake. */
   destroyAll(): void;
 }
 
 /**
  * Accepts connections on one address. Every port of the service uses it, so sockets are counted from their first
  * packet; with TLS, a connection is passed on after its handshake. A stale unix socket is replaced, and the socket is
- * removed on close. In a cluster worker neither happens, since the supervisor owns the socket.
+ * removed on close, except in a cluster worker, where the supervisor owns it.
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */
@@ -90,8 +90,8 @@ export async function listen(
   server.listen(address);
   await once(server, 'listening'); // rejects on 'error'
   return {
-    target: 'path' in address ? `unix:${address.path}` : targetOf(address.host, portOf(server)),
-    port: portOf(server),
+    target: 'path' in address ? `unix:${address.path}` : formatTarget(address.host, tcpPort(server)),
+    port: tcpPort(server),
     close: () => new Promise((resolve) => server.close(() => resolve())),
     destroyAll() {
       for (const socket of accounts.sockets()) socket.destroy();
@@ -140,7 +140,7 @@ function createAccounts(
 }
 type Accounts = ReturnType<typeof createAccounts>;
 
-/** A connection, from when it is accepted: its handshake is first. */
+/** An accepted connection, possibly still in its handshake. */
 class Accepted implements AccountHolder, RetiredConnection {
   readonly #socket: Socket;
   readonly #onRetire: (accepted: Accepted) => void;
@@ -150,7 +150,7 @@ class Accepted implements AccountHolder, RetiredConnection {
 
   constructor(socket: Socket, onRetire: (accepted: Accepted) => void) {
     this.#socket = socket;
-    this.peer = peerOf(socket.remoteAddress);
+    this.peer = peerName(socket.remoteAddress);
     this.#onRetire = onRetire;
   }
 
@@ -215,13 +215,13 @@ function destroyFirst(sockets: Set<Socket>): void {
   first.destroy();
 }
 
-/** Checks only subject alternative names: the meaning of a common name is not defined. */
+/** Checks only subject alternative names, as the meaning of a common name is not defined. */
 const matchesName = (name: string, socket: TLSSocket): boolean =>
   socket.getPeerX509Certificate()?.checkHost(name, { subject: 'never' }) !== undefined;
 
-const targetOf = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+const formatTarget = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
-function portOf(server: Server): number {
+function tcpPort(server: Server): number {
   const bound = server.address();
   return typeof bound === 'object' && bound ? bound.port : 0;
 }
@@ -242,7 +242,10 @@ export async function removeStaleSocket(path: string): Promise<void> {
   await unlink(path);
 }
 
-/** Only a stale socket refuses connections; any other error, such as missing permission, counts as in use. */
+/**
+ * Whether a process listens. Only a stale socket refuses connections; other errors, such as missing permission, count
+ * as in use.
+ */
 async function isListenedOn(path: string): Promise<boolean> {
   const socket = connect(path);
   try {
@@ -255,12 +258,12 @@ async function isListenedOn(path: string): Promise<boolean> {
   }
 }
 
-/** The first half of an IPv6 address: a client chooses the other half as it likes. */
+/** Groups of an IPv6 address that identify a client, which chooses the other half freely. */
 const NETWORK_GROUPS = 4;
 const GROUPS = 8;
 
-/** The name under which a client's connections are counted; undefined, for unix sockets: all have the same. */
-export function peerOf(address = ''): string {
+/** Name under which a client's connections are counted; empty, and so the same for all, on unix sockets. */
+export function peerName(address = ''): string {
   if (!isIPv6(address)) return address;
   if (address.includes('.')) return address.slice(address.lastIndexOf(':') + 1); // an IPv4 address in IPv6's form
   const [before = [], after = []] = address.split('::').map((part) => (part === '' ? [] : part.split(':')));

@@ -1,20 +1,20 @@
-/** A connection that is being ended in good order. */
+/** A connection in graceful shutdown. */
 export interface RetiredConnection {
-  /** Requests are still open. */
+  /** Whether requests are open. */
   readonly isInUse: boolean;
   destroy(): void;
 }
 
-/** The largest number, regardless of memory. */
+/** Maximum number of retired connections, regardless of memory. */
 const MAX_RETIRED = 256;
-/** The part of the limits on memory and connections that they may use in addition to what is charged. */
-const LIMIT_SHARE = 1 / 8;
-/** The number of the oldest that are searched for one without requests. */
+/** Fraction of the limits on memory and connections that they may use in addition to what is charged. */
+const LIMIT_FRACTION = 1 / 8;
+/** Number of oldest ones searched for one without requests. */
 const MAX_SEARCHED = 16;
 
 /**
- * Connections that are being ended for new ones, and whose own memory is not charged any more. A further one destroys
- * the oldest without open requests, or the oldest; clients need a round trip to close theirs.
+ * Connections that are being ended in favour of new ones, and whose own memory is no longer charged. A further one
+ * destroys the oldest without open requests, or else the oldest; clients need a round trip to close theirs.
  */
 export class RetiredConnections {
   readonly #max: number;
@@ -26,7 +26,7 @@ export class RetiredConnections {
    * @param maxConnections  limit on the connections of all callers
    */
   constructor(baseBytes: number, maxBytes: number, maxConnections = Number.POSITIVE_INFINITY) {
-    const max = Math.min(maxBytes / baseBytes, maxConnections) * LIMIT_SHARE;
+    const max = Math.min(maxBytes / baseBytes, maxConnections) * LIMIT_FRACTION;
     this.#max = Math.max(1, Math.min(MAX_RETIRED, Math.floor(max)));
   }
 
@@ -35,7 +35,7 @@ export class RetiredConnections {
     this.#all.add(connection);
   }
 
-  /** It has ended. */
+  /** Removes a connection that has ended. */
   delete(connection: RetiredConnection): void {
     this.#all.delete(connection);
   }

@@ -9,9 +9,9 @@ interface Internals {
 
 /** The `onread` option of a socket. */
 interface OnRead {
-  /** Every read overwrites this buffer. */
+  /** Buffer that every read overwrites. */
   readonly buffer: Buffer;
-  /** Called as a method of the socket. @returns false: reading pauses until the socket is resumed */
+  /** Called as a method of the socket. @returns false to pause reading until the socket is resumed */
   readonly callback: (this: Socket, length: number) => boolean;
 }
 
@@ -31,11 +31,11 @@ export function takeOver(accepted: Socket, onread: OnRead): Socket | undefined {
   return Object.assign(socket, { _server: server, server }); // the server counts its connections by these
 }
 
-/** The number of octets that libuv reads at once. */
+/** Octets that libuv reads in one call. */
 const READ_BYTES = 65_536;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
-/** Shared by all sockets: Node calls `callback` as a method of the socket that has read. */
+/** Shared by all sockets, since Node calls `callback` as a method of the socket that has read. */
 const onread = {
   buffer: shared,
   callback(this: Socket, length: number): boolean {

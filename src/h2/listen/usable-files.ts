@@ -1,6 +1,6 @@
 /**
- * The last usable contents of certificate and key files. The supervisor passes them to its workers, so that a
- * worker that starts in the middle of a rotation has the same ones as the others.
+ * The last usable contents of certificate and key files. The supervisor passes them to its workers, so that one that
+ * starts in the middle of a rotation has the same contents as the others.
  */
 
 /** Paths of files that are used together, by purpose. */
@@ -14,11 +14,11 @@ const kept = new Map<string, FileTexts>();
 const rereads = new Set<() => void>();
 let passed: UsableFiles = new Map();
 
-const keyOf = (paths: FilePaths): string => JSON.stringify(Object.entries(paths).sort());
+const pathsKey = (paths: FilePaths): string => JSON.stringify(Object.entries(paths).sort());
 
-/** Keeps the contents of these files, which are usable. */
+/** Keeps usable contents of these files. */
 export function keepUsable(paths: FilePaths, texts: FileTexts): void {
-  kept.set(keyOf(paths), texts);
+  kept.set(pathsKey(paths), texts);
 }
 
 /**
@@ -26,7 +26,7 @@ export function keepUsable(paths: FilePaths, texts: FileTexts): void {
  * supervisor passed.
  *
  * @param report  receives the first error; may rethrow it
- * @throws the error of `read` if the supervisor passed no contents of these files, or this is no worker
+ * @throws the error of `read` outside workers, or if the supervisor passed no contents of these files
  */
 export function firstUsable<T extends object, R>(
   paths: FilePaths,
@@ -36,14 +36,14 @@ export function firstUsable<T extends object, R>(
   try {
     return read();
   } catch (error) {
-    const texts = passed.get(keyOf(paths)) as T | undefined; // kept under these paths by the same caller
+    const texts = passed.get(pathsKey(paths)) as T | undefined; // kept under these paths by the same caller
     if (!texts) throw error;
     report(error);
     return read(texts);
   }
 }
 
-/** Registers a function that reads files again before they are passed on, for files that nothing polls. */
+/** Registers a function that rereads unpolled files before contents are passed on. */
 export function onPass(reread: () => void): void {
   rereads.add(reread);
 }

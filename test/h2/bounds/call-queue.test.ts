@@ -27,7 +27,7 @@ afterEach(() => queue.close());
 
 let connection: object;
 
-/** A call that takes so much work, and logs what becomes of it. */
+/** A call that takes this number of units, and logs whether it ran or expired. */
 const call = (name: string, units = 1, changes: Partial<PendingCall> = {}): PendingCall => ({
   connection,
   expiresAtMs: nowMs + 10,
@@ -43,7 +43,7 @@ const call = (name: string, units = 1, changes: Partial<PendingCall> = {}): Pend
   ...changes,
 });
 
-test('lets a call run at once while the slice of this turn has room', async () => {
+test('runs a call immediately while this turn has work left', async () => {
   expect(queue.mayRun(1)).toBe(true);
   queue.spend(SLICE_UNITS - 1);
   expect(queue.mayRun(1)).toBe(true);
@@ -82,7 +82,7 @@ test('counts the work that a call spends while it runs', async () => {
   expect(log).toEqual(['spending', 'next']);
 });
 
-test('lets a new call wait for those before it', async () => {
+test('queues a new call behind earlier ones', async () => {
   queue.spend(SLICE_UNITS);
   for (const name of ['a', 'b']) queue.add(call(name, 2 * SLICE_UNITS), 1);
   await nextTurn();
@@ -90,7 +90,7 @@ test('lets a new call wait for those before it', async () => {
   expect(queue.mayRun(1)).toBe(false);
 });
 
-test('lets a call expire that has waited for too long, and runs one that is in time', async () => {
+test('expires a call that has waited for too long, and runs one that is in time', async () => {
   queue.spend(SLICE_UNITS);
   queue.add(call('early'), 1);
   nowMs = 5;
@@ -100,7 +100,7 @@ test('lets a call expire that has waited for too long, and runs one that is in t
   expect(log).toEqual(['early expired', 'late']);
 });
 
-test('never lets a call without a deadline expire', async () => {
+test('never expires a call without a deadline', async () => {
   queue.spend(SLICE_UNITS);
   queue.add(call('patient', 1, { expiresAtMs: Number.POSITIVE_INFINITY }), 1);
   nowMs = 1e9;
@@ -108,7 +108,7 @@ test('never lets a call without a deadline expire', async () => {
   expect(log).toEqual(['patient']);
 });
 
-test('a turn decides more for each call that expired before it, up to nine times as much in all', async () => {
+test('handles more calls in a turn for each call that expired before it, up to nine times the slice', async () => {
   const DECIDED = SLICE_UNITS / 4;
   const waiting = (count: number): void => {
     for (let at = 0; at < count; at++) queue.add(call('decided', 4), 1);
@@ -137,7 +137,7 @@ describe('connections', () => {
     expect(log).toEqual(['many 1', 'other', 'third', 'many 2', 'many 3']);
   });
 
-  test('are served call by call by what expires first, in order of arrival among equals', async () => {
+  test('have their calls served earliest deadline first, then in order of arrival', async () => {
     queue.spend(SLICE_UNITS);
     const deadlines = [5, 3, 9, 3, 7, 1, 5, 9, 1, 2, 8, 3];
     for (const [at, expiresAtMs] of deadlines.entries())
@@ -157,7 +157,7 @@ describe('connections', () => {
   });
 });
 
-test('does not let a call wait that would expire in the queue, by the time that calls have taken', async () => {
+test('does not queue a call that would expire, judging by the time that calls have taken', async () => {
   const run = (): number => {
     nowMs += 4;
     return SLICE_UNITS;
@@ -174,7 +174,7 @@ test('does not let a call wait that would expire in the queue, by the time that 
   expect(queue.canWait({ connection, expiresAtMs: nowMs + 5 * left })).toBe(true);
 });
 
-test('is behind while more calls wait than fit a turn', () => {
+test('is behind while more calls are queued than fit in a turn', () => {
   queue.spend(SLICE_UNITS);
   for (let at = 1; at < SLICE_UNITS; at++) queue.add(call(`${at}`), 1);
   expect(queue.isBehind).toBe(false);
@@ -203,7 +203,7 @@ describe('costly calls', () => {
     expect(log).toEqual(['cheap 1', 'costly 1', 'cheap 2', 'costly 2']);
   });
 
-  test('are those of a method whose calls all may be', async () => {
+  test('include every call of a method whose calls may all be costly', async () => {
     for (const name of ['find 1', 'find 2']) queue.add(call(name, COSTLY), QUESTION_UNITS);
     queue.add(call('cheap'), 1);
     expect(queue.mayRun(QUESTION_UNITS)).toBe(false);
@@ -213,7 +213,7 @@ describe('costly calls', () => {
     expect(log).toEqual(['cheap', 'find 1', 'find 2']);
   });
 
-  test('do not keep others from running at once', () => {
+  test('do not delay others', () => {
     queue.add(call('costly', COSTLY), COSTLY);
     expect(queue.mayRun(1)).toBe(true);
     expect(queue.mayRun(COSTLY)).toBe(false);

@@ -72,7 +72,7 @@ test('a client with requests is reset, rather than a connection that holds more 
   expect(resets).toEqual(['first']);
 });
 
-test('a connection that holds much more makes room for a new one', () => {
+test('a connection that holds much more is reset in favour of a new one', () => {
   const memory = new CallerMemory(40 * KIB);
   const resets: string[] = [];
   const large = memory.open(4 * KIB, { reset: () => resets.push('large') });
@@ -81,7 +81,7 @@ test('a connection that holds much more makes room for a new one', () => {
   expect(resets).toEqual(['large']);
 });
 
-test('a connection that holds little is not reset to make room for a new one, even if resets of others do not suffice', () => {
+test('a connection that holds little is not reset in favour of a new one, even if resetting others does not suffice', () => {
   const memory = new CallerMemory(100 * KIB);
   const resets: string[] = [];
   const open = (name: string) => memory.open(4 * KIB, { reset: () => resets.push(name) });
@@ -105,8 +105,8 @@ test('the one of several equal connections that has held its memory longest with
   expect(resets).toEqual(['first']);
 });
 
-describe('a new connection without room takes the place of', () => {
-  /** Opens connections until there is no room, each of which notes that it was retired, unless it is busy. */
+describe('a new connection beyond the limit', () => {
+  /** Opens connections up to the limit. Each records that it was retired, unless it is busy. */
   function fill(memory: CallerMemory) {
     const retired: number[] = [];
     const busy = new Set<number>();
@@ -125,7 +125,7 @@ describe('a new connection without room takes the place of', () => {
     return { accounts, busy, open, retired };
   }
 
-  test('the oldest of those without a request', () => {
+  test('replaces the oldest connection without a request', () => {
     const memory = new CallerMemory(40 * KIB);
     const { open, retired } = fill(memory);
     open();
@@ -133,7 +133,7 @@ describe('a new connection without room takes the place of', () => {
     expect(memory.bytes).toBe(28 * KIB);
   });
 
-  test('one that has had no request for a second, then the one that has been idle longest, then a new one', () => {
+  test('replaces old unused connections first, then the one idle longest, then a new one', () => {
     let nowMs = 0;
     const memory = new CallerMemory(40 * KIB, () => nowMs);
     const { accounts, open, retired } = fill(memory); // eight were opened, and the first is gone
@@ -152,7 +152,7 @@ describe('a new connection without room takes the place of', () => {
     expect(retired).toEqual([0, 5, 4, 6, 7, 8, 3, 2, 1, 13]);
   });
 
-  test('the oldest without a request, however new, if more than half have none: idle ones are left', () => {
+  test('replaces the oldest unused connection, even a new one, when most are unused', () => {
     const memory = new CallerMemory(40 * KIB, () => 0);
     const { accounts, open, retired } = fill(memory);
     for (const at of [1, 2, 3, 4, 5]) {
@@ -165,7 +165,7 @@ describe('a new connection without room takes the place of', () => {
     for (const at of [3, 4, 5]) expect(retired).not.toContain(at);
   });
 
-  test('none that was used since it was found to be idle', () => {
+  test('does not replace a connection that was used since it was found idle', () => {
     const memory = new CallerMemory(40 * KIB);
     const { accounts, busy, open, retired } = fill(memory);
     for (const at of [1, 2]) {
@@ -182,7 +182,7 @@ describe('a new connection without room takes the place of', () => {
     expect(retired).toEqual([0, 3, 1, 7, 8, 9, 10]);
   });
 
-  test('one that is not charged with itself any more, but with what else it holds', () => {
+  test('replaces a connection that is from then on charged only for what it holds besides itself', () => {
     const memory = new CallerMemory(40 * KIB);
     const { accounts, open } = fill(memory);
     const [first] = accounts;
@@ -195,7 +195,7 @@ describe('a new connection without room takes the place of', () => {
     expect(memory.bytes).toBe(28 * KIB);
   });
 
-  test('none if none is idle', () => {
+  test('replaces nothing when no connection is idle', () => {
     const memory = new CallerMemory(40 * KIB);
     const { accounts, open, retired } = fill(memory);
     for (const account of accounts) account.markIdle(false);
@@ -205,12 +205,12 @@ describe('a new connection without room takes the place of', () => {
 });
 
 describe('whatever connections do', () => {
-  /** As those with TLS: ten of them have no room. */
+  /** Memory of a connection with TLS, of which nine fit. */
   const BASE_BYTES = 80 * KIB;
 
   interface Held {
     account: MemoryAccount | undefined;
-    /** Besides the connection itself. */
+    /** Memory besides the connection itself. */
     bytes: number;
     isIdle: boolean;
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { maxCallerConnections } from '../../../src/h2/bounds/caller-memory.ts';
 import { ConnectionLimit } from '../../../src/h2/bounds/connection-limit.ts';
-import { peerOf } from '../../../src/h2/listen/listener.ts';
+import { peerName } from '../../../src/h2/listen/listener.ts';
 
 interface Connection {
   readonly peer: string;
@@ -41,7 +41,7 @@ function addServed(peer: string): Connection {
   return connection;
 }
 
-test('room is made from the peer that has most connections, even if those of others have been idle for longer', () => {
+test('ends a connection of the peer that has most, even if those of others have been idle longer', () => {
   for (const peer of ['one', 'two', 'two']) addServed(peer);
   const many = Array.from({ length: 7 }, () => addServed('many'));
   expect(limit.isFull).toBe(true);
@@ -135,7 +135,7 @@ test.each([
   ['::1', '0:0:0:0'],
   [undefined, ''],
 ])('the connections of the address %s are counted for %s', (address, peer) => {
-  expect(peerOf(address)).toBe(peer);
+  expect(peerName(address)).toBe(peer);
 });
 
 test('callers may take a part of the open files', () => {

@@ -5,7 +5,7 @@ import { sideTurns } from '../../../src/h2/http2/side-turns.ts';
 import { type PeerState, Stream, type StreamWriter } from '../../../src/h2/http2/stream.ts';
 import { framed } from '../../helpers/h2-client.ts';
 
-/** Of a handler that only keeps messages. */
+/** Limits of a handler that only stores messages. */
 const slicedLimits: MethodLimits = {
   ...defaultMethodLimits,
   maxMessageBytes: 65_536,
@@ -13,7 +13,7 @@ const slicedLimits: MethodLimits = {
 };
 const message = framed(Buffer.from('hello'));
 
-/** A call on a connection that has had its share in each turn. */
+/** A call on a connection that has used up its share of each turn. */
 function open(limits: MethodLimits) {
   const seen = { messages: 0, hasFailed: false };
   let unitsSpent = 0;
@@ -53,7 +53,7 @@ test('a call ends if it has many messages in one turn beyond the share of its co
   expect(seen).toMatchObject({ messages: 16, hasFailed: true });
 });
 
-test('a call that has such a message in each of many turns goes on', async () => {
+test('a call that has one such message in each of many turns continues', async () => {
   const { seen, send } = open(defaultMethodLimits);
   for (let count = 0; count < 50; count++) {
     send(message);
@@ -63,7 +63,7 @@ test('a call that has such a message in each of many turns goes on', async () =>
   expect(seen).toMatchObject({ messages: 50, hasFailed: false });
 });
 
-test('a call whose messages are handled in slices goes on: its handler bounds them', () => {
+test('a call whose messages are handled in slices continues, since its handler bounds them', () => {
   const { seen, send } = open(slicedLimits);
   send(many);
   expect(seen).toMatchObject({ messages: 100, hasFailed: false });

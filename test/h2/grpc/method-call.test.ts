@@ -26,8 +26,8 @@ const reflection = ['v1', 'v1alpha'].map(
   (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
 );
 
-const questionOf = (service: string): Buffer => framed(check.requestSerialize({ service }));
-const ratelimit = questionOf('ratelimit');
+const healthQuestion = (service: string): Buffer => framed(check.requestSerialize({ service }));
+const ratelimit = healthQuestion('ratelimit');
 
 let server: H2Server;
 let client: RawClient;
@@ -104,7 +104,7 @@ describe('a unary method', () => {
       status.RESOURCE_EXHAUSTED,
       'at most',
     ],
-    ['a name that no service has', [questionOf('nöbody')], status.NOT_FOUND, 'unknown service'],
+    ['a name that no service has', [healthQuestion('nöbody')], status.NOT_FOUND, 'unknown service'],
   ])('that receives %s fails with the reason', async (_what, parts, code, problem) => {
     const { fields, body } = await ask(parts);
     expect(fields).toMatchObject({ 'grpc-status': String(code), 'grpc-message': expect.stringContaining(problem) });
@@ -118,7 +118,7 @@ describe('a server-streaming method', () => {
   const nextAfter = async (count: number): Promise<void> =>
     void (await client.find((one) => one.type === FrameType.DATA && statusesIn(dataOn(one.streamId)).length > count));
 
-  test('sends each answer at once', async () => {
+  test('sends each answer immediately', async () => {
     open(1);
     await nextAfter(0);
     turn(false);
@@ -129,7 +129,7 @@ describe('a server-streaming method', () => {
   });
 
   test('reports an unknown service, and stays open', async () => {
-    open(1, {}, questionOf('unknown'));
+    open(1, {}, healthQuestion('unknown'));
     await nextAfter(0);
     expect(statusesIn(dataOn(1))).toEqual(['SERVICE_UNKNOWN']);
   });
@@ -159,7 +159,7 @@ describe('a server-streaming method', () => {
     expect(dataOn(1)).toEqual(body);
   });
 
-  // A Node timer with a delay above its maximum fires at once.
+  // A Node timer with a delay above its maximum fires immediately.
   test('accepts the longest deadline that gRPC can express', async () => {
     open(1, { 'grpc-timeout': '99999999H' });
     await nextAfter(0);
@@ -187,7 +187,7 @@ describe.each(reflection)('%s, a bidirectional method,', (path) => {
   const isListOf = (message: Buffer): boolean =>
     message.includes(LIST_SERVICES_RESPONSE) && message.includes('envoy.service.ratelimit.v3.RateLimitService');
 
-  test('answers each request at once, and ends when its client does', async () => {
+  test('answers each request immediately, and ends when its client does', async () => {
     client.send(callHead(1, { ':path': path }));
     const questions = 20;
     for (let count = 1; count <= questions; count++) {

@@ -19,13 +19,13 @@ import { overloadOf } from '../../helpers/overload.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
 
-/** The memory that a call is charged for, besides its message. */
+/** Memory charged for a call besides its message. */
 const CALL_BYTES = 8_192;
 
 const RESERVE = '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve';
 const SHED = { code: status.RESOURCE_EXHAUSTED, details: 'not now' };
 
-/** Domain, and a descriptor of one entry. */
+/** A domain, and a descriptor with one entry. */
 const message = Buffer.concat([
   Buffer.from('0a0464656d6f', 'hex'),
   Buffer.from('120c0a0a', 'hex'),
@@ -65,7 +65,7 @@ let server: H2Server;
 let client: RawClient;
 const reserve = jest.spyOn(kuadrant, 'reserve');
 const TAKEN = { response: { code: 1, reservation_id: '' } } as const;
-/** The least charge for a decoded request: for the call, its descriptor and its entry. */
+/** Minimum charge for a decoded request, with its call, descriptor and entry. */
 const REQUEST_BYTES = 2_176;
 const overload = () => overloadOf({ queue: held.queue, refusal: () => (isShedding ? SHED : undefined) });
 let memory: ReturnType<typeof overload>['memory'];
@@ -109,7 +109,7 @@ test('a call that decides waits for its turn, undecoded and charged, and reports
   expect((await client.reply(1)).fields).toMatchObject(answered(status.OK));
 });
 
-test('a call that runs at once spends the units of all others', async () => {
+test('a call that is not queued spends the units of all others', async () => {
   held.state.isOpen = true;
   send(1);
   expect((await client.reply(1)).fields).toMatchObject(answered(status.OK));
@@ -194,7 +194,7 @@ describe('a call whose handler is running', () => {
   });
 });
 
-test('the work that only the rules show counts in the turn of a call', async () => {
+test('counts work that depends on the rules in the turn of a call', async () => {
   const own = heldQueue();
   own.state.isOpen = true;
   const service: RlsService = {

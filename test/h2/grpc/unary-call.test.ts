@@ -36,7 +36,7 @@ let client: RawClient;
 let asked: { readonly request: WireRequest; readonly caller: Caller }[];
 /** The service's answer. */
 let answer: (reply: (outcome: CallOutcome) => void) => void;
-/** The calls reported to onCallFinished. */
+/** Calls reported to onCallFinished. */
 let reported: unknown[];
 
 const service: RlsService = {
@@ -180,14 +180,14 @@ describe('a message is refused without calling the service', () => {
       'a decompressed message may have at most 4194304 bytes',
     ],
     [
-      'one that unpacks to more than it says',
+      'one that unpacks to more than it states',
       framed(withSize(gzipSync(message), message.length - 1), 1),
       { 'grpc-encoding': 'gzip' },
       status.INTERNAL,
       'is not valid gzip',
     ],
     [
-      'one that says to unpack to more than its octets can',
+      'one that states a size that its octets cannot unpack to',
       framed(withSize(gzipSync(message), MAX_REQUEST_BYTES), 1),
       { 'grpc-encoding': 'gzip' },
       status.INTERNAL,

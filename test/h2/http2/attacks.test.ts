@@ -55,13 +55,13 @@ async function expectOthersAreAnswered(): Promise<void> {
   expect((await other.reply(1)).fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
 }
 
-/** Expects that the connection ends with this error code, and that the error is reported. */
+/** Expects the connection to end with this error code, and the error to be reported. */
 async function expectEnd(client: RawClient, code: keyof typeof ErrorCode): Promise<void> {
   expect((await client.ended()).code).toBe(code);
   expect(server.failures).toContain(code);
 }
 
-/** A service whose answers wait for `letThrough`; later ones do not wait. */
+/** A service whose answers wait until `letThrough` is called. */
 function slowly() {
   const letThrough = gate();
   const counts = { asked: 0 };
@@ -75,7 +75,7 @@ function slowly() {
   return { service, counts, answer: letThrough.open };
 }
 
-/** A service with answers slightly longer than this. */
+/** A service whose answers are slightly longer than this. */
 const large = (octets: number): Partial<GrpcServerOptions> => ({
   service: {
     shouldRateLimit: async ({ domain }, _caller, reply) =>

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { DEFAULT_MAX_FRAME_SIZE, LARGEST_MAX_FRAME_SIZE, Setting } from '../../../src/h2/http2/frames.ts';
+import { DEFAULT_MAX_FRAME_SIZE, MAX_FRAME_SIZE_LIMIT, Setting } from '../../../src/h2/http2/frames.ts';
 import type { Http2Limits } from '../../../src/h2/http2/limits.ts';
 import { call, callHead, data, framed, message, openRaw, settings } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
@@ -17,7 +17,7 @@ async function statusAfter(octets: Buffer, limits: Partial<Http2Limits> = {}): P
   }
 }
 
-test.each([DEFAULT_MAX_FRAME_SIZE, LARGEST_MAX_FRAME_SIZE])(
+test.each([DEFAULT_MAX_FRAME_SIZE, MAX_FRAME_SIZE_LIMIT])(
   'a client may accept frames of at most %d octets',
   async (size) => {
     expect(await statusAfter(Buffer.concat([settings([Setting.MAX_FRAME_SIZE, size]), call(1)]))).toBe('0');

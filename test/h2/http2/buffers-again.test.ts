@@ -11,7 +11,7 @@ const END_HEADERS = 4;
 const FRAME_OCTETS = 16_384;
 const unfinished = Buffer.concat([Buffer.of(0), uint32(LENGTH), Buffer.alloc(LENGTH - 1)]);
 
-/** The number of buffers of certain sizes that are allocated while a client does something on each of 100 streams. */
+/** Number of buffers of certain sizes allocated while a client does something on each of 100 streams. */
 async function allocated(
   isCounted: (size: number) => boolean,
   onStream: (client: RawClient, id: number) => Promise<void>,

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 const KIB = 1_024;
 const script = fileURLToPath(new URL('processes/connection-bytes.ts', import.meta.url));
 
-/** Measured in a separate process: the size of an object in V8 depends on the process's earlier work. */
+/** Measured in a separate process, since the size of an object in V8 depends on the process's earlier work. */
 test('an idle connection that has made a call takes less than 6 KiB of heap above a bare socket', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', script]);
   const { bareBytes, callerBytes } = JSON.parse(stdout);

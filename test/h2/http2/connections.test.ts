@@ -12,8 +12,8 @@ import { overloadOf } from '../../helpers/overload.ts';
 import { until } from '../../helpers/until.ts';
 
 const CONNECTIONS = 10_000;
-const AT_ONCE = 100;
-/** The memory that may remain after all connections, including the test's own: 100 octets each. */
+const CONCURRENT = 100;
+/** Maximum memory that remains after all connections, including the test's own, at 100 octets each. */
 const MAX_GROWTH_BYTES = 1_000_000;
 
 const overload = overloadOf();
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close(0));
 
-/** The octets that clients send before they go away. */
+/** Octets that clients send before they disconnect. */
 const greeting = Buffer.concat([PREFACE, settings()]);
 const endings: readonly Buffer[] = [
   Buffer.alloc(0),
@@ -49,7 +49,7 @@ const endings: readonly Buffer[] = [
   Buffer.concat([greeting, call(1), call(3), frame(FrameType.PING, 0, 0)]), // a PING without its payload
 ];
 
-/** Connects, sends its part and goes away, properly or not. */
+/** Connects, sends its part and disconnects, with or without an orderly end. */
 async function comeAndGo(at: number): Promise<void> {
   const localAddress = `127.0.0.${2 + (at % 100)}`; // so that there are enough ports
   const socket = connect({ host: '127.0.0.1', port: server.port, localAddress }).on('error', () => {});
@@ -70,8 +70,8 @@ async function comeAndGo(at: number): Promise<void> {
 }
 
 async function bytesAfter(connections: number): Promise<number> {
-  for (let first = 0; first < connections; first += AT_ONCE)
-    await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => comeAndGo(first + at)));
+  for (let first = 0; first < connections; first += CONCURRENT)
+    await Promise.all(Array.from({ length: CONCURRENT }, (_, at) => comeAndGo(first + at)));
   await until('the server has noticed the last ends', () => overload.memory.connections === 0);
   for (let turns = 0; turns < 10; turns++) await nextTurn();
   return heapBytes();

@@ -71,7 +71,7 @@ test('a connection that reaches its maximum age loses no call', async () => {
   await expectNothingLost(client, await callUntilDrained(client, () => {}));
 });
 
-test('a connection without calls ends at once', async () => {
+test('a connection without calls ends immediately', async () => {
   server = await startH2({ connections: { ...unlimited, maxAgeMs: 10 } });
   const client = await openRaw(server.port);
   const { payload } = await client.find(isDrainPing);

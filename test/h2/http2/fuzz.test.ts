@@ -25,11 +25,11 @@ import { heapBytes } from '../../helpers/heap.ts';
 import fc from '../../helpers/property.ts';
 import { record } from '../../helpers/recorder.ts';
 
-/** More than one connection may ever use. */
+/** Upper bound for the memory of one connection. */
 const MAX_GROWTH_BYTES = 16_777_216;
 
 let server: H2Server;
-/** The bytes of real clients, each of a whole connection. */
+/** Bytes of real clients, each of a whole connection. */
 let captures: readonly Buffer[];
 let bytesBefore: number;
 

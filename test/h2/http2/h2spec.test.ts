@@ -9,9 +9,9 @@ import { createAuthority, writeCertificate } from '../../helpers/certificates.ts
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { h2spec } from '../../helpers/tools.ts';
 
-/** Cases of h2spec 2.2.1, the strict ones included. */
+/** Cases of h2spec 2.2.1, including the strict ones. */
 const CASES = 146;
-/** The timeout of a case; the default of two seconds may be too short on a busy machine. */
+/** Timeout of a case; the default of two seconds may be too short on a busy machine. */
 const TIMEOUT_SECONDS = 10;
 
 let folder: string;

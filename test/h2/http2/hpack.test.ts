@@ -16,7 +16,7 @@ import fc from '../../helpers/property.ts';
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** The names and values that a decoder reads from a block in the middle of a buffer, whose rest must not matter. */
+/** Names and values that a decoder reads from a block in the middle of a larger buffer. */
 function decode(decoder: HpackDecoder, block: Uint8Array): readonly NameAndValue[] {
   const around = Buffer.concat([Buffer.alloc(3, 0xff), block, Buffer.alloc(3, 0x41)]);
   const fields = decoder.decode(around, 3, 3 + block.length);
@@ -57,7 +57,7 @@ describe('the examples of RFC 7541, appendix C', () => {
       ['set-cookie', 'foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1'],
     ],
   ] as const;
-  /** SETTINGS_HEADER_TABLE_SIZE is 256 there: the encoder is set to it. */
+  /** The appendix sets SETTINGS_HEADER_TABLE_SIZE to 256. */
   const tableOf256 = '3fe101';
 
   test.each<[string, readonly string[], readonly (readonly NameAndValue[])[]]>([
@@ -117,7 +117,7 @@ describe('a malformed block', () => {
     'has the index 0': '80',
     'has an index that no table has': 'be',
     'has a name by an index that no table has': '7e 01 61',
-    'has an index of an entry that found no room in the table': '20 40 01 61 01 62 be',
+    'has the index of an entry that did not fit in the table': '20 40 01 61 01 62 be',
     'ends in the middle of an index': 'ff',
     'ends in the middle of a long index': 'ff 80 80',
     'has an index beyond all bounds': 'ff ff ff ff ff ff ff ff ff ff 7f',
@@ -159,7 +159,7 @@ test('octets that never occur in text have a Huffman code too', () => {
   expect(decode(new HpackDecoder(NO_LIMIT), hex('00 01 61 82 ff c7'))).toEqual([['a', '\0']]);
 });
 
-/** A few names and values that repeat, some that do not, and values that fill the table. */
+/** A few repeated names and values, some unique ones, and values that fill the table. */
 const anyField = fc.tuple(
   fc.constantFrom('content-type', ':path', 'x-one', 'x-two', 'x-'.repeat(70)),
   fc.oneof(

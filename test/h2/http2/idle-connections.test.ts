@@ -21,18 +21,18 @@ import { until } from '../../helpers/until.ts';
 import { WatchedMemory } from '../../helpers/watched-memory.ts';
 
 const CONNECTION_BYTES = 16 * 1024;
-/** So many connections fit. */
+/** Number of connections that fit. */
 const FULL = 21;
 const MEMORY_BYTES = (FULL * CONNECTION_BYTES * 4) / 3;
-/** So many may be ended in good order at a time. */
+/** Number of connections that may be in graceful shutdown at a time. */
 const MAX_RETIRED = 3;
-/** Connections are checked every 5 ms, and judged once a second of the service's clock. */
+/** Limits with which connections are checked every 5 ms, and for idleness once a second of the service's clock. */
 const connections = { maxCount: 5_000, maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 50 };
 
 let memory: WatchedMemory;
 let server: H2Server;
 let clients: RawClient[];
-/** The service's clock is so far ahead. */
+/** Time by which the service's clock is ahead. */
 let aheadMs: number;
 beforeEach(() => {
   clients = [];
@@ -51,7 +51,7 @@ async function start(changes: Partial<GrpcServerOptions> = {}): Promise<void> {
   server = await startH2({ overload: overloadOf({ memory }), connections, ...changes });
 }
 
-/** @param greeting  what the client sends at first; undefined: the preface and SETTINGS */
+/** @param greeting  what the client sends first; default: the preface and SETTINGS */
 async function open(greeting?: readonly Uint8Array[]): Promise<RawClient> {
   const client = await openRaw(server.port, greeting ? { greeting } : {});
   clients.push(client);
@@ -70,7 +70,7 @@ async function openFull(greeting?: readonly Uint8Array[]): Promise<readonly RawC
   return clients.slice(-FULL);
 }
 
-/** Fills the memory with connections whose calls are answered, and that the server has found idle since, in order. */
+/** Fills the memory with connections whose calls were answered and that the server then found idle, in order. */
 async function openFullAndIdle(): Promise<readonly RawClient[]> {
   const idle = await openFull();
   for (const [at, client] of idle.entries()) {
@@ -80,7 +80,7 @@ async function openFullAndIdle(): Promise<readonly RawClient[]> {
   return idle;
 }
 
-/** Resolves when the server has found it idle, since now. */
+/** Resolves when the server has found this connection idle after this call. */
 async function foundIdle(at: number): Promise<void> {
   memory.idle[at] = false;
   await until(`connection ${at} is idle`, async () => {
@@ -89,7 +89,7 @@ async function foundIdle(at: number): Promise<void> {
   });
 }
 
-/** Lets the server judge its connections. */
+/** Lets the server check its connections for idleness. */
 async function passSecond(): Promise<void> {
   aheadMs += 1_000;
   await sleep(10);
@@ -98,7 +98,7 @@ async function passSecond(): Promise<void> {
 const lastStreamsIn = ({ frames }: RawClient): readonly number[] =>
   frames.filter(({ type }) => type === FrameType.GOAWAY).map(({ payload }) => payload.readUInt32BE());
 
-test('a new connection takes the place of the one that has been idle longest, which receives GOAWAY', async () => {
+test('a new connection replaces the one idle longest, which receives GOAWAY', async () => {
   await start();
   const [first, second, ...others] = await openFullAndIdle();
   if (!first || !second) throw new Error('no connections');
@@ -117,7 +117,7 @@ test.each<[string, readonly Uint8Array[]]>([
   ['a part of the preface', [PREFACE.subarray(0, 10)]],
   ['no request', [PREFACE, settings()]],
   ['half a frame', [PREFACE, settings(), callHead(1).subarray(0, 20)]],
-])('connections that have sent %s leave room for new ones', async (_what, greeting) => {
+])('connections that have sent %s give way to new ones', async (_what, greeting) => {
   await start();
   const [first] = await openFull(greeting);
   for (let count = 0; count < MAX_RETIRED; count++) await expectAnswer(await open(), 1);
@@ -126,7 +126,7 @@ test.each<[string, readonly Uint8Array[]]>([
   expect(server.failures).toEqual(Array(MAX_RETIRED).fill('IDLE_CONNECTION'));
 });
 
-test('a client that sends PING on idle connections cannot keep them', async () => {
+test('PING does not keep idle connections open', async () => {
   await start();
   const idle = await openFullAndIdle();
   const pinging = setInterval(() => {
@@ -179,7 +179,7 @@ test('a connection that has had a request since the previous check is passed ove
   expect(server.failures).toEqual(['IDLE_CONNECTION']);
 });
 
-test('a connection is judged over a second, however often connections are checked', async () => {
+test('idleness is checked once a second, however often connections are checked', async () => {
   jest.spyOn(performance, 'now').mockImplementation(() => aheadMs);
   await start();
   const client = await open();
@@ -222,7 +222,7 @@ test('a call that is sent after its client had time to receive GOAWAY is not han
   expect(asked).toBe(FULL + 1);
 });
 
-test('a client of gRPC loses no call when its idle connection is ended again and again', async () => {
+test('a gRPC client loses no call when its idle connections are ended repeatedly', async () => {
   let ended = (): void => {};
   await start({ connections, onConnectionError: () => ended() });
   const client = createClient(server.target);
@@ -247,7 +247,6 @@ test('a client of gRPC loses no call when its idle connection is ended again and
 });
 
 describe('over TLS', () => {
-  /** So many connections fit. */
   const FULL_TLS = 9;
   const authority = createAuthority();
   let folder: string;
@@ -273,7 +272,7 @@ describe('over TLS', () => {
     return client;
   }
 
-  test('connections without a handshake leave room for new ones', async () => {
+  test('connections without a handshake give way to new ones', async () => {
     const silent = Array.from({ length: FULL_TLS }, () => connect(server.port, '127.0.0.1').resume());
     for (const socket of silent) socket.on('error', () => {});
     await until('the server has accepted all', () => memory.connections === FULL_TLS);
@@ -283,7 +282,7 @@ describe('over TLS', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  test('idle connections leave room for new ones', async () => {
+  test('idle connections give way to new ones', async () => {
     const idle: RawClient[] = [];
     for (let at = 0; at < FULL_TLS; at++) {
       idle.push(await openTls());
@@ -295,7 +294,7 @@ describe('over TLS', () => {
   });
 });
 
-test('clients that do not close connections that were ended cannot keep them either', async () => {
+test('ended connections are closed even if their clients keep them open', async () => {
   await start();
   const CLIENTS = 600;
   const before = tcpSockets();

@@ -4,7 +4,7 @@ import { frame, openRaw, type RawClient } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { until } from '../../helpers/until.ts';
 
-/** Much longer than the client, which shares this process, may take to read a ping. */
+/** Timeout far above the time that the client, which shares this process, may take to read a ping. */
 const TIMEOUT_MS = 1_000;
 const connections = {
   ...{ maxCount: 10, maxAgeMs: 0, maxAgeGraceMs: 0 },

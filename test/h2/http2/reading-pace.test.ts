@@ -12,12 +12,12 @@ import { frame, openRaw } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
 import { eventually } from '../../helpers/until.ts';
 
-/** An undefined type of frame, which servers ignore. */
+/** An unknown frame type, which servers ignore. */
 const UNKNOWN_TYPE = 0xfa;
 const FRAMES = 512;
 const FLOOD = Buffer.concat(Array.from({ length: FRAMES }, () => frame(UNKNOWN_TYPE, 0, 0, Buffer.alloc(16_384))));
-/** The share of a turn plus one read, also with TLS. libuv would read 2 MiB. */
-const MOST_IN_A_TURN = 262_144;
+/** Maximum input in a turn, its share plus one read, also with TLS; libuv would read 2 MiB. */
+const MAX_PER_TURN = 262_144;
 
 const folder = mkdtempSync(join(tmpdir(), 'pace-'));
 const files = writeCertificate(folder, 'server', createAuthority().issue('localhost', '127.0.0.1'));
@@ -53,10 +53,10 @@ test.each<[string, (port: number) => Socket]>([
   spy.mockRestore();
   client.close();
   await server.close(0);
-  expect(Math.max(...readInTurn)).toBeLessThan(MOST_IN_A_TURN);
+  expect(Math.max(...readInTurn)).toBeLessThan(MAX_PER_TURN);
 });
 
-test('a reader whose connection has ended holds none of its input, also if that was kept for later', () => {
+test('a reader whose connection has ended holds no input, even if it was paused', () => {
   const reader = new FrameReader({ onFrame: () => {} });
   reader.pause();
   reader.read(Buffer.concat([PREFACE, frame(UNKNOWN_TYPE, 0, 0, Buffer.alloc(100))]));

@@ -23,8 +23,8 @@ import { until } from '../../helpers/until.ts';
 
 const CONNECTIONS = 60;
 const CHECKS = 600;
-/** What all connections together do in a turn, and each has in any case, of 250 units each. */
-const MOST_IN_A_TURN = 32_768 / 250 + (CONNECTIONS + 1) * (2_048 / 250 + 1);
+/** Maximum checks in a turn, of 250 units each, from the common share and each connection's own. */
+const MAX_PER_TURN = 32_768 / 250 + (CONNECTIONS + 1) * (2_048 / 250 + 1);
 
 const CHECK = '/grpc.health.v1.Health/Check';
 const REFLECT = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
@@ -35,8 +35,8 @@ const range = (count: number): readonly number[] => Array.from({ length: count }
 
 const check = (streamId: number): Buffer =>
   Buffer.concat([callHead(streamId, { ':path': CHECK, 'grpc-encoding': 'gzip' }), data(streamId, gzipped, true)]);
-const checksOf = (count: number): Buffer => Buffer.concat(range(count).map((at) => check(at * 2 + 1)));
-const checks = checksOf(CHECKS);
+const manyChecks = (count: number): Buffer => Buffer.concat(range(count).map((at) => check(at * 2 + 1)));
+const checks = manyChecks(CHECKS);
 const LAST = CHECKS * 2 - 1;
 
 let overload: Overload;
@@ -65,7 +65,7 @@ async function open(): Promise<RawClient> {
   return client;
 }
 
-/** All at once, so that the server finds something to read on each connection. */
+/** Sends on all connections together, so that the server finds input on each. */
 async function flood(): Promise<void> {
   for (const client of clients) client.send(checks);
   for (const client of clients) expect((await client.reply(LAST)).fields).toMatchObject({ 'grpc-status': '0' });
@@ -82,7 +82,7 @@ test('compressed health checks on many connections are handled in many turns, ea
     return flood();
   });
   expect(handled).toBe(CONNECTIONS * CHECKS);
-  expect(most).toBeLessThan(MOST_IN_A_TURN);
+  expect(most).toBeLessThan(MAX_PER_TURN);
 });
 
 test('others are answered while connections with many health checks wait', async () => {
@@ -112,9 +112,9 @@ test('a client with a few checks more than its share waits as long as for a shar
     handled++;
   };
   const flooding = flood();
-  other.send(checksOf(30));
+  other.send(manyChecks(30));
   await other.reply(59);
-  expect(handled).toBeLessThan(5 * (CONNECTIONS + 1) * (2_048 / 250 + 1) + MOST_IN_A_TURN * 2);
+  expect(handled).toBeLessThan(5 * (CONNECTIONS + 1) * (2_048 / 250 + 1) + MAX_PER_TURN * 2);
   await flooding;
   other.close();
 });
@@ -125,14 +125,14 @@ test('the server reads no more from a connection that waits for its turn', async
   onCheck = () => {
     most = Math.max(most, overload.memory.bytes);
   };
-  const many = checksOf(3_000);
+  const many = manyChecks(3_000);
   for (const client of clients) client.send(many);
   for (const client of clients) await client.reply(5_999);
   expect(many.length).toBeGreaterThan(4 * 65_536);
   expect(most).toBeLessThan(10 * (16_384 + 2 * 65_536));
 });
 
-test('a connection whose client goes away while its health checks wait leaves the others their turns', async () => {
+test('a client that disconnects while its health checks wait does not affect the turns of others', async () => {
   for (let count = 0; count < 4; count++) await open();
   const gone = await openRaw(server.port);
   gone.send(checks);
@@ -178,7 +178,7 @@ describe('a stream of quota reports that unpack to megabytes', () => {
   const OCTETS = 3 * MIB;
   const report = framed(gzipSync(Buffer.concat([field(1, Buffer.from('demo')), field(15, Buffer.alloc(OCTETS))])), 1);
 
-  test('takes as many turns as unpacking them takes, and goes on', async () => {
+  test('takes as many turns as unpacking requires, and continues', async () => {
     await server.close(0);
     const bounds = { counterBytes: MIB, shareBytes: MIB, maxBuckets: 10 };
     server = await startH2(allServices(rulesFrom('domain: demo'), bounds));
@@ -212,7 +212,7 @@ describe('a stream of questions', () => {
     expect(sideTurns.number - before).toBeGreaterThan(1_000 / (32_768 / 250) - 1);
   });
 
-  test('ends when a frame has many more than there is room for in a turn', async () => {
+  test('ends when a frame has many more than a turn allows', async () => {
     const client = await openStream();
     client.send(data(1, Buffer.concat(range(500).map(() => question))));
     const { fields } = await client.reply(1);

@@ -13,7 +13,7 @@ test.each([
   ['ipv4:10.0.0.7:8081,10.0.0.8:8081', '10.0.0.7'],
   ['ipv6:[2001:db8::7]:8081', '2001:DB8::7'],
   ['dns:///10.0.0.7:8081', '10.0.0.7'],
-])('a server at %s gets a name that is no address, and its certificate must be for %s', (target, address) => {
+])('a server at %s is sent a placeholder name, and its certificate must be for %s', (target, address) => {
   const { channel, verify } = serverIdentity(target);
   expect(isIP(channel['grpc.ssl_target_name_override'] ?? '10.0.0.7')).toBe(0);
   const check = (names: string) => verify.checkServerIdentity?.('any', certificateFor(names));

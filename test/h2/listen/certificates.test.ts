@@ -111,19 +111,19 @@ describe('changed certificates', () => {
     expect(certificates?.current()).toEqual({ ...one, ca });
   });
 
-  test('are reported once when they are invalid, and the previous ones stay in force', () => {
+  test('are reported once when they are invalid, and the previous ones are kept', () => {
     open();
     writeFileSync(files.cert, other.cert);
     notice();
     notice();
-    const message = `the private key ${files.key} does not match the certificate ${files.cert}; the previous certificates stay in force`;
+    const message = `the private key ${files.key} does not match the certificate ${files.cert}; keeping the previous certificates`;
     expect([changes, problems]).toEqual([[], [message]]);
     expect(certificates?.current()).toEqual({ ...one, ca: undefined });
 
     rmSync(files.cert);
     notice();
     notice();
-    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; the previous certificates stay in force$/);
+    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; keeping the previous certificates$/);
     expect([changes, problems]).toEqual([[], [message, gone]]);
 
     overwrite(other);
@@ -162,7 +162,7 @@ describe('a certificate that has expired', () => {
   const SECOND_MS = 1_000;
   const expired = (): string => `the certificate ${files.cert} expired at `;
 
-  test('while it was in force is logged once, and one that has been renewed takes over', () => {
+  test('is logged once, and a renewed one replaces it', () => {
     overwrite(authority.issueFor(10 * SECOND_MS, 'localhost'));
     open();
     jest.advanceTimersByTime(8 * SECOND_MS);
@@ -175,7 +175,7 @@ describe('a certificate that has expired', () => {
     expect(problems).toHaveLength(1);
   });
 
-  test('before it was given is logged at the start, and as a change', () => {
+  test('is logged at the start and after a change', () => {
     overwrite(authority.issueExpired('localhost'));
     open();
     expect(problems).toEqual([expect.stringContaining(expired())]);

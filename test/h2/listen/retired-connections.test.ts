@@ -2,7 +2,7 @@ import { RetiredConnections } from '../../../src/h2/listen/retired-connections.t
 
 const KIB = 1024;
 
-/** Connections whose sockets have not emitted 'close' yet when they are destroyed, as those of Node. */
+/** Retires connections whose sockets, like Node's, have not emitted 'close' when they are destroyed. */
 function retireInTurn(retired: RetiredConnections, count: number, isInUse: (at: number) => boolean = () => false) {
   const destroyed: number[] = [];
   for (let at = 0; at < count; at++) retired.add({ isInUse: isInUse(at), destroy: () => destroyed.push(at) });
@@ -16,7 +16,7 @@ test('each connection beyond the bound destroys another one, even in one turn of
   expect(retireInTurn(retired, 600)).toEqual(range(0, 600 - 256));
 });
 
-test('their own memory is at most an eighth of the limit, but there is room for one', () => {
+test('their own memory is at most an eighth of the limit, but one is always allowed', () => {
   expect(retireInTurn(new RetiredConnections(16 * KIB, 1024 * KIB), 10)).toEqual([0, 1]);
   expect(retireInTurn(new RetiredConnections(80 * KIB, 1024 * KIB), 10)).toEqual(range(0, 9));
   expect(retireInTurn(new RetiredConnections(80 * KIB, 64 * KIB), 10)).toEqual(range(0, 9));
@@ -28,7 +28,7 @@ test('the oldest without open requests is destroyed, unless many older ones have
   expect(retireInTurn(bounded(), 22, (at) => at < 18)).toEqual([0, 1]);
 });
 
-test('a connection that has ended makes room', () => {
+test('a connection that has ended is no longer counted', () => {
   const retired = new RetiredConnections(80 * KIB, 1024 * KIB);
   const destroyed: string[] = [];
   const first = { isInUse: false, destroy: () => destroyed.push('first') };

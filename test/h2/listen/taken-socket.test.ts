@@ -19,7 +19,7 @@ async function open(): Promise<{ readonly client: Socket; readonly served: Socke
   return { client, served: readIntoSharedBuffer((await accepted)[0]) };
 }
 
-test('the reads of all connections go into one buffer', async () => {
+test('all connections read into one buffer', async () => {
   const chunks: { readonly text: string; readonly memory: ArrayBufferLike }[] = [];
   for (const text of ['one', 'two']) {
     const { client, served } = await open();

@@ -103,7 +103,7 @@ test('workers replaced in the middle of a rotation present the certificate in fo
   await untilFilesAreRead(running);
   const third = issue();
   writeFileSync(cert, third.cert.slice(0, third.cert.length / 2));
-  await running.waitFor((printed) => (printed.match(/the previous certificates stay in force/g) ?? []).length === 2);
+  await running.waitFor((printed) => (printed.match(/keeping the previous certificates/g) ?? []).length === 2);
 
   await replaceWorkers(running);
   expect(await serialOf(running.grpcPort)).toBe(serialIn(second));

@@ -3,19 +3,19 @@ import { createHeaderField, type HeaderField } from './field.ts';
 import { decodeHuffman } from './huffman.ts';
 import { staticTable } from './static-table.ts';
 
-/** Size limit of the dynamic table: the default of SETTINGS_HEADER_TABLE_SIZE. */
+/** Size limit of the dynamic table, the default of SETTINGS_HEADER_TABLE_SIZE. */
 const MAX_TABLE_SIZE = 4_096;
 
 /**
- * A block's fields, or that they exceed the limit; the block has still been decoded, since later blocks depend on it.
+ * A block's fields, or that they exceed the limit; even then the block was decoded, since later blocks depend on it.
  */
 export type Decoded = readonly HeaderField[] | 'too large';
 
 const NO_BYTES = Buffer.alloc(0);
-/** A table that is no longer is copied on insertion, and takes no more room than it needs. */
+/** Maximum length at which a table is copied on insertion, so that it has no spare capacity. */
 const SMALL_TABLE_FIELDS = 16;
 
-/** No length or index is larger. */
+/** Upper bound for lengths and indexes. */
 const MAX_INTEGER = 0x0fff_ffff;
 
 /**
@@ -24,7 +24,7 @@ const MAX_INTEGER = 0x0fff_ffff;
  * @see https://www.rfc-editor.org/rfc/rfc7541
  */
 export class HpackDecoder {
-  /** Changes whenever a block changes the dynamic table; until then, equal blocks mean equal fields. */
+  /** Version of the dynamic table; while it is unchanged, equal blocks mean equal fields. */
   generation = 0;
   readonly #maxListSize: number;
   /** Newest first. */
@@ -45,7 +45,7 @@ export class HpackDecoder {
     return this.#tableSize;
   }
 
-  /** @throws Http2Error  COMPRESSION_ERROR: the connection must end, since the two sides' tables differ */
+  /** @throws Http2Error  with COMPRESSION_ERROR; the connection must end, since the two sides' tables differ */
   decode(bytes: Buffer, from: number, to: number): Decoded {
     this.#bytes = bytes;
     this.#at = from;
@@ -62,7 +62,7 @@ export class HpackDecoder {
     return size <= this.#maxListSize ? fields : 'too large';
   }
 
-  /** The next field; undefined: a size update of the table. */
+  /** The next field, or undefined for a size update of the table. */
   #readRepresentation(isFirst: boolean): HeaderField | undefined {
     const byte = this.#bytes[this.#at] as number; // within the block, as `decode` checked
     if (byte >= 0x80) return this.#entry(this.#readInteger(7));
@@ -90,7 +90,7 @@ export class HpackDecoder {
     if (this.#table.length < SMALL_TABLE_FIELDS) this.#table = [field].concat(this.#table);
     else this.#table.unshift(field);
     this.#tableSize += field.size;
-    this.#evict(); // also the new field, if it is larger than the table
+    this.#evict(); // including the new field if it exceeds the table
     return field;
   }
 

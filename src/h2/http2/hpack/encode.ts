@@ -1,8 +1,8 @@
 import { staticTable } from './static-table.ts';
 
 /**
- * Encodes fields without the dynamic table, so that a block can be encoded once and sent on every connection. No
- * Huffman coding: the fields are short.
+ * Encodes fields without the dynamic table, so that a block can be encoded once and sent on every connection, and
+ * without Huffman coding, since the fields are short.
  *
  * @param fields  lower-case names and ASCII values
  * @see https://www.rfc-editor.org/rfc/rfc7541#section-6

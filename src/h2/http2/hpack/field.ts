@@ -1,10 +1,10 @@
-/** A header field; one character per octet. */
+/** A header field, with one character per octet. */
 export interface HeaderField {
   readonly name: string;
   readonly value: string;
-  /** As HPACK and SETTINGS_MAX_HEADER_LIST_SIZE count it: octets of name and value, plus 32. */
+  /** Octets of name and value plus 32, as HPACK and SETTINGS_MAX_HEADER_LIST_SIZE count it. */
   readonly size: number;
-  /** Name and value have only characters that RFC 9113, 8.2.1 allows. */
+  /** Whether name and value have only characters that RFC 9113, 8.2.1 allows. */
   readonly isWellFormed: boolean;
 }
 

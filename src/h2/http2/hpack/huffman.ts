@@ -1,6 +1,6 @@
 /**
- * Code length in bits of each octet, and of EOS (256). The code is canonical: within a length, codes increase with
- * their symbols, and longer codes continue where shorter ones end, so the lengths define the code.
+ * Code length in bits of each octet, and of EOS (256). The code is canonical, so the lengths define it. Within a
+ * length, codes increase with their symbols, and longer codes continue where shorter ones end.
  *
  * @see https://www.rfc-editor.org/rfc/rfc7541#appendix-B
  */
@@ -18,7 +18,7 @@ const codeLengths = [
 const EOS = 256;
 const NIBBLES = 16;
 
-/** A step of the decoder for a state and four bits: the next state, and the symbol completed by the bits. */
+/** Layout of a decoder step for a state and four bits, with the next state and the symbol that the bits complete. */
 const NEXT_STATE = 0x00ff;
 const EMITS = 0x0100;
 const FAILS = 0x0200;
@@ -32,7 +32,7 @@ let decoder: ReturnType<typeof buildDecoder> | undefined;
  * @returns undefined if it contains EOS, or if the padding is longer than 7 bits or not all ones (RFC 7541, 5.2)
  */
 export function decodeHuffman(bytes: Buffer, from: number, to: number): string | undefined {
-  decoder ??= buildDecoder(); // a start is faster without it
+  decoder ??= buildDecoder(); // built on first use, for a faster start
   const { steps, mayEnd } = decoder;
   const decoded = Buffer.allocUnsafe((to - from) * 2); // the shortest code has 5 bits
   let length = 0;
@@ -63,7 +63,7 @@ function buildDecoder(): { readonly steps: Uint32Array; readonly mayEnd: readonl
 
 interface Inner {
   readonly at: number;
-  /** Depth, if the path from the root is all ones, as padding is. */
+  /** Depth if the path from the root is all ones, as padding is. */
   readonly ones: number | undefined;
   readonly children: [Inner | number | undefined, Inner | number | undefined];
 }

@@ -8,15 +8,15 @@ import { heapBytes } from '../../../helpers/heap.ts';
 
 const CONNECTIONS = 500;
 const greeting = Buffer.concat([PREFACE, settings(), call(1)]);
-/** At least the size of SETTINGS and an answer. */
+/** Minimum size of SETTINGS and an answer. */
 const ANSWER_BYTES = 60;
-/** The service's default limits; the memory of their deadlines counts as well. */
+/** The service's default limits, whose deadlines take memory too. */
 const connections = {
   ...{ maxCount: 10_000, maxAgeMs: 3_600_000, maxAgeGraceMs: 60_000 },
   ...{ keepaliveTimeMs: 7_200_000, keepaliveTimeoutMs: 20_000 },
 };
 
-/** Heap in use, without buffers outside of it: Node frees those of the client's reads later. */
+/** Heap in use, without external buffers, since Node frees those of the client's reads later. */
 function objectBytes(): number {
   heapBytes(); // collects garbage
   return process.memoryUsage().heapUsed;
@@ -27,12 +27,12 @@ const ROUNDS = 5;
 /** The median of several rounds, since other work in the process may allocate or free memory. */
 async function bytesEach(port: number, calls: boolean): Promise<number> {
   const rounds: number[] = [];
-  while (rounds.length < ROUNDS) rounds.push(await bytesOfRound(port, calls));
+  while (rounds.length < ROUNDS) rounds.push(await measureRound(port, calls));
   return median(rounds);
 }
 
-/** Opens connections that stay idle after a call. @returns the bytes per connection, for both ends */
-async function bytesOfRound(port: number, calls: boolean): Promise<number> {
+/** Opens connections that stay idle after a call. @returns bytes per connection, for both ends */
+async function measureRound(port: number, calls: boolean): Promise<number> {
   const open = async (): Promise<Socket> => {
     const socket = connect(port, '127.0.0.1');
     await once(socket, 'connect');
@@ -51,7 +51,7 @@ async function bytesOfRound(port: number, calls: boolean): Promise<number> {
   return bytes;
 }
 
-/** Prints the bytes of an idle connection that only reads, and of one to the service that has made a call. */
+/** Prints the bytes of an idle bare connection, and of one to the service that has made a call. */
 async function measure(): Promise<void> {
   const bare = createServer((socket) => void socket.on('error', () => {}).resume());
   bare.listen(0, '127.0.0.1');
