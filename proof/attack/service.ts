@@ -144,9 +144,17 @@ function environment(
 ): NodeJS.ProcessEnv {
   const { PATH, HOME } = process.env;
   return {
-    ...{ PATH, HOME, HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
-    ...{ GRPC_PORT: `${ports.grpc}`, PORT: `${ports.http}`, DEBUG_PORT: `${ports.debug}` },
-    ...{ GRPC_TRANSPORT: transport, RULES_PATH: rulesPath, DISABLE_STATS: 'true' },
+    PATH,
+    HOME,
+    HOST: '127.0.0.1',
+    GRPC_HOST: '127.0.0.1',
+    DEBUG_HOST: '127.0.0.1',
+    GRPC_PORT: `${ports.grpc}`,
+    PORT: `${ports.http}`,
+    DEBUG_PORT: `${ports.debug}`,
+    GRPC_TRANSPORT: transport,
+    RULES_PATH: rulesPath,
+    DISABLE_STATS: 'true',
     ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
     ...(tls && certificateFiles(folder)),
     ...(hasSites && { SITE: 'here', SITE_PEERS: `there=127.0.0.1:9`, SITE_PORT: `${ports.sites}` }),

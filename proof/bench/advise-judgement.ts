@@ -73,7 +73,10 @@ async function run(tree: RuleTree, traffic: RecordedTraffic, observer: ReplayObs
   const memory = { maxCounters: 1_000_000, maxBytes: 2 ** 30 };
   const rules = new ReplayEngine(tree, { shadowMode: false, quotaMode: false, spend: 'each', memory });
   await replay(traffic, {
-    ...{ rules, against: undefined, observers: [observer], counts: new TrafficCounts() },
+    rules,
+    against: undefined,
+    observers: [observer],
+    counts: new TrafficCounts(),
     onBatch: () => {},
   });
 }

@@ -109,7 +109,9 @@ async function measure(limit: Policed, connections: readonly Connection[], obser
 /** Leases wait until changes of other instances arrive. */
 const SUBSCRIBE_MS = 500;
 const options = {
-  ...{ clock: Date.now, monotonicMs: () => performance.now(), denyCacheBytes: 0 },
+  clock: Date.now,
+  monotonicMs: () => performance.now(),
+  denyCacheBytes: 0,
   leases: { maxLeases: 1, idleMs: LEASE_IDLE_MS },
   every(intervalMs: number, run: () => void) {
     const timer = setInterval(run, intervalMs);

@@ -65,8 +65,11 @@ const measureIn = (store: 'memory' | 'Redis', options: ReportedBuckets): Promise
     const redis = store === 'Redis' ? await startRedis() : undefined;
     if (redis) onEnd(redis.stop);
     const weir = await startWeir({
-      ...{ RLQS: 'true', RULES_PATH: path, USE_STATSD: 'false' },
-      ...{ RLQS_MAX_BYTES: String(BYTES), CALLER_MEMORY_BYTES: String(BYTES) },
+      RLQS: 'true',
+      RULES_PATH: path,
+      USE_STATSD: 'false',
+      RLQS_MAX_BYTES: String(BYTES),
+      CALLER_MEMORY_BYTES: String(BYTES),
       ...(redis && { BACKEND_TYPE: 'redis', REDIS_URL: redis.url }),
     });
     onEnd(weir.stop);

@@ -28,9 +28,19 @@ export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     options: {
-      ...{ decisions: text, keys: text, proxies: text, threads: text, 'hot-share': text, 'hot-keys': text },
-      ...{ 'over-share': text, 'over-keys': text, 'refusal-ms': text, utilization: text, 'round-trip-ms': text },
-      ...{ 'node-gib': text, simulate: { type: 'boolean', default: false } },
+      decisions: text,
+      keys: text,
+      proxies: text,
+      threads: text,
+      'hot-share': text,
+      'hot-keys': text,
+      'over-share': text,
+      'over-keys': text,
+      'refusal-ms': text,
+      utilization: text,
+      'round-trip-ms': text,
+      'node-gib': text,
+      simulate: { type: 'boolean', default: false },
     },
   });
   const of = (name: Exclude<keyof typeof values, 'simulate'>, usual: number, least = 1, most = 1e12): number => {

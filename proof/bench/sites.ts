@@ -92,9 +92,14 @@ const twoSites: Way['open'] = async (_, folder, onEnd) => {
       return service(
         folder,
         {
-          ...{ REDIS_URL: await redisOf(onEnd), SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(ports[at]) },
+          REDIS_URL: await redisOf(onEnd),
+          SITE: name,
+          SITE_HOST: '127.0.0.1',
+          SITE_PORT: String(ports[at]),
           SITE_PEERS: `${names[1 - at]}=127.0.0.1:${ports[1 - at]}`,
-          ...{ SITE_TLS_CERT: cert, SITE_TLS_KEY: key, SITE_TLS_CACERT: ca },
+          SITE_TLS_CERT: cert,
+          SITE_TLS_KEY: key,
+          SITE_TLS_CACERT: ca,
         },
         onEnd,
       );

@@ -133,11 +133,21 @@ export async function referenceEnvironment(
   mkdirSync(join(folder, 'config'));
   written(folder, 'config/rules.yaml', envoyRules(rules));
   return {
-    ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
-    ...{ GRPC_PORT: String(grpcPort), PORT: String(await freePort()), DEBUG_PORT: String(await freePort()) },
-    ...{ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false' },
-    ...{ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redisUrl },
-    ...{ LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes), DISABLE_STATS: 'true', LOG_LEVEL: 'error' },
+    HOST: '127.0.0.1',
+    GRPC_HOST: '127.0.0.1',
+    DEBUG_HOST: '127.0.0.1',
+    GRPC_PORT: String(grpcPort),
+    PORT: String(await freePort()),
+    DEBUG_PORT: String(await freePort()),
+    RUNTIME_ROOT: folder,
+    RUNTIME_SUBDIRECTORY: '.',
+    RUNTIME_WATCH_ROOT: 'false',
+    BACKEND_TYPE: 'redis',
+    REDIS_SOCKET_TYPE: 'tcp',
+    REDIS_URL: redisUrl,
+    LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
+    DISABLE_STATS: 'true',
+    LOG_LEVEL: 'error',
   };
 }
 

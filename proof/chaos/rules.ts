@@ -66,13 +66,24 @@ const rules: readonly ChaosRule[] = [
   { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
   { ...shared, key: 'local-token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 18 },
   {
-    ...{ ...shared, key: 'total', algorithm: 'fixed_window', limit: 1_000_000_000, windowMs: 31_536_000_000 },
-    ...{ isTotal: true, weight: 2 },
+    ...shared,
+    key: 'total',
+    algorithm: 'fixed_window',
+    limit: 1_000_000_000,
+    windowMs: 31_536_000_000,
+    isTotal: true,
+    weight: 2,
   },
   { ...strict, key: 'leased', algorithm: 'fixed_window', limit: 120, windowMs: 4_000, isLeased: true, weight: 4 },
   {
-    ...{ ...strict, key: 'leased-token', algorithm: 'token_bucket', limit: 24, windowMs: 1_000 },
-    ...{ burst: 30, isLeased: true, weight: 4 },
+    ...strict,
+    key: 'leased-token',
+    algorithm: 'token_bucket',
+    limit: 24,
+    windowMs: 1_000,
+    burst: 30,
+    isLeased: true,
+    weight: 4,
   },
 ];
 
@@ -108,7 +119,8 @@ function nodeOf(rule: ChaosRule): object {
   return {
     key,
     rate_limit: {
-      ...{ ...common, window: `${windowMs}ms` },
+      ...common,
+      window: `${windowMs}ms`,
       ...(burst !== undefined && { burst }),
       ...(algorithm === 'sliding_window_buckets' && { buckets: 10 }),
       ...(localShare !== undefined && { local_share: localShare }),

@@ -98,7 +98,9 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     const sentinel = { port: sentinelPort };
     const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);
     return {
-      ...{ env, lossyEnv: env, proxies },
+      env,
+      lossyEnv: env,
+      proxies,
       masters: () => those(servers, isMaster),
       flush: () => flushEach(() => those(servers, isMaster)),
       ...withoutForgetting,
@@ -144,7 +146,9 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     const masters = () => those(nodes, isMaster);
     const isUp = async (node: Redis) => String(await ask(node, 'CLUSTER', 'INFO')).includes('cluster_state:ok');
     return {
-      ...{ env, lossyEnv: env, proxies },
+      env,
+      lossyEnv: env,
+      proxies,
       masters,
       flush: () => flushEach(masters),
       ...withoutForgetting,
@@ -201,7 +205,9 @@ async function startSingle(folder: string, program: string): Promise<ChaosStore>
   const kept = ['appendonlydir', 'appendonly.aof']; // the second one before Redis 7
   const proxy = await startLossyProxy(redis.port);
   return {
-    ...{ env: { REDIS_URL: redis.url }, lossyEnv: { REDIS_URL: `127.0.0.1:${proxy.port}` }, proxies: [proxy] },
+    env: { REDIS_URL: redis.url },
+    lossyEnv: { REDIS_URL: `127.0.0.1:${proxy.port}` },
+    proxies: [proxy],
     masters: async () => [redis],
     flush: () => flushEach(async () => [redis]),
     forget: () => {
@@ -217,7 +223,9 @@ async function startOneMemcached(): Promise<ChaosStore> {
   const proxy = await startLossyProxy(memcached.port);
   const envOf = (address: string) => ({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: address });
   return {
-    ...{ env: envOf(memcached.address), lossyEnv: envOf(`127.0.0.1:${proxy.port}`), proxies: [proxy] },
+    env: envOf(memcached.address),
+    lossyEnv: envOf(`127.0.0.1:${proxy.port}`),
+    proxies: [proxy],
     masters: async () => [memcached],
     async flush() {
       const socket = connect(memcached.port, '127.0.0.1').end('flush_all\r\n');

@@ -82,7 +82,10 @@ function fileOf({ name, parts }: Named, bytes: Buffer): DescribedFile {
   const scope = namesOf(PACKAGE)[0] ?? '';
   const defined = parts.filter(({ field }) => field !== PACKAGE && field !== DEPENDENCY);
   return {
-    ...{ name, package: scope, bytes, imports: namesOf(DEPENDENCY) },
+    name,
+    package: scope,
+    bytes,
+    imports: namesOf(DEPENDENCY),
     services: namesOf(SERVICES).map((service) => `${scope}.${service}`),
     symbols: defined.flatMap((part) => symbolsIn(part, scope)),
   };

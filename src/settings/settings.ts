@@ -266,7 +266,9 @@ const MIN_RECORDING_FILES = 16;
 function recordingOf(values: CheckedValues) {
   const { RECORD_TO: directory, RECORD_SAMPLE: sample, RECORD_MAX_BYTES: maxBytes, WORKERS: processes } = values;
   return {
-    ...{ directory, sample, maxBytes },
+    directory,
+    sample,
+    maxBytes,
     fileBytes: Math.floor(Math.min(maxBytes / (MIN_RECORDING_FILES * processes), MAX_RECORDING_FILE_BYTES)),
     maxPerSecond: Math.max(Math.floor(values.RECORD_MAX_PER_SECOND / processes), 1),
     isFromStart: values.RECORD_FROM_START,

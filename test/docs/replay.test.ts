@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { actionNames } from '../../src/lab/replay/mapping/actions.ts';
 import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
-import { namesOfHeader } from '../../src/lab/replay/readers/fields.ts';
+import { headerAliases } from '../../src/lab/replay/readers/fields.ts';
 import { logFormats } from '../../src/lab/replay/readers/format-names.ts';
 
 const page = readFileSync('docs/replay.md', 'utf8');
@@ -16,12 +16,12 @@ test('the page names every format, action and header field', () => {
   for (const name of [...logFormats, ...actionNames]) expect(page).toContain(`| \`${name}\` |`);
   for (const header of [':path', ':method', ':authority', 'x-request-id'])
     expect(page).toContain(
-      `| \`${header}\` | ${namesOfHeader(header)
+      `| \`${header}\` | ${headerAliases(header)
         .map((name) => `\`${name}\``)
         .join(', ')} |`,
     );
   expect(page).toContain(
-    `| ${namesOfHeader('x-user')
+    `| ${headerAliases('x-user')
       .map((name) => `\`${name}\``)
       .join(', ')} |`,
   );

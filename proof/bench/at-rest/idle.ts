@@ -63,7 +63,8 @@ export async function measureIdle(
       return {
         name: site.name,
         start: time,
-        ...{ settled, last },
+        settled,
+        last,
         cpuAtFirst: (later.cpuNs - settled.cpuNs) / (seconds * 1e9),
         cpuAfterwards: (last.cpuNs - later.cpuNs) / (seconds * 1e9),
         wakeUpsPerSecond: (last.wakeUps - later.wakeUps) / seconds,

@@ -58,8 +58,11 @@ export function measuredLeases(): readonly LeaseRow[] {
     consistency === 'strict' || consistency === 'leased'
       ? [
           {
-            ...{ instances: Number(instances), algorithm: algorithm?.replaceAll('`', '') ?? '', consistency },
-            ...{ decisions: Number(decisions), callsPerDecision: Number(calls) },
+            instances: Number(instances),
+            algorithm: algorithm?.replaceAll('`', '') ?? '',
+            consistency,
+            decisions: Number(decisions),
+            callsPerDecision: Number(calls),
           },
         ]
       : [],

@@ -55,8 +55,12 @@ export const largeLoad: ScaledLoad = {
 };
 
 export const nothingOn: Switches = {
-  ...{ denyCache: false, leases: false, cluster: false },
-  ...{ quotaParts: 0, sites: 1, groups: 1 },
+  denyCache: false,
+  leases: false,
+  cluster: false,
+  quotaParts: 0,
+  sites: 1,
+  groups: 1,
 };
 
 export const usualPlanning: Planning = { utilization: 0.5, gatherMs: 0.25, redisNodeBytes: 32 * 2 ** 30 };

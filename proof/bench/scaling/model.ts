@@ -85,7 +85,9 @@ export function planFor(load: ScaledLoad, switches: Switches, costs: Costs, plan
       : []),
   ];
   return {
-    ...{ redisCalls: cost.redisCalls, weirUs: cost.weirUs, redisUs: cost.redisUs },
+    redisCalls: cost.redisCalls,
+    weirUs: cost.weirUs,
+    redisUs: cost.redisUs,
     instances: instances * count,
     redisNodes: nodes * count,
     weirPerSecond: group.decisionsPerSecond * count,
@@ -105,8 +107,12 @@ function groupOf(load: ScaledLoad, switches: Switches): Group {
   const { sites, groups } = switches;
   const count = sites * groups;
   const usual = {
-    ...{ ...load, switches, keys: load.keys / count, proxies: load.proxies / sites },
-    ...{ hotKeys: load.hotKeys / groups, overKeys: load.overKeys / groups },
+    ...load,
+    switches,
+    keys: load.keys / count,
+    proxies: load.proxies / sites,
+    hotKeys: load.hotKeys / groups,
+    overKeys: load.overKeys / groups,
   };
   if (switches.quotaParts === 0) return { ...usual, decisionsPerSecond: load.decisionsPerSecond / count };
   const reports = (load.proxies * load.hotKeys) / REPORT_SECONDS;

@@ -118,7 +118,10 @@ async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): P
     const advice = 'set RLQS_DOMAINS to the domains that are limited by proxies';
     return [
       {
-        ...{ file: rule.place?.file ?? ENVIRONMENT, line: rule.place?.line, path: rule.path, severity: 'error' },
+        file: rule.place?.file ?? ENVIRONMENT,
+        line: rule.place?.line,
+        path: rule.path,
+        severity: 'error',
         message: `RLQS: a proxy cannot apply the rule: ${strategy.reason}; ${advice}`,
       },
     ];

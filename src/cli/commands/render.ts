@@ -173,8 +173,11 @@ export function renderQuota({ proxy, assigned, share, rate, demand, used }: Prox
 }
 
 const assignedText = {
-  ...{ share: 'share', expired: 'expired share', none: 'no share sent yet' },
-  ...{ allow: 'everything is allowed', deny: 'everything is denied' },
+  share: 'share',
+  expired: 'expired share',
+  none: 'no share sent yet',
+  allow: 'everything is allowed',
+  deny: 'everything is denied',
 } as const;
 
 const perSecond = (rate: number): string => `${Number(rate.toPrecision(3))}/s`;

@@ -6,7 +6,7 @@ import type { Advice, AdvisedLimit } from '../../lab/advise/shapes.ts';
 import { TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
-import { inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
+import { openInput, STANDARD_INPUT } from '../../lab/replay/input.ts';
 import { Progress } from '../../lab/replay/progress.ts';
 import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
@@ -78,14 +78,16 @@ async function adviceOnFiles(
   const sketches = new RuleSketches(BOUNDS, SEED);
   sketches.follow(tree);
   const paths = files.length > 0 ? files : [STANDARD_INPUT];
-  const inputs = await Promise.all(paths.map((file) => inputAt(file, input)));
+  const inputs = await Promise.all(paths.map((file) => openInput(file, input)));
   const counts = new TrafficCounts();
   const hashed = new HashedValues([tree]);
   const notes = new RecordingNotes(settings, hashed);
   const traffic = await trafficOf(inputs, flags, notes, counts);
   const progress = showProgress && new Progress(totalOf(inputs), showProgress, () => performance.now());
   await replay(traffic, {
-    ...{ rules: new ReplayEngine(tree, engineOptionsOf(settings)), against: undefined, counts },
+    rules: new ReplayEngine(tree, engineOptionsOf(settings)),
+    against: undefined,
+    counts,
     observers: [new TrafficObserver(sketches), hashed],
     onBatch: () => progress?.show(counts.bytes, counts.lines),
   });

@@ -5,7 +5,7 @@ import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from '../../lab/repl
 import { ReplayEngine } from '../../lab/replay/engine.ts';
 import { type Figures, ReplayFigures } from '../../lab/replay/figures.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
-import { type Input, inputAt, STANDARD_INPUT } from '../../lab/replay/input.ts';
+import { type Input, openInput, STANDARD_INPUT } from '../../lab/replay/input.ts';
 import { type Mapping, parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import { inOrder } from '../../lab/replay/order.ts';
 import { Progress } from '../../lab/replay/progress.ts';
@@ -66,7 +66,7 @@ export async function runReplay(
 ): Promise<void> {
   if (flags.json && flags.answers) throw new CommandFailed('give one of --json and --answers, got both');
   const paths = files.length > 0 ? files : [STANDARD_INPUT];
-  const inputs = await Promise.all(paths.map((file) => inputAt(file, surroundings.input)));
+  const inputs = await Promise.all(paths.map((file) => openInput(file, surroundings.input)));
   if (flags.learn) return learn(inputs, flags.format, surroundings.print);
   const { rules } = flags;
   if (rules === undefined) throw new CommandFailed('expected --rules, a rule file or directory, got none');
@@ -112,7 +112,9 @@ export async function answerTraffic(
   const data = flags.html === undefined ? undefined : new ReportData();
   const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
   await replay(traffic, {
-    ...{ rules, against, counts },
+    rules,
+    against,
+    counts,
     observers: [figures, hashed, ...(lines ? [lines] : []), ...(data ? [data] : [])],
     async onBatch() {
       progress?.show(counts.bytes, counts.lines);
@@ -163,7 +165,10 @@ export async function settingsOf(env: ReplaySurroundings['env']): Promise<Settin
 }
 
 export const engineOptionsOf = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
-  ...{ shadowMode, quotaMode, spend, memory },
+  shadowMode,
+  quotaMode,
+  spend,
+  memory,
 });
 
 /** The bytes of all inputs; undefined: the size of one is not known. */

@@ -31,7 +31,10 @@ export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySu
       ...(flags.rules === undefined
         ? { rules: 'the rules of scenarios', rulesText: SIMULATED_RULES }
         : { rules: flags.rules }),
-      ...{ json, overlay: [], answers: false, verify: false },
+      json,
+      overlay: [],
+      answers: false,
+      verify: false,
       ...(against !== undefined && { against }),
       ...(html !== undefined && { html }),
     },

@@ -14,7 +14,13 @@ export interface QuotaCounts {
 }
 
 export const noQuotaCounts = (): QuotaCounts => ({
-  ...{ streams: 0, buckets: 0, reports: 0, assignments: 0, abandoned: 0, unknown: 0, unavailable: 0 },
+  streams: 0,
+  buckets: 0,
+  reports: 0,
+  assignments: 0,
+  abandoned: 0,
+  unknown: 0,
+  unavailable: 0,
 });
 
 export const sumOfQuotaCounts = (one: QuotaCounts, other: QuotaCounts): QuotaCounts => ({

@@ -63,7 +63,8 @@ function describe({ stream, bucket }: Found, { nowMs, ttlMs }: { nowMs: number; 
   const kind = assigned?.kind === 'token_bucket' ? 'share' : assigned?.kind === 'allow' ? 'allow' : 'deny';
   return {
     ...(proxy !== undefined && { proxy }),
-    ...{ domain, entries: pairs },
+    domain,
+    entries: pairs,
     ...(plan.rule !== undefined && { rule: plan.rule }),
     assigned: !assigned ? 'none' : isExpired ? 'expired' : kind,
     ...(assigned && kind === 'share' && { share: assigned.units * perSecond, burst: assigned.burst }),

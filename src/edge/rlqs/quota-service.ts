@@ -50,7 +50,14 @@ export class QuotaService {
   constructor(options: QuotaServiceOptions) {
     const { rules, domains, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
     this.#context = {
-      ...{ rules, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable, counts: this.counts },
+      rules,
+      unknown,
+      maxBuckets,
+      shares,
+      terms,
+      monotonicMs,
+      onUnavailable,
+      counts: this.counts,
       turns: new Turns(),
       plan: (tree, domain, pairs, work) =>
         tree && (domains.length === 0 || domains.includes(domain))

@@ -198,7 +198,8 @@ export class QuotaStream {
     const { assigned } = bucket;
     const leftMs = this.#call.isNamed ? resumeMs(terms) : terms.ttlMs;
     return {
-      ...{ key: plan.key, pool: plan.pool },
+      key: plan.key,
+      pool: plan.pool,
       report: {
         holder: this.#call.holder,
         requests: Math.min(use.requests, Number.MAX_SAFE_INTEGER),

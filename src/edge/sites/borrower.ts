@@ -193,7 +193,8 @@ export function reportOfPeer({ site, counts }: Peer, nowMs: number): PeerReport 
   const { askedAtMs, answeredAtMs, failedAtMs, ...rest } = counts;
   const agoMs = (atMs: number): number => (atMs === 0 ? -1 : Math.round(nowMs - atMs));
   return {
-    ...{ site, ...rest },
+    site,
+    ...rest,
     failing: nowMs - failedAtMs < FAILING_MS ? counts.failing : 0,
     silentMs: agoMs(answeredAtMs),
     askedMsAgo: agoMs(askedAtMs),

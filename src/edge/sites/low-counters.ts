@@ -41,7 +41,13 @@ const LOW_MS = 10_000;
 const MAX_COUNTERS = 10_000;
 
 const lowCounterOf = (key: CounterKey, limit: SiteShareLimit, nowMs: number): LowCounter => ({
-  ...{ key, limit, refused: 0, checkedAtMs: nowMs, lowAtMs: nowMs, confirmed: [], uses: [] },
+  key,
+  limit,
+  refused: 0,
+  checkedAtMs: nowMs,
+  lowAtMs: nowMs,
+  confirmed: [],
+  uses: [],
 });
 
 /** The counters of shared limits for which this process requests hits from other sites. */

@@ -14,8 +14,17 @@ export interface PeerCounts extends Mutable<Counted> {
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export const noPeerCounts = (): PeerCounts => ({
-  ...{ exchanges: 0, failures: 0, failing: 0, borrowed: 0, untimely: 0, asked: 0, roundTripMs: 0 },
-  ...{ askedAtMs: 0, answeredAtMs: 0, failedAtMs: 0, problem: '' },
+  exchanges: 0,
+  failures: 0,
+  failing: 0,
+  borrowed: 0,
+  untimely: 0,
+  asked: 0,
+  roundTripMs: 0,
+  askedAtMs: 0,
+  answeredAtMs: 0,
+  failedAtMs: 0,
+  problem: '',
 });
 
 /** Sites that have to exchange do so twice a second. */

@@ -122,7 +122,11 @@ function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'
   } = descriptor;
   return blockOf<'node'>(
     {
-      ...{ key, value, shadow_mode, detailed_metric, quota_mode },
+      key,
+      value,
+      shadow_mode,
+      detailed_metric,
+      quota_mode,
       ...(policy && { rate_limit: readPolicy(policy, below(place, 'rate_limit')) }),
       descriptors: readAll('descriptors', descriptors, place, readDescriptor),
       ...(metadata && { metadata: fromStruct(metadata) }),
@@ -134,7 +138,9 @@ function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'
 function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
   return blockOf<'rate_limit'>(
     {
-      ...{ requests_per_unit, unlimited, name },
+      requests_per_unit,
+      unlimited,
+      name,
       unit: String(unit),
       replaces: readAll('replaces', replaces, place, (replaced, at) => blockOf<'replaces'>(replaced, at)),
     },

@@ -2,48 +2,48 @@ import { rfc3339 } from '../../base/times.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
-import { clientsBehind, groupKeys, type KeyGroups, weightAbove, weightOf } from './groups.ts';
-import { type AdviceOptions, propose, rounded, shareOf } from './propose.ts';
+import { clientsBehind, groupKeys, type KeyGroups, weightAbove, totalWeight } from './groups.ts';
+import { type AdviceOptions, propose, rounded, keyShare } from './propose.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';
 import type { AdvisedLimit, Proposal, RuleAdvice } from './shapes.ts';
 import { CONFIDENCE, unseenPart, WeightedValues } from './weighted-values.ts';
 
-/** The intervals, in windows, for which the most hits of a key are reported. */
+/** Intervals, in windows, for which the peak hits of a key are reported. */
 const INTERVALS = [1 / 60, 1 / 10, 1 / 2, 1, 10] as const;
 
 /** Advises on one limit, from its observed traffic. */
 export function adviseOn(limit: AdvisedLimit, observed: ObservedRule, options: AdviceOptions): RuleAdvice {
   const { followed, windows, windowMs, refusedHits } = observed;
-  const refusal = refusalOf(observed);
+  const refusal = explainRefusal(observed);
   const proposed = refusal === undefined ? propose(limit, followed, options) : undefined;
   const groups = proposed?.groups ?? groupKeys(followed, ({ arrivals }) => arrivals.busiest, options.maxKeysHit);
-  const busiest = valuesOf(followed, ({ arrivals }) => arrivals.busiest);
+  const busiest = collectValues(followed, ({ arrivals }) => arrivals.busiest);
   const refused = followed.filter(({ arrivals }) => arrivals.refusedHits > 0);
   return {
     limit,
-    confidence: confidenceOf(observed, options.maxKeysHit),
-    windows: quantilesOf(windows),
-    busiest: quantilesOf(busiest),
+    confidence: assessConfidence(observed, options.maxKeysHit),
+    windows: readQuantiles(windows),
+    busiest: readQuantiles(busiest),
     envelope: INTERVALS.map((interval) => ({
       intervalMs: Math.max(Math.round(interval * windowMs), 1),
-      ...quantilesOf(valuesOf(followed, ({ arrivals }) => arrivals.mostWithin(interval))),
+      ...readQuantiles(collectValues(followed, ({ arrivals }) => arrivals.mostWithin(interval))),
     })),
-    bursts: ratesOf(limit, proposed?.proposal).map((rate) => ({
+    bursts: shownRates(limit, proposed?.proposal).map((rate) => ({
       rate,
-      ...quantilesOf(valuesOf(followed, ({ arrivals }) => arrivals.burstAt(rate))),
+      ...readQuantiles(collectValues(followed, ({ arrivals }) => arrivals.burstAt(rate))),
     })),
-    table: tableOf(limit, observed, busiest, proposed?.proposal),
-    refusedNow: { hits: refusedHits, keys: shareOf(refused, followed) },
-    warnings: warningsOf(limit, observed, groups, options.shownKey),
+    table: buildTable(limit, observed, busiest, proposed?.proposal),
+    refusedNow: { hits: refusedHits, keys: keyShare(refused, followed) },
+    warnings: findWarnings(limit, observed, groups, options.shownKey),
     ...(proposed && { proposal: proposed.proposal }),
     ...(refusal !== undefined && { refusal }),
   };
 }
 
-const valuesOf = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number): WeightedValues =>
+const collectValues = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number): WeightedValues =>
   new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight })));
 
-const quantilesOf = (values: { readonly max: number; quantile(part: number): number }): RuleAdvice['windows'] => ({
+const readQuantiles = (values: { readonly max: number; quantile(part: number): number }): RuleAdvice['windows'] => ({
   p50: values.quantile(0.5),
   p90: values.quantile(0.9),
   p99: values.quantile(0.99),
@@ -52,19 +52,19 @@ const quantilesOf = (values: { readonly max: number; quantile(part: number): num
 });
 
 /** The current and the proposed limit, as rates in hits a window. */
-const ratesOf = ({ requestsPerUnit }: AdvisedLimit, proposal: Proposal | undefined): readonly number[] =>
+const shownRates = ({ requestsPerUnit }: AdvisedLimit, proposal: Proposal | undefined): readonly number[] =>
   [...new Set([requestsPerUnit, ...(proposal ? [proposal.requestsPerUnit] : [])])]
     .filter((rate) => rate > 0)
     .sort((one, other) => one - other);
 
-/** The effects of limits: some that keys exceed, the current one and the proposed one. */
-function tableOf(
+/** Effects of the current limit, the proposed one, and some that keys exceed. */
+function buildTable(
   { requestsPerUnit }: AdvisedLimit,
   { followed, windows }: ObservedRule,
   busiest: WeightedValues,
   proposal: Proposal | undefined,
 ): RuleAdvice['table'] {
-  const { p50, p90, p99, p999, max } = quantilesOf(busiest);
+  const { p50, p90, p99, p999, max } = readQuantiles(busiest);
   const isWindow = proposal !== undefined && proposal.burst === undefined;
   const limits = new Set([
     ...[p50, p90, p99, p999, max].map(rounded),
@@ -82,19 +82,19 @@ function tableOf(
     }));
 }
 
-/** With less than this, nothing is proposed. */
+/** Minimum data for a proposal. */
 const MIN_KEYS = 30;
 const MIN_REQUESTS = 1_000;
 const MIN_WINDOWS = 10;
-/** For windows of a day or longer. */
+/** Minimum number of windows of a day or longer. */
 const MIN_LONG_WINDOWS = 3;
 
 const DAY_MS = 86_400_000;
-/** The days of a week differ: a shorter observation lowers the confidence. */
+/** Days that cover a whole week; a shorter observation lowers the confidence. */
 const WEEK_DAYS = 7;
 
-/** Why there was too little traffic to propose anything; undefined: there was enough. */
-function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed }: ObservedRule): string | undefined {
+/** The reason why there is too little traffic for a proposal, or undefined if there is enough. */
+function explainRefusal({ keys, requests, firstMs, lastMs, windowMs, followed }: ObservedRule): string | undefined {
   const minWindows = windowMs >= DAY_MS ? MIN_LONG_WINDOWS : MIN_WINDOWS;
   const windows = Math.floor((lastMs - firstMs) / windowMs);
   const known = Math.min(keys, followed.length);
@@ -108,13 +108,13 @@ function refusalOf({ keys, requests, firstMs, lastMs, windowMs, followed }: Obse
   return missing.length === 0 ? undefined : `not enough data: ${missing.join(', ')}`;
 }
 
-/** The number of keys needed to say, with 95 % confidence, that at most this share of keys is hit. */
-const keysFor = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
+/** Number of keys required to state, with 95 % confidence, that at most this fraction of keys is hit. */
+const requiredKeys = (part: number): number => Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - part));
 
-function confidenceOf(observed: ObservedRule, maxKeysHit: number): RuleAdvice['confidence'] {
+function assessConfidence(observed: ObservedRule, maxKeysHit: number): RuleAdvice['confidence'] {
   const { requests, keys, oneIn, firstMs, lastMs, days, followed, untracked } = observed;
   const spanDays = (lastMs - firstMs) / DAY_MS;
-  const needed = keysFor(maxKeysHit);
+  const needed = requiredKeys(maxKeysHit);
   const because = [
     ...(followed.length < needed
       ? [
@@ -122,29 +122,35 @@ function confidenceOf(observed: ObservedRule, maxKeysHit: number): RuleAdvice['c
         ]
       : []),
     ...(spanDays < 1
-      ? [`it spans ${spanText(lastMs - firstMs)}: not all hours of the day are covered`]
+      ? [`it spans ${spanText(lastMs - firstMs)}, not all hours of the day`]
       : days < WEEK_DAYS
-        ? [`it spans ${counted(days, 'day')}: not all days of the week are covered`]
+        ? [`it spans ${counted(days, 'day')}, not all days of the week`]
         : []),
-    ...(oneIn > 1 ? [`only one key in ${oneIn} is followed, and the keys with the most hits`] : []),
-    ...(untracked > 0 ? [`${counted(untracked, 'request')} of keys that found no room are not included`] : []),
+    ...(oneIn > 1 ? [`only one key in ${oneIn} and those with most hits are tracked`] : []),
+    ...(untracked > 0 ? [`${counted(untracked, 'request')} of keys beyond the limit are not included`] : []),
   ];
   const isShort = spanDays < 1 || followed.length < needed;
   return {
     grade: isShort ? 'low' : days < WEEK_DAYS ? 'medium' : 'high',
-    ...{ requests, keys, oneIn, first: rfc3339(firstMs), last: rfc3339(lastMs), days, because },
+    requests,
+    keys,
+    oneIn,
+    first: rfc3339(firstMs),
+    last: rfc3339(lastMs),
+    days,
+    because,
   };
 }
 
-/** A limit that refuses a larger share of its keys hits normal traffic. */
-const FIRES_OFTEN = 0.05;
-/** A key with a larger share of the hits dominates the limit. */
-const ONE_KEY = 0.2;
-/** With fewer keys, each of them has a large share anyway. */
+/** Fraction of refused keys above which a limit hits normal traffic. */
+const FREQUENT_FRACTION = 0.05;
+/** Fraction of the hits above which one key dominates the limit. */
+const DOMINANT_FRACTION = 0.2;
+/** Number of keys below which each has a large share anyway. */
 const FEW_KEYS = 10;
 
 /** Warnings for the operator, independent of the proposal. */
-function warningsOf(
+function findWarnings(
   limit: AdvisedLimit,
   observed: ObservedRule,
   groups: KeyGroups,
@@ -168,12 +174,12 @@ function firing({ requestsPerUnit, shadow }: AdvisedLimit, observed: ObservedRul
       },
     ];
   const refused = followed.filter(({ arrivals }) => arrivals.refusedHits > 0);
-  if (weightOf(refused) <= FIRES_OFTEN * weightOf(followed)) return [];
-  const part = share(weightOf(refused), weightOf(followed));
+  if (totalWeight(refused) <= FREQUENT_FRACTION * totalWeight(followed)) return [];
+  const part = share(totalWeight(refused), totalWeight(followed));
   return [
     {
       kind: 'fires_often',
-      text: `the limit ${shadow ? 'would refuse' : 'refuses'} ${counted(Math.round(weightOf(refused)), 'key')} (${part}): more than ${FIRES_OFTEN * 100} % are not exceptions`,
+      text: `the limit ${shadow ? 'would refuse' : 'refuses'} ${counted(Math.round(totalWeight(refused)), 'key')} (${part}): more than ${FREQUENT_FRACTION * 100} % are not exceptions`,
     },
   ];
 }
@@ -182,7 +188,7 @@ function oneKey({ hits, keys, followed }: ObservedRule, shownKey: (key: string) 
   if (keys < FEW_KEYS) return [];
   let heaviest: FollowedKey | undefined;
   for (const one of followed) if (one.arrivals.hits > (heaviest?.arrivals.hits ?? 0)) heaviest = one;
-  if (!heaviest || heaviest.arrivals.hits <= ONE_KEY * hits) return [];
+  if (!heaviest || heaviest.arrivals.hits <= DOMINANT_FRACTION * hits) return [];
   const part = share(heaviest.arrivals.hits, hits);
   return [{ kind: 'one_key', text: `${shownKey(heaviest.key)} has ${part} of all hits: consider a rule of its own` }];
 }
@@ -202,7 +208,7 @@ function boundary(
   ];
 }
 
-/** The most keys with many clients that are named. */
+/** Maximum number of named keys with many clients. */
 const MAX_NAMED = 3;
 
 function sharedKeys(

@@ -4,10 +4,10 @@ import type { Answer } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries } from '../../engine/rules/match/match.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { subjectOf } from '../replay/figures.ts';
-import { clientsOf, isSampled } from './key-sample.ts';
+import { counterSubject } from '../replay/figures.ts';
+import { identifyClients, isSampled } from './key-sample.ts';
 
-/** An answered descriptor, as a process sends it to the process that sums up arrivals. */
+/** An answered descriptor, as a process sends it to the process that aggregates arrivals. */
 export interface LoggedArrival {
   readonly rule: string;
   readonly key: string;
@@ -23,20 +23,20 @@ export interface ArrivalBatch {
   readonly arrivals: readonly LoggedArrival[];
 }
 
-/** The sampled keys, which are the same in every process. */
+/** The sampled keys, the same in every process. */
 export interface ArrivalSample {
   readonly seed: number;
   readonly level: number;
 }
 
-/** The most arrivals that wait to be collected: beyond it, half of the keys are dropped. */
-const MAX_WAITING_ARRIVALS = 5_000;
+/** Maximum buffered arrivals; on overflow half of the keys are dropped. */
+const MAX_BUFFERED_ARRIVALS = 5_000;
 
-/** Keeps the arrivals at this process until they are collected, once a second. */
+/** Buffers the arrivals at this process until they are collected, once a second. */
 export class ArrivalLog {
   readonly #clock: Clock;
   readonly #keyOf = createCounterKeys('');
-  /** Undefined until arrivals are collected for the first time. */
+  /** Current sample; undefined until arrivals are first collected. */
   #sample: ArrivalSample | undefined;
   #arrivals: LoggedArrival[] = [];
 
@@ -44,26 +44,26 @@ export class ArrivalLog {
     this.#clock = clock;
   }
 
-  /** Call it with each answer, after the answer was sent. */
+  /** Records an answer. Call after the answer was sent. */
   answered({ domain, descriptors }: WireRequest, { verdicts }: Answer): void {
     const sample = this.#sample;
     if (!sample) return;
     const timeMs = this.#clock();
-    const clients = clientsOf(descriptors, sample.seed);
+    const clients = identifyClients(descriptors, sample.seed);
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
       const { rule, limit, hits, decision } = verdict;
       if (!rule.place) continue; // a limit from the request
-      const key = subjectOf(this.#keyOf(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
+      const key = counterSubject(this.#keyOf(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
       if (!isSampled(sample.seed, key, sample.level)) continue;
       const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;
       this.#arrivals.push({ rule: rule.path, key, hits, timeMs, refusedBy, client: clients[at] });
     }
-    if (this.#arrivals.length > MAX_WAITING_ARRIVALS) this.#raiseTo(sample.level + 1);
+    if (this.#arrivals.length > MAX_BUFFERED_ARRIVALS) this.#raiseTo(sample.level + 1);
   }
 
-  /** The arrivals since the last call. From now on, only keys of this sample are kept. */
+  /** Arrivals since the last call. From now on, only keys of this sample are kept. */
   take({ seed, level }: ArrivalSample): ArrivalBatch {
     this.#sample = this.#sample?.seed === seed ? this.#sample : { seed, level };
     if (level > this.#sample.level) this.#raiseTo(level);

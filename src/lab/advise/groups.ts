@@ -1,26 +1,28 @@
 import type { FollowedKey } from './rule-sketch.ts';
 import { quantileRank, WeightedValues } from './weighted-values.ts';
 
-/** From this number of clients on, a key is shared: it does not stand for one of them. */
+/** Number of clients from which a key counts as shared, and does not represent one client. */
 const MANY_CLIENTS = 10;
-/** Legitimate users return, while an attacker tries each stolen account once. */
-const HITS_A_CLIENT = 3;
+/**
+ * Minimum hits per client of a shared key; legitimate users return, while an attacker tries each stolen account once.
+ */
+const HITS_PER_CLIENT = 3;
 
 /** The keys of a limit, grouped by their demand. */
 export interface KeyGroups {
   /** Keys with a normal demand. */
   readonly others: readonly FollowedKey[];
-  /** Keys that need far more. */
+  /** Outliers, which need far more. */
   readonly apart: readonly FollowedKey[];
-  /** Keys that need far more in total, but not per client, since many clients share each. */
+  /** Keys that need far more in total but not per client, since many clients share each. */
   readonly shared: readonly FollowedKey[];
-  /** Undefined: no key stands apart. */
+  /** Gap between normal keys and outliers; undefined without outliers. */
   readonly gap: Gap | undefined;
 }
 
 /**
- * @param demand    the limit that a key needs
- * @param accepted  the share of the normal keys that may need more than the limit
+ * @param demand    returns the limit that a key needs
+ * @param accepted  fraction of the normal keys that may need more than the limit
  */
 export function groupKeys(
   followed: readonly FollowedKey[],
@@ -35,7 +37,7 @@ export function groupKeys(
   const beyond = followed.filter((one) => demand(one) >= gap.above);
   const isShared = (one: FollowedKey): boolean => {
     const clients = clientsBehind(one);
-    const isReturning = one.arrivals.hits >= HITS_A_CLIENT * clients;
+    const isReturning = one.arrivals.hits >= HITS_PER_CLIENT * clients;
     return clients >= MANY_CLIENTS && isReturning && demand(one) / clients <= gap.below;
   };
   return {
@@ -46,42 +48,42 @@ export function groupKeys(
   };
 }
 
-/** The approximate number; 0: unknown. */
+/** Approximate number of clients behind a key; 0 if unknown. */
 export const clientsBehind = ({ arrivals }: FollowedKey): number => arrivals.clients?.estimate ?? 0;
 
-export const weightOf = (keys: readonly FollowedKey[]): number => keys.reduce((sum, { weight }) => sum + weight, 0);
+export const totalWeight = (keys: readonly FollowedKey[]): number => keys.reduce((sum, { weight }) => sum + weight, 0);
 
-/** The number of keys whose value exceeds the bound. */
+/** Number of keys whose value exceeds the bound. */
 export const weightAbove = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number, bound: number): number =>
   keys.reduce((sum, one) => sum + (value(one) > bound ? one.weight : 0), 0);
 
-/** The largest share of all keys that may stand apart: a larger group is normal traffic. */
-const MOST_APART = 1 / 3;
+/** Maximum fraction of outliers among all keys; a larger group is normal traffic. */
+const MAX_APART_FRACTION = 1 / 3;
 
-/** The least ratio of their demand to that of nearly all other keys. */
-const LEAST_RATIO = 3;
+/** Minimum ratio of an outlier's demand to that of nearly all other keys. */
+const MIN_RATIO = 3;
 
 /**
- * The least difference of the square roots that is not explained by chance. The root of a Poisson count has a standard
+ * Minimum difference of the square roots that chance does not explain. The root of a Poisson count has a standard
  * deviation of one half, so this is almost three standard deviations of the difference of two counts.
  *
  * @see https://en.wikipedia.org/wiki/Anscombe_transform
  */
-const LEAST_ROOT_DIFFERENCE = 2;
+const MIN_ROOT_DIFFERENCE = 2;
 
-/** The boundary between most keys and the keys that need far more. */
+/** Boundary between normal keys and outliers. */
 interface Gap {
-  /** The most that nearly all other keys need. */
+  /** Maximum that nearly all other keys need. */
   readonly below: number;
-  /** The least that the keys apart need. */
+  /** Minimum that outliers need. */
   readonly above: number;
 }
 
 /**
- * The lowest value from which on keys need far more than nearly all keys below it, if few enough keys do; undefined:
- * the keys are one group.
+ * Finds the lowest value from which keys need far more than nearly all keys below it, if few enough keys do. Returns
+ * undefined if the keys form one group.
  *
- * @param part  the share of the keys below that counts as nearly all
+ * @param part  fraction of the keys below that counts as nearly all
  */
 function findGap({ sorted, total }: WeightedValues, part: number): Gap | undefined {
   const sums: number[] = []; // up to and including each value
@@ -89,7 +91,8 @@ function findGap({ sorted, total }: WeightedValues, part: number): Gap | undefin
   let squares = 0;
   for (const { value, weight } of sorted) {
     const low = sums.length === 0 ? 0 : below(sorted, sums, quantileRank(part, (sum * sum) / squares) * sum);
-    if (sums.length > 0 && total - sum <= MOST_APART * total && isGap(low, value)) return { below: low, above: value };
+    if (sums.length > 0 && total - sum <= MAX_APART_FRACTION * total && isGap(low, value))
+      return { below: low, above: value };
     sum += weight;
     squares += weight * weight;
     sums.push(sum);
@@ -98,7 +101,7 @@ function findGap({ sorted, total }: WeightedValues, part: number): Gap | undefin
 }
 
 const isGap = (low: number, high: number): boolean =>
-  high >= LEAST_RATIO * low && Math.sqrt(high) - Math.sqrt(low) >= LEAST_ROOT_DIFFERENCE;
+  high >= MIN_RATIO * low && Math.sqrt(high) - Math.sqrt(low) >= MIN_ROOT_DIFFERENCE;
 
 /** The first value up to which the weights add up to `weight`. */
 function below(sorted: WeightedValues['sorted'], sums: readonly number[], weight: number): number {

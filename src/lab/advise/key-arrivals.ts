@@ -1,19 +1,19 @@
 /**
- * Rates, in hits a window, for which the burst that a key needs is tracked; each is twice the previous one. Between
- * them there is an upper bound, since the burst is a convex function of the rate.
+ * Rates, in hits per window, for which the burst that a key needs is tracked, each twice the previous one. Since the
+ * burst is a convex function of the rate, there is an upper bound between them.
  */
-const FOLLOWED_RATES: readonly number[] = Array.from({ length: 18 }, (_, at) => 2 ** at);
-const RATES = FOLLOWED_RATES.length;
+const TRACKED_RATES: readonly number[] = Array.from({ length: 18 }, (_, at) => 2 ** at);
+const RATES = TRACKED_RATES.length;
 
-/** The approximate memory of a followed key: this object, a name of a hundred characters, and an entry of a map. */
+/** Approximate memory of a tracked key, with this object, a name of a hundred characters and a map entry. */
 export const FOLLOWED_KEY_BYTES = 1_000;
 
 /**
  * A summary of one key's hits, in constant memory.
  *
  * The burst that a key needs at a rate is the size of the smallest token bucket, refilled at that rate, that would have
- * passed all of its hits: the largest of (hits in an interval − rate × length) over all intervals. As a function of
- * the rate it is the conjugate of the arrival curve of network calculus, of which `mostWithin` is the concave hull.
+ * passed all of its hits, which is the maximum of (hits in an interval − rate × length) over all intervals. As a
+ * function of the rate it is the conjugate of the arrival curve of network calculus, of which `mostWithin` is the concave hull.
  *
  * @see https://doi.org/10.1109/18.61109 Cruz, A calculus for network delay
  * @see https://leboudec.github.io/netcal/ Le Boudec and Thiran, Network Calculus, section 1.2
@@ -21,7 +21,7 @@ export const FOLLOWED_KEY_BYTES = 1_000;
 export class KeyArrivals {
   hits = 0;
   refusedHits = 0;
-  /** Hits of its busiest window; windows begin at multiples of their length. */
+  /** Hits of its busiest window, where windows begin at multiples of their length. */
   busiest = 0;
   /** The peak of the hits in the last window, as `sliding_window_counter` estimates them. */
   busiestSliding = 0;
@@ -30,11 +30,11 @@ export class KeyArrivals {
   count = 0;
   #previous = 0;
   #lastMs = Number.NEGATIVE_INFINITY;
-  /** For each rate: the level of the bucket after the last hit; then, for each rate, its highest level. */
+  /** Bucket levels after the last hit, by rate, followed by the highest levels, by rate. */
   readonly #levels = new Float64Array(2 * RATES);
   clients: ClientCount | undefined;
 
-  /** @returns the hits of the window that this hit ended; 0: the window continues, or there was none */
+  /** @returns the hits of the window that this hit ended, or 0 if none ended */
   add(hits: number, timeMs: number, windowMs: number): number {
     const nowMs = Math.max(timeMs, this.#lastMs); // the clock may be set back
     const ended = this.#enter(Math.floor(nowMs / windowMs));
@@ -63,7 +63,7 @@ export class KeyArrivals {
     return ended;
   }
 
-  /** @param windows  since the previous hit */
+  /** @param windows  number of windows since the previous hit */
   #fill(hits: number, windows: number): void {
     const levels = this.#levels;
     for (let at = 0, rate = 1; at < RATES; at++, rate *= 2) {
@@ -74,7 +74,7 @@ export class KeyArrivals {
   }
 
   /**
-   * The burst that the key needs at a rate: exact at a tracked rate, an upper bound in between.
+   * The burst that the key needs at a rate, exact at tracked rates and an upper bound between them.
    *
    * @param rate  at least 1
    */
@@ -87,7 +87,7 @@ export class KeyArrivals {
     return Math.ceil(lower + ((upper - lower) * (rate - from)) / from - 1e-9);
   }
 
-  /** The most hits within any interval of this number of windows, or an upper bound. */
+  /** Upper bound for the hits within any interval of this number of windows. */
   mostWithin(windows: number): number {
     let most = this.hits;
     for (let at = 0, rate = 1; at < RATES; at++, rate *= 2)
@@ -96,7 +96,7 @@ export class KeyArrivals {
   }
 }
 
-/** Enough to distinguish about 5,000 clients. */
+/** Size of the bitmap, which distinguishes about 5,000 clients. */
 const WORDS = 32;
 const BITS = 32 * WORDS;
 
@@ -108,14 +108,14 @@ const BITS = 32 * WORDS;
 class ClientCount {
   readonly #bits = new Int32Array(WORDS);
 
-  /** @param hash  of the client, 32 bits */
+  /** @param hash  32-bit hash of the client */
   add(hash: number): void {
     const bit = (hash >>> 0) % BITS;
     const word = bit >> 5;
     this.#bits[word] = (this.#bits[word] ?? 0) | (1 << (bit & 31));
   }
 
-  /** The approximate number of clients; undefined: too many. */
+  /** Approximate number of clients; undefined if there are too many. */
   get estimate(): number | undefined {
     let empty = 0;
     for (const word of this.#bits) for (let bit = 0; bit < 32; bit++) empty += (word >>> bit) & 1 ? 0 : 1;

@@ -3,22 +3,22 @@ import { mixed } from '../sketches/top-name.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 
 /** A hash of 32 bits, each of which depends on the whole text. @see https://doi.org/10.5281/zenodo.1241418 */
-function hashOfText(seed: number, text: string): number {
+function hashText(seed: number, text: string): number {
   let hash = mixed(seed, text);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** Whether a key is in a sample of one in 2^level keys: its hash begins with that number of zero bits. */
+/** Whether a key is in a sample of one in 2^level keys, which hold if its hash begins with that number of zero bits. */
 export const isSampled = (seed: number, key: string, level: number): boolean =>
-  level === 0 || hashOfText(seed, key) < 2 ** (32 - level);
+  level === 0 || hashText(seed, key) < 2 ** (32 - level);
 
 /**
- * A sample of keys, each followed from its first hit on: one in 2^level, chosen by hash. When it is full, half of the
- * keys are dropped. Every key is equally likely to be sampled, regardless of its number of hits, so a share of the
- * sample estimates the same share of all keys. The number of all keys is 2^level times that of the sample, with a
- * standard error of about 1.2 / √sample.
+ * A sample of one key in 2^level, chosen by hash and tracked from the first hit. When it is full, half of the keys are
+ * dropped. Every key is equally likely to be sampled, whatever its number of hits, so fractions of the sample estimate
+ * fractions of all keys. The number of all keys is 2^level times that of the sample, with a standard error of about 1.2
+ * / √sample.
  *
  * @see https://doi.org/10.1007/BF02241657 Flajolet, On adaptive sampling
  */
@@ -35,7 +35,7 @@ export class KeySample {
     return this.#level;
   }
 
-  /** The number of keys that each key of the sample stands for. */
+  /** Number of keys that each key of the sample represents. */
   get weight(): number {
     return 2 ** this.#level;
   }
@@ -63,18 +63,18 @@ interface Described {
 }
 
 /**
- * For each descriptor of a request, a hash of the client that another descriptor of the request names, such as a user
- * behind an address. Undefined if the descriptor itself names a client, or none does.
+ * For each descriptor of a request, a hash of the client that another descriptor names, such as a user behind an
+ * address. Undefined if the descriptor itself names a client, or none does.
  */
-export function clientsOf(descriptors: readonly Described[], seed: number): readonly (number | undefined)[] {
+export function identifyClients(descriptors: readonly Described[], seed: number): readonly (number | undefined)[] {
   let client: Entry | undefined;
   for (const { entries } of descriptors) client ??= entries.find(namesClient);
   if (!client) return [];
-  const hash = hashOfText(seed, client.value);
+  const hash = hashText(seed, client.value);
   return descriptors.map(({ entries }) => (entries.some(namesClient) ? undefined : hash));
 }
 
-/** A cache by key: there are few different keys. */
+/** Maximum size of the cache by key; there are few distinct keys. */
 const known = new Map<string, boolean>();
 const MAX_KNOWN = 1_000;
 

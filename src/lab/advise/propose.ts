@@ -3,15 +3,15 @@ import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
-import { groupKeys, type KeyGroups, weightOf } from './groups.ts';
+import { groupKeys, type KeyGroups, totalWeight } from './groups.ts';
 import type { KeyArrivals } from './key-arrivals.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import type { AdvisedLimit, Proposal } from './shapes.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
 
-/** The operator's choices. */
+/** Options set by the operator. */
 export interface AdviceOptions {
-  /** The share of the keys that do not stand apart which a proposal may hit: above 0, below 1. */
+  /** Maximum fraction of non-outlier keys a proposal may affect, between 0 and 1. */
   readonly maxKeysHit: number;
   /** Formats a key for display. */
   readonly shownKey: (key: string) => string;
@@ -19,15 +19,15 @@ export interface AdviceOptions {
 
 export const DEFAULT_MAX_KEYS_HIT = 0.01;
 
-/** A key that sends up to this multiple of its observed traffic still passes. */
+/** Multiple of its observed traffic that a key may send without being refused. */
 const MARGIN = 1.5;
 
-/** The number of windows over which the hits that algorithms admit are compared. */
+/** Number of windows over which the hits admitted by algorithms are compared. */
 const COMPARED_WINDOWS = 10;
-/** A bucket is proposed instead of a window if it admits at most this share of the window's hits in that time. */
-const BUCKET_PART = 0.5;
-/** Rates that are considered for buckets, as multiples of a window's limit. */
-const RATE_PARTS = [1, 1 / 2, 1 / 4, 1 / 8] as const;
+/** Maximum fraction of a window's admitted hits at which a bucket is proposed instead. */
+const BUCKET_FRACTION = 0.5;
+/** Candidate rates of buckets, as multiples of a window's limit. */
+const RATE_FRACTIONS = [1, 1 / 2, 1 / 4, 1 / 8] as const;
 
 /** A possible proposal. */
 interface Candidate {
@@ -44,9 +44,9 @@ interface ProposedLimit {
 }
 
 /**
- * Proposes the lowest limit that passes normal traffic. Keys that need far more than all others are left out first. Of
- * the demand of the other keys, it takes the quantile that no more than the accepted share of keys exceeds, as an upper
- * bound with 95 % confidence, and adds half.
+ * Proposes the lowest limit that passes normal traffic. Outliers are left out first. Of the demand of the other keys,
+ * the quantile that at most the accepted fraction of keys exceeds is taken, as an upper bound with 95 % confidence, and
+ * half is added.
  */
 export function propose(
   limit: AdvisedLimit,
@@ -65,20 +65,20 @@ export function propose(
   };
   const bucket = bucketFor(limit, groups, size, maxKeysHit);
   const chosen = choose(limit, window, bucket);
-  const hitOf = (keys: readonly FollowedKey[]): Proposal['othersHit'] => shareOf(keys.filter(chosen.hits), keys);
+  const shareHit = (keys: readonly FollowedKey[]): Proposal['othersHit'] => keyShare(keys.filter(chosen.hits), keys);
   return {
     groups,
     proposal: {
       ...chosen.numbers,
-      othersHit: hitOf(groups.others),
-      ...(groups.apart.length > 0 && { apartHit: hitOf(groups.apart) }),
+      othersHit: shareHit(groups.others),
+      ...(groups.apart.length > 0 && { apartHit: shareHit(groups.apart) }),
       atMostShare: Math.max(maxKeysHit, unseenPart(groups.others.length)),
       reasons: [...groupReasons(groups, followed), neededReason(groups, needed, maxKeysHit), ...chosen.reasons],
     },
   };
 }
 
-/** The least bound that, with 95 % confidence, at most the accepted share of the keys exceeds. */
+/** Minimum bound that, with 95 % confidence, at most the accepted fraction of the keys exceeds. */
 const atMost = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number, accepted: number): number =>
   new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight }))).quantileAtMost(1 - accepted);
 
@@ -91,11 +91,11 @@ function windowAlgorithmFor({ algorithm, keepsAlgorithm }: AdvisedLimit): Window
 }
 
 interface Bucket extends Candidate {
-  /** The most hits of one key that are admitted in the compared windows. */
+  /** Maximum hits of one key admitted in the compared windows. */
   readonly admits: number;
 }
 
-/** The bucket that admits least but passes normal traffic. @param size  the limit of a window */
+/** The bucket that admits least but passes normal traffic. @param size  limit of a window */
 function bucketFor(
   { algorithm, leastLimit }: AdvisedLimit,
   { others, apart }: KeyGroups,
@@ -105,8 +105,8 @@ function bucketFor(
   const name = algorithm === 'leaky_bucket' ? algorithm : 'token_bucket';
   const bucketAt = (rate: number): Bucket => {
     // a key with 1.5 times the hits needs 1.5 times the burst, at 1.5 times the rate
-    const burstOf = ({ arrivals }: FollowedKey): number => MARGIN * arrivals.burstAt(Math.max(rate / MARGIN, 1));
-    const burst = Math.max(rounded(atMost(others, burstOf, accepted)), 1);
+    const burstNeeded = ({ arrivals }: FollowedKey): number => MARGIN * arrivals.burstAt(Math.max(rate / MARGIN, 1));
+    const burst = Math.max(rounded(atMost(others, burstNeeded, accepted)), 1);
     return {
       numbers: { algorithm: name, requestsPerUnit: rate, burst },
       hits: ({ arrivals }) => arrivals.burstAt(rate) > burst,
@@ -114,7 +114,7 @@ function bucketFor(
       admits: burst + COMPARED_WINDOWS * rate,
     };
   };
-  const rates = new Set(RATE_PARTS.map((part) => Math.max(rounded(size * part), leastLimit)));
+  const rates = new Set(RATE_FRACTIONS.map((part) => Math.max(rounded(size * part), leastLimit)));
   const buckets = [...rates].filter((rate) => rate >= MARGIN).map(bucketAt);
   const [first, ...more] = buckets.filter(({ hits }) => apart.every(hits));
   return first ? more.reduce((best, one) => (one.admits < best.admits ? one : best), first) : bucketAt(size);
@@ -123,7 +123,7 @@ function bucketFor(
 function choose(limit: AdvisedLimit, window: Candidate, bucket: Bucket): Candidate {
   if (!isWindowAlgorithm(limit.algorithm)) return bucket;
   const windowAdmits = COMPARED_WINDOWS * window.numbers.requestsPerUnit;
-  if (limit.keepsAlgorithm || bucket.admits > BUCKET_PART * windowAdmits) return window;
+  if (limit.keepsAlgorithm || bucket.admits > BUCKET_FRACTION * windowAdmits) return window;
   const { requestsPerUnit, burst = 0 } = bucket.numbers;
   const reason = `keys come in bursts: with a burst of ${count(burst)}, ${count(requestsPerUnit)} in a window suffice, which admits ${count(bucket.admits)} in ${COMPARED_WINDOWS} windows instead of ${count(windowAdmits)}`;
   return { ...bucket, reasons: [reason] };
@@ -131,24 +131,24 @@ function choose(limit: AdvisedLimit, window: Candidate, bucket: Bucket): Candida
 
 function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedKey[]): readonly string[] {
   if (!gap) return ['no key stands out: none has three times as many hits in its busiest window as nearly all others'];
-  const keysOf = (keys: readonly FollowedKey[]): string =>
-    `${counted(Math.round(weightOf(keys)), 'key')} (${share(weightOf(keys), weightOf(all))})`;
+  const keysText = (keys: readonly FollowedKey[]): string =>
+    `${counted(Math.round(totalWeight(keys)), 'key')} (${share(totalWeight(keys), totalWeight(all))})`;
   return [
     ...(apart.length > 0
       ? [
-          `${keysOf(apart)} stand out: each has ${count(gap.above)} or more in its busiest window, three times as many as nearly all others`,
+          `${keysText(apart)} stand out: each has ${count(gap.above)} or more in its busiest window, three times as many as nearly all others`,
         ]
       : []),
-    ...(shared.length > 0 ? [`left out: ${keysOf(shared)} with many clients behind one address or name`] : []),
+    ...(shared.length > 0 ? [`left out: ${keysText(shared)} with many clients behind one address or name`] : []),
   ];
 }
 
 const neededReason = ({ gap }: KeyGroups, needed: number, accepted: number): string =>
   `${percent(1 - accepted)} of ${gap ? 'the others' : 'all keys'} need at most ${count(needed)} (with 95 % confidence); the limit adds 50 % for growth`;
 
-export const shareOf = (some: readonly FollowedKey[], all: readonly FollowedKey[]): Proposal['othersHit'] => {
-  const keys = weightOf(some);
-  return { keys: Math.round(keys), share: keys / Math.max(weightOf(all), 1) };
+export const keyShare = (some: readonly FollowedKey[], all: readonly FollowedKey[]): Proposal['othersHit'] => {
+  const keys = totalWeight(some);
+  return { keys: Math.round(keys), share: keys / Math.max(totalWeight(all), 1) };
 };
 
 /** Rounds up to two significant digits. */
@@ -157,7 +157,7 @@ export function rounded(value: number): number {
   return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
 }
 
-/** For algorithms that count hits in windows: see `windowDemand`. Undefined: for buckets. */
+/** Demand by algorithm; undefined for buckets. See `windowDemand`. */
 const windowDemands = {
   fixed_window: ({ busiest }) => busiest,
   sliding_window_counter: ({ busiestSliding }) => busiestSliding,
@@ -174,5 +174,5 @@ type WindowAlgorithm = {
 const isWindowAlgorithm = (name: NamedAlgorithm): name is WindowAlgorithm =>
   name in windowDemands && windowDemands[name as RateName] !== undefined; // has the name, as just checked
 
-/** The smallest limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
+/** Minimum limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
 export const windowDemand = (algorithm: WindowAlgorithm, key: KeyArrivals): number => windowDemands[algorithm](key);

@@ -45,22 +45,22 @@ function confidenceText({
 }
 
 const keysText = ({ keys, share: part }: Proposal['othersHit']): string =>
-  `${counted(keys, 'key')} (${partText(part)})`;
+  `${counted(keys, 'key')} (${fractionText(part)})`;
 
-/** A share of many keys; never shown as 0 for one key or more. */
-const partText = (part: number): string => share(part, 1);
+/** A fraction of many keys, never shown as 0 for one key or more. */
+const fractionText = (part: number): string => share(part, 1);
 
 function distribution({ windows, busiest, envelope, bursts, limit: { windowMs } }: RuleAdvice): readonly string[] {
   return table([
     ['hits of a key', 'p50', 'p90', 'p99', 'p99.9', 'max'],
-    [`in a window of ${spanText(windowMs)}`, ...cellsOf(windows)],
-    ['in its busiest window', ...cellsOf(busiest)],
-    ...envelope.map((one) => [`in any ${spanText(one.intervalMs)}, at most`, ...cellsOf(one)]),
-    ...bursts.map((one) => [`burst needed at ${count(one.rate)} in ${spanText(windowMs)}`, ...cellsOf(one)]),
+    [`in a window of ${spanText(windowMs)}`, ...formatCells(windows)],
+    ['in its busiest window', ...formatCells(busiest)],
+    ...envelope.map((one) => [`in any ${spanText(one.intervalMs)}, at most`, ...formatCells(one)]),
+    ...bursts.map((one) => [`burst needed at ${count(one.rate)} in ${spanText(windowMs)}`, ...formatCells(one)]),
   ]);
 }
 
-const cellsOf = ({ p50, p90, p99, p999, max }: RuleAdvice['windows']): readonly string[] =>
+const formatCells = ({ p50, p90, p99, p999, max }: RuleAdvice['windows']): readonly string[] =>
   [p50, p90, p99, p999, max].map(count);
 
 function limitTable(rows: RuleAdvice['table'], keys: number): readonly string[] {
@@ -97,15 +97,16 @@ interface OverlaidNode {
 }
 
 /**
- * Proposals as an overlay of the rules for `weir check --overlay` and `RULES_OVERLAY`, with their reasons as comments.
+ * Renders proposals as an overlay of the rules for `weir check --overlay` and `RULES_OVERLAY`, with their reasons as
+ * comments.
  *
- * @param all  at least one, all of the same domain
+ * @param all  proposals of one domain, at least one
  */
 export function overlayText(all: readonly ProposedAdvice[]): string {
   const root = new Map<string, OverlaidNode>();
   for (const advice of all) place(root, advice);
   const domain = all[0]?.limit.domain ?? '';
-  return ['# proposed by weir advise', `domain: ${printableJson(domain)}`, ...linesOf(root, ''), ''].join('\n');
+  return ['# proposed by weir advise', `domain: ${printableJson(domain)}`, ...renderLevel(root, ''), ''].join('\n');
 }
 
 function place(root: Map<string, OverlaidNode>, advice: ProposedAdvice): void {
@@ -120,17 +121,17 @@ function place(root: Map<string, OverlaidNode>, advice: ProposedAdvice): void {
   found?.limits.push(advice);
 }
 
-function linesOf(level: ReadonlyMap<string, OverlaidNode>, indent: string): readonly string[] {
+function renderLevel(level: ReadonlyMap<string, OverlaidNode>, indent: string): readonly string[] {
   if (level.size === 0) return [];
   return [
     `${indent}descriptors:`,
     ...Array.from(level.values(), ({ node, limits, children }) => [
-      ...limits.flatMap(commentsOf).map((line) => `${indent}  # ${line}`),
+      ...limits.flatMap(renderComments).map((line) => `${indent}  # ${line}`),
       `${indent}  - key: ${printableJson(node.key)}`,
       ...(node.value === undefined ? [] : [`${indent}    value: ${printableJson(node.value)}`]),
       ...(node.addresses === undefined ? [] : [`${indent}    addresses: ${printableJson(node.addresses)}`]),
       ...limitLines(limits, `${indent}    `),
-      ...linesOf(children, `${indent}    `),
+      ...renderLevel(children, `${indent}    `),
     ]).flat(),
   ];
 }
@@ -138,15 +139,15 @@ function linesOf(level: ReadonlyMap<string, OverlaidNode>, indent: string): read
 function limitLines(limits: readonly ProposedAdvice[], indent: string): readonly string[] {
   const [first] = limits;
   if (!first) return [];
-  if (first.limit.of === 1) return [`${indent}rate_limit: ${blockOf(first)}`];
+  if (first.limit.of === 1) return [`${indent}rate_limit: ${renderLimit(first)}`];
   const blocks = Array.from({ length: first.limit.of }, (_, at) => {
     const own = limits.find(({ limit }) => limit.at === at);
-    return `${indent}  - ${own ? blockOf(own) : '{}'}`;
+    return `${indent}  - ${own ? renderLimit(own) : '{}'}`;
   });
   return [`${indent}rate_limits:`, ...blocks];
 }
 
-function blockOf({ limit, proposal: { algorithm, requestsPerUnit, burst } }: ProposedAdvice): string {
+function renderLimit({ limit, proposal: { algorithm, requestsPerUnit, burst } }: ProposedAdvice): string {
   const parts = [
     `requests_per_unit: ${requestsPerUnit}`,
     ...(algorithm === limit.algorithm ? [] : [`algorithm: ${algorithm}`]),
@@ -155,6 +156,6 @@ function blockOf({ limit, proposal: { algorithm, requestsPerUnit, burst } }: Pro
   return `{ ${parts.join(', ')} }`;
 }
 
-/** Texts from callers may contain line breaks. */
-const commentsOf = ({ limit, proposal, confidence }: ProposedAdvice): readonly string[] =>
+/** Comment lines, made printable since texts from callers may contain line breaks. */
+const renderComments = ({ limit, proposal, confidence }: ProposedAdvice): readonly string[] =>
   [`${limit.rule}: was ${limit.text}`, ...proposal.reasons, confidenceText(confidence)].map(printable);

@@ -1,49 +1,49 @@
 import { type KeyAtTime, type KeyBudget, PeakHits } from '../replay/key-figures.ts';
 import { SpaceSaving } from '../sketches/space-saving.ts';
-import { topNameOfText } from '../sketches/top-name.ts';
+import { createTextName } from '../sketches/top-name.ts';
 import { KeyArrivals } from './key-arrivals.ts';
 import { KeySample } from './key-sample.ts';
 
 const DAY_MS = 86_400_000;
 
-/** The number of keys of a rule that are followed because of their hits. */
+/** Number of keys of a rule that are tracked because of their hits. */
 const HEAVY_KEYS = 64;
 
-/** The most keys that are kept; then all keys that are no longer heavy are dropped together. */
+/** Maximum number of kept keys, at which all that are no longer heavy are dropped. */
 export const MAX_HEAVY_KEYS = 2 * HEAVY_KEYS;
 
 /** Hits of a key under a rule. */
 export interface Arrival {
   /** The domain and entries, as in a counter's key. */
   readonly key: string;
-  /** At least 1. */
+  /** Number of hits, at least 1. */
   readonly hits: number;
   readonly timeMs: number;
-  /** The limit refused the hits, whether or not the answer was a refusal. */
+  /** Whether the limit refused the hits, even if the answer was no refusal. */
   readonly isRefused: boolean;
-  /** A hash of the client; undefined: the request names no client besides its key. */
+  /** Hash of the client; undefined if the request names no client besides its key. */
   readonly client: number | undefined;
-  /** The arrivals come from a sample of one key in 2^level. */
+  /** Level of the sample that the arrivals come from, one key in 2^level. */
   readonly level: number;
 }
 
 interface SketchOptions {
   readonly windowMs: number;
-  /** The most keys in the sample. */
+  /** Maximum number of keys in the sample. */
   readonly maxKeys: number;
   readonly seed: number;
-  /** Shared by all sketches. */
+  /** Budget shared by all sketches. */
   readonly budget: KeyBudget;
-  /** For `PeakHits`; undefined: hits admitted around window boundaries are not followed. */
+  /** Budget for `PeakHits`; undefined to ignore hits admitted around window boundaries. */
   readonly admittedKeys: KeyBudget | undefined;
-  /** Frees space for another key, in any sketch; false: it could not. */
+  /** Frees space for another key in any sketch, or returns false. */
   readonly makeRoom: () => boolean;
 }
 
 /** A key, and a summary of its hits. */
 export interface FollowedKey {
   readonly key: string;
-  /** The number of keys that it stands for. */
+  /** Number of keys that it represents. */
   readonly weight: number;
   readonly arrivals: KeyArrivals;
 }
@@ -54,11 +54,11 @@ export interface ObservedRule {
   readonly requests: number;
   readonly hits: number;
   readonly refusedHits: number;
-  /** An estimate unless every key is followed. */
+  /** Number of keys; an estimate unless every key is tracked. */
   readonly keys: number;
-  /** One key in this many is followed, in addition to those with the most hits. */
+  /** One key in this many is tracked, in addition to those with most hits. */
   readonly oneIn: number;
-  /** Requests of keys for which there was no space. */
+  /** Requests of keys beyond the memory limit. */
   readonly untracked: number;
   readonly firstMs: number;
   readonly lastMs: number;
@@ -66,11 +66,11 @@ export interface ObservedRule {
   readonly days: number;
   readonly followed: readonly FollowedKey[];
   readonly windows: HitsHistogram;
-  /** The most hits admitted for one key within the length of a window, wherever the interval begins. */
+  /** Maximum hits admitted for one key within the length of a window, wherever the interval begins. */
   readonly admitted: (KeyAtTime & { readonly hits: number }) | undefined;
 }
 
-/** Sums up the arrivals of one limit in bounded memory. */
+/** Aggregates the arrivals of one limit in bounded memory. */
 export class RuleSketch {
   readonly #options: SketchOptions;
   readonly #sample: KeySample;
@@ -93,7 +93,7 @@ export class RuleSketch {
     return this.#sample.keys.size;
   }
 
-  /** The number of keys that it has charged to the budget. */
+  /** Number of keys charged to the budget. */
   get charged(): number {
     return this.size + (this.#heavy ? MAX_HEAVY_KEYS : 0);
   }
@@ -185,27 +185,27 @@ export class RuleSketch {
   }
 }
 
-/** Up to this number of hits, each number has its own bin. */
+/** Number of hits up to which each has its own bin. */
 const EXACT = 64;
-/** Beyond, the number of bins per doubling: a bin is accurate to 4.5 %. */
-const BINS_A_DOUBLING = 16;
+/** Bins per doubling beyond that, for an accuracy of 4.5 %. */
+const BINS_PER_DOUBLING = 16;
 
 interface Bin {
   windows: number;
   hits: number;
 }
 
-/** Hits of keys in a window: each window of each key counts by the number of keys that its key stands for. */
+/** Histogram of hits of keys in a window, in which a window counts by the number of keys that its key represents. */
 class HitsHistogram {
   readonly #bins = new Map<number, Bin>();
 
-  /** The number of windows, by the weights of their keys. */
+  /** Number of windows, weighted by key. */
   windows = 0;
   hits = 0;
   max = 0;
 
   add(hits: number, weight: number): void {
-    const at = binOf(hits);
+    const at = findBin(hits);
     let bin = this.#bins.get(at);
     if (!bin) {
       bin = { windows: 0, hits: 0 };
@@ -224,7 +224,7 @@ class HitsHistogram {
     return Object.assign(copy, { windows: this.windows, hits: this.hits, max: this.max });
   }
 
-  /** The most hits that this share of the windows has; 0: there were no windows. */
+  /** Maximum hits of this fraction of the windows; 0 without windows. */
   quantile(part: number): number {
     let left = part * this.windows - 1e-9;
     for (const [, { windows, hits }] of this.#sorted()) {
@@ -234,7 +234,7 @@ class HitsHistogram {
     return this.max;
   }
 
-  /** The hits beyond a limit, summed over all windows: the number that a fixed window would have refused. */
+  /** Hits beyond a limit, summed over all windows, which a fixed window would have refused. */
   above(limit: number): number {
     let sum = 0;
     for (const { windows, hits } of this.#bins.values()) sum += Math.max(hits - limit * windows, 0);
@@ -246,22 +246,22 @@ class HitsHistogram {
   }
 }
 
-const binOf = (hits: number): number =>
-  hits <= EXACT ? hits : EXACT + Math.ceil(BINS_A_DOUBLING * Math.log2(hits / EXACT));
+const findBin = (hits: number): number =>
+  hits <= EXACT ? hits : EXACT + Math.ceil(BINS_PER_DOUBLING * Math.log2(hits / EXACT));
 
 /**
- * The keys with the most hits, which a sample of keys may miss: every key with more than 1/64 of the hits is included.
- * A key that becomes heavy late is only followed from then on.
+ * The keys with most hits, which a sample of keys may miss. Every key with more than 1/64 of the hits is included, but
+ * is tracked only from when it becomes heavy.
  */
 class HeavyKeys {
   readonly #counts = new SpaceSaving();
   readonly #followed = new Map<string, KeyArrivals>();
 
-  /** @param known  all keys so far */
+  /** @param known  number of all keys so far */
   constructor(known: ReadonlyMap<string, KeyArrivals>) {
     const heaviest = [...known].sort(([, one], [, other]) => other.hits - one.hits).slice(0, HEAVY_KEYS);
     for (const [key, arrivals] of heaviest) {
-      this.#counts.addNew(topNameOfText(key), arrivals.hits, true);
+      this.#counts.addNew(createTextName(key), arrivals.hits, true);
       this.#followed.set(key, arrivals);
     }
   }
@@ -270,9 +270,9 @@ class HeavyKeys {
     return this.#followed;
   }
 
-  /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals; undefined: it is not heavy */
+  /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals, or undefined if it is not heavy */
   add(key: string, hits: number, sampled: KeyArrivals | undefined): KeyArrivals | undefined {
-    const name = topNameOfText(key);
+    const name = createTextName(key);
     if (!this.#counts.addToKnown(name, hits)) {
       this.#counts.addNew(name, hits, this.#counts.size < HEAVY_KEYS);
       return undefined; // most keys end here

@@ -10,21 +10,24 @@ import { type Arrival, MAX_HEAVY_KEYS, RuleSketch } from './rule-sketch.ts';
 import type { Advice, AdvisedLimit, RuleAdvice } from './shapes.ts';
 
 interface SketchBounds {
-  /** The most keys that are followed, for all limits together. */
+  /** Maximum number of tracked keys, for all limits together. */
   readonly keys: number;
-  /** The most keys for one limit. */
+  /** Maximum number of keys for one limit. */
   readonly keysOfRule: number;
-  /** The most keys whose hits around boundaries of fixed windows are followed: about 400 octets each. */
+  /** Maximum number of keys whose hits around boundaries of fixed windows are tracked, at about 400 octets each. */
   readonly admittedKeys: number;
 }
 
-/** A sample with fewer keys is not halved for another: it would free less space than the keys of one rule take. */
-const LEAST_KEYS = 4 * MAX_HEAVY_KEYS;
+/**
+ * Minimum size of a sample to be halved for another; a smaller one would free less space than the keys of one rule
+ * take.
+ */
+const MIN_HALVED_KEYS = 4 * MAX_HEAVY_KEYS;
 
 /** An arrival at a rule. */
 interface RuleArrival extends Omit<Arrival, 'isRefused'> {
   readonly rule: string;
-  /** The window of the limit that refused it; undefined: no limit did. */
+  /** Window of the limit that refused it; undefined without a refusal. */
   readonly refusedBy: number | undefined;
 }
 
@@ -36,7 +39,7 @@ interface Followed {
 /** Sketches of the limits of rules, in shared memory bounds. */
 export class RuleSketches {
   readonly #bounds: SketchBounds;
-  /** Decides which keys are sampled. */
+  /** Seed that decides which keys are sampled. */
   readonly seed: number;
   readonly #budget: KeyBudget;
   readonly #admittedKeys: KeyBudget;
@@ -45,8 +48,8 @@ export class RuleSketches {
   #byRule = new Map<string, readonly Followed[]>();
 
   /**
-   * @param seed     for the samples of keys
-   * @param follows  whether the arrivals at a rule are known
+   * @param seed     seed of the samples of keys
+   * @param follows  returns whether the arrivals at a rule are known
    */
   constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
     this.#bounds = bounds;
@@ -56,7 +59,7 @@ export class RuleSketches {
     this.#admittedKeys = { left: bounds.admittedKeys };
   }
 
-  /** Follows the limits of these rules from now on. Limits whose window is unchanged keep their sketch. */
+  /** Tracks the limits of these rules from now on. Limits whose window is unchanged keep their sketch. */
   follow(tree: RuleTree): void {
     const before = this.#byRule;
     const { rules, skipped } = advisedRules(tree);
@@ -81,7 +84,7 @@ export class RuleSketches {
       sketch.add({ ...arrival, isRefused: refusedBy === limit.windowMs });
   }
 
-  /** The advice on each limit with traffic. It is computed lazily: each takes some milliseconds. */
+  /** The advice on each limit with traffic, computed lazily since each takes some milliseconds. */
   *advice(options: AdviceOptions, isMeant: (limit: AdvisedLimit) => boolean = () => true): Iterable<RuleAdvice> {
     for (const followed of this.#byRule.values())
       for (const { limit, sketch } of followed) {
@@ -90,7 +93,7 @@ export class RuleSketches {
       }
   }
 
-  /** Limits without advice, a text each: they are no rate, or have no traffic. */
+  /** Limits without advice, one text each, because they are no rates or have no traffic. */
   skipped(isMeant: (limit: Pick<AdvisedLimit, 'domain' | 'rule'>) => boolean = () => true): Advice['skipped'] {
     const unmet: string[] = [];
     for (const followed of this.#byRule.values())
@@ -119,7 +122,7 @@ export class RuleSketches {
     let largest: RuleSketch | undefined;
     for (const followed of this.#byRule.values())
       for (const { sketch } of followed) if (sketch.size > (largest?.size ?? 0)) largest = sketch;
-    if (!largest || largest.size < LEAST_KEYS) return false;
+    if (!largest || largest.size < MIN_HALVED_KEYS) return false;
     largest.halve();
     return this.#budget.left > 0;
   }
@@ -129,18 +132,18 @@ export class RuleSketches {
 interface AdvisedRule {
   readonly path: string;
   readonly limits: readonly AdvisedLimit[];
-  /** Several values share a counter, so a request's entries do not identify it. */
+  /** Whether several values share a counter, so that a request's entries do not identify it. */
   readonly sharesCounters: boolean;
 }
 
-/** The limits of rules that are rates, and a text for each other limit. */
+/** The limits that are rates, and one text for each other limit. */
 export function advisedRules(tree: RuleTree): {
   readonly rules: readonly AdvisedRule[];
   readonly skipped: readonly string[];
 } {
   const rules: AdvisedRule[] = [];
   const skipped: string[] = [];
-  for (const { rule, nodes, sharesCounters } of waysDown(tree)) {
+  for (const { rule, nodes, sharesCounters } of rulePaths(tree)) {
     if (rule.unlimited) skipped.push(`${rule.path}: unlimited; give it a limit with shadow_mode first`);
     if (rule.schedule) {
       skipped.push(
@@ -177,10 +180,16 @@ function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, 
   const isAnchored = 'anchor' in limit && limit.anchor !== undefined;
   const isAligned = isAnchored || (limit.algorithm === 'fixed_window' && limit.alignment !== 'epoch');
   return {
-    ...{ domain: rule.domain, rule: rule.path, nodes, at, of: rule.limits.length },
+    domain: rule.domain,
+    rule: rule.path,
+    nodes,
+    at,
+    of: rule.limits.length,
     text: describeLimit(one),
     ...(label.name !== '' && { name: label.name }),
-    ...{ algorithm: namedAlgorithmOf(limit), requestsPerUnit, windowMs },
+    algorithm: namedAlgorithmOf(limit),
+    requestsPerUnit,
+    windowMs,
     ...('burst' in limit && { burst: limit.burst }),
     shadow: policy.shadow ?? false,
     keepsAlgorithm: isAligned || policy.consistency === 'leased' || isQuotaWindow(windowMs),
@@ -191,24 +200,24 @@ function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, 
 /** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
 const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
 
-interface WayDown {
+interface RulePath {
   readonly rule: Rule;
   readonly nodes: AdvisedLimit['nodes'];
   readonly sharesCounters: boolean;
 }
 
 /** The rules of a tree, each with the nodes on the path to it. */
-function* waysDown({ domains }: RuleTree): Iterable<WayDown> {
-  for (const { root } of domains.values()) yield* waysDownFrom(root, [], false);
+function* rulePaths({ domains }: RuleTree): Iterable<RulePath> {
+  for (const { root } of domains.values()) yield* pathsBelow(root, [], false);
 }
 
-function* waysDownFrom(level: Level, above: AdvisedLimit['nodes'], isSharedAbove: boolean): Iterable<WayDown> {
+function* pathsBelow(level: Level, above: AdvisedLimit['nodes'], isSharedAbove: boolean): Iterable<RulePath> {
   for (const { key, value, node } of placedNodes(level)) {
     const own =
       value.kind === 'any_value' ? {} : value.kind === 'addresses' ? { addresses: value.name } : { value: value.text };
     const nodes = [...above, { key: key.text, ...own }];
     const sharesCounters = isSharedAbove || node.sharedValue !== undefined;
     if (node.rule) yield { rule: node.rule, nodes, sharesCounters };
-    if (node.children) yield* waysDownFrom(node.children, nodes, sharesCounters);
+    if (node.children) yield* pathsBelow(node.children, nodes, sharesCounters);
   }
 }

@@ -5,9 +5,9 @@ import { algorithm } from '../../engine/rules/match/shapes.ts';
 const ruleNode = fields(
   { key: text },
   {
-    /** Absent: any value. */
+    /** Exact value; absent for any value. */
     value: text,
-    /** The first of its blocks of addresses. */
+    /** First of its address blocks. */
     addresses: text,
   },
 );
@@ -18,19 +18,19 @@ const advisedLimit = fields(
     domain: text,
     rule: text,
     nodes: listOf(ruleNode),
-    /** Its index among the limits of the rule, and their number. */
+    /** Index among the limits of the rule, and their number. */
     at: whole,
     of: whole,
-    /** `60 per minute`. */
+    /** The limit as text, such as `60 per minute`. */
     text,
     algorithm,
     requestsPerUnit: whole,
     windowMs: number,
-    /** The limit counts, but refuses nothing. */
+    /** Whether the limit counts but refuses nothing. */
     shadow: flag,
-    /** No other algorithm can replace its own: its windows start at fixed times, or are leased. */
+    /** Whether its algorithm cannot be replaced, since its windows start at fixed times or are leased. */
     keepsAlgorithm: flag,
-    /** `local_share`: the smallest value that the limit may have. */
+    /** Minimum value of the limit, set by `local_share`. */
     leastLimit: number,
   },
   { name: text, burst: number },
@@ -41,7 +41,7 @@ export type AdvisedLimit = ValueOf<typeof advisedLimit>;
 const quantileFields = { p50: number, p90: number, p99: number, p999: number, max: number };
 const quantiles = fields(quantileFields);
 
-/** A number of keys, and their share of all keys, 0 to 1. */
+/** A number of keys, and their fraction of all keys, 0 to 1. */
 const keyShare = fields({ keys: number, share: number });
 
 const proposal = fields(
@@ -50,13 +50,13 @@ const proposal = fields(
     requestsPerUnit: whole,
     /** The keys that do not stand apart and that the limit would have hit. */
     othersHit: keyShare,
-    /** With 95 % confidence, the limit would hit at most this share of keys like the others. */
+    /** Maximum fraction of normal keys that the limit would hit, with 95 % confidence. */
     atMostShare: number,
-    /** Reasons, a sentence each. */
+    /** Reasons, one sentence each. */
     reasons: listOf(text),
   },
   {
-    /** The burst of a bucket. */
+    /** Burst, for buckets. */
     burst: number,
     /** The keys that stand apart and that the limit would have hit. */
     apartHit: keyShare,
@@ -68,15 +68,15 @@ export type Proposal = ValueOf<typeof proposal>;
 const confidence = fields({
   grade: oneOf('low', 'medium', 'high'),
   requests: number,
-  /** An estimate unless every key is followed. */
+  /** Number of keys; an estimate unless every key is tracked. */
   keys: number,
-  /** One key in this many is followed, in addition to those with the most hits. */
+  /** One key in this many is tracked, in addition to those with most hits. */
   oneIn: number,
   first: time,
   last: time,
-  /** Days with traffic. */
+  /** Number of days with traffic. */
   days: number,
-  /** Reasons for the grade, a sentence each. */
+  /** Reasons for the grade, one sentence each. */
   because: listOf(text),
 });
 
@@ -85,13 +85,13 @@ const ruleAdvice = fields(
   {
     limit: advisedLimit,
     confidence,
-    /** Hits of a key in a window: quantiles over all windows with hits. */
+    /** Hits of a key in a window, as quantiles over all windows with hits. */
     windows: quantiles,
-    /** Hits of a key in its busiest window: quantiles over all keys. */
+    /** Hits of a key in its busiest window, as quantiles over all keys. */
     busiest: quantiles,
-    /** The most hits of a key within any interval of a length: quantiles over all keys. */
+    /** Peak hits of a key within any interval of a length, as quantiles over all keys. */
     envelope: listOf(fields({ ...quantileFields, intervalMs: number })),
-    /** The burst that a key needs at a rate, in hits a window: quantiles over all keys. */
+    /** Burst that a key needs at a rate, in hits per window, as quantiles over all keys. */
     bursts: listOf(fields({ ...quantileFields, rate: number })),
     /** The effects of limits in fixed windows. */
     table: listOf(
@@ -103,9 +103,9 @@ const ruleAdvice = fields(
     ),
   },
   {
-    /** Absent: there was too little traffic; see `refusal`. */
+    /** Absent if there was too little traffic; see `refusal`. */
     proposal,
-    /** Why nothing is proposed. */
+    /** The reason why nothing is proposed. */
     refusal: text,
   },
 );
@@ -114,7 +114,7 @@ export type RuleAdvice = ValueOf<typeof ruleAdvice>;
 /** The advice on all limits. */
 export const advice = fields({
   limits: listOf(ruleAdvice),
-  /** Limits without advice, a text each. */
+  /** Limits without advice, one text each. */
   skipped: listOf(text),
   /** What else the reader should know, a text each. */
   warnings: listOf(text),

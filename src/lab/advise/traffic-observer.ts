@@ -1,6 +1,6 @@
-import { subjectOf } from '../replay/figures.ts';
+import { counterSubject } from '../replay/figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
-import { clientsOf } from './key-sample.ts';
+import { identifyClients } from './key-sample.ts';
 import type { RuleSketches } from './rule-sketches.ts';
 
 /** Passes the requests of a replay to sketches. */
@@ -12,13 +12,13 @@ export class TrafficObserver implements ReplayObserver {
   }
 
   observe({ timeMs, request: { descriptors } }: RecordedRequest, answer: ReplayedAnswer): void {
-    const clients = clientsOf(descriptors, this.#sketches.seed);
+    const clients = identifyClients(descriptors, this.#sketches.seed);
     for (let at = 0; at < descriptors.length; at++) {
       const hits = descriptors[at]?.hits ?? 0;
       const { rule, key, windowMs, code, wouldRefuse } = answer.descriptors[at] ?? {};
       if (rule === undefined || key === undefined || hits <= 0) continue; // peeks, and refunds of hits
       const refusedBy = code === 'OVER_LIMIT' || wouldRefuse ? windowMs : undefined;
-      this.#sketches.add({ rule, key: subjectOf(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
+      this.#sketches.add({ rule, key: counterSubject(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
     }
   }
 }

@@ -1,19 +1,21 @@
-/** The value of a key, and the number of keys that it stands for. */
+/** The value of a key, and the number of keys that it represents. */
 interface WeightedValue {
   readonly value: number;
   readonly weight: number;
 }
 
-/** One-sided. */
+/** One-sided confidence. */
 export const CONFIDENCE = 0.95;
 const NORMAL_QUANTILE = 1.645;
 
 /** Values in ascending order. */
 export class WeightedValues {
   readonly sorted: readonly WeightedValue[];
-  /** The number of keys that they stand for. */
+  /** Number of keys that they represent. */
   readonly total: number;
-  /** Keys of equal weight with the same precision. @see https://en.wikipedia.org/wiki/Effective_sample_size */
+  /**
+   * Number of keys of equal weight with the same precision. @see https://en.wikipedia.org/wiki/Effective_sample_size
+   */
   readonly effective: number;
 
   constructor(values: Iterable<WeightedValue>) {
@@ -32,7 +34,7 @@ export class WeightedValues {
     return this.sorted.at(-1)?.value ?? 0;
   }
 
-  /** The least value that this share of the keys does not exceed; 0: there are no keys. */
+  /** Minimum value that this fraction of the keys does not exceed; 0 without keys. */
   quantile(part: number): number {
     let left = part * this.total - 1e-9;
     for (const { value, weight } of this.sorted) {
@@ -43,8 +45,8 @@ export class WeightedValues {
   }
 
   /**
-   * An upper bound, with 95 % confidence, of the true quantile over all possible keys, whatever their distribution: an
-   * order statistic, whose rank is binomial. If there are too few keys, the largest value.
+   * Upper bound, with 95 % confidence, of the true quantile over all possible keys, whatever their distribution. It is
+   * an order statistic whose rank is binomial, or the maximum if there are too few keys.
    *
    * @see https://en.wikipedia.org/wiki/Quantile#Estimating_quantiles_from_a_sample
    */
@@ -52,7 +54,7 @@ export class WeightedValues {
     return this.effective === 0 ? 0 : this.quantile(quantileRank(part, this.effective));
   }
 
-  /** The number of keys with a larger value. */
+  /** Number of keys with a larger value. */
   above(value: number): number {
     let sum = 0;
     for (let at = this.sorted.length - 1; at >= 0; at--) {
@@ -65,12 +67,12 @@ export class WeightedValues {
 }
 
 /**
- * The share of a sample whose quantile is an upper bound of the true one, with 95 % confidence; 1 if the sample is too
- * small. It uses the normal approximation of the rank, with its continuity correction.
+ * Fraction of a sample whose quantile is an upper bound of the true one with 95 % confidence; 1 if the sample is too
+ * small. Uses the normal approximation of the rank, with its continuity correction.
  */
 export function quantileRank(part: number, size: number): number {
   return Math.min(part + NORMAL_QUANTILE * Math.sqrt((part * (1 - part)) / size) + 0.5 / size, 1);
 }
 
-/** The largest share of all keys that can exceed a value, with 95 % confidence, if none of `keys` does. */
+/** Maximum fraction of all keys that can exceed a value, with 95 % confidence, if none of `keys` does. */
 export const unseenPart = (keys: number): number => 1 - (1 - CONFIDENCE) ** (1 / Math.max(keys, 1));

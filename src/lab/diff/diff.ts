@@ -4,7 +4,7 @@ import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../engine/rule
 import { ruleText } from '../../engine/rules/reload/rule-summary.ts';
 import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
 
-/** The effects of replacing one rule set by another: everything that can change an answer. */
+/** Everything that can change an answer when one rule set replaces another. */
 export interface RuleDiff {
   readonly added: readonly AddedRule[];
   readonly removed: readonly RemovedRule[];
@@ -23,14 +23,14 @@ interface DomainChange {
 
 interface AddedRule {
   readonly rule: Rule;
-  /** The rule that its descriptors matched before; undefined: none. */
+  /** Rule that its descriptors matched before, if any. */
   readonly before: Rule | undefined;
   readonly counters: readonly CounterFate[];
 }
 
 interface RemovedRule {
   readonly rule: Rule;
-  /** The rule that its descriptors match now; undefined: none. */
+  /** Rule that its descriptors match now, if any. */
   readonly after: Rule | undefined;
 }
 
@@ -41,8 +41,8 @@ interface ChangedRule {
 }
 
 /**
- * Compares rules by the nodes above them. A counter is kept if its name is: algorithm, window and entries. Takes time
- * quadratic in the number of patterns of a level.
+ * Compares rules by the nodes above them. A counter is kept if its name (algorithm, window and entries) is unchanged.
+ * Takes time quadratic in the number of patterns of a level.
  */
 export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
   const [old, now] = [new Places(before), new Places(after)];
@@ -53,18 +53,20 @@ export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
     const was = old.byId.get(id);
     if (!was) {
       const met = old.metBy(place);
-      added.push({ rule: place.rule, before: met?.rule, counters: fatesOf(met, place) });
+      added.push({ rule: place.rule, before: met?.rule, counters: counterFates(met, place) });
     } else if (ruleText(was.rule) !== ruleText(place.rule) || isRegrouped(was, place))
-      changed.push({ before: was.rule, after: place.rule, counters: fatesOf(was, place) });
+      changed.push({ before: was.rule, after: place.rule, counters: counterFates(was, place) });
   }
   for (const [id, place] of old.byId) {
     if (!now.byId.has(id)) removed.push({ rule: place.rule, after: now.metBy(place)?.rule });
   }
   return {
-    ...{ added, removed, changed },
+    added,
+    removed,
+    changed,
     rerouted: findRerouted(before, after),
     domains: domainChanges(before.domains, after.domains),
-    spends: spendsOf(before, after),
+    spends: spendChanges(before, after),
   };
 }
 
@@ -73,18 +75,18 @@ export const countDifferences = ({ spends, ...lists }: RuleDiff): number =>
   Object.values(lists).reduce((sum, { length }) => sum + length, spends.size);
 
 function domainChanges(before: RuleTree['domains'], after: RuleTree['domains']): readonly DomainChange[] {
-  const idsOf = ({ ids = [] }: Domain): string => JSON.stringify(ids);
+  const idsText = ({ ids = [] }: Domain): string => JSON.stringify(ids);
   const found: DomainChange[] = [];
   for (const [name, domain] of after) {
     const was = before.get(name);
     if (!was) found.push({ name, kind: 'added' });
-    else if (idsOf(was) !== idsOf(domain)) found.push({ name, kind: 'ids' });
+    else if (idsText(was) !== idsText(domain)) found.push({ name, kind: 'ids' });
   }
   for (const name of before.keys()) if (!after.has(name)) found.push({ name, kind: 'removed' });
   return found;
 }
 
-function spendsOf(before: RuleTree, after: RuleTree): RuleDiff['spends'] {
+function spendChanges(before: RuleTree, after: RuleTree): RuleDiff['spends'] {
   const spends = new Map<string, { readonly before?: string; readonly after?: string }>();
   for (const [name, { spend }] of after.domains) {
     const was = before.domains.get(name);
@@ -112,18 +114,17 @@ export const diffJson = ({ added, removed, changed, rerouted, domains, spends }:
     after: ruleAsJson(after),
     counters: counters.map(fateJson),
   })),
-  ...{ rerouted, domains },
+  rerouted,
+  domains,
   spends: Object.fromEntries(spends),
 });
 
 /** A rule, and what determines the names of its counters. */
 interface RulePlace {
   readonly rule: Rule;
-  /**
-   * For each level: the text that replaces values that share one counter; undefined: each value has its own counter.
-   */
+  /** For each level, the text that replaces values that share one counter; undefined if each value has its own. */
   readonly shared: readonly (string | undefined)[];
-  /** A descriptor that matches the rule. For any value and for patterns it has a text that no rule names. */
+  /** A descriptor that matches the rule, with a text that no rule names for patterns and for any value. */
   readonly entries: readonly Entry[];
 }
 
@@ -138,7 +139,7 @@ class Places {
     for (const { name, root } of rules.domains.values()) this.#add(root, { id: `${name}/`, shared: [], entries: [] });
   }
 
-  /** The rule here that the descriptors of another tree's rule match. */
+  /** The rule of this tree that the descriptors of another tree's rule match. */
   metBy({ rule, entries }: RulePlace): RulePlace | undefined {
     const found = match(this.#rules, rule.domain, { entries, requestLimit: undefined });
     return 'rule' in found ? this.#byRule.get(found.rule) : undefined;
@@ -162,11 +163,11 @@ class Places {
   }
 }
 
-/** A rule that commits reservations has the path of its parent's; this one gets its own. */
+/** Gives a rule that commits reservations a path of its own, since it has its parent's. */
 const shownRule = (rule: Rule, composite: string): Rule =>
   rule.commitAt === undefined ? rule : { ...rule, path: `${rule.path}.${composite}` };
 
-/** A text that no rule names: it only matches rules for any value. */
+/** A text that no rule names, which only matches rules for any value. */
 const UNNAMED_VALUE = '\u0000';
 
 /** Whether the counters of a limit are kept, or new. */
@@ -175,11 +176,11 @@ interface CounterFate {
   readonly isKept: boolean;
 }
 
-/** The positions of entries that are not part of counter names. */
+/** Positions of entries that are not part of counter names. */
 const idPlaces = ({ ids = [] }: Rule): string => ids.map(({ at }) => at).join();
 
 /** Whether the counters of a rule are kept. */
-function fatesOf(before: RulePlace | undefined, after: RulePlace): readonly CounterFate[] {
+function counterFates(before: RulePlace | undefined, after: RulePlace): readonly CounterFate[] {
   const isNamedAlike =
     before !== undefined && idPlaces(before.rule) === idPlaces(after.rule) && !isRegrouped(before, after);
   const counters = new Set(before?.rule.limits.map(({ limit }) => limit.counter));

@@ -1,21 +1,19 @@
 import { comparedWith, nodeId, placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Node, PlacedNode, RuleTree } from '../../engine/rules/match/tree.ts';
 
-/**
- * A node that leads all or some of its descriptors to other rules, though none of these is added, removed or changed.
- */
+/** A node that leads some of its descriptors to other rules although none of these is added, removed or changed. */
 export interface Rerouted {
   /**
    * hides     the node is new and takes precedence over others that lead to the rules
-   * uncovers  the node is gone, so that others that lead to the rules are chosen
-   * precedes  the node now comes before others with a `*`, which used to come before it
+   * uncovers  the node was removed, so that others that lead to the rules are chosen
+   * precedes  the node now comes before others with a `*` that used to precede it
    */
   readonly kind: 'hides' | 'uncovers' | 'precedes';
   /** The path of the node. */
   readonly node: string;
   /** The paths of the rules, or of the nodes that it now precedes. */
   readonly others: readonly string[];
-  /** Only for an entry whose value is the literal text of the node, including its `*`. */
+  /** Whether this only affects an entry whose value is the literal text of the node, including its `*`. */
   readonly isLiteral?: true;
 }
 
@@ -50,7 +48,7 @@ function compareLevels(before: Level | undefined, after: Level | undefined, path
 
 const below = (path: string, { node }: Sibling): string => `${path}.${node.composite}`;
 
-/** A level in two rule sets; only one of them has a certain node. */
+/** A level in two rule sets, one of which has a certain node. */
 interface TwoLevels {
   readonly without: Siblings;
   readonly having: Siblings;
@@ -63,10 +61,10 @@ function takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hide
   const all = new Set<string>();
   const literal = new Set<string>();
   for (const other of without.inexact()) {
-    const there = having.all.get(other.id); // else its rules are reported as added or removed
+    const there = having.all.get(other.id); // otherwise its rules are reported as added or removed
     if (!there || !canBothMatch(one, other)) continue;
     const isChosen = having.isBefore(one, there);
-    if (!isChosen && (isExact(one) || !matchesTextOf(other, one))) continue;
+    if (!isChosen && (isExact(one) || !matchesLiteral(other, one))) continue;
     for (const [way, rule] of rulesBelow(other.node)) {
       if (!own.has(way)) (isChosen ? all : literal).add(rule);
     }
@@ -79,7 +77,7 @@ function takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hide
   ];
 }
 
-/** The rules of a node and below it: their paths from the node, and their own paths. */
+/** The rules of a node and below it, with their paths from the node and their own paths. */
 function* rulesBelow({ rule, children }: Node, way = ''): Iterable<readonly [way: string, path: string]> {
   if (rule) yield [way, rule.path];
   if (!children) return;
@@ -119,7 +117,7 @@ const leadsToRule = ({ node }: Sibling): boolean => !rulesBelow(node)[Symbol.ite
 
 /** A node of a level, and the entries that it matches. */
 interface Sibling extends PlacedNode {
-  /** Equal in another rule set for the node with the same key and value. */
+  /** Identity shared with the node of the same key and value in another rule set. */
   readonly id: string;
 }
 
@@ -130,7 +128,7 @@ export class Siblings {
   /** Positions in the file, by key; '' has the nodes with a pattern for the key. */
   readonly #ranks = new Map<string, ReadonlyMap<string, number>>();
 
-  /** @param level  undefined: the node has no children */
+  /** @param level  undefined if the node has no children */
   constructor(level: Level | undefined) {
     this.#level = level;
     const all = new Map<string, Sibling>();
@@ -146,9 +144,9 @@ export class Siblings {
     for (const one of this.all.values()) if (!isExact(one)) yield one;
   }
 
-  /** For two nodes of this level that match a text, neither of them literally: whether `one` is chosen. */
+  /** Whether `one` is chosen of two nodes of this level that both match a text, neither literally. */
   isBefore(one: Sibling, other: Sibling): boolean {
-    const [classOne, classOther] = [precedenceOf(one), precedenceOf(other)];
+    const [classOne, classOther] = [nodeRank(one), nodeRank(other)];
     if (classOne !== classOther) return classOne < classOther;
     if (one.value.precedes) return one.value.precedes(other.value);
     const ranks = this.ranksOf([one, other].find(({ key }) => key.kind === 'exact')?.key.text ?? '');
@@ -172,8 +170,8 @@ export class Siblings {
   }
 }
 
-/** The rank of a node among those that match an entry: that of its value, or of patterns if its key is one. */
-const precedenceOf = ({ key, value }: Sibling): number => (key.kind === 'exact' ? value.rank : key.rank);
+/** Rank of a node among those that match an entry, either that of its value or, if its key is a pattern, of the key. */
+const nodeRank = ({ key, value }: Sibling): number => (key.kind === 'exact' ? value.rank : key.rank);
 
 const isExact = ({ key, value }: Sibling): boolean => key.kind === 'exact' && value.kind === 'exact';
 
@@ -182,5 +180,5 @@ const canBothMatch = (one: Sibling, other: Sibling): boolean =>
   one.key.overlaps(other.key) && one.value.overlaps(other.value);
 
 /** Whether a node matches the literal text of another one, which takes precedence over all patterns. */
-const matchesTextOf = (one: Sibling, { key, value }: Sibling): boolean =>
+const matchesLiteral = (one: Sibling, { key, value }: Sibling): boolean =>
   value.kind !== 'any_value' && one.key.matches(key.text) && one.value.matches(value.text);

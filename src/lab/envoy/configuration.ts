@@ -1,8 +1,8 @@
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { gatewayPolicy } from './gateway-policy.ts';
 import type { Kind } from './kinds.ts';
-import { type DescriptorShape, type ExpectedShapes, expectedShapes, shortestTtlMs } from './shapes.ts';
-import { type GrpcTarget, grpcCluster, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';
+import { type DescriptorShape, type ExpectedShapes, expectedShapes, minTtlMs } from './shapes.ts';
+import { type GrpcTarget, grpcCluster, headerlessKeys, headerName, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface ConfigurationOptions extends GrpcTarget {
   readonly kind: Kind;
@@ -10,20 +10,20 @@ interface ConfigurationOptions extends GrpcTarget {
 }
 
 /**
- * The configuration with which a proxy sends the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of
- * Istio, or the policy from which Envoy Gateway creates its own descriptors and rules.
+ * Renders the configuration with which a proxy sends the descriptors of these rules, as YAML. It is a whole Envoy, an
+ * EnvoyFilter of Istio, or the policy from which Envoy Gateway creates its own descriptors and rules.
  */
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
   if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
   const expected = expectedShapes(rules, domain);
   const notes = [
-    ...expected.unknown.map((path) => `# The key of ${path} is a pattern: send its keys with your own action.\n`),
+    ...expected.unknown.map((path) => `# The key of ${path} is a pattern; send its keys with your own action.\n`),
     ...expected.commits.map(
       (shape) =>
         `# Send ${shape.map(({ key }) => key).join(', ')} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,
     ),
   ].join('');
-  const ttlMs = shortestTtlMs(rules, domain);
+  const ttlMs = minTtlMs(rules, domain);
   const routes = { ...expected, ...(ttlMs !== undefined && { ttlMs }), dropsId: takesRequestId(expected) };
   return (
     notes + (options.kind === 'envoy' ? envoyAsking(domain, routes, options) : istioFilter(domain, routes, options))
@@ -32,19 +32,19 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
 
 /** The requirements for routes. */
 interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots'> {
-  /** The shortest ttl of a slot; undefined: there are no slots. */
+  /** Shortest ttl of a slot; undefined without slots. */
   readonly ttlMs?: number;
-  /** Whether to drop the header with the slots' id from clients' requests: clients must not choose it. */
+  /** Whether to drop the header with the slots' id from clients' requests, as clients must not choose it. */
   readonly dropsId: boolean;
 }
 
 const REQUEST_ID = 'x-request-id';
 
 const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
-  slots.some((shape) => shape.some(({ key }) => headerOf(key) === REQUEST_ID));
+  slots.some((shape) => shape.some(({ key }) => headerName(key) === REQUEST_ID));
 
 /** The rate limits of a virtual host. Envoy accepts descriptors that release slots only in `RateLimitPerRoute`. */
-function rateLimitsOf({ shapes, slots }: Routes, indent: string): string {
+function routeRateLimits({ shapes, slots }: Routes, indent: string): string {
   if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
   return `${indent}typed_per_filter_config:
 ${indent}  envoy.filters.http.ratelimit:
@@ -60,14 +60,14 @@ const release = (indent: string): string =>
 /** One descriptor, as an item of `rate_limits`. */
 function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {
   return shapes
-    .map((shape) => `${indent}- actions:\n${shape.map((entry) => `${indent}    - ${actionOf(entry)}\n`).join('')}`)
+    .map((shape) => `${indent}- actions:\n${shape.map((entry) => `${indent}    - ${renderAction(entry)}\n`).join('')}`)
     .join('');
 }
 
-function actionOf({ key, value }: DescriptorShape[number]): string {
+function renderAction({ key, value }: DescriptorShape[number]): string {
   if (headerlessKeys.has(key)) return `${key}: {}`;
   if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
-  return `request_headers: { header_name: ${quoted(headerOf(key))}, descriptor_key: ${quoted(key)} }`;
+  return `request_headers: { header_name: ${quoted(headerName(key))}, descriptor_key: ${quoted(key)} }`;
 }
 
 const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: string, indent: string): string =>
@@ -87,7 +87,7 @@ const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: st
 /** Envoy's timeout for an upstream request if a route sets none. */
 const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
 
-/** Routes time out before the ttl: a longer request would run without a slot. */
+/** Timeout of routes below the ttl, as a longer request would run without a slot. */
 function routeTimeout({ ttlMs }: Routes): string {
   if (ttlMs === undefined) return '';
   const timeoutMs = Math.min(DEFAULT_ROUTE_TIMEOUT_MS, Math.floor(ttlMs * 0.8));
@@ -112,7 +112,7 @@ const envoyAsking = (domain: string, routes: Routes, options: ConfigurationOptio
       manager: routes.dropsId ? dropId(' '.repeat(16)) : '',
       filter: filter(domain, options, 'weir', ' '.repeat(20)),
       virtualHost: `                      # One request to Weir carries all descriptors; a descriptor whose header is missing is left out.
-${rateLimitsOf(routes, ' '.repeat(22))}`,
+${routeRateLimits(routes, ' '.repeat(22))}`,
       route: `{ cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}`,
     },
     options,
@@ -151,5 +151,5 @@ spec:
       patch:
         operation: MERGE
         value:
-${rateLimitsOf(routes, ' '.repeat(10))}`;
+${routeRateLimits(routes, ' '.repeat(10))}`;
 }

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { canMatch, type DescriptorShape, expectedShapes, shortestTtlMs } from './shapes.ts';
+import { canMatch, type DescriptorShape, expectedShapes, minTtlMs } from './shapes.ts';
 
-interface Patient {
+interface EnvoyDumps {
   /** `/config_dump` of Envoy's admin interface. */
   readonly configDump: unknown;
   /** `/clusters?format=json`. */
@@ -19,14 +19,15 @@ interface Expectations {
 const DEFAULT_TIMEOUT_MS = 20;
 
 /**
- * Compares a live Envoy with the rules: domains, descriptors, clusters, timeouts, and the handling of requests while
- * Weir does not answer.
+ * Compares a live Envoy with the rules, including domains, descriptors, clusters, timeouts, and the handling of
+ * requests while Weir does not answer.
  */
-export async function examine(patient: Patient, expectations: Expectations): Promise<readonly Finding[]> {
+export async function examine(patient: EnvoyDumps, expectations: Expectations): Promise<readonly Finding[]> {
   const { configDump } = patient;
   const { rules } = expectations;
   const filters = [...filtersIn(configDump)];
-  if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it requests no decisions')];
+  if (filters.length === 0)
+    return [wrong('Envoy has no rate limit filter, so it requests no decisions: add one with weir envoy')];
   const shapes = unique([...shapesIn(configDump)]);
   const findings: Finding[] = [];
   for (const filter of unique(filters)) findings.push(...examineFilter(filter, expectations));
@@ -34,10 +35,10 @@ export async function examine(patient: Patient, expectations: Expectations): Pro
   for (const cluster of clusters) findings.push(await examineCluster(cluster, patient.clusters, patient.probe));
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
-    findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and requests no decisions'));
+    findings.push(wrong('no route has rate_limits, so Envoy sends no descriptors and requests no decisions'));
   for (const shape of shapes)
     for (const domain of domains) {
-      const text = `domain ${domain}: ${textOf(shape)}`;
+      const text = `domain ${domain}: ${shapeText(shape)}`;
       findings.push(
         canMatch(rules, domain, shape)
           ? right(`${text} can match a rule`)
@@ -48,13 +49,13 @@ export async function examine(patient: Patient, expectations: Expectations): Pro
   return findings;
 }
 
-/** Slots must be released, and must last longer than requests. */
+/** Checks that slots are released, and last longer than requests. */
 function examineSlots(configDump: unknown, rules: RuleTree, domain: string): readonly Finding[] {
-  const ttlMs = shortestTtlMs(rules, domain);
+  const ttlMs = minTtlMs(rules, domain);
   if (ttlMs === undefined) return [];
   const longest = Math.max(...routeTimeoutsIn(configDump));
-  const released = unique([...releasesIn(configDump)].map((shape) => textOf(shape)));
-  const unreleased = expectedShapes(rules, domain).slots.filter((shape) => !released.includes(textOf(shape)));
+  const released = unique([...releasesIn(configDump)].map((shape) => shapeText(shape)));
+  const unreleased = expectedShapes(rules, domain).slots.filter((shape) => !released.includes(shapeText(shape)));
   return [
     longest < ttlMs
       ? right(`domain ${domain}: routes time out after at most ${longest} ms, slots expire after ${ttlMs} ms (ttl)`)
@@ -63,7 +64,7 @@ function examineSlots(configDump: unknown, rules: RuleTree, domain: string): rea
         ),
     ...unreleased.map((shape) =>
       wrong(
-        `domain ${domain}: no route sends ${textOf(shape)} when streams end (apply_on_stream_done with is_negative_hits): slots are released only after ${ttlMs} ms (ttl)`,
+        `domain ${domain}: no route sends ${shapeText(shape)} when streams end (apply_on_stream_done with is_negative_hits): slots are released only after ${ttlMs} ms (ttl)`,
       ),
     ),
   ];
@@ -99,7 +100,7 @@ function examineFilter({ domain, timeoutMs, denies }: Filter, { rules }: Expecta
   ];
 }
 
-const textOf = (shape: DescriptorShape): string =>
+const shapeText = (shape: DescriptorShape): string =>
   shape.map(({ key, value }) => (value === undefined ? key : `${key}=${value}`)).join(',');
 
 function hint(rules: RuleTree, domain: string, shape: DescriptorShape): string {
@@ -119,8 +120,8 @@ const FILTER_TYPE = /\bratelimit\.v3\.RateLimit$/;
 function* filtersIn(dump: unknown): Iterable<Filter> {
   for (const found of objectsIn(dump)) {
     if (typeof found['@type'] !== 'string' || !FILTER_TYPE.test(found['@type'])) continue;
-    const service = objectOf(objectOf(found.rate_limit_service).grpc_service);
-    const { cluster_name: cluster } = objectOf(service.envoy_grpc);
+    const service = asObject(asObject(found.rate_limit_service).grpc_service);
+    const { cluster_name: cluster } = asObject(service.envoy_grpc);
     yield {
       domain: String(found.domain ?? ''),
       cluster: typeof cluster === 'string' ? cluster : undefined,
@@ -133,11 +134,11 @@ function* filtersIn(dump: unknown): Iterable<Filter> {
 /** Envoy's timeout for an upstream request if a route sets none. */
 const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
 
-/** The timeouts of all routes to clusters; Infinity: a route without a timeout. */
+/** The timeouts of all routes to clusters; Infinity for a route without a timeout. */
 function* routeTimeoutsIn(dump: unknown): Iterable<number> {
   for (const { match, route } of objectsIn(dump)) {
     if (match === undefined || route === undefined) continue;
-    const { timeout } = objectOf(route);
+    const { timeout } = asObject(route);
     const timeoutMs = typeof timeout === 'string' ? Number.parseFloat(timeout) * 1_000 : DEFAULT_ROUTE_TIMEOUT_MS;
     yield timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs;
   }
@@ -146,19 +147,19 @@ function* routeTimeoutsIn(dump: unknown): Iterable<number> {
 /** Descriptors that are sent when streams end, and that refund hits. */
 function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
   for (const found of objectsIn(dump))
-    for (const limit of listOf(found.rate_limits))
-      if (limit.apply_on_stream_done === true && objectOf(limit.hits_addend).is_negative_hits === true)
-        yield listOf(limit.actions).flatMap((action) => entryOf(action));
+    for (const limit of asObjects(found.rate_limits))
+      if (limit.apply_on_stream_done === true && asObject(limit.hits_addend).is_negative_hits === true)
+        yield asObjects(limit.actions).flatMap((action) => parseEntry(action));
 }
 
 /** The descriptors that `rate_limits` of routes and virtual hosts produce. */
 function* shapesIn(dump: unknown): Iterable<DescriptorShape> {
   for (const found of objectsIn(dump)) {
     for (const limit of [
-      ...listOf(found.rate_limits),
-      ...(found['@type'] === undefined ? [] : listOf(found.rate_limits_per_route)),
+      ...asObjects(found.rate_limits),
+      ...(found['@type'] === undefined ? [] : asObjects(found.rate_limits_per_route)),
     ]) {
-      const shape = listOf(limit.actions).flatMap((action) => entryOf(action));
+      const shape = asObjects(limit.actions).flatMap((action) => parseEntry(action));
       if (shape.length > 0) yield shape;
     }
   }
@@ -174,10 +175,10 @@ const keyOfAction: Readonly<Record<string, string>> = {
   generic_key: 'generic_key',
 };
 
-function entryOf(action: UncheckedObject): DescriptorShape {
+function parseEntry(action: UncheckedObject): DescriptorShape {
   const [kind] = Object.keys(action);
   if (kind === undefined) return [];
-  const { descriptor_key: key, descriptor_value: value } = objectOf(action[kind]);
+  const { descriptor_key: key, descriptor_value: value } = asObject(action[kind]);
   const name = typeof key === 'string' && key !== '' ? key : keyOfAction[kind];
   if (name === undefined) return []; // added by an extension; its entries are unknown
   const isConstant = kind !== 'request_headers' && typeof value === 'string' && !value.includes('%');
@@ -200,24 +201,24 @@ function* objectsIn(value: unknown): Iterable<UncheckedObject> {
 /** A host's address, in the form that `net.connect` accepts. */
 type HostAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** Connects to a host from this machine. @returns why the host cannot be reached */
+/** Connects to a host from this machine. @returns the reason why the host cannot be reached */
 type HostProbe = (address: HostAddress) => Promise<string | undefined>;
 
-/** The most hosts that are probed from this machine, and that a finding names. */
+/** Maximum number of hosts that are probed from this machine, and that a finding names. */
 const MAX_PROBED = 20;
 const MAX_NAMED = 5;
 
 /**
- * Reports whether Envoy can reach a cluster: from Envoy's counters or, if these are unclear, by connecting to the
+ * Reports whether Envoy can reach a cluster, from Envoy's counters or, if these are inconclusive, by connecting to the
  * hosts.
  *
  * @param clusters  `/clusters?format=json` of Envoy's admin interface
  */
 export async function examineCluster(name: string, clusters: unknown, probe: HostProbe): Promise<Finding> {
-  const status = listOf(objectOf(clusters).cluster_statuses).find((one) => one.name === name);
-  if (!status) return wrong(`cluster ${name} does not exist: Envoy cannot call Weir`);
-  const hosts = listOf(status.host_statuses).map(hostOf);
-  if (hosts.length === 0) return wrong(`cluster ${name} has no hosts: Envoy cannot call Weir`);
+  const status = asObjects(asObject(clusters).cluster_statuses).find((one) => one.name === name);
+  if (!status) return wrong(`cluster ${name} does not exist, so Envoy cannot call Weir`);
+  const hosts = asObjects(status.host_statuses).map(parseHost);
+  if (hosts.length === 0) return wrong(`cluster ${name} has no hosts, so Envoy cannot call Weir`);
   const probed = new Map<Host, string | undefined>();
   const unclear = hosts.filter(isUnclear);
   const reachable = unclear.flatMap((host) => (host.address ? [{ host, address: host.address }] : []));
@@ -247,10 +248,10 @@ export async function examineCluster(name: string, clusters: unknown, probe: Hos
 interface Host {
   /** `host:port`, or the path of a socket. */
   readonly name: string;
-  /** Undefined: an address internal to Envoy. */
+  /** Address; undefined if it is internal to Envoy. */
   readonly address: HostAddress | undefined;
   readonly isUnhealthy: boolean;
-  /** Connections that Envoy has started since it knows the host. */
+  /** Connections that Envoy has started since it discovered the host. */
   readonly connections: number;
   /** Connections that could not be established. */
   readonly failed: number;
@@ -260,12 +261,12 @@ interface Host {
   readonly answered: number;
 }
 
-function hostOf(status: UncheckedObject): Host {
-  const health = objectOf(status.health_status);
-  const stats = new Map(listOf(status.stats).map((one) => [String(one.name), Number(one.value ?? 0)]));
+function parseHost(status: UncheckedObject): Host {
+  const health = asObject(status.health_status);
+  const stats = new Map(asObjects(status.stats).map((one) => [String(one.name), Number(one.value ?? 0)]));
   const count = (name: string): number => stats.get(name) ?? 0;
   return {
-    ...addressOf(objectOf(status.address)),
+    ...parseAddress(asObject(status.address)),
     isUnhealthy: health.failed_active_health_check === true || health.failed_outlier_check === true,
     connections: count('cx_total'),
     failed: count('cx_connect_fail'),
@@ -275,15 +276,15 @@ function hostOf(status: UncheckedObject): Host {
   };
 }
 
-function addressOf({ socket_address, pipe }: UncheckedObject): Pick<Host, 'name' | 'address'> {
-  const { address: host, port_value: port } = objectOf(socket_address);
+function parseAddress({ socket_address, pipe }: UncheckedObject): Pick<Host, 'name' | 'address'> {
+  const { address: host, port_value: port } = asObject(socket_address);
   if (typeof host === 'string' && typeof port === 'number')
     return { name: host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`, address: { host, port } };
-  const { path } = objectOf(pipe);
+  const { path } = asObject(pipe);
   return typeof path === 'string' ? { name: path, address: { path } } : { name: 'a host', address: undefined };
 }
 
-/** Whether Envoy's counters do not show if the host can be reached now. */
+/** Whether Envoy's counters leave open if the host can be reached now. */
 const isUnclear = (host: Host): boolean =>
   host.connections === 0 || (host.failed > 0 && host.failed < host.connections && host.open === 0);
 
@@ -317,16 +318,16 @@ const wrong = (text: string): Finding => ({ isWrong: true, text });
 
 type UncheckedObject = Readonly<Record<string, unknown>>;
 
-/** A value as an object; empty if it is none. */
-const objectOf = (value: unknown): UncheckedObject =>
+/** A value as an object; empty if it is not one. */
+const asObject = (value: unknown): UncheckedObject =>
   typeof value === 'object' && value !== null ? (value as UncheckedObject) : {};
 
-/** A value as a list of objects; empty if it is no list. */
-const listOf = (value: unknown): readonly UncheckedObject[] => (Array.isArray(value) ? value.map(objectOf) : []);
+/** A value as a list of objects; empty if it is not a list. */
+const asObjects = (value: unknown): readonly UncheckedObject[] => (Array.isArray(value) ? value.map(asObject) : []);
 
 const TIMEOUT_MS = 2_000;
 
-/** Connects to an address, then closes the connection. @returns why the address cannot be reached */
+/** Connects to an address, then closes the connection. @returns the reason why the address cannot be reached */
 export const probeAddress = (address: HostAddress): Promise<string | undefined> =>
   new Promise((resolve) => {
     let socket: Socket;

@@ -2,9 +2,9 @@ import { dump } from 'js-yaml';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import type { Level, Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { headerOf } from './whole-envoy.ts';
+import { headerName } from './whole-envoy.ts';
 
-/** The condition of a rule node on an entry. Any value: each has its own limit. */
+/** The condition of a rule node on an entry. For any value, each value has its own limit. */
 type Condition = PlacedNode;
 
 /** A `RateLimitSelectCondition` of Envoy Gateway. */
@@ -21,7 +21,7 @@ interface HeaderMatch {
 /** A rule, or one of its limits, cannot be expressed in a policy. */
 class NotExpressible extends Error {}
 
-/** The most rules that a policy may have. */
+/** Maximum number of rules in a policy. */
 const MAX_RULES = 128;
 const UNITS: ReadonlySet<string> = new Set(['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR']);
 const EVERY_ADDRESS = '0.0.0.0/0';
@@ -44,10 +44,10 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
         notes.push(`${path} is left out: ${error.message}`);
       }
     };
-    if (unlimited) notes.push(`${path} is left out: every rule of a policy needs a limit`);
+    if (unlimited) notes.push(`${path} is left out, since every rule of a policy needs a limit`);
     if (schedule) notes.push(`${path} has the same limits at all times; restore active or schedule with an overlay`);
     for (const limit of own.filter(({ times }, at) => !times || times.of === at)) {
-      attempt(() => ruleOf(selectorOf(conditions), limit));
+      attempt(() => buildRule(buildSelector(conditions), limit));
       const { algorithm } = limit.limit;
       if (algorithm !== 'fixed_window')
         notes.push(`${path} becomes a fixed window; restore ${algorithm} with an overlay`);
@@ -56,7 +56,7 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
   const root = rules.domains.get(domain)?.root;
   if (root) visit(root, [], add);
   if (limits.length > MAX_RULES)
-    notes.push(`A policy may have ${MAX_RULES} rules, this one has ${limits.length}: split it.`);
+    notes.push(`A policy may have at most ${MAX_RULES} rules, this one has ${limits.length}: split it.`);
   const policy = {
     apiVersion: 'gateway.envoyproxy.io/v1alpha1',
     kind: 'BackendTrafficPolicy',
@@ -82,13 +82,13 @@ function visit(
 }
 
 /** @throws NotExpressible */
-function selectorOf(conditions: readonly Condition[]): Selector {
+function buildSelector(conditions: readonly Condition[]): Selector {
   const headers: HeaderMatch[] = [];
   let sourceCIDR: Selector['sourceCIDR'];
   for (const { key: named, value, node } of conditions) {
     const key = named.text;
     if (named.kind !== 'exact') throw new NotExpressible('a pattern cannot name a header');
-    if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceOf(key, value, node);
+    if (key === 'remote_address' || key === 'masked_remote_address') sourceCIDR = sourceSelector(key, value, node);
     else if (key === 'source_cluster' || key === 'destination_cluster' || key === 'generic_key')
       throw new NotExpressible(`\`${key}\` has no selector; a policy applies to the routes that it targets`);
     else headers.push(headerMatch(key, value));
@@ -96,7 +96,7 @@ function selectorOf(conditions: readonly Condition[]): Selector {
   return { ...(headers.length > 0 && { headers }), ...(sourceCIDR && { sourceCIDR }) };
 }
 
-function sourceOf(key: string, { kind, text }: Matcher, { sharedValue }: Node): Selector['sourceCIDR'] {
+function sourceSelector(key: string, { kind, text }: Matcher, { sharedValue }: Node): Selector['sourceCIDR'] {
   if (kind === 'any_value') return { type: 'Distinct', value: EVERY_ADDRESS };
   if (kind === 'addresses' && !text.includes(' ')) {
     const block = text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`;
@@ -108,7 +108,7 @@ function sourceOf(key: string, { kind, text }: Matcher, { sharedValue }: Node): 
 }
 
 function headerMatch(key: string, { kind, text, regex }: Matcher): HeaderMatch {
-  const name = headerOf(key);
+  const name = headerName(key);
   if (kind === 'any_value') return { type: 'Distinct', name };
   if (kind === 'exact') return { type: 'Exact', name, value: text };
   if (regex === undefined) throw new NotExpressible(`no header matcher selects '${text}'`);
@@ -116,16 +116,16 @@ function headerMatch(key: string, { kind, text, regex }: Matcher): HeaderMatch {
 }
 
 /** @throws NotExpressible */
-function ruleOf(selector: Selector, { limit, label, policy }: RuleLimit): object {
+function buildRule(selector: Selector, { limit, label, policy }: RuleLimit): object {
   return {
     ...(Object.keys(selector).length > 0 && { clientSelectors: [selector] }),
-    limit: { requests: limit.requestsPerUnit, unit: unitOf(label) },
+    limit: { requests: limit.requestsPerUnit, unit: policyUnit(label) },
     ...(policy.shadow && { shadowMode: true }),
   };
 }
 
 /** @throws NotExpressible */
-function unitOf({ unit, unitMultiplier }: RuleLimit['label']): string {
+function policyUnit({ unit, unitMultiplier }: RuleLimit['label']): string {
   if (unitMultiplier !== 1 || !UNITS.has(unit))
     throw new NotExpressible('its window is not one second, minute, hour, day, week, month or year');
   return `${unit[0]}${unit.slice(1).toLowerCase()}`;

@@ -3,22 +3,22 @@ import { strategyOf } from '../../engine/rules/match/strategy.ts';
 import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { isConstant } from './shapes.ts';
-import { type GrpcTarget, headerlessKeys, headerOf, quoted, wholeEnvoy } from './whole-envoy.ts';
+import { type GrpcTarget, headerlessKeys, headerName, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface QuotaConfigurationOptions extends GrpcTarget {
-  /** The name of the proxy; undefined: a comment shows where to put it. */
+  /** Name of the proxy; if absent, a comment shows where to put it. */
   readonly proxy?: string | undefined;
 }
 
-/** A pair of a bucket id: its key, and the values that the rule matches. */
+/** A pair of a bucket id, with its key and the values that the rule matches. */
 type BucketPair = Pick<PlacedNode, 'key' | 'value'>;
 
 /**
- * A whole Envoy whose rate limit quota filter uses the rules of a domain, as YAML: one matcher for each rule, in order
- * of precedence. The first matcher that matches counts a request.
+ * Renders a whole Envoy whose rate limit quota filter uses the rules of a domain, as YAML with one matcher per rule in
+ * order of precedence. The first matcher that matches counts a request.
  */
 export function quotaConfiguration(rules: RuleTree, domain: string, options: QuotaConfigurationOptions): string {
-  const notes = new Set<string>(); // a pattern is found once for each key that it matches
+  const notes = new Set<string>(); // a set, since a pattern is found once per key that it matches
   const matchers = new Set<string>();
   const add = (pairs: readonly BucketPair[], rule: Rule): void => {
     const why = whyNot(pairs, rule);
@@ -44,7 +44,7 @@ function walk(
   }
 }
 
-/** Why the filter cannot count the rule's requests; undefined: it can. */
+/** The reason why the filter cannot count the rule's requests, or undefined if it can. */
 function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
   const strategy = strategyOf(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
@@ -55,12 +55,12 @@ function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
 }
 
 const headerInput = (key: string): string =>
-  `{ "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ${quoted(headerOf(key))} }`;
+  `{ "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ${quoted(headerName(key))} }`;
 
 /** Whether every request has the pair, with the rule's value. */
 const isFixedPair = ({ key }: BucketPair): boolean => isConstant(key.text);
 
-function predicateOf({ key: { text: key }, value }: BucketPair): string {
+function buildPredicate({ key: { text: key }, value }: BucketPair): string {
   const regex = value.kind === 'any_value' ? '.+' : value.regex;
   const valueMatch =
     value.kind === 'exact'
@@ -73,7 +73,7 @@ const EVERY_REQUEST =
   '{ single_predicate: { input: { name: path, typed_config: { "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ":path" } }, value_match: { prefix: "/" } } }';
 
 function predicates(pairs: readonly BucketPair[]): string {
-  const found = pairs.filter((pair) => !isFixedPair(pair)).map(predicateOf);
+  const found = pairs.filter((pair) => !isFixedPair(pair)).map(buildPredicate);
   const [only = EVERY_REQUEST] = found;
   return found.length <= 1 ? only : `{ and_matcher: { predicate: [${found.join(', ')}] } }`;
 }

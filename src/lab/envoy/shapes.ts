@@ -2,10 +2,10 @@ import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 
-/** An entry that Envoy can send: a key, and its value if that is the same in every request. */
+/** An entry that Envoy can send, with its value if that is the same in every request. */
 interface ShapeEntry {
   readonly key: string;
-  /** Undefined: the value depends on the request. */
+  /** Value; undefined if it depends on the request. */
   readonly value: string | undefined;
 }
 
@@ -14,15 +14,15 @@ export type DescriptorShape = readonly ShapeEntry[];
 /** The shapes of one domain, and the rules whose keys no configuration can name. */
 export interface ExpectedShapes {
   readonly shapes: readonly DescriptorShape[];
-  /** The shapes that acquire a slot, and must be sent again when the stream ends. */
+  /** Shapes that acquire a slot, and must be sent again when the stream ends. */
   readonly slots: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
-  /** The shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
+  /** Shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
   readonly commits: readonly DescriptorShape[];
 }
 
-/** The descriptors that the rules of a domain expect: each path of keys to a rule, without duplicates. */
+/** The descriptors that the rules of a domain expect, one for each path of keys to a rule. */
 export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
   const found = new Map<string, DescriptorShape>();
   const slots = new Map<string, DescriptorShape>();
@@ -53,8 +53,8 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
 const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
   limits.some(({ limit }) => limit.algorithm === 'in_flight');
 
-/** The shortest ttl of a slot in a domain; undefined: the domain has no slots. */
-export function shortestTtlMs({ rules }: RuleTree, domain: string): number | undefined {
+/** Shortest ttl of a slot in a domain; undefined without slots. */
+export function minTtlMs({ rules }: RuleTree, domain: string): number | undefined {
   const ttls = [...rules]
     .filter((rule) => rule.domain === domain)
     .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'in_flight' ? [limit.windowMs] : [])));

@@ -4,10 +4,10 @@ export interface GrpcTarget {
   readonly port: number;
 }
 
-/** JSON is YAML. */
+/** Quotes a text as JSON, which is YAML too. */
 export const quoted = (text: string): string => JSON.stringify(text);
 
-/** Keys of descriptors that an action sets itself, and that no header provides. */
+/** Keys of descriptors that an action sets itself, and no header provides. */
 export const headerlessKeys: ReadonlySet<string> = new Set([
   'remote_address',
   'masked_remote_address',
@@ -16,15 +16,14 @@ export const headerlessKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * By default, Envoy prefers IPv6 addresses, and its resolver returns ::1 for localhost on every machine, but a server
- * on 0.0.0.0 does not listen there. `ALL` does not help: each address is then a host of its own, and half the calls
- * fail.
+ * Prefers IPv4, since Envoy's resolver returns ::1 for localhost on every machine, where a server on 0.0.0.0 does not
+ * listen. `ALL` does not help, since each address is then a host of its own and half the calls fail.
  *
  * @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/cluster.proto
  */
 const DNS_FAMILY = 'dns_lookup_family: V4_PREFERRED # the default resolves localhost to ::1; Weir listens on 0.0.0.0';
 
-/** Beyond these numbers of waiting requests, Envoy treats requests as undecided without calling Weir. */
+/** Limits on waiting requests, beyond which Envoy treats requests as undecided without calling Weir. */
 const THRESHOLDS =
   'circuit_breakers: { thresholds: [{ max_requests: 100000, max_pending_requests: 100000 }] } # by default, Envoy does not call Weir while 1024 requests wait';
 
@@ -46,7 +45,7 @@ export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: st
     `    - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]`,
   ].join(`\n${indent}`);
 
-/** The parts in which configurations of a whole Envoy differ: whole lines, except for the filter and the route. */
+/** Parts in which configurations of a whole Envoy differ, as whole lines except for the filter and the route. */
 interface EnvoyParts {
   /** Lines of the connection manager, indented by 16. */
   readonly manager?: string | undefined;
@@ -57,7 +56,7 @@ interface EnvoyParts {
   readonly route: string;
 }
 
-/** The parts in which listeners differ; `manager`, `filter` and `virtualHost` as in `EnvoyParts`. */
+/** Parts in which listeners differ, with `manager`, `filter` and `virtualHost` as in `EnvoyParts`. */
 interface ListenerParts extends Partial<Pick<EnvoyParts, 'manager' | 'filter' | 'virtualHost'>> {
   readonly name: string;
   /** An address of this host. */
@@ -110,8 +109,8 @@ ${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager, filter
           - lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 8000 } } } }]
 `;
 
-/** The header with a key's values: `x-` and the key, except for the keys below. */
-export function headerOf(key: string): string {
+/** Header with a key's values, which is `x-` and the key except for the keys below. */
+export function headerName(key: string): string {
   const name = key.toLowerCase();
   return Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`; // just found
 }

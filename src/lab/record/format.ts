@@ -1,8 +1,8 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 
 /**
- * A recording: files of JSON lines. The first line of each file is a `RecordingHeader`; the others are a `RequestLine`,
- * which is the body of `/json` with more fields, or an event between two requests.
+ * A recording consists of files of JSON lines. The first line of each file is a `RecordingHeader`; the others are a
+ * `RequestLine`, which is the body of `/json` with more fields, or an event between two requests.
  */
 
 export const RECORDING_VERSION = 1;
@@ -11,17 +11,17 @@ export const RECORDING_VERSION = 1;
 export interface RecordingHeader {
   readonly recording: {
     readonly version: number;
-    /** Names the process that recorded; differs after each start. */
+    /** Identity of the recording process, which differs after each start. */
     readonly stream: string;
-    /** The number of the file in the stream, from 1. */
+    /** Number of the file in the stream, from 1. */
     readonly part: number;
-    /** The fraction of all counters whose requests are recorded, above 0 and up to 1. */
+    /** Fraction of all counters whose requests are recorded, above 0 and up to 1. */
     readonly sample: number;
-    /** Values that no rule names are replaced by hashes. */
+    /** Whether values that no rule names are replaced by hashes. */
     readonly hashed: boolean;
-    /** The digest of the rules in force: see `matchDigest`. */
+    /** Digest of the current rules (`matchDigest`). */
     readonly rules: string;
-    /** The settings that affect decisions, by name. */
+    /** Settings that affect decisions, by name. */
     readonly settings: RecordedSettings;
   };
 }
@@ -37,21 +37,21 @@ export interface RecordedSettings {
 export interface RequestLineFields {
   /** Milliseconds since the epoch, by the clock that decided. */
   readonly time: number;
-  /** The time left until the caller's deadline; absent: it had none. */
+  /** Time left until the caller's deadline; absent without one. */
   readonly timeoutMs?: number;
   readonly answer: {
     readonly code: 'OK' | 'OVER_LIMIT';
     /** One for each descriptor, as in the protocol's response. */
     readonly descriptors: readonly LineDescriptor[];
   };
-  /** Some values are hashes. */
+  /** Whether some values are hashes. */
   readonly hashed?: true;
 }
 
 export interface LineDescriptor {
   readonly code: 'OK' | 'OVER_LIMIT';
   readonly remaining: number;
-  /** The path of the rule that matched; absent: none did. */
+  /** Path of the rule that matched, if any. */
   readonly rule?: string;
 }
 
@@ -60,15 +60,15 @@ export interface OverridesLine {
   readonly overrides: readonly StandingOverride[];
 }
 
-/** Requests that were not recorded since the last such line, because there were too many at once. */
+/** Requests that were not recorded since the last such line, because their rate was too high. */
 export interface DroppedLine {
   readonly dropped: number;
 }
 
-/** The rules change here. */
+/** A change of the rules at this position. */
 export interface RulesLine {
   readonly rulesChanged: {
-    /** See `matchDigest`. */
+    /** Digest of the rules from here on (`matchDigest`). */
     readonly digest: string;
   };
 }

@@ -9,7 +9,7 @@ const DIGEST_CHARACTERS = 16;
 export const needsValue = (level: Level | undefined, entry: Entry, found: Node | undefined): boolean =>
   level !== undefined && found !== undefined && isChosenByValue(level, entry, found);
 
-/** Rules with the same digest match alike; their limits may differ. */
+/** Digest of how rules match; rules with the same digest may have other limits. */
 export function matchDigest({ domains }: RuleTree): string {
   const hash = createHash('sha256');
   const add = (part: string): void => void hash.update(`${part.length}:${part}`);
@@ -46,6 +46,6 @@ function addNode(name: string, { hasRule, children }: Node, add: Add): void {
   if (children) addLevel(children, add);
 }
 
-/** Sorted: the order in the file does not matter. */
+/** Entries sorted by name, so that the order in the file does not matter. */
 const sorted = <T>(byName: ReadonlyMap<string, T>): readonly (readonly [string, T])[] =>
   [...byName].sort(([one], [other]) => (one < other ? -1 : 1));

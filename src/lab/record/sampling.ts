@@ -5,11 +5,10 @@ import type { WireDescriptor, WireRequest } from '../../engine/wire/wire.ts';
 const TWO_TO_32 = 2 ** 32;
 
 /**
- * Whether a request is recorded: it is if the counter of one of its descriptors is sampled. So either all requests of
- * a counter are recorded, or only those with another descriptor whose counter is sampled. Every process samples the
- * same counters.
+ * Whether a request is recorded because the counter of one of its descriptors is sampled. Of any other counter, only
+ * the requests that share a sampled one are recorded. Every process samples the same counters.
  *
- * @param sample  above 0 and up to 1
+ * @param sample  fraction of counters, above 0 and up to 1
  */
 export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree | undefined, sample: number): boolean {
   if (sample >= 1) return true;
@@ -17,7 +16,11 @@ export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree 
 }
 
 /** The positions of the descriptors whose counters are sampled. */
-export function sampledOf({ domain, descriptors }: WireRequest, rules: RuleTree, sample: number): readonly number[] {
+export function sampledPositions(
+  { domain, descriptors }: WireRequest,
+  rules: RuleTree,
+  sample: number,
+): readonly number[] {
   return descriptors.flatMap((one, at) => (isCounterSampled(domain, one, rules, sample) ? at : []));
 }
 
@@ -26,7 +29,7 @@ const isCounterSampled = (
   { entries }: WireDescriptor,
   rules: RuleTree | undefined,
   sample: number,
-): boolean => hashOf(domain, countedBy(domain, entries, rules)) < sample * TWO_TO_32;
+): boolean => hashCounter(domain, countedBy(domain, entries, rules)) < sample * TWO_TO_32;
 
 /** The entries that name a descriptor's counter. */
 export function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {
@@ -35,7 +38,7 @@ export function countedBy(domain: string, entries: readonly Entry[], rules: Rule
 }
 
 /** A 32-bit hash of the domain and entries that name a counter. */
-export function hashOf(domain: string, entries: readonly Entry[]): number {
+export function hashCounter(domain: string, entries: readonly Entry[]): number {
   let mixed = mix(0x811c9dc5, domain);
   for (const { key, value } of entries) mixed = mix(mix(mixed, key), value);
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);

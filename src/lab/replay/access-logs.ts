@@ -1,13 +1,13 @@
-import { type Input, linesOf } from './input.ts';
+import { type Input, readLines } from './input.ts';
 import { LogSample } from './mapping/learn.ts';
 import type { Mapping } from './mapping/mapping.ts';
 import { inOrder, merged } from './order.ts';
 import type { LogFormatName } from './readers/format-names.ts';
 import { type LineParser, openLineParser, type ParsedLine, recognizeFormat } from './readers/formats.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { requestsOf, type TrafficCounts, type TrafficReader } from './traffic.ts';
+import { readRequests, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
-/** A request is logged when it ends: the longest assumed time since it began. */
+/** Default assumption for the longest time between a request's start and its log entry, written when it ends. */
 export const DEFAULT_REORDER_MS = 60_000;
 
 interface AccessLogsOptions {
@@ -27,20 +27,20 @@ export function openAccessLogs(
   };
   const traffic = inputs.map((input) => {
     const reader = new AccessLogReader({ mapping, format, onUnmapped });
-    return inOrder(requestsOf(input, reader, counts), reorderMs, counts);
+    return inOrder(readRequests(input, reader, counts), reorderMs, counts);
   });
   return merged(traffic);
 }
 
-/** The number of requests from which a mapping is learned. */
+/** Maximum number of requests from which a mapping is learned. */
 const MAX_LEARNED = 100_000;
 
-/** A first mapping for an access log, as the text of its file; undefined: no line of the log can be read. */
+/** Creates a first mapping for an access log, as the text of its file; undefined if no line of the log can be read. */
 export async function learnMapping(input: Input, format: LogFormatName | undefined): Promise<string | undefined> {
   const recognizing = new RecognizingParser();
   const parser = format === undefined ? recognizing : openLineParser(format);
   const sample = new LogSample();
-  for await (const lines of linesOf(input)) {
+  for await (const lines of readLines(input)) {
     for (const fields of parser.parse(lines)) if (typeof fields === 'object') sample.add(fields);
     if (sample.lines >= MAX_LEARNED) break;
   }
@@ -50,7 +50,7 @@ export async function learnMapping(input: Input, format: LogFormatName | undefin
 
 interface AccessLogOptions {
   readonly mapping: Pick<Mapping, 'request'>;
-  /** Undefined: the format of the first line that matches one. */
+  /** Format; undefined to recognize it from the first line that matches one. */
   readonly format: LogFormatName | undefined;
   /** Called for a request without descriptors, for which the proxy would not have called the service. */
   onUnmapped(): void;
@@ -83,7 +83,7 @@ class RecognizingParser implements LineParser {
   #parser: LineParser | undefined;
   #format: LogFormatName | undefined;
 
-  /** Undefined: no line has matched any format yet. */
+  /** Undefined until a line has matched a format. */
   get format(): LogFormatName | undefined {
     return this.#format;
   }
@@ -101,5 +101,4 @@ class RecognizingParser implements LineParser {
   }
 }
 
-const unknown = (line: string): ParsedLine =>
-  line === '' ? undefined : 'unknown format: name it with --format, if it is one of these';
+const unknown = (line: string): ParsedLine => (line === '' ? undefined : 'unknown log format: name it with --format');

@@ -13,13 +13,13 @@ import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { hashBlind } from './hashed-values.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
-/** The settings of the service, besides the rules, that affect decisions. */
+/** Settings of the service, besides the rules, that affect decisions. */
 interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
   /** Limits at which counters are evicted, as in a service with counters in memory. */
   readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
 }
 
-/** A counter that a request has named: a key was built for it. */
+/** A counter for which a request built a key. */
 interface Named {
   readonly limit: Limit;
   readonly entries: readonly CounterEntry[];
@@ -31,12 +31,12 @@ export class ReplayEngine {
   readonly #decider: Decider;
   readonly #memory: MemoryBackend;
   readonly #overrides: Overrides;
-  /** The counters of the current request, in the order of its descriptors. */
+  /** Counters of the current request, in the order of its descriptors. */
   readonly #named: Named[] = [];
   #nowMs = 0;
-  /** The current request has hashed values. */
+  /** Whether the current request has hashed values. */
   #isHashed = false;
-  /** Rules for such requests. */
+  /** Rules for requests with hashed values. */
   #hashBlind: RuleTree | undefined;
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
@@ -72,7 +72,7 @@ export class ReplayEngine {
     return this.#memory.held().evicted;
   }
 
-  /** @throws InvalidRequest  the service would reject the request */
+  /** @throws InvalidRequest if the service would reject the request */
   answer({ timeMs, request, timeoutMs, overrides, hashedBy }: RecordedRequest): ReplayedAnswer {
     this.#nowMs = timeMs;
     this.#isHashed = hashedBy !== undefined;
@@ -86,18 +86,18 @@ export class ReplayEngine {
   #descriptorsOf({ verdicts }: Answer): readonly ReplayedDescriptor[] {
     let at = 0;
     return verdicts.map((verdict) => {
-      if (verdict.kind !== 'limited') return descriptorOf(verdict);
+      if (verdict.kind !== 'limited') return toDescriptor(verdict);
       const end = this.#endOf(at);
       while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
-      const found = descriptorOf(verdict, this.#named[at]?.key);
+      const found = toDescriptor(verdict, this.#named[at]?.key);
       at = end;
       return found;
     });
   }
 
   /**
-   * The end of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where
-   * the entries change or the first limit repeats.
+   * End of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where the
+   * entries change or the first limit repeats.
    */
   #endOf(start: number): number {
     const first = this.#named[start];
@@ -111,7 +111,7 @@ export class ReplayEngine {
 }
 
 /** The answer to a descriptor, from any source of decisions. */
-function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
+function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
   switch (verdict.kind) {
     case 'limited': {
       const { rule, code, limit, decision } = verdict;

@@ -8,73 +8,73 @@ interface Counts {
   refused: number;
 }
 
-/** The outcomes of the descriptors that matched one rule. */
+/** Outcomes of the descriptors that matched one rule. */
 export interface RuleFigures extends Readonly<Counts> {
   /** Keys with a refusal; a lower bound if `untrackedRefusals` is above 0. */
   readonly keysHurt: number;
   readonly untrackedRefusals: number;
   readonly firstRefusal: KeyAtTime | undefined;
-  /** The longest time between two refusals of a key without an admission in between, and its start. */
+  /** Longest time between two refusals of a key without an admission in between, and its start. */
   readonly longestLockOut: (KeyAtTime & { readonly ms: number }) | undefined;
-  /** The most hits of one key that were admitted within a window of the rule's length: see `PeakHits`. */
+  /** Maximum hits of one key admitted within a window of the rule's length; see `PeakHits`. */
   readonly peak: (KeyAtTime & { readonly hits: number; readonly windowMs: number; readonly limit: number }) | undefined;
-  /** The keys with the most refusals. */
+  /** Keys with most refusals. */
   readonly mostRefused: readonly KeyRefusals[];
 }
 
-/** The outcomes under one rule set. */
+/** Outcomes under one rule set. */
 interface SideFigures extends Readonly<Counts> {
   readonly rules: ReadonlyMap<string, RuleFigures>;
   readonly keysHurt: number;
 }
 
-/** The differences between two rule sets, or between the recorded answers and the rules. */
+/** Differences between two rule sets, or between the recorded answers and the rules. */
 interface ChangeFigures {
-  /** Requests that both sides answered. */
+  /** Number of requests that both sides answered. */
   readonly compared: number;
   readonly newlyRefused: number;
   readonly newlyAdmitted: number;
   /** Keys that only one of the two sides refused. */
   readonly keysNewlyHurt: number;
   readonly keysNewlySpared: number;
-  /** The newly hurt keys with the most refusals. */
+  /** Newly hurt keys with most refusals. */
   readonly newlyHurt: readonly KeyRefusals[];
 }
 
 export interface Figures {
-  /** The times of the first and the last request; undefined: there was none. */
+  /** Times of the first and the last request; undefined without requests. */
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
   readonly rules: SideFigures;
-  /** Undefined unless the rules are compared with other rules. */
+  /** Figures of the other rules, if the rules are compared. */
   readonly against: SideFigures | undefined;
-  /** From the rules to the other rules; if there are none, from the recorded answers to the rules. */
+  /** Changes from the rules to the other rules or, without those, from the recorded answers to the rules. */
   readonly change: ChangeFigures | undefined;
-  /** Undefined unless answers were recorded. */
+  /** Comparison with the recorded answers, if any. */
   readonly recorded: { readonly answers: number; readonly same: number } | undefined;
   /**
-   * Undefined unless requests are labelled. Under the last rule set: `wrong` were refused but labelled allow, `missed`
+   * Errors of the last rule set by label, if requests are labelled. `wrong` were refused but labelled allow, `missed`
    * were admitted but labelled refuse.
    */
   readonly labels: { readonly labelled: number; readonly wrong: number; readonly missed: number } | undefined;
-  /** The most refused keys that are counted individually, per side. */
+  /** Maximum number of refused keys counted individually, per side. */
   readonly maxHurtKeys: number;
-  /** Refusals of further keys, on the side with the most: the rules, the other rules or the recorded answers. */
+  /** Refusals of further keys, on the side with most of them. */
   readonly untrackedRefusals: number;
 }
 
-/** The most refused keys that are counted individually. */
+/** Maximum number of refused keys counted individually. */
 const MAX_HURT_KEYS = 500_000;
-/** The most admitted keys whose hits within a window are counted individually. */
+/** Maximum number of admitted keys whose hits within a window are counted individually. */
 const MAX_RECENT_KEYS = 200_000;
-/** The most rules that are counted individually: a limit in a request makes a rule of each descriptor. */
+/** Maximum number of rules counted individually; a limit in a request makes a rule of each descriptor. */
 export const MAX_RULES = 20_000;
 /** The rule under which further rules are counted. */
 export const OTHER_RULES = '(other)';
-/** The number of keys that are listed. */
+/** Number of listed keys. */
 const MAX_LISTED = 10;
 
-/** Sums up a replay, in bounded memory. */
+/** Aggregates a replay in bounded memory. */
 export class ReplayFigures implements ReplayObserver {
   readonly #maxHurtKeys: number;
   readonly #rules: Side;
@@ -87,7 +87,7 @@ export class ReplayFigures implements ReplayObserver {
   readonly #labels = { labelled: 0, wrong: 0, missed: 0 };
   readonly #change = { compared: 0, newlyRefused: 0, newlyAdmitted: 0 };
 
-  /** @param maxHurtKeys  the most refused keys of one side that are counted individually */
+  /** @param maxHurtKeys  maximum number of refused keys of one side counted individually */
   constructor(maxHurtKeys = MAX_HURT_KEYS) {
     this.#maxHurtKeys = maxHurtKeys;
     this.#rules = new Side(maxHurtKeys);
@@ -109,7 +109,7 @@ export class ReplayFigures implements ReplayObserver {
   result(): Figures {
     const own = this.#rules.hurtSubjects();
     const others = this.#against?.hurtSubjects();
-    const before = others ? own : this.#recorded && subjectsOf([this.#recorded]);
+    const before = others ? own : this.#recorded && sumBySubject([this.#recorded]);
     return {
       firstMs: this.#firstMs,
       lastMs: this.#lastMs,
@@ -158,8 +158,8 @@ export class ReplayFigures implements ReplayObserver {
 }
 
 /**
- * The codes of the descriptors, if only the code of the answer was recorded, as in an access log: those of the replay
- * if its answer has the same code. A refusal does not show which of several descriptors was refused.
+ * Codes of the descriptors when only the code of the answer was recorded, as in an access log, taken from the replay if
+ * its answer has the same code. A refusal does not show which of several descriptors was refused.
  */
 export function codesBehind(code: ReplayedCode, answer: ReplayedAnswer): readonly { readonly code: ReplayedCode }[] {
   if (code === answer.code) return answer.descriptors;
@@ -212,7 +212,11 @@ class RuleSide implements Counts {
   figures(): RuleFigures {
     const { requests, admitted, refused, hurt, peaks, limit } = this;
     return {
-      ...{ requests, admitted, refused, keysHurt: hurt.size, untrackedRefusals: hurt.untracked },
+      requests,
+      admitted,
+      refused,
+      keysHurt: hurt.size,
+      untrackedRefusals: hurt.untracked,
       firstRefusal: hurt.first,
       longestLockOut: hurt.longest,
       peak: peaks?.peak && { ...peaks.peak, windowMs: peaks.windowMs, limit },
@@ -260,34 +264,37 @@ class Side implements Counts {
     return untracked;
   }
 
-  /** @param keysHurt  the size of `hurtSubjects` */
+  /** @param keysHurt  size of `hurtSubjects` */
   figures(keysHurt: number): SideFigures {
     const { requests, admitted, refused } = this;
     const rules = [...this.#rules].sort(([one], [other]) => (one < other ? -1 : 1));
     return {
-      ...{ requests, admitted, refused, keysHurt },
+      requests,
+      admitted,
+      refused,
+      keysHurt,
       rules: new Map(rules.map(([path, rule]) => [path, rule.figures()])),
     };
   }
 
   /** Refusals by domain and entries, summed over the limits that refused them. */
   hurtSubjects(): ReadonlyMap<string, number> {
-    return subjectsOf(Array.from(this.#rules.values(), ({ hurt }) => hurt));
+    return sumBySubject(Array.from(this.#rules.values(), ({ hurt }) => hurt));
   }
 }
 
-function subjectsOf(all: readonly HurtKeys[]): ReadonlyMap<string, number> {
+function sumBySubject(all: readonly HurtKeys[]): ReadonlyMap<string, number> {
   const refusals = new Map<string, number>();
   for (const hurt of all)
     for (const one of hurt.refusals()) {
-      const subject = subjectOf(one.key);
+      const subject = counterSubject(one.key);
       refusals.set(subject, (refusals.get(subject) ?? 0) + one.refusals);
     }
   return refusals;
 }
 
-/** A counter's key without the limit's part: the domain and entries, which a change of the limit does not affect. */
-export function subjectOf(key: string): string {
+/** Domain and entries of a counter's key, which a change of the limit does not affect. */
+export function counterSubject(key: string): string {
   const at = /\|(?=\d+:|#)/.exec(key)?.index;
   return at === undefined ? key : key.slice(at + 1);
 }

@@ -7,10 +7,10 @@ import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.
 
 /** A rule set that answers requests with hashed values. */
 interface Side {
-  /** See `hashBlind`. */
+  /** Rules for requests with hashed values; see `hashBlind`. */
   readonly rules: RuleTree;
   readonly digest: string;
-  /** These rules match like all rules that were in force during the recording. */
+  /** Whether these rules match like all rules in use during the recording. */
   isAsRecorded: boolean;
 }
 
@@ -18,16 +18,16 @@ interface Side {
 export class HashedValues implements ReplayObserver {
   readonly #sides: readonly Side[];
   #isAnyRecorded = false;
-  /** Requests with a hash where rules other than the recorded ones name values. */
+  /** Number of requests with a hash where rules other than the recorded ones name values. */
   unmatchable = 0;
-  /** Requests that match other rules than when they were recorded, although the rules are the same. */
+  /** Number of requests that match other rules than when they were recorded, although the rules are the same. */
   mismatched = 0;
 
   constructor(trees: readonly RuleTree[]) {
     this.#sides = trees.map((tree) => ({ rules: hashBlind(tree), digest: matchDigest(tree), isAsRecorded: false }));
   }
 
-  /** @param digest  of rules that matched requests before their values were hashed */
+  /** @param digest  digest of the rules that matched requests before their values were hashed */
   recordedUnder(digest: string): void {
     for (const side of this.#sides)
       side.isAsRecorded = (side.isAsRecorded || !this.#isAnyRecorded) && side.digest === digest;
@@ -73,7 +73,7 @@ function meetsHash(root: Level, entries: readonly Entry[]): boolean {
 }
 
 /**
- * The same rules, except that a hash matches no value pattern. The original value matched none either (see
- * `needsValue`), so under the recorded rules, its hash matches the same rule, whatever characters the hash has.
+ * Copies rules so that a hash matches no value pattern. The original value matched none either (see `needsValue`), so
+ * under the recorded rules, its hash matches the same rule whatever its characters.
  */
 export const hashBlind = (rules: RuleTree): RuleTree => withOpaqueValues(rules, isHash);

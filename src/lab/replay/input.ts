@@ -3,31 +3,31 @@ import { stat } from 'node:fs/promises';
 import { type Duplex, Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 
-/** The input cannot be read. The message names the input and the reason. */
+/** An input that cannot be read; the message names it and the reason. */
 export class UnreadableInput extends Error {
   override readonly name = 'UnreadableInput';
 }
 
 /** A source of lines: a file or standard input. */
 export interface Input {
-  /** For messages: a path, or `standard input`. */
+  /** Name for messages, a path or `standard input`. */
   readonly name: string;
-  /** Its stored size in octets, compressed or not; undefined: unknown until the end. */
+  /** Stored size in octets, compressed or not; undefined if unknown until the end. */
   readonly bytes: number | undefined;
   open(): Readable;
 }
 
 export const STANDARD_INPUT = '-';
 
-/** The number of octets that are read or decompressed at a time. */
+/** Octets that are read or decompressed at a time. */
 const CHUNK_BYTES = 256 * 1024;
 
-/** @throws UnreadableInput  there is no such file */
-export async function inputAt(path: string, standardInput: Readable): Promise<Input> {
+/** @throws UnreadableInput if there is no such file */
+export async function openInput(path: string, standardInput: Readable): Promise<Input> {
   if (path === STANDARD_INPUT) return { name: 'standard input', bytes: undefined, open: () => standardInput };
   try {
     const found = await stat(path);
-    if (found.isDirectory()) throw new Error('it is a directory; name its files');
+    if (found.isDirectory()) throw new Error('is a directory: name its files');
     const bytes = found.isFile() ? found.size : undefined; // a pipe has no size
     return { name: path, bytes, open: () => createReadStream(path, { highWaterMark: CHUNK_BYTES }) };
   } catch (error) {
@@ -35,29 +35,29 @@ export async function inputAt(path: string, standardInput: Readable): Promise<In
   }
 }
 
-/** The most characters of a line that are read; the rest is dropped, so a longer line counts as broken. */
+/** Maximum characters of a line; the rest is dropped, so a longer line counts as broken. */
 const MAX_LINE_CHARACTERS = 1_048_576;
 
-/** Octets for as many characters and a byte order mark: a UTF-16 code unit takes at most three in UTF-8. */
+/** Octets of that many characters and a byte order mark; a UTF-16 code unit takes at most three in UTF-8. */
 const MAX_LINE_BYTES = 3 * (MAX_LINE_CHARACTERS + 1);
 
 const LINE_FEED = 0x0a;
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** Receives what is learned of an input while it is read. */
+/** Receives events while an input is read. */
 interface InputListener {
-  /** @param bytes  the number of stored octets that were read */
+  /** @param bytes  number of stored octets read */
   onBytes?(bytes: number): void;
-  /** @param reason  why the input ends early */
+  /** @param reason  reason why the input ends early */
   onTruncated?(reason: string): void;
 }
 
 /**
- * The lines of an input, a batch per chunk; without line endings, including empty lines.
+ * Reads the lines of an input, one batch per chunk, without line endings but with empty lines.
  *
  * @throws UnreadableInput
  */
-export async function* linesOf(input: Input, listener: InputListener = {}): AsyncGenerator<readonly string[]> {
+export async function* readLines(input: Input, listener: InputListener = {}): AsyncGenerator<readonly string[]> {
   let begun: Uint8Array = new Uint8Array(0);
   let isFirst = true;
   const decoded = (octets: Buffer): string => {
@@ -66,7 +66,7 @@ export async function* linesOf(input: Input, listener: InputListener = {}): Asyn
     isFirst = false;
     return isMarked ? text.slice(1) : text;
   };
-  for await (const chunk of chunksOf(input, listener)) {
+  for await (const chunk of readChunks(input, listener)) {
     const end = chunk.lastIndexOf(LINE_FEED); // an octet of this value is never part of another character
     if (end < 0) {
       if (begun.length < MAX_LINE_BYTES) begun = Buffer.concat([begun, chunk]).subarray(0, MAX_LINE_BYTES);
@@ -86,12 +86,12 @@ function trimmed(line: string): string {
 }
 
 /**
- * The octets of an input, decompressed if it begins like gzip or Zstandard. A truncated input, such as a file that is
- * still being written, is read as far as possible.
+ * Reads the octets of an input, decompressed if it begins like gzip or Zstandard. A truncated input, such as a file
+ * that is still being written, is read as far as possible.
  *
  * @throws UnreadableInput
  */
-async function* chunksOf(input: Input, listener: InputListener): AsyncIterable<Buffer> {
+async function* readChunks(input: Input, listener: InputListener): AsyncIterable<Buffer> {
   const opened = input.open();
   const stored = counting(opened, listener);
   let isAny = false;

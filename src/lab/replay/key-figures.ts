@@ -1,4 +1,4 @@
-/** The number of parts of a window for which hits are summed. */
+/** Number of parts of a window for which hits are summed. */
 const PARTS = 20;
 
 /** A time, and the key that it belongs to. */
@@ -7,14 +7,14 @@ export interface KeyAtTime {
   readonly timeMs: number;
 }
 
-/** The number of keys that may still be added, shared by all rules. */
+/** Number of keys that may still be added, shared by all rules. */
 export interface KeyBudget {
   left: number;
 }
 
-/** In a row of `HurtKeys`: the number of refusals of the key. */
+/** Index in a row of `HurtKeys` of the number of refusals. */
 const REFUSALS = 0;
-/** The time of the first refusal since the last admission; `NOT_LOCKED`: the last hits were admitted. */
+/** Index of the time of the first refusal since the last admission, or `NOT_LOCKED` if the last hits were admitted. */
 const LOCKED_SINCE_MS = 1;
 const HURT_WIDTH = 2;
 const NOT_LOCKED = -1;
@@ -77,7 +77,7 @@ export interface KeyRefusals {
   readonly refusals: number;
 }
 
-/** The keys with the most refusals, in descending order. */
+/** The keys with most refusals, in descending order. */
 export function mostRefused(keys: Iterable<KeyRefusals>, count: number): readonly KeyRefusals[] {
   const most: KeyRefusals[] = [];
   for (const one of keys) {
@@ -92,16 +92,16 @@ export function mostRefused(keys: Iterable<KeyRefusals>, count: number): readonl
 const isMore = (one: KeyRefusals, other: KeyRefusals): boolean =>
   one.refusals > other.refusals || (one.refusals === other.refusals && one.key < other.key);
 
-/** In a row of `PeakHits`: the number of the part with the last hits. */
+/** Index in a row of `PeakHits` of the part with the last hits. */
 const PART = 0;
-/** Hits of the last `PARTS` parts. */
+/** Index of the hits of the last `PARTS` parts. */
 const SUM = 1;
-/** Hits of each of these parts, by its number modulo `PARTS`. */
+/** Index of the hits of each of these parts, by part modulo `PARTS`. */
 const FIRST_PART = 2;
 const PEAK_WIDTH = FIRST_PART + PARTS;
 
 /**
- * The most hits of one key that were admitted within the length of a window. Intervals begin at multiples of a
+ * Tracks the maximum hits of one key admitted within the length of a window. Intervals begin at multiples of a
  * twentieth of the window, so the true maximum may be higher by the hits of one twentieth.
  */
 export class PeakHits {
@@ -141,7 +141,9 @@ export class PeakHits {
     if (sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: sum };
   }
 
-  /** Drops keys without hits in the last window; at most once per part. @returns  whether the budget has room */
+  /**
+   * Drops keys without hits in the last window, at most once per part. @returns whether the budget allows another key
+   */
   #sweep(part: number): boolean {
     if (part === this.#sweptAtPart) return false;
     this.#sweptAtPart = part;
@@ -170,15 +172,15 @@ function advance(values: Float64Array, row: number, part: number): void {
 
 const FIRST_ROWS = 16;
 
-/** Rows of numbers in one block of memory: an object per row would take several times as much. */
+/** Rows of numbers in one block of memory, since an object per row would take several times as much. */
 class NumberRows {
   readonly #width: number;
   readonly #free: number[] = [];
   #end = 0;
-  /** `add` may replace the array. */
+  /** Values of all rows; `add` may replace the array. */
   values = new Float64Array(0);
 
-  /** @param width  the number of numbers in a row */
+  /** @param width  numbers per row */
   constructor(width: number) {
     this.#width = width;
   }
@@ -197,7 +199,7 @@ class NumberRows {
     return row;
   }
 
-  /** Frees the row; a later `add` may reuse it. */
+  /** Frees the row for reuse by a later `add`. */
   remove(row: number): void {
     this.values.fill(0, row, row + this.#width);
     this.#free.push(row);

@@ -1,20 +1,20 @@
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 import type { TrafficCounts } from './traffic.ts';
 
-/** The most requests that wait to be sorted; bounds the memory for a dense log. */
+/** Maximum number of requests that wait to be sorted, which bounds the memory for a dense log. */
 const MAX_WAITING = 1_000_000;
-/** The number of requests that are passed on together. */
+/** Number of requests passed on together. */
 const BATCH_REQUESTS = 1_024;
 
 interface Waiting {
   readonly recorded: RecordedRequest;
-  /** Its index in the input. */
+  /** Index in the input. */
   readonly at: number;
 }
 
 /**
- * Sorts requests by time; those of the same time stay in the order of the input. It can sort requests that are at most
- * `windowMs` behind the newest one. A request that is later is counted, and passed on with the time reached so far.
+ * Sorts requests by time, and by input order within the same time, if they are at most `windowMs` behind the newest
+ * one. A later request is counted, and passed on with the time reached so far.
  */
 export async function* inOrder(traffic: RecordedTraffic, windowMs: number, counts: TrafficCounts): RecordedTraffic {
   const waiting = new RequestHeap();
@@ -51,7 +51,7 @@ export async function* inOrder(traffic: RecordedTraffic, windowMs: number, count
   if (batch.length > 0) yield batch;
 }
 
-/** A binary heap: the earliest first. */
+/** A binary heap with the earliest request first. */
 class RequestHeap {
   readonly #items: Waiting[] = [];
 
@@ -77,7 +77,7 @@ class RequestHeap {
     items[at] = item;
   }
 
-  /** Removes the first; there must be one. */
+  /** Removes the first item, which must exist. */
   take(): Waiting {
     const items = this.#items;
     const first = items[0] as Waiting; // the caller ensures that there is one
@@ -86,7 +86,7 @@ class RequestHeap {
     return first;
   }
 
-  /** Replaces the first item, and sinks the new one to its place. */
+  /** Replaces the first item, and sinks the new one into place. */
   #sink(item: Waiting): void {
     const items = this.#items;
     let at = 0;
@@ -106,7 +106,7 @@ class RequestHeap {
 const isBefore = (one: Waiting, other: Waiting): boolean =>
   one.recorded.timeMs < other.recorded.timeMs || (one.recorded.timeMs === other.recorded.timeMs && one.at < other.at);
 
-/** Merges recordings, each in its own order; the one with the earliest time goes first. */
+/** Merges recordings by time, keeping the order of each. */
 export async function* merged(all: readonly RecordedTraffic[]): RecordedTraffic {
   if (all.length <= 1) {
     for (const one of all) yield* one;
@@ -144,12 +144,14 @@ class Cursor {
     return this.#at >= this.#batch.length;
   }
 
-  /** The next request's time, at least that of the previous ones: a clock that was set back delays no others. */
+  /**
+   * Time of the next request, but not below previous ones, so that a clock that was set back delays no other recording.
+   */
   get timeMs(): number {
     return Math.max(this.#latestMs, this.#batch[this.#at]?.timeMs ?? this.#latestMs);
   }
 
-  /** Reads the next batch; false: there is none. */
+  /** Reads the next batch, or returns false without one. */
   async fill(): Promise<boolean> {
     const { done, value } = await this.#batches.next();
     if (done) return false;

@@ -11,7 +11,7 @@ export class Progress {
   readonly #startedMs: number;
   #shownMs = Number.NEGATIVE_INFINITY;
 
-  /** @param totalBytes  undefined: unknown */
+  /** @param totalBytes  undefined if unknown */
   constructor(totalBytes: number | undefined, write: (text: string) => void, monotonicMs: Monotonic) {
     this.#totalBytes = totalBytes;
     this.#write = write;

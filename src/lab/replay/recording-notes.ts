@@ -1,7 +1,7 @@
 import type { RecordedSettings } from '../record/format.ts';
 import type { HashedValues } from './hashed-values.ts';
 
-/** The settings of this process that affect decisions. */
+/** Settings of this process that affect decisions. */
 interface DecidingSettings {
   readonly decisions: { readonly spend: string; readonly shadowMode: boolean; readonly quotaMode: boolean };
 }
@@ -38,11 +38,11 @@ export class RecordingNotes {
     this.#hashed.recordedUnder(digest);
   }
 
-  /** One text for each warning. */
+  /** One text per warning. */
   warnings(): readonly string[] {
     const found: string[] = [];
     if (this.#differing.size > 0)
-      found.push(`the recording service decided with other settings: ${[...this.#differing].join(', ')}`);
+      found.push(`the recording service used other settings: ${[...this.#differing].join(', ')}`);
     if (this.#sample < 1)
       found.push(
         `only requests of ${this.#sample * 100} % of the counters were recorded; other counters of these requests count fewer hits here than in the service, and refuse less`,

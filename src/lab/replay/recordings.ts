@@ -1,13 +1,13 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { RecordedSettings, RecordingHeader } from '../record/format.ts';
-import { type Input, linesOf } from './input.ts';
+import { type Input, readLines } from './input.ts';
 import { merged } from './order.ts';
-import { type Fields, isObject, isOverride, recordedOf, UsualLines } from './readers/request-line.ts';
+import { type Fields, isObject, isOverride, parseRecorded, RecorderLines } from './readers/request-line.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { requestsOf, type TrafficCounts, type TrafficReader } from './traffic.ts';
+import { readRequests, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
 /**
- * The requests of recordings: the files of one process in sequence, those of several processes merged by time.
+ * Opens recordings. The files of one process are read in sequence, and those of several processes are merged by time.
  *
  * @throws UnreadableInput
  */
@@ -17,10 +17,10 @@ export async function openRecordings(
   counts: TrafficCounts,
 ): Promise<RecordedTraffic> {
   const [only] = inputs;
-  if (only && inputs.length === 1) return requestsOf(only, new RecordingReader(listener), counts);
+  if (only && inputs.length === 1) return readRequests(only, new RecordingReader(listener), counts);
   const streams = new Map<string, { readonly input: Input; readonly part: number }[]>();
   for (const [at, input] of inputs.entries()) {
-    const header = input.bytes === undefined ? undefined : await firstHeaderOf(input);
+    const header = input.bytes === undefined ? undefined : await readFirstHeader(input);
     const { stream = OTHERS, part = at } = header ?? {};
     streams.set(stream, [...(streams.get(stream) ?? []), { input, part }]);
   }
@@ -28,39 +28,39 @@ export async function openRecordings(
     Array.from(streams.values(), (files) => {
       const reader = new RecordingReader(listener);
       const inOrder = files.toSorted((one, other) => one.part - other.part);
-      return chained(inOrder.map(({ input }) => requestsOf(input, reader, counts)));
+      return chained(inOrder.map(({ input }) => readRequests(input, reader, counts)));
     }),
   );
 }
 
-/** Recordings one after the other. */
+/** Concatenates recordings. */
 async function* chained(all: readonly RecordedTraffic[]): RecordedTraffic {
   for (const one of all) yield* one;
 }
 
-/** The group of files without a header. */
+/** Name of the group of files without a header. */
 const OTHERS = '-';
 
-async function firstHeaderOf(input: Input) {
-  for await (const [line = ''] of linesOf(input)) return headerOf(line);
+async function readFirstHeader(input: Input) {
+  for await (const [line = ''] of readLines(input)) return parseHeader(line);
   return undefined;
 }
 
-/** Receives the information in a recording other than requests. */
+/** Receives the information in a recording besides requests. */
 interface RecordingListener {
   onSettings(settings: RecordedSettings): void;
-  /** Only this share of all counters was recorded. */
+  /** Called with the fraction of all counters that was recorded. */
   onSample(sample: number): void;
   onDropped(requests: number): void;
-  /** @param digest  of the rules in force from now on: see `matchDigest` */
+  /** @param digest  digest of the rules from now on (`matchDigest`) */
   onRules(digest: string): void;
 }
 
 /** Reads Weir's recordings, and lines that are bodies of `/json` with a `time`. */
 export class RecordingReader implements TrafficReader {
   readonly #listener: RecordingListener;
-  readonly #usual = new UsualLines();
-  /** For the next request. */
+  readonly #recorderLines = new RecorderLines();
+  /** Overrides to be attached to the next request. */
   #overrides: readonly StandingOverride[] | undefined;
 
   constructor(listener: RecordingListener) {
@@ -72,8 +72,8 @@ export class RecordingReader implements TrafficReader {
   }
 
   #readLine(line: string): RecordedRequest | string | undefined {
-    const usual = this.#overrides ? undefined : this.#usual.read(line);
-    if (usual) return usual;
+    const recorded = this.#overrides ? undefined : this.#recorderLines.read(line);
+    if (recorded) return recorded;
     let value: unknown;
     try {
       value = JSON.parse(line);
@@ -86,7 +86,7 @@ export class RecordingReader implements TrafficReader {
   }
 
   #readRequest(line: Fields): RecordedRequest | string {
-    const recorded = recordedOf(line);
+    const recorded = parseRecorded(line);
     if (typeof recorded === 'string') return recorded;
     const overrides = this.#overrides;
     this.#overrides = undefined;
@@ -96,7 +96,7 @@ export class RecordingReader implements TrafficReader {
   #readNote(line: Fields): undefined | string {
     const { recording, overrides, dropped, rulesChanged } = line;
     if (isObject(recording)) {
-      // the format of a recording's first line
+      // in the format of a recording's first line
       const { settings, sample, rules } = recording as unknown as RecordingHeader['recording'];
       if (typeof rules === 'string') this.#listener.onRules(rules);
       if (isObject(settings)) this.#listener.onSettings(settings);
@@ -113,11 +113,11 @@ export class RecordingReader implements TrafficReader {
 }
 
 /** The header of a file, if its first line is one. */
-function headerOf(firstLine: string): RecordingHeader['recording'] | undefined {
+function parseHeader(firstLine: string): RecordingHeader['recording'] | undefined {
   try {
     const value: unknown = JSON.parse(firstLine);
     if (!isObject(value) || !isObject(value.recording)) return undefined;
-    return value.recording as unknown as RecordingHeader['recording']; // the format in which it was written
+    return value.recording as unknown as RecordingHeader['recording']; // in the format in which it was written
   } catch {
     return undefined;
   }

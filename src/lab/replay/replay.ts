@@ -10,7 +10,7 @@ interface Replay {
   readonly against: ReplayEngine | undefined;
   readonly observers: readonly ReplayObserver[];
   readonly counts: TrafficCounts;
-  /** Called after each batch; the next batch waits for it. */
+  /** Called after each batch, before the next one is read. */
   readonly onBatch: () => Promise<void> | void;
 }
 

@@ -16,7 +16,7 @@ export interface ReportSource {
   readonly warnings: readonly string[];
 }
 
-/** Refusals that the bound leaves out of the figures, one text each. */
+/** Warnings about refusals that the bound leaves out of the figures, one text each. */
 export const boundWarnings = ({ untrackedRefusals, maxHurtKeys }: Figures): readonly string[] =>
   untrackedRefusals === 0
     ? []
@@ -35,7 +35,10 @@ export function reportJson({ figures, counts, warnings }: ReportSource): object 
     ...(recorded && { recorded }),
     ...(labels && { labels }),
     lines: {
-      ...{ read: counts.lines, broken: counts.broken, late: counts.late, unmapped: counts.unmapped },
+      read: counts.lines,
+      broken: counts.broken,
+      late: counts.late,
+      unmapped: counts.unmapped,
       examples: counts.examples,
     },
     warnings,
@@ -43,7 +46,10 @@ export function reportJson({ figures, counts, warnings }: ReportSource): object 
 }
 
 const sideJson = ({ requests, admitted, refused, keysHurt, rules }: SideFigures): object => ({
-  ...{ requests, admitted, refused, keysHurt },
+  requests,
+  admitted,
+  refused,
+  keysHurt,
   rules: Object.fromEntries(Array.from(rules, ([path, rule]) => [path, ruleJson(rule)])),
 });
 
@@ -53,7 +59,9 @@ function ruleJson({ firstRefusal, longestLockOut, peak, mostRefused, ...counts }
     ...(firstRefusal && { firstRefusal: { key: readableKey(firstRefusal.key), time: rfc3339(firstRefusal.timeMs) } }),
     ...(longestLockOut && {
       longestLockOut: {
-        ...{ key: readableKey(longestLockOut.key), from: rfc3339(longestLockOut.timeMs), ms: longestLockOut.ms },
+        key: readableKey(longestLockOut.key),
+        from: rfc3339(longestLockOut.timeMs),
+        ms: longestLockOut.ms,
       },
     }),
     ...(peak && { peak: { ...peak, key: readableKey(peak.key), timeMs: undefined, time: rfc3339(peak.timeMs) } }),
@@ -122,14 +130,14 @@ export function reportText({ figures, counts, warnings }: ReportSource): string 
 function sideLines({ requests, admitted, refused, rules, keysHurt }: SideFigures, title = 'all'): readonly string[] {
   const rows = [
     ['', 'requests', 'admitted', 'refused', '', 'keys hurt'],
-    rowOf(title, { requests, admitted, refused, keysHurt }),
-    ...Array.from(rules, ([path, rule]) => rowOf(path, rule)),
+    formatRow(title, { requests, admitted, refused, keysHurt }),
+    ...Array.from(rules, ([path, rule]) => formatRow(path, rule)),
   ];
   const details = Array.from(rules).flatMap(([path, rule]) => ruleLines(path, rule));
   return [...table(rows), ...details];
 }
 
-function rowOf(
+function formatRow(
   title: string,
   { requests, admitted, refused, keysHurt }: Pick<SideFigures, 'requests' | 'admitted' | 'refused' | 'keysHurt'>,
 ): readonly string[] {

@@ -9,43 +9,43 @@ export interface RecordedRequest {
   readonly timeMs: number;
   readonly request: RateLimitRequest;
   readonly answer?: RecordedAnswer | undefined;
-  /** The outcome that the operator expects, from a column with labels. */
+  /** Outcome that the operator expects, from a column with labels. */
   readonly label?: 'allow' | 'refuse' | undefined;
-  /** The time left until the caller's deadline; absent: there was no deadline. */
+  /** Time left until the caller's deadline; absent without one. */
   readonly timeoutMs?: number | undefined;
-  /** Operators' overrides for single descriptors from this request on; absent: unchanged. */
+  /** Operators' overrides for single descriptors from this request on; absent if unchanged. */
   readonly overrides?: readonly StandingOverride[];
-  /** If values are hashed: the path of the rule that each descriptor matched before; absent: no value is hashed. */
+  /** Path of the rule that each descriptor matched before values were hashed; absent if none is. */
   readonly hashedBy?: readonly (string | undefined)[] | undefined;
 }
 
 /** The service's answer when the request was recorded. */
 interface RecordedAnswer {
   readonly code: ReplayedCode;
-  /** One per descriptor; absent: they were not recorded. */
+  /** One per descriptor; absent if they were not recorded. */
   readonly descriptors?: readonly RecordedDescriptor[];
 }
 
 /** The service's recorded answer to one descriptor, as in the protocol. */
 interface RecordedDescriptor {
   readonly code: ReplayedCode;
-  /** 0: no rule matched; 4,294,967,295: the rule is unlimited. */
+  /** Limit; 0 if no rule matched, 4,294,967,295 if the rule is unlimited. */
   readonly remaining: number;
 }
 
 /** The answer of one rule set to one descriptor. */
 export interface ReplayedDescriptor {
-  /** The rule's path; absent: nothing matched. */
+  /** Path of the rule; absent if none matched. */
   readonly rule?: string;
-  /** The counter's key; absent: nothing was counted. */
+  /** Key of the counter; absent if nothing was counted. */
   readonly key?: string | undefined;
   readonly code: ReplayedCode;
-  /** As in the protocol: see `RecordedDescriptor`. */
+  /** Limit as in the protocol; see `RecordedDescriptor`. */
   readonly remaining?: number;
-  /** Admitted hits per window; absent: no limit applies. */
+  /** Admitted hits per window; absent without a limit. */
   readonly limit?: number;
   readonly windowMs?: number;
-  /** The limit refused, but is in shadow mode. */
+  /** Whether the limit refused in shadow mode. */
   readonly wouldRefuse?: true;
 }
 
@@ -57,8 +57,8 @@ export interface ReplayedAnswer {
 }
 
 /**
- * Receives each request, in chronological order, with the answer under the rules and, if there are rules to compare
- * with, the answer under those.
+ * Receives each request in chronological order, with the answer under the rules and, if there are others to compare
+ * with, under those.
  */
 export interface ReplayObserver {
   observe(recorded: RecordedRequest, answer: ReplayedAnswer, against?: ReplayedAnswer): void;

@@ -1,22 +1,22 @@
-import { type Input, linesOf } from './input.ts';
+import { type Input, readLines } from './input.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** Reads the lines of one file in order, from the first on. */
 export interface TrafficReader {
-  /** One result per line: its request; a text: its error; undefined: the line is not a request. */
+  /** One result per line, its request, a text with its error, or undefined if the line is not a request. */
   read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[];
 }
 
-/** The most broken lines that are shown. */
+/** Maximum number of broken lines shown. */
 const MAX_SHOWN = 5;
 
 /** Counts the lines and requests of the input. */
 export class TrafficCounts {
   lines = 0;
   broken = 0;
-  /** Requests that came too late to be sorted by time. */
+  /** Requests that arrived too late to be sorted by time. */
   late = 0;
-  /** Requests for which the proxy would not have called the service: no action of the mapping has a value. */
+  /** Requests for which the proxy would not have called the service, since no action of the mapping has a value. */
   unmapped = 0;
   /** Stored octets that were read. */
   bytes = 0;
@@ -25,14 +25,14 @@ export class TrafficCounts {
   /** Further notes on the input for the operator, without duplicates. */
   readonly notes = new Set<string>();
 
-  /** @param what  the place and the reason */
+  /** @param what  place and reason */
   addBroken(what: string): void {
     if (++this.broken <= MAX_SHOWN) this.examples.push(what);
   }
 }
 
 /** The requests of one input, in the order of its lines. */
-export async function* requestsOf(input: Input, reader: TrafficReader, counts: TrafficCounts): RecordedTraffic {
+export async function* readRequests(input: Input, reader: TrafficReader, counts: TrafficCounts): RecordedTraffic {
   const listener = {
     onBytes(bytes: number): void {
       counts.bytes += bytes;
@@ -42,7 +42,7 @@ export async function* requestsOf(input: Input, reader: TrafficReader, counts: T
     },
   };
   let number = 0;
-  for await (const lines of linesOf(input, listener)) {
+  for await (const lines of readLines(input, listener)) {
     const batch: RecordedRequest[] = [];
     for (const found of reader.read(lines)) {
       number++;

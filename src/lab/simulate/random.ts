@@ -1,7 +1,7 @@
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { mersenne } from 'pure-rand/generator/mersenne';
 
-/** A source of random numbers: equal seeds give equal numbers. */
+/** A source of random numbers; equal seeds give equal numbers. */
 export class Random {
   readonly #generator: ReturnType<typeof mersenne>;
 
@@ -9,7 +9,7 @@ export class Random {
     this.#generator = mersenne(seed);
   }
 
-  /** From 0 to 1, exclusive. */
+  /** A number from 0 to 1, exclusive. */
   uniform(): number {
     return uniformFloat64(this.#generator);
   }
@@ -29,18 +29,13 @@ export class Random {
   }
 
   /** Times of a Poisson process with a varying rate, by thinning. */
-  *arrivals(
-    fromMs: number,
-    toMs: number,
-    perSecond: (atMs: number) => number,
-    mostPerSecond: number,
-  ): Iterable<number> {
+  *arrivals(fromMs: number, toMs: number, perSecond: (atMs: number) => number, maxPerSecond: number): Iterable<number> {
     for (
-      let atMs = fromMs + this.exponential(1_000 / mostPerSecond);
+      let atMs = fromMs + this.exponential(1_000 / maxPerSecond);
       atMs < toMs;
-      atMs += this.exponential(1_000 / mostPerSecond)
+      atMs += this.exponential(1_000 / maxPerSecond)
     )
-      if (this.uniform() * mostPerSecond < perSecond(atMs)) yield atMs;
+      if (this.uniform() * maxPerSecond < perSecond(atMs)) yield atMs;
   }
 
   /** Times of a Poisson process. */
@@ -49,7 +44,7 @@ export class Random {
   }
 }
 
-/** Draws integers from 0 with decreasing frequency: n is proportional to 1 / (n + 1). */
+/** Draws integers from 0 with a frequency proportional to 1 / (n + 1). */
 export class Zipf {
   readonly #sums: readonly number[];
 

@@ -5,11 +5,11 @@ import type { ScenarioName } from './scenario-names.ts';
 interface SimulatedRequest {
   /** Milliseconds since the start of the scenario. */
   readonly atMs: number;
-  /** Undefined: no credentials were sent. */
+  /** User; undefined if no credentials were sent. */
   readonly user: string | undefined;
   readonly address: string;
   readonly path: string;
-  /** The answer of a perfect limit. */
+  /** Answer of a perfect limit. */
   readonly label: 'allow' | 'refuse';
 }
 
@@ -46,7 +46,7 @@ function* visit(random: Random, at: number, startMs: number, how: Visit): Iterab
 }
 
 interface Visit {
-  /** The mean time between two requests. */
+  /** Mean time between two requests. */
   readonly everyMs: number;
   readonly meanRequests: number;
   readonly endMs: number;

@@ -8,7 +8,7 @@ import { scenarios } from './scenarios.ts';
 export const START_MS = 1_767_571_200_000;
 const BATCH_REQUESTS = 1_024;
 
-/** The descriptors of a request unless a mapping is given: as in envoy.yaml, and by its address. */
+/** Default mapping, with the descriptors of envoy.yaml and the client's address. */
 export const SIMULATED_MAPPING = `domain: demo
 rate_limits:
   - actions: [{ request_headers: { header_name: x-user, descriptor_key: user } }]
@@ -18,7 +18,7 @@ rate_limits:
 label: { field: label, allow: allow, refuse: refuse }
 `;
 
-/** The rules for a scenario unless others are given. */
+/** Default rules for a scenario. */
 export const SIMULATED_RULES = `domain: demo
 descriptors:
   - key: user
@@ -32,7 +32,7 @@ descriptors:
         rate_limit: { unit: hour, requests_per_unit: 10 }
 `;
 
-/** The requests of a scenario, ordered by time: equal seeds give equal requests. */
+/** The requests of a scenario, ordered by time; equal seeds give equal requests. */
 export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
   const requests = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
   let batch: RecordedRequest[] = [];

@@ -18,24 +18,26 @@ export class ByteBudget {
     return this.#usedBytes + bytes <= this.#maxBytes;
   }
 
-  /** @param bytes  below 0: frees memory */
+  /** @param bytes  negative to free memory */
   change(bytes: number): void {
     this.#usedBytes += bytes;
   }
 }
 
-/** The number of tables that cover the last minute, and the time that each counts. */
+/** Number of tables that cover the last minute, and the time that each covers. */
 export const WINDOW_SLOTS = 6;
 export const SLOT_MS = 10_000;
 
-/** The most frequent keys of the last minute: tables of ten seconds each, of which the oldest is dropped as a whole. */
+/**
+ * The most frequent keys of the last minute, in tables of ten seconds each, of which the oldest is dropped as a whole.
+ */
 export class RotatingTop {
   readonly #capacity: number;
   readonly #budget: ByteBudget;
-  /** The newest first; undefined: nothing was counted in its ten seconds. */
+  /** Tables, newest first; undefined if nothing was counted in its ten seconds. */
   #tables: (SpaceSaving | undefined)[] = [undefined];
 
-  /** @param capacity  the most keys of one table */
+  /** @param capacity  maximum number of keys of one table */
   constructor(capacity: number, budget: ByteBudget) {
     this.#capacity = capacity;
     this.#budget = budget;
@@ -45,7 +47,7 @@ export class RotatingTop {
     return this.#counted.length === 0;
   }
 
-  /** The sum of all counts. */
+  /** Sum of all counts. */
   get total(): number {
     return this.#counted.reduce((sum, { total }) => sum + total, 0);
   }
@@ -54,7 +56,7 @@ export class RotatingTop {
     return this.#tables.filter((table) => table !== undefined);
   }
 
-  /** @returns false if there is no room for even one key */
+  /** @returns false if the budget allows no key at all */
   add(name: TopName, by: number): boolean {
     const table = this.#tables[0];
     if (table?.addToKnown(name, by)) return true;
@@ -69,7 +71,7 @@ export class RotatingTop {
     return true;
   }
 
-  /** To be called every `SLOT_MS`. */
+  /** Call every `SLOT_MS`. */
   rotate(): void {
     const dropped = this.#tables.length === WINDOW_SLOTS ? this.#tables.pop() : undefined;
     if (dropped) this.#budget.change(-dropped.bytes);

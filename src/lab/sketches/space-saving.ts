@@ -2,24 +2,24 @@ import { encodedName, keptName, NameIndex, nameBytes, type TopName } from './top
 
 /** One of the most frequent names. */
 export interface TopEntry {
-  /** As `encodedName` writes it. */
+  /** Name as written by `encodedName`. */
   readonly key: string;
-  /** At least the true count. */
+  /** Upper bound of the true count. */
   readonly count: number;
-  /** The most by which `count` may be too high. */
+  /** Maximum by which `count` may be too high. */
   readonly error: number;
 }
 
-/** Approximate memory of a slot besides its name: numbers in eight arrays, and the name's object. */
+/** Approximate memory of a slot besides its name, for numbers in eight arrays and the name's object. */
 const SLOT_BYTES = 160;
 
 export const slotBytes = (name: TopName): number => SLOT_BYTES + nameBytes(name);
 
-/** Approximate memory of a table besides its slots, on Node 26: its arrays, with the minimum that each reserves. */
+/** Approximate memory of a table besides its slots on Node 26, with the minimum that each array reserves. */
 export const TABLE_BYTES = 1_450;
 
 /**
- * The most frequent keys of a stream, by Space-Saving: the number of counters is bounded; a key without one takes over
+ * The most frequent keys of a stream, by Space-Saving with a bounded number of counters. A key without one takes over
  * the smallest, with its count as the error. Every key with a count above `minimum` is listed.
  *
  * @see https://doi.org/10.1007/978-3-540-30570-5_27
@@ -28,7 +28,7 @@ export class SpaceSaving {
   readonly #index = new NameIndex();
   readonly #counts: number[] = [];
   readonly #errors: number[] = [];
-  /** A heap of slots, the smallest count first, and the position of each slot in it. */
+  /** A heap of slots with the smallest count first, and the position of each slot in it. */
   readonly #heap: number[] = [];
   readonly #places: number[] = [];
   #total = 0;
@@ -38,7 +38,7 @@ export class SpaceSaving {
     return this.#index.size;
   }
 
-  /** The sum of all counts. */
+  /** Sum of all counts. */
   get total(): number {
     return this.#total;
   }
@@ -47,7 +47,7 @@ export class SpaceSaving {
     return this.#bytes;
   }
 
-  /** The most that a key which is not listed may have been counted. */
+  /** Maximum count of a key that is not listed. */
   get minimum(): number {
     return this.#isReplacing ? (this.#counts[this.#heap[0] ?? 0] ?? 0) : 0;
   }
@@ -136,15 +136,15 @@ export class SpaceSaving {
 /** A list of the most frequent keys, with a bound on the others. */
 export interface TopList {
   readonly entries: readonly TopEntry[];
-  /** The sum of all counts. */
+  /** Sum of all counts. */
   readonly total: number;
-  /** The most that a key which is not in `entries` may have been counted. */
+  /** Maximum count of a key that is not in `entries`. */
   readonly unlistedAtMost: number;
 }
 
 /**
- * Merges lists; the bounds hold for the sums. A key that is missing from a list may have been counted there up to
- * `unlistedAtMost` times.
+ * Merges lists into one whose bounds hold for the sums. A key that is missing from a list may have been counted there
+ * up to `unlistedAtMost` times.
  */
 export function mergeTop(lists: readonly TopList[]): TopList {
   const unlistedAtMost = lists.reduce((sum, list) => sum + list.unlistedAtMost, 0);

@@ -2,40 +2,40 @@ import { randomInt } from 'node:crypto';
 import { inOnePiece } from '../../engine/backends/key.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 
-/** The name that a table counts: a descriptor, or a descriptor together with its rule. */
+/** The name that a table counts, a descriptor alone or together with its rule. */
 export interface TopName {
-  /** Empty: the rule of the table. */
+  /** Rule; empty for the rule of the table. */
   readonly rule: string;
   readonly entries: readonly Entry[];
   /** The hash of the entries. */
   readonly hash: number;
-  /** The name is a single text: the key of its only entry. */
+  /** Whether the name is a single text, the key of its only entry. */
   readonly isText: boolean;
 }
 
-/** Longer names are cut. */
+/** Maximum length of names; longer ones are cut. */
 const MAX_NAME_LENGTH = 4_096;
 
 /** Separates the rule from the descriptor in an encoded name. */
 export const SEPARATOR = '\0';
 
-/** Differs between processes, so that a caller cannot choose descriptors with equal hashes. */
+/** Seed that differs between processes, so that a caller cannot choose descriptors with equal hashes. */
 const SEED = randomInt(2 ** 31);
 
 /** The name of a descriptor in its rule's table. Copies nothing unless the descriptor is too long. */
-export function topNameOf(entries: readonly Entry[]): TopName {
+export function createTopName(entries: readonly Entry[]): TopName {
   let length = 0;
   for (const { key, value } of entries) length += key.length + value.length;
-  if (length <= MAX_NAME_LENGTH) return { rule: '', entries, hash: hashOf(entries), isText: false };
-  return topNameOfText(`${encodedEntries(entries).slice(0, MAX_NAME_LENGTH)}…`);
+  if (length <= MAX_NAME_LENGTH) return { rule: '', entries, hash: hashEntries(entries), isText: false };
+  return createTextName(`${encodedEntries(entries).slice(0, MAX_NAME_LENGTH)}…`);
 }
 
-export function topNameOfText(text: string): TopName {
+export function createTextName(text: string): TopName {
   const entries = [{ key: text, value: '' }];
-  return { rule: '', entries, hash: hashOf(entries), isText: true };
+  return { rule: '', entries, hash: hashEntries(entries), isText: true };
 }
 
-/** A copy of the name with its own texts: those of a request may keep larger strings alive. */
+/** A copy of the name with its own texts, as those of a request may keep larger strings alive. */
 export const keptName = ({ rule, entries, hash, isText }: TopName): TopName => ({
   rule: inOnePiece(rule),
   entries: entries.map(({ key, value }) => ({ key: inOnePiece(key), value: inOnePiece(value) })),
@@ -72,7 +72,7 @@ export function encodedEntries(entries: readonly Entry[]): string {
   return text;
 }
 
-function hashOf(entries: readonly Entry[]): number {
+function hashEntries(entries: readonly Entry[]): number {
   let hash = SEED;
   for (const { key, value } of entries) hash = mixed(mixed(hash, key), value);
   return hash;
@@ -90,27 +90,27 @@ export function mixed(start: number, text: string): number {
 }
 
 const NONE = -1;
-const LEAST_BUCKETS = 8;
+const MIN_BUCKETS = 8;
 
-/** Maps names to numbers: a hash table with chains, which avoids joining the parts of a name into one text. */
+/** Maps names to numbers with a chained hash table, which avoids joining the parts of a name into one text. */
 export class NameIndex {
   readonly #names: TopName[] = [];
   /** For each number, the next in its chain. */
   readonly #next: number[] = [];
-  #buckets = new Int32Array(LEAST_BUCKETS).fill(NONE);
+  #buckets = new Int32Array(MIN_BUCKETS).fill(NONE);
 
   get size(): number {
     return this.#names.length;
   }
 
-  /** @returns -1 if it is not there */
+  /** @returns -1 if absent */
   find(name: TopName): number {
     let number = this.#buckets[this.#bucketOf(name)] ?? NONE;
     while (number !== NONE && !isSameName(this.#nameAt(number), name)) number = this.#next[number] ?? NONE;
     return number;
   }
 
-  /** Gives the name the next number. */
+  /** Assigns the next number to the name. */
   add(name: TopName): number {
     const number = this.#names.length;
     if (number === this.#buckets.length) this.#grow();
@@ -120,7 +120,7 @@ export class NameIndex {
     return number;
   }
 
-  /** Gives the number to another name. @returns the previous name */
+  /** Assigns the number to another name. @returns the previous name */
   replace(number: number, name: TopName): TopName {
     const old = this.#nameAt(number);
     this.#unlink(number, old);
@@ -129,13 +129,13 @@ export class NameIndex {
     return old;
   }
 
-  /** In the order of their numbers. */
+  /** Names in the order of their numbers. */
   names(): readonly TopName[] {
     return this.#names;
   }
 
   #nameAt(number: number): TopName {
-    return this.#names[number] as TopName; // one for each number
+    return this.#names[number] as TopName; // each number has a name
   }
 
   #bucketOf({ hash }: TopName): number {

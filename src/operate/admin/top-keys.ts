@@ -5,7 +5,7 @@ import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
-import { SEPARATOR, type TopName, topNameOf } from '../../lab/sketches/top-name.ts';
+import { SEPARATOR, type TopName, createTopName } from '../../lab/sketches/top-name.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { boundsOf, confidenceOf, unlistedAtMost } from './sampling-error.ts';
@@ -65,7 +65,7 @@ export class TopKeys {
   #count(entries: readonly Entry[], verdict: LimitedVerdict, hits: number, isAnswerShadowed: boolean): void {
     const { rule, decision, code, shadowRefusals } = verdict;
     if (isCommit(decision)) return;
-    const name = topNameOf(countedEntries(rule, entries));
+    const name = createTopName(countedEntries(rule, entries));
     this.#add(rule.path, 'hits', name, hits);
     if (code === 'OVER_LIMIT' && !isAnswerShadowed) this.#add(rule.path, 'refusals', name, hits);
     else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);

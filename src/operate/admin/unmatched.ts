@@ -7,7 +7,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
-import { encodedEntries, type TopName, topNameOf } from '../../lab/sketches/top-name.ts';
+import { encodedEntries, type TopName, createTopName } from '../../lab/sketches/top-name.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { boundsOf } from './sampling-error.ts';
@@ -69,8 +69,8 @@ export class Unmatched {
 function nameOf(domain: string, entries: readonly Entry[]): TopName {
   let length = domain.length;
   for (const { key, value } of entries) length += key.length + value.length;
-  if (length <= MAX_LENGTH) return topNameOf([{ key: domain, value: '' }, ...entries]);
-  return topNameOf([{ key: domain.slice(0, MAX_TEXT_LENGTH), value: '' }, ...shortened(entries)]);
+  if (length <= MAX_LENGTH) return createTopName([{ key: domain, value: '' }, ...entries]);
+  return createTopName([{ key: domain.slice(0, MAX_TEXT_LENGTH), value: '' }, ...shortened(entries)]);
 }
 
 const shortened = (entries: readonly Entry[]): readonly Entry[] =>

@@ -4,7 +4,7 @@ import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { ByteBudget } from '../../lab/sketches/rotating-top.ts';
 import { SpaceSaving, slotBytes, TABLE_BYTES } from '../../lab/sketches/space-saving.ts';
-import { topNameOf } from '../../lab/sketches/top-name.ts';
+import { createTopName } from '../../lab/sketches/top-name.ts';
 import type { Tally } from '../answers/rules.ts';
 import { byChange, type ChangedKeys, type RuleTrial } from './report.ts';
 
@@ -147,7 +147,7 @@ class ChangedKeyTable {
   }
 
   add(entries: readonly Entry[]): void {
-    const name = topNameOf(entries);
+    const name = createTopName(entries);
     const table = this.#table ?? new SpaceSaving();
     if (table.addToKnown(name, 1)) return;
     const bytes = slotBytes(name) + (this.#table ? 0 : TABLE_BYTES);

@@ -5,7 +5,7 @@ import { isSameLimit, type Limit, longestMemoryMs } from '../../engine/holds/lim
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { countedBy, hashOf, sampledOf } from '../../lab/record/sampling.ts';
+import { countedBy, hashCounter, sampledPositions } from '../../lab/record/sampling.ts';
 
 /** The two verdicts on a descriptor, and what they are based on. */
 interface ComparedVerdicts {
@@ -53,7 +53,7 @@ export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean
 }
 
 const counterId = (domain: string, counted: readonly Entry[]): CounterId => {
-  const [hash, other] = [hashOf(domain, counted), hashOf(`${domain}.`, counted)];
+  const [hash, other] = [hashCounter(domain, counted), hashCounter(`${domain}.`, counted)];
   return { hash, id: hash * OTHER_BITS + (other % OTHER_BITS) };
 };
 
@@ -107,7 +107,7 @@ export function triedPlaces(
   rules: RuleTree,
   { sample, decider }: { readonly sample: number; readonly decider: Pick<Decider, 'spend' | 'quotaMode'> },
 ): TriedPlaces | undefined {
-  const sampled = sampledOf(wire, rules, sample);
+  const sampled = sampledPositions(wire, rules, sample);
   if (sampled.length === 0) return undefined;
   if (sampled.length === wire.descriptors.length) return { sampled, areAlone: true };
   return { sampled, areAlone: areIndependent(wire, live, rules, decider) };

@@ -13,7 +13,7 @@ import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { countedBy, hashOf } from '../../lab/record/sampling.ts';
+import { countedBy, hashCounter } from '../../lab/record/sampling.ts';
 import { Comparison, type TriedRequest } from './comparison.ts';
 import { type AnyRequest, areIndependent, Coverage, isExact, triedPlaces } from './exact.ts';
 import type { TrialReport } from './report.ts';
@@ -119,7 +119,7 @@ export class Trial {
   /**
    * Tries these rules from now on. Counters whose names are unchanged are kept, as after a reload; figures restart.
    *
-   * @param hash  of the rules: see `hashOf`
+   * @param hash  of the rules: see `hashCounter`
    */
   follow(rules: RuleTree, hash: string): void {
     this.#rules = rules;
@@ -224,7 +224,8 @@ export class Trial {
   #missed({ domain, descriptors }: AnyRequest, except: readonly number[] = []): void {
     const nowMs = this.#options.clock();
     for (const [at, { entries }] of descriptors.entries())
-      if (!except.includes(at)) this.#coverage.miss(hashOf(domain, countedBy(domain, entries, this.#rules)), nowMs);
+      if (!except.includes(at))
+        this.#coverage.miss(hashCounter(domain, countedBy(domain, entries, this.#rules)), nowMs);
   }
 
   /**

@@ -7,24 +7,43 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const START_MS = 1_700_000_040_000; // the start of a minute
 
-const hashOf = (client: number): number => createHash('sha1').update(`client ${client}`).digest().readUInt32LE();
+const hashClient = (client: number): number => createHash('sha1').update(`client ${client}`).digest().readUInt32LE();
 
-const limitOf = (changes: Partial<AdvisedLimit> = {}): AdvisedLimit => ({
-  ...{ domain: 'demo', rule: 'demo.user', nodes: [{ key: 'user' }], at: 0, of: 1, text: '60 per minute' },
+const createLimit = (changes: Partial<AdvisedLimit> = {}): AdvisedLimit => ({
+  domain: 'demo',
+  rule: 'demo.user',
+  nodes: [{ key: 'user' }],
+  at: 0,
+  of: 1,
+  text: '60 per minute',
   algorithm: 'fixed_window',
-  ...{ requestsPerUnit: 60, windowMs: MINUTE_MS, shadow: false, keepsAlgorithm: false, leastLimit: 1 },
+  requestsPerUnit: 60,
+  windowMs: MINUTE_MS,
+  shadow: false,
+  keepsAlgorithm: false,
+  leastLimit: 1,
   ...changes,
 });
 
 type Seen = Pick<Arrival, 'key' | 'timeMs'> & Partial<Arrival>;
 
-function advise(seen: Iterable<Seen>, limit = limitOf(), maxKeysHit = 0.01): RuleAdvice {
+function advise(seen: Iterable<Seen>, limit = createLimit(), maxKeysHit = 0.01): RuleAdvice {
   const sketch = new RuleSketch({
-    ...{ windowMs: limit.windowMs, maxKeys: 20_000, seed: 1, budget: { left: 20_000 } },
+    windowMs: limit.windowMs,
+    maxKeys: 20_000,
+    seed: 1,
+    budget: { left: 20_000 },
     admittedKeys: { left: 20_000 },
     makeRoom: () => false,
   });
-  for (const one of seen) sketch.add({ ...{ hits: 1, isRefused: false, client: undefined, level: 0 }, ...one });
+  for (const one of seen)
+    sketch.add({
+      hits: 1,
+      isRefused: false,
+      client: undefined,
+      level: 0,
+      ...one,
+    });
   const observed = sketch.observed();
   if (!observed) throw new Error('nothing was seen');
   return adviseOn(limit, observed, { maxKeysHit, shownKey: (key) => key });
@@ -45,8 +64,11 @@ function* together(...all: readonly Iterable<Seen>[]): Iterable<Seen> {
 test('keys that need far more are left out, and the limit is 1.5 times the need of the others', () => {
   const { proposal } = advise(together(steady('user', 300, 6), steady('bot', 10, 60)));
   expect(proposal).toMatchObject({
-    ...{ algorithm: 'sliding_window_counter', requestsPerUnit: 11 }, // 7 hits around the boundary of two windows
-    ...{ othersHit: { keys: 0, share: 0 }, apartHit: { keys: 10, share: 1 }, atMostShare: 0.01 },
+    algorithm: 'sliding_window_counter',
+    requestsPerUnit: 11, // 7 hits around the boundary of two windows
+    othersHit: { keys: 0, share: 0 },
+    apartHit: { keys: 10, share: 1 },
+    atMostShare: 0.01,
   });
   expect(proposal?.reasons[0]).toBe(
     '10 keys (3.2 %) stand out: each has 61 or more in its busiest window, three times as many as nearly all others',
@@ -81,9 +103,9 @@ test('keys with bursts get a bucket with this burst and a lower rate', () => {
 });
 
 test.each([
-  ['leased', limitOf({ keepsAlgorithm: true }), 'fixed_window'],
-  ['a log', limitOf({ algorithm: 'sliding_window_log' }), 'sliding_window_log'],
-  ['a leaky bucket', limitOf({ algorithm: 'leaky_bucket', burst: 1 }), 'leaky_bucket'],
+  ['leased', createLimit({ keepsAlgorithm: true }), 'fixed_window'],
+  ['a log', createLimit({ algorithm: 'sliding_window_log' }), 'sliding_window_log'],
+  ['a leaky bucket', createLimit({ algorithm: 'leaky_bucket', burst: 1 }), 'leaky_bucket'],
 ] as const)('a limit that is %s keeps its algorithm', (_, limit, algorithm) => {
   const { proposal } = advise(steady('user', 300, 6), limit);
   expect(proposal?.algorithm).toBe(algorithm);
@@ -106,7 +128,7 @@ test('the confidence depends on the number of keys, hours and days, and names wh
   expect(few.confidence).toMatchObject({ grade: 'low', keys: 60, days: 1, requests: 12_000 });
   expect(few.confidence.because).toEqual([
     '60 keys show only that at most 4.87 % of keys are hit; 1 % needs 299 keys',
-    'it spans 19.9 min: not all hours of the day are covered',
+    'it spans 19.9 min, not all hours of the day',
   ]);
   expect(few.proposal?.atMostShare).toBeCloseTo(0.0487, 4);
   function* weeks(days: number): Iterable<Seen> {
@@ -114,13 +136,17 @@ test('the confidence depends on the number of keys, hours and days, and names wh
       for (const one of steady('user', 300, 1, 2)) yield { ...one, timeMs: one.timeMs + day * DAY_MS };
   }
   expect(advise(weeks(3)).confidence).toMatchObject({
-    ...{ grade: 'medium', because: ['it spans 4 days: not all days of the week are covered'] },
+    grade: 'medium',
+    because: ['it spans 4 days, not all days of the week'],
   });
   expect(advise(weeks(8)).confidence).toMatchObject({ grade: 'high', because: [] });
 });
 
 test('the table has the number of keys and requests that each limit would refuse', () => {
-  const { table } = advise(together(steady('user', 300, 6), steady('bot', 10, 60)), limitOf({ requestsPerUnit: 30 }));
+  const { table } = advise(
+    together(steady('user', 300, 6), steady('bot', 10, 60)),
+    createLimit({ requestsPerUnit: 30 }),
+  );
   expect(table).toEqual([
     { limit: 6, keysHit: 10, requestsRefused: 10 * 54 * 20 },
     { limit: 11, keysHit: 10, requestsRefused: 10 * 49 * 20, is: 'proposed' },
@@ -129,10 +155,10 @@ test('the table has the number of keys and requests that each limit would refuse
   ]);
 });
 
-const kindsOf = ({ warnings }: RuleAdvice): readonly string[] => warnings.map(({ kind }) => kind);
+const warningKinds = ({ warnings }: RuleAdvice): readonly string[] => warnings.map(({ kind }) => kind);
 
 test('a limit that never fired is reported with the busiest key', () => {
-  const advice = advise(steady('user', 300, 6), limitOf({ requestsPerUnit: 1_000 }));
+  const advice = advise(steady('user', 300, 6), createLimit({ requestsPerUnit: 1_000 }));
   expect(advice.warnings).toEqual([
     {
       kind: 'never_fires',
@@ -144,8 +170,8 @@ test('a limit that never fired is reported with the busiest key', () => {
 test('a limit that fires for more than 5 % of the keys is reported', () => {
   const refused = (keys: number) =>
     advise(Array.from(steady('user', 100, 6), (one) => ({ ...one, isRefused: Number(one.key.split('-')[1]) < keys })));
-  expect(kindsOf(refused(5))).toEqual([]);
-  expect(kindsOf(refused(6))).toEqual(['fires_often']);
+  expect(warningKinds(refused(5))).toEqual([]);
+  expect(warningKinds(refused(6))).toEqual(['fires_often']);
 });
 
 test('a key with more than a fifth of the hits is reported', () => {
@@ -173,10 +199,10 @@ test('hits beyond the limit that pass around a boundary are reported', () => {
 /** One address with 200 requests per minute, from `clients` clients in turn. */
 function* office(clients: number): Iterable<Seen> {
   for (const one of steady('office', 1, 200))
-    yield { ...one, client: hashOf(Math.floor(one.timeMs / 300) % clients), isRefused: true };
+    yield { ...one, client: hashClient(Math.floor(one.timeMs / 300) % clients), isRefused: true };
 }
 
-test('a key with many clients behind it is neither abusive nor usual', () => {
+test('a key with many clients behind it is neither abusive nor normal', () => {
   const { proposal, warnings } = advise(together(steady('home', 300, 6), office(40)));
   expect(warnings.map(({ text }) => text)).toContainEqual(
     expect.stringMatching(/^office-0 is about (3\d|4\d) clients behind one address or name, with \d(\.\d)? each/),

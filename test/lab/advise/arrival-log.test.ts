@@ -25,7 +25,10 @@ function limited(before: number): Verdict {
 function answer(log: ArrivalLog, user: string, before = 0): void {
   const descriptors = [
     {
-      ...{ entries: [{ key: 'user', value: user }], limit: null, hits_addend: null, is_negative_hits: false },
+      entries: [{ key: 'user', value: user }],
+      limit: null,
+      hits_addend: null,
+      is_negative_hits: false,
     },
   ];
   log.answered({ domain: 'demo', descriptors, hits_addend: 0 }, answerOf([limited(before)]));
@@ -68,7 +71,11 @@ test('a key that two processes answer has the same windows as in one process', a
   const clock = fakeClock(START_MS);
   const logs = [new ArrivalLog(clock), new ArrivalLog(clock)] as const;
   const live = new LiveAdvice({
-    ...{ maxBytes: 10_000_000, seed: 3, hash: undefined, rules: () => rules, every: () => () => {} },
+    maxBytes: 10_000_000,
+    seed: 3,
+    hash: undefined,
+    rules: () => rules,
+    every: () => () => {},
     ask: async (question: AgentQuestion) =>
       logs.map((log): never => {
         if (question.kind !== 'arrivals') throw new Error(question.kind);

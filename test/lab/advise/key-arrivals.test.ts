@@ -6,8 +6,8 @@ import { fixedWindowOf, slidingWindowCounterOf, slidingWindowLogOf, tokenBucketO
 import fc from '../../helpers/property.ts';
 
 const WINDOW_MS = 1_000;
-/** The rates for which a key's arrivals are followed. */
-const FOLLOWED_RATES = Array.from({ length: 18 }, (_, at) => 2 ** at);
+/** Rates for which a key's arrivals are tracked. */
+const TRACKED_RATES = Array.from({ length: 18 }, (_, at) => 2 ** at);
 const START_MS = 1_700_000_000_000;
 
 interface Hit {
@@ -29,7 +29,7 @@ const arrivals = fc
     });
   });
 
-function keyOf(all: readonly Hit[]): KeyArrivals {
+function createKey(all: readonly Hit[]): KeyArrivals {
   const key = new KeyArrivals();
   for (const { atMs, hits } of all) key.add(hits, atMs, WINDOW_MS);
   return key;
@@ -62,12 +62,12 @@ function refusedBy(limit: Limit, all: readonly Hit[]): number {
   return refused;
 }
 
-test('the burst that a key needs is the largest excess of any interval over the rate', () => {
+test('the burst that a key needs is the maximum excess of any interval over the rate', () => {
   fc.assert(
-    fc.property(arrivals, fc.integer({ min: 0, max: FOLLOWED_RATES.length - 1 }), (all, at) => {
-      const rate = FOLLOWED_RATES[at] ?? 1;
-      expect(Math.abs(keyOf(all).burstAt(rate) - burstBy(all, rate))).toBeLessThan(1 + 1e-6);
-      expect(keyOf(all).burstAt(rate)).toBeGreaterThanOrEqual(burstBy(all, rate) - 1e-6);
+    fc.property(arrivals, fc.integer({ min: 0, max: TRACKED_RATES.length - 1 }), (all, at) => {
+      const rate = TRACKED_RATES[at] ?? 1;
+      expect(Math.abs(createKey(all).burstAt(rate) - burstBy(all, rate))).toBeLessThan(1 + 1e-6);
+      expect(createKey(all).burstAt(rate)).toBeGreaterThanOrEqual(burstBy(all, rate) - 1e-6);
     }),
   );
 });
@@ -75,8 +75,10 @@ test('the burst that a key needs is the largest excess of any interval over the 
 test('the burst between two tracked rates has an upper bound', () => {
   fc.assert(
     fc.property(arrivals, fc.integer({ min: 1, max: 200 }), (all, rate) => {
-      expect(keyOf(all).burstAt(rate)).toBeGreaterThanOrEqual(burstBy(all, rate) - 1e-6);
-      expect(keyOf(all).burstAt(rate)).toBeLessThanOrEqual(Math.ceil(burstBy(all, 2 ** Math.floor(Math.log2(rate)))));
+      expect(createKey(all).burstAt(rate)).toBeGreaterThanOrEqual(burstBy(all, rate) - 1e-6);
+      expect(createKey(all).burstAt(rate)).toBeLessThanOrEqual(
+        Math.ceil(burstBy(all, 2 ** Math.floor(Math.log2(rate)))),
+      );
     }),
   );
 });
@@ -84,7 +86,7 @@ test('the burst between two tracked rates has an upper bound', () => {
 test('the arrival curve is above the hits of every interval, and never above all hits', () => {
   fc.assert(
     fc.property(arrivals, (all) => {
-      const key = keyOf(all);
+      const key = createKey(all);
       for (const { hits, windows } of intervals(all)) expect(key.mostWithin(windows)).toBeGreaterThanOrEqual(hits);
       expect(key.mostWithin(1_000_000)).toBe(all.reduce((sum, { hits }) => sum + hits, 0));
     }),
@@ -93,8 +95,8 @@ test('the arrival curve is above the hits of every interval, and never above all
 
 test('a token bucket with the burst that a key needs refuses nothing, but a smaller one does', () => {
   fc.assert(
-    fc.property(arrivals, fc.constantFrom(...FOLLOWED_RATES.slice(0, 8)), (all, rate) => {
-      const burst = keyOf(all).burstAt(rate);
+    fc.property(arrivals, fc.constantFrom(...TRACKED_RATES.slice(0, 8)), (all, rate) => {
+      const burst = createKey(all).burstAt(rate);
       expect(refusedBy(tokenBucketOf(rate, WINDOW_MS, { burst }), all)).toBe(0);
       if (burst > 1) expect(refusedBy(tokenBucketOf(rate, WINDOW_MS, { burst: burst - 1 }), all)).toBeGreaterThan(0);
     }),
@@ -104,7 +106,7 @@ test('a token bucket with the burst that a key needs refuses nothing, but a smal
 test('a window with the limit that a key needs refuses nothing, but a smaller one does', () => {
   fc.assert(
     fc.property(arrivals, (all) => {
-      const key = keyOf(all);
+      const key = createKey(all);
       const fixed = windowDemand('fixed_window', key);
       expect(refusedBy(fixedWindowOf(fixed, WINDOW_MS), all)).toBe(0);
       expect(refusedBy(fixedWindowOf(fixed - 1, WINDOW_MS), all)).toBeGreaterThan(0);

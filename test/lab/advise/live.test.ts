@@ -50,12 +50,12 @@ const ask = ({ httpPort }: Weir, user: string): Promise<Response> =>
   });
 
 /** The answer of the API, whose fields the test checks. */
-const adviceOf = async ({ debugPort }: Weir) =>
+const fetchAdvice = async ({ debugPort }: Weir) =>
   JSON.parse(await (await fetch(`http://127.0.0.1:${debugPort}/api/v1/advice`)).text());
 
 /** Some requests of each user, over more than ten windows. */
 async function traffic(weir: Weir): Promise<void> {
-  await adviceOf(weir); // arrivals are recorded from the first collection on
+  await fetchAdvice(weir); // arrivals are recorded from the first collection on
   const endMs = performance.now() + 1_500;
   for (let round = 0; round < ROUNDS || performance.now() < endMs; round++)
     await Promise.all(Array.from({ length: USERS }, (_, at) => ask(weir, `u${at}`)));
@@ -65,10 +65,10 @@ test.each(['1', '2'])('with %s workers, advice is based on the answers of all', 
   const redis = await startRedis();
   stops.push(redis.stop);
   const weir = await service({ WORKERS, ADVISE_BYTES: '4000000', REDIS_URL: redis.url, STORE_TIMEOUT: '60s' });
-  let advice: Awaited<ReturnType<typeof adviceOf>>;
+  let advice: Awaited<ReturnType<typeof fetchAdvice>>;
   await until('all processes have reported enough', async () => {
     await traffic(weir);
-    advice = await adviceOf(weir);
+    advice = await fetchAdvice(weir);
     return advice.limits[0]?.confidence.requests >= USERS * ROUNDS; // the report of a worker that stalls is lost
   });
   const { limits, skipped, warnings } = advice;
@@ -91,7 +91,7 @@ test.each(['1', '2'])('with %s workers, advice is based on the answers of all', 
   expect(await check.exited).toMatchObject({ code: 0 });
 });
 
-test('a service that records no arrivals says how to enable this', async () => {
+test('a service that records no arrivals explains how to enable them', async () => {
   const weir = await service({});
   expect(await advise(weir)).toEqual({
     code: 1,

@@ -32,15 +32,15 @@ const load = (overlay: string) =>
     overlay: overlay === '' ? [] : [{ name: 'advice.yaml', text: overlay }],
   });
 
-function treeOf(overlay = '') {
+function loadTree(overlay = '') {
   const loaded = load(overlay);
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   return loaded;
 }
 
-const advised = (): readonly AdvisedLimit[] => advisedRules(treeOf().rules).rules.flatMap(({ limits }) => limits);
+const advised = (): readonly AdvisedLimit[] => advisedRules(loadTree().rules).rules.flatMap(({ limits }) => limits);
 
-function adviceOf(
+function createAdvice(
   limit: AdvisedLimit,
   numbers: Pick<Proposal, 'algorithm' | 'requestsPerUnit' | 'burst'>,
 ): Parameters<typeof overlayText>[0][number] {
@@ -49,22 +49,20 @@ function adviceOf(
   const seen = { requests: 1, keys: 1, oneIn: 1, first: '', last: '', days: 1, because: ['one\nline # and\u2028more'] };
   return {
     confidence: { grade: 'low', ...seen },
-    ...{
-      limit,
-      windows: none,
-      busiest: none,
-      envelope: [],
-      bursts: [],
-      table: [],
-      refusedNow: { hits: 0, keys: share },
-      warnings: [],
-    },
+    limit,
+    windows: none,
+    busiest: none,
+    envelope: [],
+    bursts: [],
+    table: [],
+    refusedNow: { hits: 0, keys: share },
+    warnings: [],
     proposal: { ...numbers, othersHit: share, atMostShare: 0.01, reasons: ['why: because'] },
   };
 }
 
 test('limits that are rates get advice with the path to their rules, and the others are named', () => {
-  const { rules, skipped } = advisedRules(treeOf().rules);
+  const { rules, skipped } = advisedRules(loadTree().rules);
   expect(rules.map(({ path, sharesCounters, limits }) => [path, sharesCounters, limits.map(({ at }) => at)])).toEqual([
     ['demo: 1.user_a#b', false, [0]],
     ['demo: 1.user', false, [0]],
@@ -72,8 +70,12 @@ test('limits that are rates get advice with the path to their rules, and the oth
     ['demo: 1.network_10.*', true, [0]],
   ]);
   expect(rules[2]?.limits[1]).toMatchObject({
-    ...{ nodes: [{ key: 'user' }, { key: 'path', value: '/login*' }], of: 3, text: '9 per hour by token_bucket' },
-    ...{ algorithm: 'token_bucket', burst: 3, keepsAlgorithm: false },
+    nodes: [{ key: 'user' }, { key: 'path', value: '/login*' }],
+    of: 3,
+    text: '9 per hour by token_bucket',
+    algorithm: 'token_bucket',
+    burst: 3,
+    keepsAlgorithm: false,
   });
   expect(rules.map(({ limits }) => limits[0]?.keepsAlgorithm)).toEqual([true, false, false, true]);
   expect(skipped).toEqual([
@@ -84,7 +86,7 @@ test('limits that are rates get advice with the path to their rules, and the oth
 
 test('the proposals for all limits form an overlay that loads without a problem or a warning', () => {
   const all = advised().map((limit) =>
-    adviceOf(limit, {
+    createAdvice(limit, {
       requestsPerUnit: 7,
       ...(limit.algorithm === 'token_bucket' || limit.text === '60 per minute'
         ? { algorithm: 'token_bucket' as const, burst: 21 }
@@ -92,7 +94,7 @@ test('the proposals for all limits form an overlay that loads without a problem 
     }),
   );
   const text = overlayText(all);
-  const { rules, warnings } = treeOf(text);
+  const { rules, warnings } = loadTree(text);
   expect(warnings.filter(({ file }) => file === 'advice.yaml')).toEqual([]);
   const limits = [...rules.rules].flatMap((rule) =>
     rule.limits.map(({ limit }) => [
@@ -113,7 +115,7 @@ test('the proposals for all limits form an overlay that loads without a problem 
 test('reasons are comments, whatever their text', () => {
   const [limit] = advised();
   if (!limit) throw new Error('there is a limit');
-  const text = overlayText([adviceOf(limit, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
+  const text = overlayText([createAdvice(limit, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
   expect(text).toBe(`# proposed by weir advise
 domain: "demo: 1"
 descriptors:
@@ -132,7 +134,7 @@ test('control characters in names are printed as escapes, and read back unchange
   const node = { key: '\u001b]0;pwn\u0007\t\u202e"', value: '\\x41\n\u009b31m\u2028\u{1f600}' };
   const domain = 'demo\u007f\r: 1';
   const hostile: AdvisedLimit = { ...limit, domain, rule: `${domain}.${node.key}`, nodes: [node] };
-  const text = overlayText([adviceOf(hostile, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
+  const text = overlayText([createAdvice(hostile, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
   expect(text).not.toMatch(/[^\P{Cc}\n]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/u);
   expect(readYaml(text)).toEqual({ domain, descriptors: [{ ...node, rate_limit: { requests_per_unit: 7 } }] });
 });
@@ -145,7 +147,8 @@ const ruleAdvised = (rateLimit: string) => {
 test('a limit that sites share is left out, since a site sees only its own part', () => {
   const shared = '{ unit: minute, requests_per_unit: 60, sites: { mode: escrow } }';
   expect(ruleAdvised(`rate_limit: ${shared}`)).toMatchObject({
-    ...{ rules: [], skipped: ['demo.user: sites share it, and each site sees only its own part'] },
+    rules: [],
+    skipped: ['demo.user: sites share it, and each site sees only its own part'],
   });
   const { rules, skipped } = ruleAdvised(`rate_limits: [${shared}, { unit: hour, requests_per_unit: 9 }]`);
   expect(rules.map(({ limits }) => limits.map(({ at, of }) => [at, of]))).toEqual([[[1, 2]]]);

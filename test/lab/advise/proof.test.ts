@@ -11,19 +11,19 @@ test.each(adviseModels)(
   },
 );
 
-const modelOf = (name: string) => {
+const findModel = (name: string) => {
   const found = adviseModels.find((model) => model.name === name);
   if (!found) throw new Error(`there is no model ${name}`);
   return found;
 };
 
 test('the office of the model nat is recognized by the clients behind its address', async () => {
-  const { warnings } = await adviceOn(modelOf('nat'), 1);
+  const { warnings } = await adviceOn(findModel('nat'), 1);
   const { text } = warnings.find(({ kind }) => kind === 'many_clients') ?? {};
   expect(text).toMatch(/192\.0\.2\.1 is about (2[5-9]\d|3[0-4]\d) clients/);
 });
 
 test('the scraper and the bots of a flash sale are separate groups', async () => {
-  expect((await adviceOn(modelOf('scraper'), 1)).proposal?.apartHit).toEqual({ keys: 1, share: 1 });
-  expect((await adviceOn(modelOf('flash-sale'), 1)).proposal?.apartHit).toEqual({ keys: 10, share: 1 });
+  expect((await adviceOn(findModel('scraper'), 1)).proposal?.apartHit).toEqual({ keys: 1, share: 1 });
+  expect((await adviceOn(findModel('flash-sale'), 1)).proposal?.apartHit).toEqual({ keys: 10, share: 1 });
 });

@@ -20,7 +20,7 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 3 }
 `);
 
-const requestOf = (key: string, value: string, hits = 1): RecordedRequest => ({
+const createRequest = (key: string, value: string, hits = 1): RecordedRequest => ({
   timeMs: AT_MS,
   request: { domain: 'demo', descriptors: [{ entries: [{ key, value }], requestLimit: undefined, hits }] },
 });
@@ -33,18 +33,21 @@ test('each limit of a rule is summarized by its own window, and refusals in shad
   const observer = new TrafficObserver(sketches);
   const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
   const requests = [
-    ...['ann', 'ann', 'ann', 'ann'].map((user) => requestOf('user', user)),
-    requestOf('user', 'ann', 0),
-    requestOf('user', 'ann', -1),
-    requestOf('file', 'public/a'),
-    requestOf('file', 'public/b'),
-    requestOf('other', 'x'),
+    ...['ann', 'ann', 'ann', 'ann'].map((user) => createRequest('user', user)),
+    createRequest('user', 'ann', 0),
+    createRequest('user', 'ann', -1),
+    createRequest('file', 'public/a'),
+    createRequest('file', 'public/b'),
+    createRequest('other', 'x'),
   ];
   for (const request of requests) observer.observe(request, engine.answer(request));
   const all = [...sketches.advice({ maxKeysHit: 0.01, shownKey: (key) => key })];
   expect(
     all.map(({ limit, confidence, refusedNow, busiest }) => ({
-      ...{ rule: limit.rule, windowMs: limit.windowMs, keys: confidence.keys, refused: refusedNow.hits },
+      rule: limit.rule,
+      windowMs: limit.windowMs,
+      keys: confidence.keys,
+      refused: refusedNow.hits,
       busiest: busiest.max,
     })),
   ).toEqual([

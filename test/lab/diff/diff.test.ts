@@ -205,7 +205,9 @@ function written(nodes: readonly DrawnNode[]): readonly object[] {
   const first = new Map(nodes.toReversed().map((one) => [`${one.key}=${one.value}`, one]));
   const kept = nodes.filter((one) => first.get(`${one.key}=${one.value}`) === one);
   return kept.map(({ key, value, requests, shares, children }) => ({
-    ...{ key, ...(value !== '' && { value }), ...(requests && limit(requests)) },
+    key,
+    ...(value !== '' && { value }),
+    ...(requests && limit(requests)),
     ...(shares && (key + value).includes('*') && { share_threshold: true }),
     ...(children.length > 0 && { descriptors: written(children) }),
   }));
@@ -214,7 +216,7 @@ function written(nodes: readonly DrawnNode[]): readonly object[] {
 const entries: readonly Entry[] = keys.flatMap((key) => values.map((value) => ({ key, value })));
 const asked = entries.flatMap((one) => [[one], ...entries.map((other) => [one, other])]);
 
-/** The part of a descriptor's match that decides. */
+/** The part of a descriptor's match that affects the answer. */
 function metBy(tree: RuleTree, descriptor: readonly Entry[]): string {
   const found = match(tree, 'demo', { entries: descriptor, requestLimit: undefined });
   return 'rule' in found ? JSON.stringify({ ...found, rule: ruleText(found.rule) }) : found.kind;
@@ -238,7 +240,7 @@ test('both rule sets answer every request alike if no difference is found', () =
   expect(Math.min(alike, different)).toBeGreaterThan(20);
 });
 
-test('a list that gains a block at its end keeps its counters, and a value of the same text is another node', () => {
+test('appending a block to a list keeps its counters, and a value of the same text is another node', () => {
   const shared = { ...net('10.0.0.0/8'), share_threshold: true };
   const longer = { ...shared, addresses: ['10.0.0.0/8', '192.0.2.1'] };
   const { added, removed, rerouted } = diffRules(rules(shared), rules(longer));

@@ -33,7 +33,7 @@ const startAsking = (port: number): Promise<PrintedEnvoy> =>
     edit: (config) => config.replace('failure_mode_deny: false', 'failure_mode_deny: true'),
   });
 
-const statusOf = async ({ port }: PrintedEnvoy): Promise<number> =>
+const fetchStatus = async ({ port }: PrintedEnvoy): Promise<number> =>
   (await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-user': 'ann' } })).status;
 
 const examined = ({ adminPort }: PrintedEnvoy) => doctor(`localhost:${adminPort}`); // as operators write it
@@ -58,7 +58,7 @@ test('a cluster without a listening host is wrong, before and after Envoy has tr
     ]);
     expect(before.stderr).toBe('weir: 1 is wrong\n');
     expect(before.code).toBe(1);
-    expect(await statusOf(envoy)).toBe(500);
+    expect(await fetchStatus(envoy)).toBe(500);
     expect(ofCluster(await examined(envoy))).toEqual([
       expect.stringMatching(
         `^wrong  cluster weir: 1 of 1 host cannot be reached: ${address} \\((all \\d+ connections from Envoy|Envoy's only connection) failed\\)$`,
@@ -69,25 +69,25 @@ test('a cluster without a listening host is wrong, before and after Envoy has tr
   }
 });
 
-test('an untried cluster is right if it is reachable from here, and the doctor says so', async () => {
+test('an untried cluster is right if the doctor can reach it', async () => {
   const weir = await startWeir({ USE_STATSD: 'false' });
   const envoy = await startAsking(weir.grpcPort);
   try {
     expect(ofCluster(await examined(envoy))).toEqual([
       `right  cluster weir has 1 host; Envoy has not connected to 127.0.0.1:${weir.grpcPort} yet, but it can be reached from here`,
     ]);
-    await statusOf(envoy);
+    await fetchStatus(envoy);
     expect(ofCluster(await examined(envoy))).toEqual(['right  cluster weir has 1 host']);
   } finally {
     await Promise.all([envoy.stop(), weir.stop()]);
   }
 });
 
-test('a port that does not speak gRPC is wrong', async () => {
+test('a port that does not serve gRPC is wrong', async () => {
   const other = createServer((_, response) => void response.end('no gRPC'));
   const envoy = await startAsking(await listening(other));
   try {
-    expect(await statusOf(envoy)).toBe(500);
+    expect(await fetchStatus(envoy)).toBe(500);
     expect(ofCluster(await examined(envoy))).toEqual([
       expect.stringMatching(
         /^wrong {2}cluster weir: 1 of 1 host cannot be reached: 127\.0\.0\.1:\d+ \(connects, but answered none of \d+ requests: is this Weir's gRPC port\?\)$/,

@@ -67,7 +67,7 @@ test('every cluster prefers IPv4, and Istio gets the name of a Service instead o
     );
 });
 
-test('the printed configurations let as many requests wait for Weir as envoy.yaml does', async () => {
+test('the printed configurations allow as many waiting requests as envoy.yaml', async () => {
   const breakersOf = (text: string): readonly string[] => text.match(/circuit_breakers: \{.*\}(?= |$)/gm) ?? [];
   const expected = breakersOf(readFileSync(join(PROJECT, 'envoy.yaml'), 'utf8'));
   expect(expected).toHaveLength(1);

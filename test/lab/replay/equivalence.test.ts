@@ -14,7 +14,7 @@ import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
 import { isSameAnswer } from '../../../src/lab/replay/figures.ts';
-import { inputAt } from '../../../src/lab/replay/input.ts';
+import { openInput } from '../../../src/lab/replay/input.ts';
 import { openRecordings } from '../../../src/lab/replay/recordings.ts';
 import { TrafficCounts } from '../../../src/lab/replay/traffic.ts';
 import { RecordingFiles } from '../../../src/operate/record/files.ts';
@@ -38,7 +38,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** A request, and the events before it. */
 interface Step {
   readonly request: WireRequest;
-  /** Below 0: the clock is set back. */
+  /** Milliseconds since the previous request; negative if the clock is set back. */
   readonly advanceMs: number;
   readonly timeoutMs: number;
   readonly override: Pick<StandingOverride, 'effect' | 'entries'> | undefined;
@@ -100,17 +100,20 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
   let recorded = 0;
   const settings = { BACKEND_TYPE: 'memory', SPEND: '', SHADOW_MODE: false, QUOTA_MODE: false };
   const recorder = new Recorder({
-    ...{
-      decider,
-      clock,
-      maxPerSecond: Number.POSITIVE_INFINITY,
-      hashKey: undefined,
-      untilMs: Number.POSITIVE_INFINITY,
-    },
+    decider,
+    clock,
+    maxPerSecond: Number.POSITIVE_INFINITY,
+    hashKey: undefined,
+    untilMs: Number.POSITIVE_INFINITY,
     header: { version: 1, stream: 'test', sample: 1, hashed: false, settings },
     openFiles: (head) =>
       new RecordingFiles({
-        ...{ directory, clock: Date.now, name: 'test', fileBytes: 2_000, maxBytes: 10_000_000, head },
+        directory,
+        clock: Date.now,
+        name: 'test',
+        fileBytes: 2_000,
+        maxBytes: 10_000_000,
+        head,
         onFailure: (error) => {
           throw error;
         },
@@ -140,7 +143,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
 /** Replays the recording in the directory. @returns the number of requests with the recorded answers, and the others */
 async function verify({ rules, modes }: Run, directory: string): Promise<{ same: number; others: readonly object[] }> {
   const engine = new ReplayEngine(rules, { ...modes, memory: MEMORY });
-  const files = readdirSync(directory).map((name) => inputAt(join(directory, name), Readable.from([])));
+  const files = readdirSync(directory).map((name) => openInput(join(directory, name), Readable.from([])));
   const listener = { onSettings: () => {}, onSample: () => {}, onDropped: () => {}, onRules: () => {} };
   const counts = new TrafficCounts();
   let same = 0;

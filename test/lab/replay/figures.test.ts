@@ -1,12 +1,12 @@
 import '../../helpers/realm.ts';
-import { ReplayFigures, subjectOf } from '../../../src/lab/replay/figures.ts';
+import { counterSubject, ReplayFigures } from '../../../src/lab/replay/figures.ts';
 import { HurtKeys, mostRefused, PeakHits } from '../../../src/lab/replay/key-figures.ts';
 import { boundWarnings, readableKey, reportText, spanText } from '../../../src/lab/replay/report.ts';
 import type { RecordedRequest, ReplayedAnswer } from '../../../src/lab/replay/request.ts';
 import { exceeded } from '../../../src/lab/replay/thresholds.ts';
 import { TrafficCounts } from '../../../src/lab/replay/traffic.ts';
 
-const keyOf = (user: string, counter = 'fixed_window|60000'): string =>
+const counterKey = (user: string, counter = 'fixed_window|60000'): string =>
   `${counter}|4:demo|4:user|${user.length}:${user}`;
 
 const requestAt = (timeMs: number, more: Partial<RecordedRequest> = {}): RecordedRequest => ({
@@ -15,12 +15,12 @@ const requestAt = (timeMs: number, more: Partial<RecordedRequest> = {}): Recorde
   ...more,
 });
 
-const answerOf = (user: string, code: 'OK' | 'OVER_LIMIT', counter?: string): ReplayedAnswer => ({
+const createAnswer = (user: string, code: 'OK' | 'OVER_LIMIT', counter?: string): ReplayedAnswer => ({
   code,
   descriptors: [
     {
       rule: 'demo.user',
-      key: keyOf(user, counter),
+      key: counterKey(user, counter),
       code,
       remaining: code === 'OK' ? 1 : 0,
       limit: 2,
@@ -31,24 +31,24 @@ const answerOf = (user: string, code: 'OK' | 'OVER_LIMIT', counter?: string): Re
 
 test('thresholds fail if there is nothing to compare with them', () => {
   const none = new ReplayFigures();
-  const noRequest = ['no request was replayed: the thresholds cannot be checked'];
+  const noRequest = ['no request was replayed, so the thresholds cannot be checked'];
   for (const thresholds of [{ maxRefused: 1 }, { maxNewlyRefused: 1 }, { maxNewlyHurt: 9 }])
     expect(exceeded(none.result(), thresholds)).toEqual(noRequest);
   expect(exceeded(none.result(), {})).toEqual([]);
   const uncompared = new ReplayFigures();
-  uncompared.observe(requestAt(1), answerOf('anna', 'OK'));
+  uncompared.observe(requestAt(1), createAnswer('anna', 'OK'));
   for (const thresholds of [{ maxNewlyRefused: 1 }, { maxNewlyHurt: 9 }])
-    expect(exceeded(uncompared.result(), thresholds)).toEqual([expect.stringContaining('nothing was compared')]);
+    expect(exceeded(uncompared.result(), thresholds)).toEqual([expect.stringContaining('no answers to compare with')]);
   expect(exceeded(uncompared.result(), { maxRefused: 0 })).toEqual([]);
 });
 
 test('a refusal in an access log belongs to the descriptors that the replay refuses, if it refuses the request', () => {
   const figures = new ReplayFigures();
   const refused = { answer: { code: 'OVER_LIMIT' } } as const;
-  const [anna, bert] = [answerOf('anna', 'OVER_LIMIT'), answerOf('bert', 'OK')];
+  const [anna, bert] = [createAnswer('anna', 'OVER_LIMIT'), createAnswer('bert', 'OK')];
   const both = { code: 'OVER_LIMIT', descriptors: [...anna.descriptors, ...bert.descriptors] } as const;
   figures.observe(requestAt(1, refused), both);
-  const [carl, dora] = [answerOf('carl', 'OK'), answerOf('dora', 'OK')];
+  const [carl, dora] = [createAnswer('carl', 'OK'), createAnswer('dora', 'OK')];
   figures.observe(requestAt(2, refused), { code: 'OK', descriptors: [...carl.descriptors, ...dora.descriptors] });
   expect(figures.result().change).toMatchObject({ newlyAdmitted: 1, keysNewlyHurt: 0, keysNewlySpared: 0 });
 });
@@ -64,13 +64,17 @@ test('rule sets are compared by their limited subjects, even if their counters h
     ['dora', 'OK', 'OK'],
   ] as const;
   for (const [at, [user, before, after]] of rows.entries())
-    figures.observe(requestAt(at), answerOf(user, before), answerOf(user, after, bucket));
+    figures.observe(requestAt(at), createAnswer(user, before), createAnswer(user, after, bucket));
   const found = figures.result();
   expect(found).toMatchObject({
     rules: { requests: 5, admitted: 3, refused: 2, keysHurt: 2 },
     against: { requests: 5, admitted: 2, refused: 3, keysHurt: 2 },
     change: {
-      ...{ compared: 5, newlyRefused: 2, newlyAdmitted: 1, keysNewlyHurt: 1, keysNewlySpared: 1 },
+      compared: 5,
+      newlyRefused: 2,
+      newlyAdmitted: 1,
+      keysNewlyHurt: 1,
+      keysNewlySpared: 1,
       newlyHurt: [{ key: '4:demo|4:user|4:anna', refusals: 2 }],
     },
     recorded: undefined,
@@ -88,10 +92,10 @@ test('rule sets are compared by their limited subjects, even if their counters h
 test('without other rules, answers are compared with the recorded ones', () => {
   const figures = new ReplayFigures();
   const recorded = { code: 'OK', descriptors: [{ code: 'OK', remaining: 1 }] } as const;
-  figures.observe(requestAt(1, { answer: recorded }), answerOf('anna', 'OK'));
-  figures.observe(requestAt(2, { answer: { code: 'OK' } }), answerOf('anna', 'OVER_LIMIT'));
-  figures.observe(requestAt(3, { answer: { code: 'OVER_LIMIT' } }), answerOf('bert', 'OK'));
-  figures.observe(requestAt(4), answerOf('bert', 'OVER_LIMIT'));
+  figures.observe(requestAt(1, { answer: recorded }), createAnswer('anna', 'OK'));
+  figures.observe(requestAt(2, { answer: { code: 'OK' } }), createAnswer('anna', 'OVER_LIMIT'));
+  figures.observe(requestAt(3, { answer: { code: 'OVER_LIMIT' } }), createAnswer('bert', 'OK'));
+  figures.observe(requestAt(4), createAnswer('bert', 'OVER_LIMIT'));
   expect(figures.result()).toMatchObject({
     recorded: { answers: 3, same: 1 },
     change: { compared: 3, newlyRefused: 1, newlyAdmitted: 1, keysNewlyHurt: 1, keysNewlySpared: 0 },
@@ -110,18 +114,18 @@ test('a lockout of a key ends with an admitted request, and the longest one is r
   expect([hurt.size, hurt.untracked]).toEqual([2, 1]);
 });
 
-test('the keys with the most refusals come first, equal ones in order of name', () => {
+test('keys are listed by refusals, descending, then by name', () => {
   const keys = [3, 1, 4, 1, 5, 9, 2, 6, 5].map((refusals, at) => ({ key: `k${at}`, refusals }));
   const listed = mostRefused(keys, 4).map(({ key, refusals }) => `${key} ${refusals}`);
   expect(listed).toEqual(['k5 9', 'k7 6', 'k4 5', 'k8 5']);
   expect(mostRefused(keys.slice(0, 2), 4)).toHaveLength(2);
 });
 
-test('the report notes that there were more refused keys than are distinguished', () => {
+test('the report warns about refused keys beyond the limit', () => {
   const [few, enough] = [new ReplayFigures(2), new ReplayFigures(3)];
   for (const figures of [few, enough])
     for (const [at, user] of ['anna', 'bert', 'carl', 'carl'].entries())
-      figures.observe(requestAt(at), answerOf(user, 'OK'), answerOf(user, 'OVER_LIMIT'));
+      figures.observe(requestAt(at), createAnswer(user, 'OK'), createAnswer(user, 'OVER_LIMIT'));
   expect(few.result()).toMatchObject({ change: { keysNewlyHurt: 2 }, untrackedRefusals: 2 });
   expect(boundWarnings(few.result())).toEqual([
     expect.stringContaining('more than 2 keys were refused: 2 refusals of further keys'),
@@ -150,24 +154,24 @@ test('the peak of a key is twice the limit if bursts meet at the boundary of two
   expect(peaks.peak).toEqual({ key: 'a', timeMs: 61_009, hits: 20 });
 });
 
-test('the peak forgets hits that are a window old, and keys without recent hits make room for others', () => {
+test('the peak forgets hits that are a window old, and keys without recent hits are dropped for others', () => {
   const peaks = new PeakHits(1_000, { left: 2 });
   for (const atMs of [0, 400, 999, 1_400]) peaks.admitted('a', 1, atMs);
   expect(peaks.peak?.hits).toBe(3);
   peaks.admitted('b', 1, 1_400);
-  peaks.admitted('c', 7, 1_401); // no room
+  peaks.admitted('c', 7, 1_401); // beyond the budget
   expect(peaks.untracked).toBe(7);
   peaks.admitted('c', 7, 3_000);
   expect(peaks.peak).toEqual({ key: 'c', timeMs: 3_000, hits: 7 });
 });
 
 test.each([
-  [keyOf('anna'), '4:demo|4:user|4:anna', 'demo user=anna'],
-  [keyOf('a|1:b', 'fixed_window|2592000000@Europe/Berlin'), '4:demo|4:user|5:a|1:b', 'demo user=a|1:b'],
+  [counterKey('anna'), '4:demo|4:user|4:anna', 'demo user=anna'],
+  [counterKey('a|1:b', 'fixed_window|2592000000@Europe/Berlin'), '4:demo|4:user|5:a|1:b', 'demo user=a|1:b'],
   ['in_flight|4:demo', '4:demo', 'demo '],
   ['fixed_window|60000|#digest', '#digest', '#digest'],
 ])('the subject of the counter %s is %s, shown as %s', (key, subject, shown) => {
-  expect(subjectOf(key)).toBe(subject);
+  expect(counterSubject(key)).toBe(subject);
   expect(readableKey(key)).toBe(key.includes('#') ? key : shown);
   expect(readableKey(subject)).toBe(shown);
 });

@@ -12,7 +12,7 @@ import { rulesFrom } from '../../helpers/rules.ts';
 
 const KEY = 'secret';
 const limit = { rate_limit: { unit: 'day', requests_per_unit: 9 } };
-const rulesOf = (...nodes: readonly object[]): RuleTree =>
+const createRules = (...nodes: readonly object[]): RuleTree =>
   rulesFrom(JSON.stringify({ domain: 'demo', descriptors: nodes }));
 const node = (value: string, more: object = limit): object => ({ key: 'user', ...(value && { value }), ...more });
 
@@ -52,22 +52,25 @@ function replayed(requests: readonly RecordedRequest[], rules: RuleTree, recorde
 const user = (value: string): readonly Entry[] => [{ key: 'user', value }];
 
 test('a hash that looks like a pattern matches the rule that its value matched', () => {
-  const rules = rulesOf(node('#*'), node(''), { key: '*r', value: '#*', ...limit });
+  const rules = createRules(node('#*'), node(''), { key: '*r', value: '#*', ...limit });
   const requests = [recorded(user('anna'), rules), recorded([{ key: 'owner', value: 'anna' }], rules)];
   expect(replayed(requests, rules)).toEqual({ paths: ['demo.user', undefined], unmatchable: 0, mismatched: 0 });
 });
 
 test('a hash matches no pattern of other rules, and is counted as one that they cannot match', () => {
-  const rules = rulesOf(node(''));
+  const rules = createRules(node(''));
   const requests = [recorded(user('anna'), rules)];
-  const others = rulesOf(node('an*'), node('#*'), node(''));
+  const others = createRules(node('an*'), node('#*'), node(''));
   expect(replayed(requests, others, rules)).toEqual({ paths: ['demo.user'], unmatchable: 1, mismatched: 0 });
-  const alike = rulesOf(node('', { rate_limit: { unit: 'day', requests_per_unit: 1 } }), { key: 'other', ...limit });
+  const alike = createRules(node('', { rate_limit: { unit: 'day', requests_per_unit: 1 } }), {
+    key: 'other',
+    ...limit,
+  });
   expect(replayed(requests, alike, rules)).toMatchObject({ unmatchable: 0, mismatched: 0 });
 });
 
 test('rules that name values cannot match hashes of a recording without the digest of its rules', () => {
-  const rules = rulesOf(node('anna'), node(''));
+  const rules = createRules(node('anna'), node(''));
   const engine = new ReplayEngine(rules, MODES);
   const hashed = new HashedValues([rules]);
   const request = recorded(user('bert'), rules);
@@ -76,10 +79,12 @@ test('rules that name values cannot match hashes of a recording without the dige
 });
 
 test('a value that looks like a hash and matched a pattern is counted as one that now matches another rule', () => {
-  const rules = rulesOf(node('#*'), node(''));
+  const rules = createRules(node('#*'), node(''));
   const value = hashValue('anna', KEY);
   expect(replayed([recorded(user(value), rules)], rules)).toEqual({
-    ...{ paths: ['demo.user'], unmatchable: 0, mismatched: 1 },
+    paths: ['demo.user'],
+    unmatchable: 0,
+    mismatched: 1,
   });
 });
 
@@ -90,7 +95,9 @@ test('with the recorded rules, all hashes match the rules that their values matc
     fc
       .record({ key: keys, value: values, hasLimit: fc.boolean(), descriptors: children })
       .map(({ key, value, hasLimit, descriptors }) => ({
-        ...{ key, ...(value && { value }), ...(hasLimit && limit) },
+        key,
+        ...(value && { value }),
+        ...(hasLimit && limit),
         ...(descriptors.length > 0 && { descriptors }),
       }));
   const composite = ({ key, value = '' }: { readonly key: string; readonly value?: string }) => `${key}=${value}`;
@@ -103,7 +110,7 @@ test('with the recorded rules, all hashes match the rules that their values matc
       nodesOf(nodesOf(fc.constant([]))),
       fc.array(fc.array(entry, { minLength: 1, maxLength: 2 }), { minLength: 20, maxLength: 20 }),
       (nodes, requests) => {
-        const rules = rulesOf(...nodes);
+        const rules = createRules(...nodes);
         const blind = hashBlind(rules);
         for (const entries of requests) {
           const path = (found: ReturnType<typeof match>) => ('rule' in found ? found.rule.path : undefined);

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
-import { linesOf } from '../../../src/lab/replay/input.ts';
+import { readLines } from '../../../src/lab/replay/input.ts';
 
 const octets = randomBytes(4_000_000);
 test.each([
@@ -11,7 +11,7 @@ test.each([
 ])('a %s source is closed when its reader stops', async (_, stored) => {
   const pieces = Array.from({ length: 40 }, (_, at) => stored.subarray(at * 100_000, (at + 1) * 100_000));
   const source = Readable.from(pieces, { objectMode: false });
-  for await (const lines of linesOf({ name: 'source', bytes: undefined, open: () => source })) {
+  for await (const lines of readLines({ name: 'source', bytes: undefined, open: () => source })) {
     expect(lines.length).toBeGreaterThan(0);
     break;
   }

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../../src/lab/sketches/rotating-top.ts';
 import { mergeTop, SpaceSaving, type TopList } from '../../../src/lab/sketches/space-saving.ts';
-import { topNameOfText } from '../../../src/lab/sketches/top-name.ts';
+import { createTextName } from '../../../src/lab/sketches/top-name.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
 import { describeTop, mergeRules, type RuleTop, SHARED_TABLE, TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { heapBytes } from '../../helpers/heap.ts';
@@ -11,7 +11,7 @@ import { ruleOf } from '../../helpers/rules.ts';
 const HITS = 1_000_000;
 const CAPACITY = 1_000;
 
-/** What the list says is within its bounds of what was counted, and nothing above W/k is missing. */
+/** Expects the list to be within its bounds of the true counts, and nothing above W/k to be missing. */
 function expectBounds(
   { entries, total, unlistedAtMost }: TopList,
   exact: ReadonlyMap<string, number>,
@@ -28,11 +28,11 @@ function expectBounds(
 }
 
 function add(table: SpaceSaving, key: string, by: number, mayGrow: boolean): void {
-  const name = topNameOfText(key);
+  const name = createTextName(key);
   if (!table.addToKnown(name, by)) table.addNew(name, by, mayGrow);
 }
 
-const listOf = (table: SpaceSaving): TopList => ({
+const toList = (table: SpaceSaving): TopList => ({
   entries: [...table.entries()],
   total: table.total,
   unlistedAtMost: table.minimum,
@@ -47,7 +47,7 @@ test('every key above W/k of a million Zipf hits is listed, with errors within t
     exact.set(key, (exact.get(key) ?? 0) + 1);
     add(table, key, 1, table.size < CAPACITY);
   }
-  expectBounds(listOf(table), exact, HITS / CAPACITY);
+  expectBounds(toList(table), exact, HITS / CAPACITY);
 });
 
 test('the bounds hold for tables of several processes and slots of time together', () => {
@@ -61,20 +61,20 @@ test('the bounds hold for tables of several processes and slots of time together
     const table = tables[Math.floor(random() * tables.length)] as SpaceSaving;
     add(table, key, by, table.size < 100);
   }
-  expectBounds(mergeTop(tables.map(listOf)), exact, 200_000 / 100);
+  expectBounds(mergeTop(tables.map(toList)), exact, 200_000 / 100);
 });
 
 test('ten million distinct keys take no more than the budget', () => {
   const budget = new ByteBudget(200_000);
   const top = new RotatingTop(CAPACITY, budget);
-  for (let hit = 0; hit < 10_000_000; hit++) top.add(topNameOfText(`user=${hit}`), 1);
+  for (let hit = 0; hit < 10_000_000; hit++) top.add(createTextName(`user=${hit}`), 1);
   expect(budget.usedBytes).toBeLessThanOrEqual(200_000 + CAPACITY * 30); // keys that take over a slot may be a little longer
   expect(top.list()).toMatchObject({ total: 10_000_000 });
 });
 
 test('a window older than a minute is dropped as a whole', () => {
   const top = new RotatingTop(10, new ByteBudget(10_000));
-  top.add(topNameOfText('a'), 5);
+  top.add(createTextName('a'), 5);
   for (let slot = 1; slot < WINDOW_SLOTS; slot++) top.rotate();
   expect(top.list()).toMatchObject({ total: 5, entries: [{ key: 'a', count: 5, error: 0 }] });
   top.rotate();
@@ -89,23 +89,23 @@ test.each([10, 900])('rules whose names, of %i characters, callers choose take n
     const value = Buffer.from(`${rule}`.padStart(length, 'n')).toString(); // in one piece, as from a request
     const decision = { code: 'OVER_LIMIT' };
     const answer = { verdicts: [{ kind: 'limited', rule: ruleOf({ path: `d.user_${value}` }), decision, hits: 1 }] };
-    top.answered([{ entries: [{ key: 'user', value }] }], answer as never); // all that is read
+    top.answered([{ entries: [{ key: 'user', value }] }], answer as never); // the only fields that are read
   }
   expect(heapBytes() - before).toBeLessThan(maxBytes);
   expect(top.bytes).toBeLessThanOrEqual(maxBytes);
 });
 
 /** An answer with one verdict, under `d.user`. */
-const answerOf = (hits: number) =>
+const createAnswer = (hits: number) =>
   ({
     verdicts: [{ kind: 'limited', rule: ruleOf({ path: 'd.user' }), decision: { code: 'OK' }, hits }],
-  }) as never; // all that is read
+  }) as never; // the only fields that are read
 
-const userOf = (value: string) => [{ entries: [{ key: 'user', value }] }];
+const userEntry = (value: string) => [{ entries: [{ key: 'user', value }] }];
 
 test('behind 20,000 requests in ten seconds a sample is counted, and no other descriptor is read', async () => {
   const top = new TopKeys(2 ** 20, new Sample(numbers(3)));
-  const threeHits = answerOf(3);
+  const threeHits = createAnswer(3);
   let reads = 0;
   const hit = (value: string): void => {
     const descriptor = {
@@ -133,11 +133,11 @@ test('behind 20,000 requests in ten seconds a sample is counted, and no other de
   expect(await hitsOf('exact')).toBe(3 * EXACT);
 });
 
-/** A million Zipf hits in a minute, every fourth request with five: what they were, and what the tables say. */
+/** A million Zipf hits in a minute, every fourth request with five, as counted and as listed. */
 async function sampledZipf(processes: number, seed: number) {
   const random = numbers(seed);
   const tables = Array.from({ length: processes }, (_, at) => new TopKeys(2 ** 24, new Sample(numbers(seed + at + 1))));
-  const answers = [answerOf(1), answerOf(1), answerOf(1), answerOf(5)];
+  const answers = [createAnswer(1), createAnswer(1), createAnswer(1), createAnswer(5)];
   const exact = new Map<string, number>();
   let total = 0;
   for (let request = 0; request < HITS; request++) {
@@ -146,7 +146,7 @@ async function sampledZipf(processes: number, seed: number) {
     const hits = request % 4 === 3 ? 5 : 1;
     total += hits;
     exact.set(key, (exact.get(key) ?? 0) + hits);
-    tables[Math.floor(random() * processes)]?.answered(userOf(key), answers[request % 4] as never);
+    tables[Math.floor(random() * processes)]?.answered(userEntry(key), answers[request % 4] as never);
   }
   const [merged] = mergeRules(await Promise.all(tables.map((table) => table.lists('hits'))));
   return { exact, total, shown: describeTop(merged as RuleTop, 100_000, undefined) };
@@ -176,9 +176,10 @@ test.each([1, 4])(
 test('rules that do not fit share a table, and give memory back when they are quiet', async () => {
   const top = new TopKeys(100_000);
   const decision = { code: 'OVER_LIMIT' };
-  const answerOf = (rule: string) =>
-    ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }] }) as never; // all that is read
-  const hit = (rule: string, value: string) => top.answered([{ entries: [{ key: 'user', value }] }], answerOf(rule));
+  const createAnswer = (rule: string) =>
+    ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }] }) as never; // the only fields that are read
+  const hit = (rule: string, value: string) =>
+    top.answered([{ entries: [{ key: 'user', value }] }], createAnswer(rule));
   for (let rule = 0; rule < 20; rule++) for (let user = 0; user < 100; user++) hit(`d.rule${rule}`, `u${user}`);
   const lists = await top.lists('refusals');
   expect(lists.map(({ rule }) => rule)).toContain(SHARED_TABLE);

@@ -1,12 +1,12 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import {
+  createTopName,
   encodedName,
   isSameName,
   keptName,
   NameIndex,
   type TopName,
-  topNameOf,
 } from '../../../src/lab/sketches/top-name.ts';
 import { describeKey } from '../../../src/operate/admin/top-keys.ts';
 
@@ -17,16 +17,16 @@ test('two descriptors have the same name if and only if they are equal', () => {
   fc.assert(
     fc.property(anyEntries, anyEntries, (one, other) => {
       const areEqual = JSON.stringify(one) === JSON.stringify(other);
-      expect(isSameName(topNameOf(one), topNameOf(other))).toBe(areEqual);
-      expect(isSameName(topNameOf(one), keptName(topNameOf(structuredClone(one))))).toBe(true);
-      expect(encodedName(topNameOf(one)) === encodedName(topNameOf(other))).toBe(areEqual);
+      expect(isSameName(createTopName(one), createTopName(other))).toBe(areEqual);
+      expect(isSameName(createTopName(one), keptName(createTopName(structuredClone(one))))).toBe(true);
+      expect(encodedName(createTopName(one)) === encodedName(createTopName(other))).toBe(areEqual);
     }),
     { seed: 1 },
   );
 });
 
 test('descriptors of different rules have different names', () => {
-  const name = topNameOf([{ key: 'user', value: 'alice' }]);
+  const name = createTopName([{ key: 'user', value: 'alice' }]);
   expect(isSameName({ ...name, rule: 'shop.user' }, { ...name, rule: 'shop.user' })).toBe(true);
   expect(isSameName({ ...name, rule: 'shop.user' }, { ...name, rule: 'shop.other' })).toBe(false);
 });
@@ -34,7 +34,7 @@ test('descriptors of different rules have different names', () => {
 test('a name can be read back, and the length of the missing part of a long one is reported', () => {
   fc.assert(
     fc.property(anyEntries, (entries) => {
-      expect(describeKey(encodedName(topNameOf(entries)))).toEqual({ entries });
+      expect(describeKey(encodedName(createTopName(entries)))).toEqual({ entries });
     }),
     { seed: 2 },
   );
@@ -42,10 +42,10 @@ test('a name can be read back, and the length of the missing part of a long one 
     { key: 'user', value: 'alice' },
     { key: 'path', value: 'x'.repeat(5_000) },
   ];
-  const name = topNameOf(long);
+  const name = createTopName(long);
   expect(describeKey(encodedName(name))).toMatchObject({ cut: true, entries: [long[0], { key: 'path' }] });
   expect(encodedName(name).length).toBeLessThan(4_200);
-  expect(isSameName(name, topNameOf(structuredClone(long)))).toBe(true);
+  expect(isSameName(name, createTopName(structuredClone(long)))).toBe(true);
 });
 
 /** Few different hashes, so that names share chains. */

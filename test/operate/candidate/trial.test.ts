@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import type { Backend, Replies } from '../../../src/engine/backends/backend.ts';
-import { sampledOf } from '../../../src/lab/record/sampling.ts';
+import { sampledPositions } from '../../../src/lab/record/sampling.ts';
 import { mergeReports } from '../../../src/operate/candidate/report.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { backendThat } from '../../helpers/ledger.ts';
@@ -139,7 +139,7 @@ test('a sample has all requests of a counter or none', async () => {
 function sampledUser(rules: ReturnType<typeof rulesFrom>): readonly [user: string, path: string] {
   for (let at = 0; at < 100; at++) {
     const pair = [`user=${at}`, `path=/${at}`] as const;
-    const places = sampledOf(requestOf(...pair), rules, 0.5);
+    const places = sampledPositions(requestOf(...pair), rules, 0.5);
     if (places.length === 1 && places[0] === 0) return pair;
   }
   throw new Error('every user is sampled together with the path, or not at all');

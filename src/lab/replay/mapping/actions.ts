@@ -4,7 +4,9 @@ import type { MappingBlock } from './mapping-block.ts';
 
 type ReadField = FieldReaders['address'];
 
-/** The entry that an action adds; `skip`: none, others remain; undefined: the request does not have this descriptor. */
+/**
+ * Returns the entry that an action adds, `skip` to add none but keep the others, or undefined to drop the descriptor.
+ */
 export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
 
 /**
@@ -15,12 +17,12 @@ export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
 const actions: Readonly<Record<string, (block: MappingBlock, readers: FieldReaders) => Action | undefined>> = {
   request_headers: requestHeaders,
   query_parameters: queryParameters,
-  remote_address: (block, readers) => entryOf(block.text('descriptor_key') ?? 'remote_address', readers.address),
+  remote_address: (block, readers) => createEntry(block.text('descriptor_key') ?? 'remote_address', readers.address),
   masked_remote_address: maskedRemoteAddress,
   header_value_match: headerValueMatch,
   generic_key: genericKey,
   destination_cluster: (block, readers) =>
-    entryOf(block.text('descriptor_key') ?? 'destination_cluster', readers.cluster),
+    createEntry(block.text('descriptor_key') ?? 'destination_cluster', readers.cluster),
 };
 
 export const actionNames = Object.keys(actions);
@@ -39,7 +41,7 @@ export function readAction(item: MappingBlock, readers: FieldReaders): Action | 
   return action;
 }
 
-const entryOf =
+const createEntry =
   (key: string, read: ReadField, missing: 'skip' | undefined = undefined): Action =>
   (fields) => {
     const value = read(fields);
@@ -52,7 +54,7 @@ function requestHeaders(block: MappingBlock, readers: FieldReaders): Action | un
   const missing = block.flag('skip_if_absent', false) ? 'skip' : undefined;
   const extract = extraction(block);
   if (header === undefined || key === undefined) return undefined;
-  return entryOf(key, extract(readers.header(header)), missing);
+  return createEntry(key, extract(readers.header(header)), missing);
 }
 
 function queryParameters(block: MappingBlock, readers: FieldReaders): Action | undefined {
@@ -62,16 +64,16 @@ function queryParameters(block: MappingBlock, readers: FieldReaders): Action | u
   const extract = extraction(block);
   if (parameter === undefined || key === undefined) return undefined;
   const path = readers.header(':path');
-  const parameterOf: ReadField = (fields) => {
+  const queryParameter: ReadField = (fields) => {
     const query = path(fields)?.split('?', 2)[1];
     return query === undefined ? undefined : (new URLSearchParams(query).get(parameter) ?? undefined);
   };
-  return entryOf(key, extract(parameterOf), missing);
+  return createEntry(key, extract(queryParameter), missing);
 }
 
 /**
- * `regex` and `substitution`, an addition to Envoy's action: extracts a part of the value. Without `substitution`, it
- * is the first group; a value that does not match counts as absent.
+ * Extracts a part of the value by `regex` and `substitution`, an addition to Envoy's action. The default for
+ * `substitution` is the first group; a value that does not match counts as absent.
  */
 function extraction(block: MappingBlock): (read: ReadField) => ReadField {
   const regex = block.has('regex') ? block.pattern('regex') : undefined;
@@ -120,51 +122,54 @@ function genericKey(block: MappingBlock): Action | undefined {
   return () => entry;
 }
 
-/** An address reduced to its first bits, in Envoy's format: `10.1.0.0/16`, `2001:db8::/32`. Undefined: no address. */
+/**
+ * An address reduced to its first bits in Envoy's format, such as `10.1.0.0/16` or `2001:db8::/32`; undefined if it is
+ * no address.
+ */
 function masked(address: string, v4Bits: number, v6Bits: number): string | undefined {
-  const v4 = v4Of(address);
+  const v4 = parseV4(address);
   if (v4 !== undefined) {
     const kept = v4Bits === 0 ? 0 : (v4 & (-1 << (32 - v4Bits))) >>> 0;
     return `${[24, 16, 8, 0].map((shift) => (kept >>> shift) & 255).join('.')}/${v4Bits}`;
   }
-  const groups = v6Of(address);
+  const groups = parseV6(address);
   if (!groups) return undefined;
   const kept = groups.map((group, at) => {
     const bits = Math.min(Math.max(v6Bits - at * 16, 0), 16);
     return group & (0xffff << (16 - bits)) & 0xffff;
   });
-  return `${shortest(kept)}/${v6Bits}`;
+  return `${compressGroups(kept)}/${v6Bits}`;
 }
 
-function v4Of(address: string): number | undefined {
+function parseV4(address: string): number | undefined {
   const parts = address.split('.');
   if (parts.length !== 4 || !parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255)) return undefined;
   return parts.reduce((value, part) => value * 256 + Number(part), 0);
 }
 
 /** The eight groups of an IPv6 address. */
-function v6Of(address: string): readonly number[] | undefined {
+function parseV6(address: string): readonly number[] | undefined {
   const withoutZone = address.split('%', 1)[0] ?? '';
   const halves = withoutZone.split('::');
   if (halves.length > 2 || !withoutZone.includes(':')) return undefined;
-  const [head = [], tail = []] = halves.map(groupsOf);
+  const [head = [], tail = []] = halves.map(parseGroups);
   const missing = 8 - head.length - tail.length;
   if (halves.length === 1 ? missing !== 0 : missing < 1) return undefined;
   const groups = [...head, ...new Array<number>(missing).fill(0), ...tail];
   return groups.some(Number.isNaN) ? undefined : groups;
 }
 
-function groupsOf(half: string): readonly number[] {
+function parseGroups(half: string): readonly number[] {
   if (half === '') return [];
   return half.split(':').flatMap((group) => {
-    const v4 = group.includes('.') ? v4Of(group) : undefined;
+    const v4 = group.includes('.') ? parseV4(group) : undefined;
     if (v4 !== undefined) return [v4 >>> 16, v4 & 0xffff];
     return [/^[0-9a-fA-F]{1,4}$/.test(group) ? Number.parseInt(group, 16) : Number.NaN];
   });
 }
 
 /** Omits the first of the longest runs of zeros. @see https://www.rfc-editor.org/rfc/rfc5952 */
-function shortest(groups: readonly number[]): string {
+function compressGroups(groups: readonly number[]): string {
   let [from, length] = [-1, 1];
   for (let at = 0; at < groups.length; at++) {
     let end = at;
@@ -179,7 +184,7 @@ function shortest(groups: readonly number[]): string {
 type Matcher = (fields: LogFields) => boolean;
 type TextTest = (value: string) => boolean;
 
-/** Reads `headers`: all of them must match. */
+/** Reads `headers`, all of which must match. */
 const readMatchers = (block: MappingBlock, readers: FieldReaders): readonly Matcher[] =>
   block.blocks('headers').flatMap((one) => {
     const matcher = readMatcher(one, readers);
@@ -210,7 +215,7 @@ function readMatcher(block: MappingBlock, readers: FieldReaders): Matcher | unde
   };
 }
 
-/** The forms that predate `string_match` in Envoy, which many configurations still have. */
+/** Reads the forms that predate `string_match` in Envoy, which many configurations still have. */
 const shortTests = (block: MappingBlock): readonly (TextTest | undefined)[] => [
   textTest(block, 'exact_match', 'exact'),
   textTest(block, 'prefix_match', 'prefix'),
@@ -251,7 +256,7 @@ function textTest(
   return ignoresCase ? (value) => test(value.toLowerCase(), lower) : (value) => test(value, text);
 }
 
-/** As in Envoy, the whole value must match. */
+/** Reads a regular expression, which must match the whole value as in Envoy. */
 function safeRegex(block: MappingBlock | undefined, ignoresCase: boolean): TextTest | undefined {
   const regex = block?.pattern('regex', ignoresCase ? 'i' : '');
   block?.done();

@@ -1,11 +1,11 @@
 import { printableJson } from '../../../base/printable.ts';
-import { kindOfField, type LogFields, namesOfHeader, textOf } from '../readers/fields.ts';
+import { fieldKind, headerAliases, type LogFields, toText } from '../readers/fields.ts';
 import type { LogFormatName } from '../readers/format-names.ts';
-import { timeMsOf } from '../readers/times.ts';
+import { parseTimeMs } from '../readers/times.ts';
 
-/** The most distinct values that are counted per field; above it, `more than` is shown. */
+/** Maximum distinct values counted per field, above which `>` is shown. */
 const MAX_VALUES = 10_000;
-/** The most fields that are kept; a log has dozens. */
+/** Maximum number of fields; a log has dozens. */
 const MAX_FIELDS = 200;
 const SHOWN_CHARACTERS = 40;
 
@@ -28,7 +28,7 @@ export class LogSample {
   add(fields: LogFields): void {
     this.#lines++;
     for (const [name, value] of Object.entries(fields)) {
-      const text = textOf(value);
+      const text = toText(value);
       if (text === undefined) continue;
       const known = this.#fields.get(name);
       if (known) {
@@ -39,10 +39,10 @@ export class LogSample {
     }
   }
 
-  /** A first mapping, which is valid, with comments on each field. */
+  /** Renders a valid first mapping with comments on each field. */
   mapping(source: string, format: LogFormatName): string {
     const address = this.#named('address');
-    const path = this.#first(namesOfHeader(':path'));
+    const path = this.#first(headerAliases(':path'));
     const headers = this.#headers();
     return `${[
       `# Learned from ${comment(source)}: ${this.#lines} requests, format ${format}.`,
@@ -70,8 +70,8 @@ export class LogSample {
             `      - request_headers: { header_name: ":path", descriptor_key: path, regex: '^([^?]*)' }`,
           ]),
       ...headers.flatMap((name) => [
-        `  - actions: # (${printableJson(keyOf(name))}, the field ${comment(name)})`,
-        `      - request_headers: { header_name: ${printableJson(name)}, descriptor_key: ${printableJson(keyOf(name))} }`,
+        `  - actions: # (${printableJson(descriptorKey(name))}, the field ${comment(name)})`,
+        `      - request_headers: { header_name: ${printableJson(name)}, descriptor_key: ${printableJson(descriptorKey(name))} }`,
       ]),
     ].join('\n')}\n`;
   }
@@ -88,16 +88,16 @@ export class LogSample {
     return [`#   ${'field'.padEnd(width)}  ${'values'.padStart(8)}  ${'present'.padStart(7)}  example`, ...rows];
   }
 
-  /** Names of fields that must be configured: a time field without a usual name. */
+  /** Fields that must be configured, such as a time field without a standard name. */
   #fieldNames(): readonly string[] {
     if (this.#named('time') !== undefined) return [];
     const time = [...this.#fields].find(
-      ([, { example }]) => (timeMsOf(example) ?? 0) > 0 && !/^\d{1,9}$/.test(example),
+      ([, { example }]) => (parseTimeMs(example) ?? 0) > 0 && !/^\d{1,9}$/.test(example),
     );
     return time ? ['fields:', `  time: ${printableJson(time[0])}`] : [];
   }
 
-  /** Client fields that limits may count by: their values vary, and repeat. */
+  /** Client fields that limits may count by, whose values vary and repeat. */
   #headers(): readonly string[] {
     return [...this.#fields]
       .filter(([name, { values, present }]) => {
@@ -105,7 +105,7 @@ export class LogSample {
         return (
           isCandidate &&
           !/agent/i.test(name) &&
-          kindOfField(name) === undefined &&
+          fieldKind(name) === undefined &&
           values.size > 1 &&
           values.size < present
         );
@@ -114,7 +114,7 @@ export class LogSample {
   }
 
   #named(kind: 'time' | 'address'): string | undefined {
-    return [...this.#fields.keys()].find((name) => kindOfField(name) === kind);
+    return [...this.#fields.keys()].find((name) => fieldKind(name) === kind);
   }
 
   #first(names: readonly string[]): string | undefined {
@@ -122,13 +122,13 @@ export class LogSample {
   }
 }
 
-const keyOf = (field: string): string =>
+const descriptorKey = (field: string): string =>
   field
     .toLowerCase()
     .replace(/^(x|http)[-_]/, '')
     .replaceAll(/[^a-z0-9]+/g, '_') || 'field';
 
-/** A text from the log as a comment: on one line, and shortened. */
+/** A text from the log, shortened and on one line, for a comment. */
 function comment(text: string): string {
   const plain = text.replaceAll(/[^\x20-\x7e\u00a0-\u{10ffff}]|[\p{Zl}\p{Zp}\p{Cs}\p{Bidi_Control}]/gu, '?');
   return plain.length <= SHOWN_CHARACTERS ? plain : `${plain.slice(0, SHOWN_CHARACTERS)}…`;

@@ -19,7 +19,7 @@ export class MappingBlock {
     for (const { key, value } of node.entries) {
       const name = key.kind === 'scalar' ? key.text : describe(key);
       const at = { ...place, line: key.line, column: key.column, path: pathOfKey(place.path, shown(name)) };
-      if (this.#values.has(name)) problems.error(at, `'${shown(name)}' is given twice`);
+      if (this.#values.has(name)) problems.error(at, `'${shown(name)}' is set twice`);
       this.#values.set(name, { node: value, place: at });
     }
   }
@@ -75,7 +75,7 @@ export class MappingBlock {
     try {
       return new RegExp(text, flags);
     } catch (error) {
-      return this.error(`expected a regular expression, got '${shown(text)}': ${messageOf(error)}`, key);
+      return this.error(`expected a regular expression, got '${shown(text)}': ${errorMessage(error)}`, key);
     }
   }
 
@@ -133,4 +133,4 @@ function describe(node: YamlNode): string {
   return isNull(node) ? 'nothing' : `'${shown(node.text)}'`;
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -2,8 +2,8 @@ import type { RateLimitRequest, RequestDescriptor } from '../../../engine/decide
 import type { Entry } from '../../../engine/rules/match/match.ts';
 import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
 import { parseYaml, YamlError } from '../../../engine/rules/read/yaml.ts';
-import { FieldReaders, type LogFields, textOf } from '../readers/fields.ts';
-import { timeMsOf } from '../readers/times.ts';
+import { FieldReaders, type LogFields, toText } from '../readers/fields.ts';
+import { parseTimeMs } from '../readers/times.ts';
 import type { RecordedRequest, ReplayedCode } from '../request.ts';
 import { type Action, readAction } from './actions.ts';
 import { MappingBlock } from './mapping-block.ts';
@@ -11,7 +11,10 @@ import { MappingBlock } from './mapping-block.ts';
 /** Converts the fields of an access log line to the request that a proxy would have sent. */
 export interface Mapping {
   readonly domain: string;
-  /** A text: the error in the line. Undefined: there are no descriptors, so a proxy sends no request. */
+  /**
+   * Converts a line. @returns a text with the error, or undefined if there are no descriptors, so that a proxy sends no
+   * request
+   */
   request(fields: LogFields): RecordedRequest | string | undefined;
 }
 
@@ -30,7 +33,7 @@ function readMapping(file: string, text: string, problems: Problems): Mapping | 
     const { root } = parseYaml(text);
     const place = { file, line: root?.line ?? 1, path: '' };
     return root
-      ? mappingOf(new MappingBlock(root, place, problems))
+      ? buildMapping(new MappingBlock(root, place, problems))
       : problems.error(place, 'expected a mapping, got nothing');
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
@@ -38,11 +41,11 @@ function readMapping(file: string, text: string, problems: Problems): Mapping | 
   }
 }
 
-function mappingOf(block: MappingBlock): Mapping | undefined {
+function buildMapping(block: MappingBlock): Mapping | undefined {
   const domain = block.required('domain');
   const readers = fieldReaders(block.block('fields'));
-  const label = labelOf(block.block('label'));
-  const descriptors = block.blocks('rate_limits').map((one) => descriptorOf(one, readers));
+  const label = readLabel(block.block('label'));
+  const descriptors = block.blocks('rate_limits').map((one) => readDescriptor(one, readers));
   block.done();
   return domain === undefined ? undefined : requestMapping(domain, descriptors, { readers, label });
 }
@@ -59,7 +62,7 @@ function requestMapping(
     domain,
     request(fields) {
       const time = readers.time(fields);
-      const timeMs = timeMsOf(time);
+      const timeMs = parseTimeMs(time);
       if (timeMs === undefined) return time === undefined ? 'no time' : `no time: ${JSON.stringify(time)}`;
       const descriptors: RequestDescriptor[] = [];
       for (const read of reads) {
@@ -69,7 +72,7 @@ function requestMapping(
       if (descriptors.length === 0) return undefined;
       const request: RateLimitRequest = { domain, descriptors };
       const expected = label(fields);
-      const code = answerOf(readers.status(fields), fields);
+      const code = readAnswer(readers.status(fields), fields);
       return {
         timeMs,
         request,
@@ -81,33 +84,36 @@ function requestMapping(
 }
 
 /**
- * The answer of the rate limit service, if the log has Envoy's own reason for it. A status of 429 alone may come from
- * the upstream.
+ * The answer of the rate limit service, if the log has Envoy's reason for it; a status of 429 alone may come from the
+ * upstream.
  */
-function answerOf(
+function readAnswer(
   status: string | undefined,
   { response_code_details: details, response_flags: flags }: LogFields,
 ): ReplayedCode | undefined {
-  const reason = textOf(details);
+  const reason = toText(details);
   if (reason === undefined) return typeof flags === 'string' && /\bRL\b/.test(flags) ? 'OVER_LIMIT' : undefined;
   if (reason === 'request_rate_limited') return 'OVER_LIMIT';
   return status !== undefined && status !== '429' ? 'OK' : undefined;
 }
 
-function descriptorOf(block: MappingBlock, readers: FieldReaders): ReadDescriptor {
+function readDescriptor(block: MappingBlock, readers: FieldReaders): ReadDescriptor {
   const actions = block.blocks('actions').flatMap((item) => readAction(item, readers) ?? []);
   const addend = block.block('hits_addend');
   const hits = addend?.integer('number', [0, 1_000_000_000]) ?? 1;
   addend?.done();
   block.done();
   return (fields) => {
-    const entries = entriesOf(actions, fields);
+    const entries = createEntries(actions, fields);
     return entries && { entries, requestLimit: undefined, hits };
   };
 }
 
-/** As in Envoy, an action without a value drops its descriptor; a descriptor without entries is dropped, too. */
-function entriesOf(actions: readonly Action[], fields: LogFields): readonly Entry[] | undefined {
+/**
+ * Creates the entries of a descriptor. As in Envoy, an action without a value drops the descriptor; one without entries
+ * is dropped too.
+ */
+function createEntries(actions: readonly Action[], fields: LogFields): readonly Entry[] | undefined {
   const entries: Entry[] = [];
   for (const action of actions) {
     const entry = action(fields);
@@ -117,7 +123,7 @@ function entriesOf(actions: readonly Action[], fields: LogFields): readonly Entr
   return entries.length === 0 ? undefined : entries;
 }
 
-/** @param block  names of fields that differ from the usual ones */
+/** @param block  names of fields that differ from the standard ones */
 function fieldReaders(block: MappingBlock | undefined): FieldReaders {
   const [time, remoteAddress, status] = ['time', 'remote_address', 'status'].map((key) => block?.text(key));
   const headers = block?.block('headers');
@@ -126,15 +132,15 @@ function fieldReaders(block: MappingBlock | undefined): FieldReaders {
   return new FieldReaders({ time, remoteAddress, status, headers: new Map(named) });
 }
 
-/** The column that says which requests should pass. */
-function labelOf(block: MappingBlock | undefined): ReadLabel {
+/** Reads the column that labels which requests should pass. */
+function readLabel(block: MappingBlock | undefined): ReadLabel {
   if (!block) return () => undefined;
   const field = block.required('field') ?? '';
   const [allow, refuse] = [new Set(block.texts('allow')), new Set(block.texts('refuse'))];
   if (refuse.size === 0) block.error('expected refuse, the values of requests that ought to be refused, got none');
   block.done();
   return (fields) => {
-    const value = textOf(fields[field]);
+    const value = toText(fields[field]);
     if (value === undefined) return undefined;
     if (refuse.has(value)) return 'refuse';
     return allow.size === 0 || allow.has(value) ? 'allow' : undefined;

@@ -29,18 +29,18 @@ const ADDRESS_NAMES = [
 const STATUS_NAMES = ['response_code', 'status', 'code', 'status_code'];
 const CLUSTER_NAMES = ['upstream_cluster', 'cluster'];
 
-/** Names of fields from a mapping; they take precedence over the usual names. */
+/** Names of fields from a mapping, which take precedence over the standard ones. */
 interface FieldNames {
   readonly time: string | undefined;
   readonly remoteAddress: string | undefined;
   readonly status: string | undefined;
-  /** By header in lower case. */
+  /** Field names by lower-case header. */
   readonly headers: ReadonlyMap<string, string>;
 }
 
 type ReadField = (fields: LogFields) => string | undefined;
 
-/** Reads the fields of a line of which mappings make requests; undefined: the log does not have the field. */
+/** Reads the fields that mappings use; undefined if the log does not have the field. */
 export class FieldReaders {
   readonly #headers: ReadonlyMap<string, string>;
   /** The raw value of the time field, which may be a number. */
@@ -48,21 +48,21 @@ export class FieldReaders {
   /** The client's address without its port. */
   readonly address: ReadField;
   readonly status: ReadField;
-  readonly cluster = firstOf(CLUSTER_NAMES);
+  readonly cluster = readFirst(CLUSTER_NAMES);
 
   constructor({ time, remoteAddress, status, headers }: FieldNames) {
     this.#headers = headers;
     this.time = rawField(time === undefined ? TIME_NAMES : [time]);
-    const address = firstOf(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
+    const address = readFirst(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
     this.address = (fields) => withoutPort(address(fields));
-    this.status = firstOf(status === undefined ? STATUS_NAMES : [status]);
+    this.status = readFirst(status === undefined ? STATUS_NAMES : [status]);
   }
 
   /** A request header or an HTTP/2 pseudo-header. */
   header(header: string): ReadField {
     const name = header.toLowerCase();
     const given = this.#headers.get(name);
-    return firstOf(given === undefined ? namesOfHeader(name) : [given]);
+    return readFirst(given === undefined ? headerAliases(name) : [given]);
   }
 }
 
@@ -76,8 +76,8 @@ const rawField =
     return undefined;
   };
 
-/** The names that logs may use for a request header. */
-export function namesOfHeader(name: string): readonly string[] {
+/** Names that logs may use for a request header. */
+export function headerAliases(name: string): readonly string[] {
   const known = HEADER_NAMES[name];
   if (known) return known;
   const underscored = name.replaceAll('-', '_');
@@ -91,27 +91,27 @@ function withoutPort(address: string | undefined): string | undefined {
   return colon >= 0 && colon === address?.lastIndexOf(':') ? address.slice(0, colon) : address;
 }
 
-/** The first of several fields with a value; Envoy and nginx write `-` for an absent value. */
-function firstOf(names: readonly string[]): ReadField {
+/** Reads the first of several fields with a value; Envoy and nginx write `-` for an absent one. */
+function readFirst(names: readonly string[]): ReadField {
   const [only = '', second] = names;
-  if (second === undefined) return (fields) => textOf(fields[only]);
+  if (second === undefined) return (fields) => toText(fields[only]);
   return (fields) => {
     for (const name of names) {
-      const text = textOf(fields[name]);
+      const text = toText(fields[name]);
       if (text !== undefined) return text;
     }
     return undefined;
   };
 }
 
-/** A field as text; undefined: it has no value. */
-export function textOf(value: unknown): string | undefined {
+/** A field as text, or undefined if it has no value. */
+export function toText(value: unknown): string | undefined {
   if (typeof value === 'string') return value === '-' || value === '' ? undefined : value;
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined;
 }
 
-/** The content of a field with a usual name; `other`: a status, a cluster or a request header. */
-export function kindOfField(name: string): 'time' | 'address' | 'other' | undefined {
+/** Content of a field with a standard name, where `other` is a status, a cluster or a request header. */
+export function fieldKind(name: string): 'time' | 'address' | 'other' | undefined {
   if (TIME_NAMES.includes(name)) return 'time';
   if (ADDRESS_NAMES.includes(name)) return 'address';
   const others = [STATUS_NAMES, CLUSTER_NAMES, ...Object.values(HEADER_NAMES)];

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import { kindOfField, type LogFields } from './fields.ts';
+import { fieldKind, type LogFields } from './fields.ts';
 import type { LogFormatName } from './format-names.ts';
 
 export const openLineParser = (format: LogFormatName): LineParser => parsers[format]();
@@ -23,7 +23,7 @@ function parseObject(line: string): LogFields | string {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as LogFields; // an object
     return 'expected a JSON object';
   } catch (error) {
-    return `no JSON: ${error instanceof Error ? error.message : error}`;
+    return `not JSON: ${error instanceof Error ? error.message : error}`;
   }
 }
 
@@ -53,22 +53,22 @@ function k6Request(line: string): LogFields | string | undefined {
   if (point.metric !== 'http_reqs' || point.type !== 'Point') return undefined;
   const data = point.data as { readonly time?: unknown; readonly tags?: LogFields | null } | null | undefined; // k6's
   const { url, ...tags } = data?.tags ?? {};
-  return { ...tags, ...partsOf(url), time: data?.time };
+  return { ...tags, ...splitUrl(url), time: data?.time };
 }
 
 /** A hit of `vegeta encode --to json`. */
 function withUrl(line: string): LogFields | string {
   const hit = parseObject(line);
-  return typeof hit === 'string' ? hit : { ...hit, ...partsOf(hit.url) };
+  return typeof hit === 'string' ? hit : { ...hit, ...splitUrl(hit.url) };
 }
 
 /** The parts of a URL that describe the request, under names that logs use. */
-function partsOf(url: unknown): LogFields {
+function splitUrl(url: unknown): LogFields {
   const [, authority, path] = typeof url === 'string' ? (/^[a-z]+:\/\/([^/?#]*)([^#]*)/.exec(url) ?? []) : [];
   return authority === undefined ? {} : { url, authority, path: path === '' ? '/' : path };
 }
 
-/** The format of the log that a line comes from; undefined: none of these. */
+/** Recognizes the format of a line, or returns undefined. */
 export function recognizeFormat(line: string): LogFormatName | undefined {
   if (line.startsWith('{')) {
     const fields = parseObject(line);
@@ -83,7 +83,7 @@ export function recognizeFormat(line: string): LogFormatName | undefined {
 
 type Row = readonly string[];
 
-/** A table with a header. Each line is a row: a quoted value cannot contain a line break. */
+/** Parses a table with a header. Each line is a row, so a quoted value cannot contain a line break. */
 function tableParser(): LineParser {
   let table: Table | undefined;
   return {
@@ -92,8 +92,8 @@ function tableParser(): LineParser {
       const from = lines.findIndex((line) => line !== '');
       const header = lines[from];
       if (header === undefined) return lines.map(() => undefined);
-      const delimiter = delimiterOf(header);
-      const names = rowOf(header, delimiter);
+      const delimiter = findDelimiter(header);
+      const names = parseRow(header, delimiter);
       if (typeof names === 'string') return lines.map((_, at) => (at === from ? names : undefined));
       table = new Table(
         names.map((name) => name.trim()),
@@ -114,13 +114,13 @@ class Table {
   }
 
   parse(lines: readonly string[]): readonly ParsedLine[] {
-    const rows = lines.includes('') ? undefined : rowsOf(lines, this.#delimiter);
+    const rows = lines.includes('') ? undefined : parseRows(lines, this.#delimiter);
     if (rows) return rows.map((row) => this.#fieldsOf(row));
     return lines.map((line) => (line === '' ? undefined : this.#parseOne(line)));
   }
 
   #parseOne(line: string): ParsedLine {
-    const row = rowOf(line, this.#delimiter);
+    const row = parseRow(line, this.#delimiter);
     return typeof row === 'string' ? row : this.#fieldsOf(row);
   }
 
@@ -132,17 +132,17 @@ class Table {
   }
 }
 
-/** The rows, if all lines are valid; parsing them together is much cheaper than one by one. */
-function rowsOf(lines: readonly string[], delimiter: string): readonly Row[] | undefined {
+/** Parses all lines together, which is much cheaper than one by one; undefined if one is invalid. */
+function parseRows(lines: readonly string[], delimiter: string): readonly Row[] | undefined {
   try {
     const rows = parse(lines.join('\n'), { delimiter, relax_column_count: true });
     return rows.length === lines.length ? rows : undefined;
   } catch {
-    return undefined; // one of the lines is invalid: each is then parsed on its own
+    return undefined; // one of the lines is invalid, so each is parsed separately
   }
 }
 
-function rowOf(line: string, delimiter: string): Row | string {
+function parseRow(line: string, delimiter: string): Row | string {
   if (!line.includes('"')) return line.split(delimiter);
   try {
     return parse(line, { delimiter, relax_column_count: true })[0] ?? 'no values';
@@ -151,20 +151,20 @@ function rowOf(line: string, delimiter: string): Row | string {
   }
 }
 
-const delimiterOf = (header: string): string =>
+const findDelimiter = (header: string): string =>
   [',', ';', '\t'].toSorted((a, b) => header.split(b).length - header.split(a).length)[0] ?? ',';
 
-/** Whether a line is the header of a table: several names, one of which is a usual name of the time. */
+/** Whether a line is the header of a table, with several names of which one is a standard name of the time. */
 function isTableHeader(line: string): boolean {
-  const names = line.split(delimiterOf(line));
+  const names = line.split(findDelimiter(line));
   if (names.length < 2 || !names.every((name) => COLUMN_NAME.test(name))) return false;
-  return names.some((name) => kindOfField(name.replaceAll('"', '').trim()) === 'time');
+  return names.some((name) => fieldKind(name.replaceAll('"', '').trim()) === 'time');
 }
 
 /** A column name, or a part of a quoted one. */
 const COLUMN_NAME = /^\s*"?[^\d"=[\]{}][^"=[\]{}]*"?\s*$/;
 
-/** The fields of a line; a text: its error; undefined: the line is not a request. */
+/** The fields of a line, a text with its error, or undefined if the line is not a request. */
 export type ParsedLine = LogFields | string | undefined;
 
 /** Parses the lines of a file in batches, from the first line on. */

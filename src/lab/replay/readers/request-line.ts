@@ -11,7 +11,7 @@ import { MAX_TIME_MS } from './times.ts';
 
 type RecordedAnswer = NonNullable<RecordedRequest['answer']>;
 
-/** A JSON object: a line or a part of one. */
+/** A JSON object, either a line or a part of one. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 export const isObject = (value: unknown): value is Fields =>
@@ -28,20 +28,20 @@ const outcomeFields: ReadonlySet<string> = new Set(['timeoutMs', 'answer', 'labe
 /** Whether a field of a line is not part of the request. */
 const isBesideRequest = (name: string): boolean => name === 'time' || outcomeFields.has(name);
 
-/** The request in the fields of a line, with its time and outcome. A text: the error. */
-export function recordedOf(line: Fields): RecordedRequest | string {
+/** Parses the request in the fields of a line, with its time and outcome, or returns a text with the error. */
+export function parseRecorded(line: Fields): RecordedRequest | string {
   const { time } = line;
   if (typeof time !== 'number' || !Number.isSafeInteger(time) || time < 0 || time > MAX_TIME_MS)
     return `time must be whole milliseconds since the epoch, got ${JSON.stringify(time)}`;
-  const outcome = outcomeOf(line);
+  const outcome = parseOutcome(line);
   if (typeof outcome === 'string') return outcome;
-  const request = requestOf(line);
+  const request = parseRequest(line);
   return typeof request === 'string' ? request : recordedAt(time, request, outcome);
 }
 
-/** @returns a text: the error */
-function outcomeOf({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcome | string {
-  const recorded = answer === undefined ? undefined : answerOf(answer);
+/** @returns a text with the error */
+function parseOutcome({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcome | string {
+  const recorded = answer === undefined ? undefined : parseAnswer(answer);
   if (recorded === 'wrong') return 'answer must have a code, OK or OVER_LIMIT, and descriptors';
   if (label !== undefined && label !== 'allow' && label !== 'refuse') return 'label must be allow or refuse';
   return {
@@ -52,29 +52,29 @@ function outcomeOf({ timeoutMs, answer, label, hashed }: Fields): RecordedOutcom
   };
 }
 
-/** Lists the fields one by one: objects of the same shape are faster. */
+/** Creates the object with all fields in the same order, since objects of one shape are faster. */
 const recordedAt = (
   timeMs: number,
   request: RecordedRequest['request'],
   { answer, label, timeoutMs, hashedBy }: RecordedOutcome,
 ): RecordedRequest => ({ timeMs, request, answer, label, timeoutMs, hashedBy });
 
-/** The request in the fields of a line, except those beside it. A text: the error. */
-function requestOf(line: Fields): RecordedRequest['request'] | string {
+/** Parses the request in the fields of a line, or returns a text with the error. */
+function parseRequest(line: Fields): RecordedRequest['request'] | string {
   try {
-    return decodeRequest(plainRequest(line) ?? requestFromJson(bodyOf(line)));
+    return decodeRequest(plainRequest(line) ?? requestFromJson(requestBody(line)));
   } catch (error) {
     if (error instanceof InvalidJson || error instanceof InvalidRequest) return error.message;
     throw error;
   }
 }
 
-function bodyOf(line: Fields): Buffer {
+function requestBody(line: Fields): Buffer {
   const fields = Object.entries(line).filter(([name]) => !isBesideRequest(name));
   return Buffer.from(JSON.stringify(Object.fromEntries(fields)));
 }
 
-/** A request of only texts and plain hits; undefined: it needs the full decoder. */
+/** A request of only texts and plain hits; undefined if it needs the full decoder. */
 function plainRequest(body: Fields): WireRequest | undefined {
   let hits = 0;
   for (const name in body) {
@@ -119,7 +119,7 @@ function isPlainEntry(entry: unknown): entry is { readonly key: string; readonly
   return true;
 }
 
-function answerOf(answer: unknown): RecordedAnswer | 'wrong' {
+function parseAnswer(answer: unknown): RecordedAnswer | 'wrong' {
   if (!isObject(answer) || !isCode(answer.code)) return 'wrong';
   const { code, descriptors } = answer;
   if (descriptors === undefined) return { code };
@@ -141,14 +141,17 @@ const ZERO = 48;
 const COMMA = 44;
 
 /**
- * Reads lines in the form that a recorder writes: the request, its time, then its outcome. Outcomes repeat and are
- * cached; requests are not cached, since those of many users hardly repeat.
+ * Reads lines in the form that a recorder writes, with the request, its time, and its outcome. Outcomes repeat and are
+ * cached; requests are not, since those of many users rarely repeat.
  */
-export class UsualLines {
+export class RecorderLines {
   readonly #plain = new PlainRequests();
   readonly #outcomes = new RepeatedTexts(outcomeIn);
 
-  /** Undefined: the line has another form, or is broken. Otherwise the result equals that of parsing the whole line. */
+  /**
+   * Reads a line. The result equals that of parsing the whole line, or is undefined if the line has another form or is
+   * broken.
+   */
   read(line: string): RecordedRequest | undefined {
     const at = line.indexOf(TIME);
     if (at < 0) return undefined;
@@ -167,21 +170,21 @@ export class UsualLines {
   }
 }
 
-/** @param text  the line before the comma that precedes its time */
+/** @param text  line up to the comma before its time */
 function requestIn(text: string): RecordedRequest['request'] | undefined {
   const fields = parsed(`${text}}`);
   if (!isObject(fields) || !('domain' in fields || 'descriptors' in fields)) return undefined;
   for (const name in fields) if (isBesideRequest(name)) return undefined;
-  const request = requestOf(fields);
+  const request = parseRequest(fields);
   return typeof request === 'string' ? undefined : request;
 }
 
-/** @param text  the line after its time */
+/** @param text  rest of the line after its time */
 function outcomeIn(text: string): RecordedOutcome | undefined {
   const fields = text === '}' ? {} : parsedAfterComma(text);
   if (!isObject(fields)) return undefined;
   for (const name in fields) if (!outcomeFields.has(name)) return undefined;
-  const outcome = outcomeOf(fields);
+  const outcome = parseOutcome(fields);
   return typeof outcome === 'string' ? undefined : outcome;
 }
 
@@ -203,17 +206,17 @@ const BACKSLASH = 92;
 const SPACE = 32;
 
 /**
- * Parses the usual form of recorded requests: descriptors with plain entries, texts without escapes. JSON.parse takes
- * several times as long for these few texts.
+ * Parses recorded requests with plain entries and texts without escapes. JSON.parse takes several times as long for
+ * these few texts.
  */
 class PlainRequests {
   #line = '';
   #at = 0;
 
   /**
-   * The request at the start of the line. Undefined: it must be parsed as JSON.
+   * The request at the start of the line; undefined if it must be parsed as JSON.
    *
-   * @param end  the index at which the request ends
+   * @param end  index at which the request ends
    */
   read(line: string, end: number): RecordedRequest['request'] | undefined {
     this.#line = line;
@@ -262,20 +265,21 @@ class PlainRequests {
   }
 }
 
-/** The most texts in each of the two maps. */
+/** Maximum number of texts in each of the two maps. */
 const MAX_TEXTS = 2_048;
-/** Longer texts are not cached. */
+/** Maximum length of cached texts. */
 const MAX_TEXT_LENGTH = 512;
 
 /**
- * Caches the parsed values of recent texts in two maps of bounded size; when the newer is full, the older is dropped.
+ * Caches the parsed values of recent texts in two maps of bounded size, of which the older is dropped when the newer is
+ * full.
  */
 class RepeatedTexts<T extends object> {
   readonly #parse: (text: string) => T | undefined;
   #recent = new Map<string, T>();
   #older = new Map<string, T>();
 
-  /** @param parse  must return the same for the same text; undefined is not cached */
+  /** @param parse  pure function of the text; results of undefined are not cached */
   constructor(parse: (text: string) => T | undefined) {
     this.#parse = parse;
   }

@@ -1,27 +1,27 @@
 const DAY_MS = 86_400_000;
-/** The last time whose year has four digits, in milliseconds since the epoch. */
+/** Last time whose year has four digits, in milliseconds since the epoch. */
 export const MAX_TIME_MS = 253_402_300_799_999;
 const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d\d(?::?\d\d)?)?$/;
 const NGINX = /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})$/;
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /**
- * Parses a time in a log field to whole milliseconds since the epoch; undefined: it is no time. Accepts ISO 8601 (UTC
+ * Parses a time in a log field to whole milliseconds since the epoch, or returns undefined. Accepts ISO 8601 (UTC
  * unless it names a zone), nginx's `$time_local`, and numbers since the epoch in s, ms, µs or ns, distinguished by
  * size.
  */
-export function timeMsOf(value: unknown): number | undefined {
-  if (typeof value === 'number') return ofEpoch(value);
+export function parseTimeMs(value: unknown): number | undefined {
+  if (typeof value === 'number') return parseEpoch(value);
   if (typeof value !== 'string') return undefined;
   const iso = ISO.exec(value);
-  if (iso) return ofIso(iso);
-  if (/^\d+(\.\d+)?$/.test(value)) return ofEpoch(Number(value));
+  if (iso) return parseIso(iso);
+  if (/^\d+(\.\d+)?$/.test(value)) return parseEpoch(Number(value));
   const nginx = NGINX.exec(value);
-  return nginx ? ofNginx(nginx) : undefined;
+  return nginx ? parseNginx(nginx) : undefined;
 }
 
-/** Seconds up to the year 5138; milliseconds from 1973 on. */
-function ofEpoch(value: number): number | undefined {
+/** Parses a number as seconds up to the year 5138, and as milliseconds from 1973 on. */
+function parseEpoch(value: number): number | undefined {
   if (!(value > 0)) return undefined;
   if (value < 1e11) return Math.round(value * 1_000);
   if (value < 1e14) return Math.floor(value);
@@ -29,7 +29,7 @@ function ofEpoch(value: number): number | undefined {
   return timeMs > MAX_TIME_MS ? undefined : timeMs;
 }
 
-function ofIso(parts: RegExpExecArray): number | undefined {
+function parseIso(parts: RegExpExecArray): number | undefined {
   const [, year, month, day, hours, minutes, seconds = '0', fraction = '', zone = 'Z'] = parts;
   const ms = Number(fraction.slice(0, 3).padEnd(3, '0'));
   const date = [Number(year), Number(month), Number(day)] as const;
@@ -37,7 +37,9 @@ function ofIso(parts: RegExpExecArray): number | undefined {
   return timeMs === undefined ? undefined : timeMs + ms;
 }
 
-function ofNginx([, day, month = '', year, hours, minutes, seconds, zone = '']: RegExpExecArray): number | undefined {
+function parseNginx([, day, month = '', year, hours, minutes, seconds, zone = '']: RegExpExecArray):
+  | number
+  | undefined {
   const at = MONTHS.indexOf(month);
   if (at < 0) return undefined;
   const date = [Number(year), at + 1, Number(day)] as const;
@@ -46,7 +48,10 @@ function ofNginx([, day, month = '', year, hours, minutes, seconds, zone = '']: 
 
 type Three = readonly [number, number, number];
 
-/** Undefined: there is no such date or time of day, or it is before the epoch. A leap second is accepted. */
+/**
+ * Combines date and time; undefined if there is no such date or time of day, or it is before the epoch. A leap second
+ * is accepted.
+ */
 function timeIn([year, month, day]: Three, [hours, minutes, seconds]: Three, zone: string): number | undefined {
   if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return undefined;
   if (hours > 23 || minutes > 59 || seconds > 60) return undefined;

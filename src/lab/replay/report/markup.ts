@@ -29,7 +29,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one);
 
-/** The number of characters to which a caller's text is cut. */
+/** Maximum characters of a shown text from a caller. */
 const SHOWN_CHARACTERS = 120;
 
 /** A caller's text, isolated from the direction of the text around it, without control characters, and shortened. */

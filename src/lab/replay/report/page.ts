@@ -6,7 +6,7 @@ import { STYLE } from './style.ts';
 import { count, counted, moment, share } from './texts.ts';
 import { outcomeNames, timeline } from './timeline.ts';
 
-/** A self-contained HTML file: no script, no external requests. */
+/** Renders a self-contained HTML file, without scripts or external requests. */
 export function reportPage(report: PageSource): string {
   const { data } = report;
   const names = outcomeNames[data.isChange ? 'change' : 'single'];
@@ -80,7 +80,7 @@ function headline({ figures }: PageSource): string {
   return `The rules refuse ${share(refused, requests)} of requests, and hurt ${counted(keysHurt, 'key')}`;
 }
 
-/** @param isOther  the rules are compared with other rules, not with recorded answers */
+/** @param isOther  whether the rules are compared with other rules rather than recorded answers */
 function changeHeadline(change: NonNullable<Figures['change']>, isOther: boolean): string {
   const { newlyRefused, newlyAdmitted, compared, keysNewlyHurt } = change;
   const [refuse, admit] = isOther

@@ -2,12 +2,12 @@ import type { RequestDescriptor } from '../../../engine/decide/decide.ts';
 import { codesBehind, MAX_RULES, OTHER_RULES } from '../figures.ts';
 import type { KeyBudget } from '../key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserver } from '../request.ts';
-import { OutcomeSeries, outcomeOf, type RequestOutcome, TimeAxis } from './time-axis.ts';
+import { compareOutcomes, OutcomeSeries, type RequestOutcome, TimeAxis } from './time-axis.ts';
 
-/** The most keys, over all rules, whose requests are counted individually: about 150 octets each. */
+/** Maximum number of keys, over all rules, whose requests are counted individually, at about 150 octets each. */
 const MAX_KEYS = 300_000;
 
-/** A limit as in a rule: a number of requests per window. */
+/** A limit as in a rule, a number of requests per window. */
 interface ShownLimit {
   readonly limit: number;
   readonly windowMs: number;
@@ -21,7 +21,7 @@ export interface RuleData {
   after: ShownLimit | undefined;
 }
 
-/** The data for plots of a replay, in addition to its figures. Memory is bounded by the number of rules. */
+/** Collects the data for plots of a replay, in memory bounded by the number of rules. */
 export class ReportData implements ReplayObserver {
   readonly axis = new TimeAxis();
   readonly #budget: KeyBudget;
@@ -31,8 +31,8 @@ export class ReportData implements ReplayObserver {
   #isChange = false;
 
   /**
-   * @param maxKeys   over all rules; the requests of further keys are only counted
-   * @param maxRules  that are counted individually
+   * @param maxKeys   maximum over all rules; of further keys, only the requests are counted
+   * @param maxRules  maximum number of rules counted individually
    */
   constructor(maxKeys = MAX_KEYS, maxRules = MAX_RULES) {
     this.#budget = { left: maxKeys };
@@ -55,7 +55,7 @@ export class ReportData implements ReplayObserver {
     const after = against ?? answer;
     const before = against ? answer : recordedSide(recorded, answer);
     if (before !== after) this.#isChange = true;
-    this.all.add(timeMs, outcomeOf(isRefusal(before), isRefusal(after)));
+    this.all.add(timeMs, compareOutcomes(isRefusal(before), isRefusal(after)));
     for (let at = 0; at < request.descriptors.length; at++) {
       const descriptor = request.descriptors[at];
       if (descriptor) this.#addDescriptor(timeMs, descriptor, before.descriptors[at], after.descriptors[at]);
@@ -87,14 +87,14 @@ export class ReportData implements ReplayObserver {
   ): void {
     const rule = this.#ruleAt(path);
     const refused = { before: isRefusal(before), after: isRefusal(after) };
-    rule.series.add(timeMs, outcomeOf(refused.before, refused.after));
+    rule.series.add(timeMs, compareOutcomes(refused.before, refused.after));
     if (!this.rules.has(path)) return; // counted under `OTHER_RULES`, which have no common limit
-    rule.before ??= limitOf(before);
-    rule.after ??= limitOf(after);
+    rule.before ??= findLimit(before);
+    rule.after ??= findLimit(after);
     const { windowMs } = rule.after ?? rule.before ?? {};
     if (windowMs === undefined) return; // an unlimited rule
     rule.keys.add(
-      nameOf(entries, after?.key ?? before?.key),
+      formatName(entries, after?.key ?? before?.key),
       Math.max(hits, 0),
       Math.floor(timeMs / windowMs),
       refused,
@@ -117,14 +117,17 @@ export class ReportData implements ReplayObserver {
   }
 }
 
-/** The limit in a descriptor's answer; a rule with several keeps the first one to be reported. */
-const limitOf = (descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined =>
+/** The limit in a descriptor's answer; of several, the first one reported. */
+const findLimit = (descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined =>
   descriptor?.windowMs === undefined ? undefined : { limit: descriptor.limit ?? 0, windowMs: descriptor.windowMs };
 
 const MAX_NAME_CHARACTERS = 200;
 
-/** `user=alice, plan=gold`; a long name is cut, and ends with its counter's key, which holds a digest. */
-function nameOf(entries: RequestDescriptor['entries'], counter: string | undefined): string {
+/**
+ * Formats a name such as `user=alice, plan=gold`; a long name is cut, and ends with its counter's key, which holds a
+ * digest.
+ */
+function formatName(entries: RequestDescriptor['entries'], counter: string | undefined): string {
   let name = '';
   for (const { key, value } of entries) name += `${name === '' ? '' : ', '}${key}=${value}`;
   if (name.length <= MAX_NAME_CHARACTERS) return name;
@@ -133,7 +136,7 @@ function nameOf(entries: RequestDescriptor['entries'], counter: string | undefin
 
 const isRefusal = (side: { readonly code: ReplayedAnswer['code'] } | undefined): boolean => side?.code === 'OVER_LIMIT';
 
-/** The recorded answer, in place of the answer of other rules; the answer itself if none was recorded. */
+/** The recorded answer in place of the answer of other rules, or the answer itself if none was recorded. */
 function recordedSide({ answer: recorded }: RecordedRequest, answer: ReplayedAnswer): ReplayedAnswer {
   if (!recorded) return answer;
   const { code } = recorded;
@@ -147,7 +150,7 @@ export interface KeyRow {
   /** Refusals by the rules before and after the change. */
   before: number;
   after: number;
-  /** The most hits within one window of the rule, admitted or not; windows begin at multiples of their length. */
+  /** Maximum hits within one window of the rule, admitted or not, where windows begin at multiples of their length. */
   busiest: number;
   window: number;
   windowHits: number;
@@ -164,7 +167,7 @@ class KeyTable {
     this.#budget = budget;
   }
 
-  /** @param name  identifies the key */
+  /** @param name  identity of the key */
   add(
     name: string,
     hits: number,
@@ -193,4 +196,4 @@ class KeyTable {
   }
 }
 
-export const outcomeOfKey = ({ before, after }: KeyRow): RequestOutcome => outcomeOf(before > 0, after > 0);
+export const keyOutcome = ({ before, after }: KeyRow): RequestOutcome => compareOutcomes(before > 0, after > 0);

@@ -1,17 +1,17 @@
 import type { RuleFigures } from '../figures.ts';
 import { type ReportSource, readableKey, spanText } from '../report.ts';
 import { foreign, html, type Markup } from './markup.ts';
-import { type KeyRow, outcomeOfKey, type ReportData, type RuleData } from './report-data.ts';
+import { type KeyRow, keyOutcome, type ReportData, type RuleData } from './report-data.ts';
 import { count, counted, moment, share } from './texts.ts';
 import { outcomes, type RequestOutcome } from './time-axis.ts';
 import { timeline } from './timeline.ts';
 
-/** The most rules with plots; others are in a table. */
+/** Maximum number of rules with plots; others are in a table. */
 const MAX_PLOTTED_RULES = 25;
 
-/** The keys over all rules, then the rules. */
+/** Renders the keys over all rules, then the rules. */
 export function detailSections(report: PageSource, names: Readonly<Record<RequestOutcome, string>>): Markup {
-  const rules = rulesOf(report);
+  const rules = orderRules(report);
   const [plotted, others] = [rules.slice(0, MAX_PLOTTED_RULES), rules.slice(MAX_PLOTTED_RULES)];
   return html`${keysSection(report, rules)}
 <section class="rules"><h2>Rules</h2>
@@ -20,7 +20,7 @@ ${plotted.map((rule) => ruleSection(rule, report, names))}
 ${others.length > 0 && otherRules(others, report.data.isChange)}</section>`;
 }
 
-/** The most keys that are listed for a rule. */
+/** Maximum number of keys listed for a rule. */
 const MAX_RULE_KEYS = 5;
 
 function ruleSection(
@@ -53,7 +53,7 @@ function ruleSection(
           `of ${counted(rule.keys.rows.size, 'key')}`,
         ],
       ];
-  const keys = mostOf(
+  const keys = topKeys(
     Array.from(rule.keys.rows, ([name, row]) => ({ name, row, rule })),
     ({ row }) => row.after,
   ).slice(0, MAX_RULE_KEYS);
@@ -74,7 +74,10 @@ function limitsText(before: ShownLimit | undefined, after: ShownLimit | undefine
   return old === now ? html`${now}, as before` : html`<s>${old}</s> → <b>${now}</b>`;
 }
 
-/** First refusal, longest lockout, and the most hits admitted in any window; the last also under the rules before. */
+/**
+ * Renders first refusal, longest lockout, and the peak of admitted hits in any window, the last also under the previous
+ * rules.
+ */
 function ruleFacts({ figures, against }: RuleReport, isCompared: boolean): Markup | undefined {
   const last = isCompared ? against : figures;
   const { firstRefusal, longestLockOut } = last ?? {};
@@ -92,7 +95,7 @@ function ruleFacts({ figures, against }: RuleReport, isCompared: boolean): Marku
   return facts.some((one) => one) ? html`<dl class="rule-facts">${facts}</dl>` : undefined;
 }
 
-/** A peak next to its limit: a peak above the limit is a burst around a window boundary, or a full bucket. */
+/** Renders a peak next to its limit; a peak above the limit is a burst around a window boundary, or a full bucket. */
 function peakBar({ hits, limit, key }: NonNullable<RuleFigures['peak']>, side?: string): Markup {
   const scale = Math.max(hits, limit, 1) * 1.1;
   const x = (value: number): number => Math.round((1000 * value) / scale) / 10;
@@ -106,42 +109,42 @@ function otherRules(rules: readonly RuleReport[], isChange: boolean): Markup {
 }
 
 interface Bin {
-  /** Keys whose busiest window had more than `above`, and at most `to` hits. */
+  /** Bounds of the bin, for keys whose busiest window had more than `above` and at most `to` hits. */
   readonly above: number;
   readonly to: number;
   readonly keys: Record<RequestOutcome, number>;
 }
 
-/** The number of keys by the hits of their busiest window, and by outcome. */
+/** Renders the number of keys by the hits of their busiest window, and by outcome. */
 function distribution(
   rows: Iterable<KeyRow>,
   limits: { readonly before: ShownLimit | undefined; readonly after: ShownLimit | undefined },
   names: Readonly<Record<RequestOutcome, string>>,
 ): Markup {
-  const bins = binsOf(rows, [limits.before?.limit ?? 0, limits.after?.limit ?? 0]);
-  const most = Math.max(...bins.map(sumOf), 1);
+  const bins = buildBins(rows, [limits.before?.limit ?? 0, limits.after?.limit ?? 0]);
+  const most = Math.max(...bins.map(binTotal), 1);
   const columns = bins.map((bin, at) => column(bin, at, most, names));
   const summary = bins.flatMap((bin) =>
-    sumOf(bin) > 0 ? [`${counted(sumOf(bin), 'key')} with ${rangeText(bin)}`] : [],
+    binTotal(bin) > 0 ? [`${counted(binTotal(bin), 'key')} with ${rangeText(bin)}`] : [],
   );
   const { before, after } = limits;
   const isSame = before?.limit === after?.limit || !before || !after;
   return html`<div class="bins">
 <div class="area"><svg viewBox="0 0 ${bins.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Keys by the hits in their busiest window: ${summary.join(', ') || 'none'}">${columns.map(({ bars }) => bars)}<path class="base" d="M0 ${HEIGHT}H${bins.length}"/></svg>
-${bins.map((bin, at) => sumOf(bin) > 0 && html`<b style="left:${round((100 * (at + 0.5)) / bins.length)}%;bottom:${round(columns[at]?.height ?? 0)}%">${short(sumOf(bin))}</b>`)}
+${bins.map((bin, at) => binTotal(bin) > 0 && html`<b style="left:${round((100 * (at + 0.5)) / bins.length)}%;bottom:${round(columns[at]?.height ?? 0)}%">${short(binTotal(bin))}</b>`)}
 ${isSame ? (after ?? before) && marker(bins, (after ?? before)?.limit ?? 0, 'after', 'limit') : [marker(bins, before.limit, 'before', 'before'), marker(bins, after.limit, 'after', 'after')]}</div>
 <div class="x">${bins.map((bin) => html`<span>${bin.to - bin.above === 1 ? count(bin.to) : `≤${short(bin.to)}`}</span>`)}</div>
 </div>
 <p class="unit">keys, by the hits in their busiest window</p>`;
 }
 
-/** A column with a segment for each outcome, and its height. */
+/** Renders a column with a segment for each outcome, and returns its height. */
 function column(bin: Bin, at: number, most: number, names: Readonly<Record<RequestOutcome, string>>) {
   let height = 0;
   const bars = STACK.flatMap((outcome) => {
     const keys = bin.keys[outcome];
     if (keys === 0) return [];
-    const part = Math.max(LEAST_HEIGHT, ((HEIGHT - HEADROOM) * keys) / most);
+    const part = Math.max(MIN_HEIGHT, ((HEIGHT - HEADROOM) * keys) / most);
     height += part;
     const what = outcome === 'passed' ? 'never refused' : names[outcome];
     return [
@@ -155,15 +158,15 @@ const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfie
 const HEIGHT = 100;
 /** Space for the number above the highest column, and for the names of the limits. */
 const HEADROOM = 32;
-/** The least height of a visible segment. */
-const LEAST_HEIGHT = 3;
+/** Minimum height of a visible segment. */
+const MIN_HEIGHT = 3;
 
-/** A limit above this multiple of the busiest key's hits is not drawn to scale. */
+/** Multiple of the busiest key's hits above which a limit is not drawn to scale. */
 const FAR = 20;
 
 const round = (number: number): number => Math.round(number * 100) / 100;
 
-/** A line at a limit's place among the columns; within each column, the scale is linear. */
+/** Renders a line at a limit's position among the columns, with a linear scale within each. */
 function marker(bins: readonly Bin[], limit: number, kind: 'before' | 'after', name: string): Markup | false {
   const at = bins.findIndex(({ to }) => limit <= to);
   const bin = bins[at];
@@ -172,8 +175,8 @@ function marker(bins: readonly Bin[], limit: number, kind: 'before' | 'after', n
   return html`<div class="marker ${kind}${left > 80 && ' left'}" style="left:${Math.round(left * 10) / 10}%"><span>${name} ${count(limit)}</span></div>`;
 }
 
-/** @param limits  are within the bins too, unless they are far above the busiest key */
-function binsOf(rows: Iterable<KeyRow>, limits: readonly number[]): readonly Bin[] {
+/** @param limits  included in the bins unless far above the busiest key */
+function buildBins(rows: Iterable<KeyRow>, limits: readonly number[]): readonly Bin[] {
   const all = [...rows];
   const busiest = all.reduce((most, row) => Math.max(most, row.busiest), 1);
   const highest = Math.max(busiest, ...limits.filter((limit) => limit <= FAR * busiest));
@@ -182,12 +185,12 @@ function binsOf(rows: Iterable<KeyRow>, limits: readonly number[]): readonly Bin
     bins.push({ above, to: nextBound(above), keys: { passed: 0, spared: 0, newly_refused: 0, refused: 0 } });
   for (const row of all) {
     const bin = bins.find(({ to }) => row.busiest <= to);
-    if (bin) bin.keys[outcomeOfKey(row)]++;
+    if (bin) bin.keys[keyOutcome(row)]++;
   }
   return bins;
 }
 
-/** 1, 2, 5, 10, 20, 50 and so on. */
+/** Next of 1, 2, 5, 10, 20, 50 and so on. */
 function nextBound(bound: number): number {
   if (bound === 0) return 1;
   const power = 10 ** Math.floor(Math.log10(bound) + 1e-9);
@@ -195,7 +198,7 @@ function nextBound(bound: number): number {
   return (first === 1 ? 2 : first === 2 ? 5 : 10) * power;
 }
 
-const sumOf = ({ keys }: Bin): number => outcomes.reduce((sum, outcome) => sum + keys[outcome], 0);
+const binTotal = ({ keys }: Bin): number => outcomes.reduce((sum, outcome) => sum + keys[outcome], 0);
 
 const rangeText = ({ above, to }: Bin): string =>
   to - above === 1 ? counted(to, 'hit') : `${count(above + 1)} to ${count(to)} hits`;
@@ -208,11 +211,11 @@ function short(number: number): string {
   return `${units < 10 ? Math.round(units * 10) / 10 : Math.round(units)}${letter}`;
 }
 
-/** The most keys in a list over all rules, and the number of them that are shown before it is expanded. */
+/** Maximum number of keys in a list over all rules, and of those shown before it is expanded. */
 const MAX_LISTED_KEYS = 100;
 const MAX_SHOWN_KEYS = 10;
 
-/** The keys that a change hurts most, or that are refused most. */
+/** Renders the keys that a change hurts most, or that are refused most. */
 function keysSection({ data }: PageSource, rules: readonly RuleReport[]): Markup {
   const all = rules.flatMap((rule) => Array.from(rule.keys.rows, ([name, row]): ListedKey => ({ name, row, rule })));
   const lists: readonly (readonly [title: string, empty: string, keys: readonly ListedKey[]])[] = data.isChange
@@ -220,20 +223,20 @@ function keysSection({ data }: PageSource, rules: readonly RuleReport[]): Markup
         [
           'Keys newly hurt',
           'No key is newly hurt.',
-          mostOf(all, ({ row }) => (outcomeOfKey(row) === 'newly_refused' ? row.after : 0)),
+          topKeys(all, ({ row }) => (keyOutcome(row) === 'newly_refused' ? row.after : 0)),
         ],
         [
           'Keys refused more than before',
           'No key that was refused before is refused more often.',
-          mostOf(all, ({ row }) => (outcomeOfKey(row) === 'refused' ? row.after - row.before : 0)),
+          topKeys(all, ({ row }) => (keyOutcome(row) === 'refused' ? row.after - row.before : 0)),
         ],
         [
           'Keys newly spared',
           'No key is newly spared.',
-          mostOf(all, ({ row }) => (outcomeOfKey(row) === 'spared' ? row.before : 0)),
+          topKeys(all, ({ row }) => (keyOutcome(row) === 'spared' ? row.before : 0)),
         ],
       ]
-    : [['Keys refused most', 'No key is refused.', mostOf(all, ({ row }) => row.after)]];
+    : [['Keys refused most', 'No key is refused.', topKeys(all, ({ row }) => row.after)]];
   const shown = lists.filter(([, , keys], at) => at === 0 || keys.length > 0);
   return html`${shown.map(([title, empty, keys]) => listSection(title, empty, keys, data.isChange))}`;
 }
@@ -247,10 +250,10 @@ ${more.length > 0 && html`<details><summary>${count(more.length)} more</summary>
 ${left > 0 && html`<p class="unit">and ${counted(left, 'further key')}</p>`}</section>`;
 }
 
-const mostOf = (keys: readonly ListedKey[], by: (key: ListedKey) => number): readonly ListedKey[] =>
+const topKeys = (keys: readonly ListedKey[], by: (key: ListedKey) => number): readonly ListedKey[] =>
   keys.filter((key) => by(key) > 0).sort((one, other) => by(other) - by(one) || (one.name < other.name ? -1 : 1));
 
-/** @param title  of the table */
+/** @param title  title of the table */
 function keyTable(
   keys: readonly ListedKey[],
   { title, isChange, hasRule }: { readonly title: string; readonly isChange: boolean; readonly hasRule: boolean },
@@ -291,9 +294,9 @@ interface RuleReport extends RuleData {
   readonly path: string;
   readonly sums: Readonly<Record<RequestOutcome, number>>;
   readonly keySums: Readonly<Record<RequestOutcome, number>>;
-  /** Under the rules; undefined: no descriptor matched such a rule. */
+  /** Figures under the rules; undefined if no descriptor matched such a rule. */
   readonly figures: RuleFigures | undefined;
-  /** Under the rules of the comparison. */
+  /** Figures under the compared rules. */
   readonly against: RuleFigures | undefined;
 }
 
@@ -304,13 +307,13 @@ interface ListedKey {
   readonly rule: RuleReport;
 }
 
-/** The rules, ordered by newly refused requests, the most first. */
-function rulesOf({ data, figures }: PageSource): readonly RuleReport[] {
+/** Orders the rules by newly refused requests, descending. */
+function orderRules({ data, figures }: PageSource): readonly RuleReport[] {
   return Array.from(data.rules, ([path, rule]): RuleReport => {
     const sums = emptySums();
     for (const column of rule.series.columns()) for (const outcome of outcomes) sums[outcome] += column[outcome];
     const keySums = emptySums();
-    for (const row of rule.keys.rows.values()) keySums[outcomeOfKey(row)]++;
+    for (const row of rule.keys.rows.values()) keySums[keyOutcome(row)]++;
     const [own, against] = [figures.rules, figures.against].map((side) => side?.rules.get(path));
     return { ...rule, path, sums, keySums, figures: own, against };
   }).sort(

@@ -6,7 +6,7 @@ export const count = (number: number): string => number.toLocaleString('en-US');
 /** `1 key`, `2 keys`. */
 export const counted = (number: number, thing: string): string => `${count(number)} ${thing}${number === 1 ? '' : 's'}`;
 
-/** `0.12 %`; never 0 for a part above 0, nor 100 for less than the whole. */
+/** Formats a fraction as in `0.12 %`, never as 0 for a part above 0 nor as 100 for less than the whole. */
 export function share(part: number, whole: number): string {
   if (part === 0 || whole === 0) return '0 %';
   const percent = (100 * part) / whole;
@@ -15,5 +15,5 @@ export function share(part: number, whole: number): string {
   return `${percent < 1 ? percent.toFixed(2) : percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
 }
 
-/** In UTC: `2026-11-22 09:17:16`. */
+/** Formats a time in UTC as in `2026-11-22 09:17:16`. */
 export const moment = (atMs: number): string => rfc3339(atMs).slice(0, 19).replace('T', ' ');

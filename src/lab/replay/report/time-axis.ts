@@ -1,26 +1,26 @@
-/** Widths of a column in ms; each is a multiple of the previous one. */
+/** Widths of a column in ms, each a multiple of the previous one. */
 const WIDTHS_MS = [
   ...[100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000],
   ...[43_200_000, 86_400_000, 604_800_000, 6_048_000_000, 60_480_000_000],
 ] as const;
 
-/** The most columns in a plot. */
+/** Maximum number of columns in a plot. */
 const MAX_COLUMNS = 180;
 
 /** The outcome of a request under the rules before and after. If nothing is compared, both are the same. */
 export type RequestOutcome = 'passed' | 'spared' | 'newly_refused' | 'refused';
 export const outcomes = ['passed', 'spared', 'newly_refused', 'refused'] as const satisfies readonly RequestOutcome[];
 
-export const outcomeOf = (refusedBefore: boolean, refusedAfter: boolean): RequestOutcome =>
+export const compareOutcomes = (refusedBefore: boolean, refusedAfter: boolean): RequestOutcome =>
   refusedBefore ? (refusedAfter ? 'refused' : 'spared') : refusedAfter ? 'newly_refused' : 'passed';
 
-/** Columns of time, shared by any number of series. They widen as time passes. Time never runs backwards. */
+/** Columns of time, shared by any number of series, which widen as time passes. Time never runs backwards. */
 export class TimeAxis {
   #level = 0;
   #firstMs: number | undefined;
   #lastMs = 0;
 
-  /** How many times the columns have widened. */
+  /** Number of times that the columns have widened. */
   get level(): number {
     return this.#level;
   }
@@ -63,7 +63,7 @@ export class OutcomeSeries {
     this.#level = axis.level;
   }
 
-  /** @param timeMs  a time that the axis has reached */
+  /** @param timeMs  time that the axis has reached */
   add(timeMs: number, outcome: RequestOutcome): void {
     this.#widen();
     const at = this.#axis.columnOf(timeMs);

@@ -10,16 +10,16 @@ export const outcomeNames = {
   single: { passed: 'passed', spared: '', newly_refused: '', refused: 'refused' },
 } as const satisfies Record<string, Record<RequestOutcome, string>>;
 
-/** From bottom to top in a column. */
+/** Order of outcomes in a column, from the bottom. */
 const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
 const HEIGHT = 100;
 
-/** If refusals are below this share of the highest column, they are also drawn on a scale of their own. */
-const SMALL_PART = 0.12;
+/** Fraction of the highest column below which refusals are also drawn on a scale of their own. */
+const SMALL_FRACTION = 0.12;
 
 /**
- * Requests over time as stacked columns. The drawing is stretched to the width of the page; its texts are outside of
- * it, so they have the same size on every screen.
+ * Renders requests over time as stacked columns. The drawing is stretched to the width of the page, with its texts
+ * outside so that they have the same size on every screen.
  */
 export function timeline(
   series: OutcomeSeries,
@@ -31,10 +31,10 @@ export function timeline(
   const startMs = axis.columns.first * columnMs;
   const plot = (stack: readonly RequestOutcome[]): Markup =>
     stackedColumns(columns, stack, { startMs, columnMs, names });
-  const most = (stack: readonly RequestOutcome[]): number =>
-    columns.reduce((highest, column) => Math.max(highest, sumOf(column, stack)), 0);
+  const maxTotal = (stack: readonly RequestOutcome[]): number =>
+    columns.reduce((highest, column) => Math.max(highest, columnTotal(column, stack)), 0);
   const [, ...affected] = STACK;
-  const isSmall = most(affected) > 0 && most(affected) < SMALL_PART * most(STACK);
+  const isSmall = maxTotal(affected) > 0 && maxTotal(affected) < SMALL_FRACTION * maxTotal(STACK);
   return html`${plot(STACK)}
 ${isSmall && html`<div class="detail">${plot(affected)}</div>`}
 <p class="unit">requests in ${spanText(columnMs)}, by time in UTC${isSmall && `; below, only those that ${names.spared === '' ? 'were refused' : 'a side refused'}`}</p>`;
@@ -42,7 +42,7 @@ ${isSmall && html`<div class="detail">${plot(affected)}</div>`}
 
 type Column = Readonly<Record<RequestOutcome, number>>;
 
-const sumOf = (column: Column, stack: readonly RequestOutcome[]): number =>
+const columnTotal = (column: Column, stack: readonly RequestOutcome[]): number =>
   stack.reduce((sum, outcome) => sum + column[outcome], 0);
 
 interface PlotOptions {
@@ -56,25 +56,25 @@ function stackedColumns(
   stack: readonly RequestOutcome[],
   { startMs, columnMs, names }: PlotOptions,
 ): Markup {
-  const top = roundUp(columns.reduce((most, column) => Math.max(most, sumOf(column, stack)), 1));
+  const top = roundUp(columns.reduce((most, column) => Math.max(most, columnTotal(column, stack)), 1));
   const y = (value: number): number => round(HEIGHT - (HEIGHT * value) / top);
   const paths = stack.map((outcome, place) => {
     let path = '';
     for (const [at, column] of columns.entries()) {
       if (column[outcome] === 0) continue;
-      const below = sumOf(column, stack.slice(0, place));
+      const below = columnTotal(column, stack.slice(0, place));
       path += `M${at + 0.06} ${y(below)}V${y(below + column[outcome])}h.88V${y(below)}z`;
     }
     return path === '' ? undefined : html`<path class="${outcome}" d="${path}"/>`;
   });
-  const textOf = (count: (outcome: RequestOutcome) => number): string =>
+  const totalsText = (count: (outcome: RequestOutcome) => number): string =>
     stack.flatMap((one) => (count(one) > 0 ? [`${countText(count(one))} ${names[one]}`] : [])).join(', ');
   const hovers = columns.map((column, at) => {
-    const parts = textOf((outcome) => column[outcome]);
+    const parts = totalsText((outcome) => column[outcome]);
     if (parts === '') return undefined;
     return html`<rect x="${at}" y="0" width="1" height="${HEIGHT}"><title>${moment(startMs + at * columnMs)} UTC, ${spanText(columnMs)}: ${parts}</title></rect>`;
   });
-  const totals = textOf((outcome) => columns.reduce((sum, column) => sum + column[outcome], 0));
+  const totals = totalsText((outcome) => columns.reduce((sum, column) => sum + column[outcome], 0));
   return html`<div class="plot">
 <div class="y"><span>${countText(top)}</span><span>${countText(top / 2)}</span><span>0</span></div>
 <div class="area"><svg viewBox="0 0 ${columns.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Requests over time: ${totals || 'none'}"><path class="grid" d="M0 .5H${columns.length}M0 50H${columns.length}"/>${paths}<path class="base" d="M0 ${HEIGHT}H${columns.length}"/><g class="hover">${hovers}</g></svg></div>
@@ -99,7 +99,7 @@ function ticks(startMs: number, lengthMs: number): readonly Markup[] {
   return found;
 }
 
-/** Rounds up to 1, 2, 4, 6, 8 or 10 times a power of ten, at least 2, so that half of it is an integer. */
+/** Rounds up to 1, 2, 4, 6, 8 or 10 times a power of ten, and at least to 2, so that half of it is an integer. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   const factor = [1, 2, 4, 6, 8, 10].find((one) => one * power >= value) ?? 10;

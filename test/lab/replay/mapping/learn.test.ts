@@ -9,7 +9,7 @@ function learned(lines: readonly LogFields[]): string {
 }
 
 /** The request that the mapping of a log makes from its first line. */
-function firstOf(text: string, fields: LogFields | undefined) {
+function firstRequest(text: string, fields: LogFields | undefined) {
   const parsed = parseMapping('learned.yaml', text);
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   const found = parsed.mapping.request(fields ?? {});
@@ -28,14 +28,14 @@ test('the proposed mapping has the address, the path without its query and field
     duration: at,
   }));
   const text = learned(lines);
-  expect(firstOf(text, lines[0])).toEqual(['remote_address=10.0.0.0', 'path=/items/0', 'tenant=t0']);
+  expect(firstRequest(text, lines[0])).toEqual(['remote_address=10.0.0.0', 'path=/items/0', 'tenant=t0']);
   expect(text).toContain('100 requests, format json');
   expect(text).toMatch(/^# {3}x-tenant +3 +100 % {2}t0$/m);
 });
 
 test('the time is found under an unusual name, and a log without any known field still gets a mapping', () => {
   const lines = [{ when: '2026-11-22T09:17:16Z', a: 'x' }];
-  expect(firstOf(learned(lines), lines[0])).toEqual(['generic_key=all']);
+  expect(firstRequest(learned(lines), lines[0])).toEqual(['generic_key=all']);
 });
 
 test('hostile names and values of fields stay within their comments and quotes', () => {
@@ -45,7 +45,7 @@ test('hostile names and values of fields stay within their comments and quotes',
     { time: 1, 'user"]}\nrate_limits: []': 'b', 'user\u2028x': 'b' },
   ];
   const text = learned(lines);
-  expect(firstOf(text, { ...lines[0], time: 1_795_339_036 })).toContain('user_rate_limits_=a\ndomain: other');
+  expect(firstRequest(text, { ...lines[0], time: 1_795_339_036 })).toContain('user_rate_limits_=a\ndomain: other');
   expect(text).not.toMatch(/^domain: other/m);
 });
 
@@ -54,5 +54,5 @@ test("control characters in a field's name are printed as escapes, and the mappi
   const lines = Array.from({ length: 3 }, (_, at) => ({ start_time: '2026-11-22T09:17:16Z', [name]: `u${at % 2}` }));
   const text = learned(lines);
   expect(text).not.toMatch(/[^\P{Cc}\n]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/u);
-  expect(firstOf(text, lines[1])).toEqual(['user_31m_=u1']);
+  expect(firstRequest(text, lines[1])).toEqual(['user_31m_=u1']);
 });

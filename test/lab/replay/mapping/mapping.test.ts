@@ -11,7 +11,7 @@ function descriptors(actions: string, fields: Readonly<Record<string, unknown>>,
     : found;
 }
 
-const problemsOf = (text: string): readonly string[] => {
+const findProblems = (text: string): readonly string[] => {
   const parsed = parseMapping('map.yaml', text);
   return 'problems' in parsed ? parsed.problems.map(formatProblem) : [];
 };
@@ -149,9 +149,9 @@ label: {field: verdict, refuse: [bot, scraper]}
   expect(parsed.mapping.request({ ...fields, start_time: 'soon' })).toBe('no time: "soon"');
 });
 
-test('problems name the file, the line, the path, and the expected and actual value', () => {
+test('problems name the file, the line, the path, and the expected and the received value', () => {
   expect(
-    problemsOf(`domain: ''
+    findProblems(`domain: ''
 rate_limits:
   - actions:
       - request_headers: { header_name: x-user }
@@ -177,7 +177,9 @@ field: {}
     "map.yaml:10: rate_limits[0].stage: unknown key 'stage'; expected one of actions, hits_addend",
     "map.yaml:11: field: unknown key 'field'; did you mean 'fields'?",
   ]);
-  expect(problemsOf('')).toEqual(['map.yaml:1: expected a mapping, got nothing']);
-  expect(problemsOf('domain: [')).toEqual([expect.stringMatching(/^map.yaml:1: no YAML: /)]);
-  expect(problemsOf('domain: demo')).toEqual(['map.yaml:1: expected rate_limits, a list that is not empty, got none']);
+  expect(findProblems('')).toEqual(['map.yaml:1: expected a mapping, got nothing']);
+  expect(findProblems('domain: [')).toEqual([expect.stringMatching(/^map.yaml:1: no YAML: /)]);
+  expect(findProblems('domain: demo')).toEqual([
+    'map.yaml:1: expected rate_limits, a list that is not empty, got none',
+  ]);
 });

@@ -63,7 +63,7 @@ test('the requests of k6 and vegeta are read, but no other data of k6', () => {
 });
 
 test('an invalid line is reported with the reason', () => {
-  expect(one('json', '{"a":')).toMatch(/^no JSON: /);
+  expect(one('json', '{"a":')).toMatch(/^not JSON: /);
   expect(one('json', '[1]')).toBe('expected a JSON object');
   expect(one('nginx', 'hello')).toBe('expected the combined format of nginx');
   expect(one('envoy-text', nginx)).toBe("expected Envoy's or Istio's default text format");

@@ -1,9 +1,9 @@
 import '../../../helpers/realm.ts';
 import { Readable } from 'node:stream';
-import { linesOf } from '../../../../src/lab/replay/input.ts';
+import { readLines } from '../../../../src/lab/replay/input.ts';
 import fc from '../../../helpers/property.ts';
 
-async function* piecesOf(octets: Uint8Array, ends: readonly number[]): AsyncGenerator<Uint8Array> {
+async function* pieces(octets: Uint8Array, ends: readonly number[]): AsyncGenerator<Uint8Array> {
   let from = 0;
   for (const end of ends.toSorted((one, other) => one - other)) {
     yield octets.subarray(from, end);
@@ -13,9 +13,9 @@ async function* piecesOf(octets: Uint8Array, ends: readonly number[]): AsyncGene
 }
 
 async function linesIn(octets: Uint8Array, ends: readonly number[] = []): Promise<readonly string[]> {
-  const open = (): Readable => Readable.from(piecesOf(octets, ends), { objectMode: false });
+  const open = (): Readable => Readable.from(pieces(octets, ends), { objectMode: false });
   const lines: string[] = [];
-  for await (const some of linesOf({ name: 'lines', bytes: undefined, open })) lines.push(...some);
+  for await (const some of readLines({ name: 'lines', bytes: undefined, open })) lines.push(...some);
   return lines;
 }
 

@@ -12,7 +12,11 @@ test.each([8.64e15 + 1, 253_402_300_800_000, -1, 0.5])('a request at %d is a bro
 });
 
 const override = {
-  ...{ domain: 'demo', entries: [{ key: 'user', value: 'anna' }], untilMs: 9e12, by: '', reason: '' },
+  domain: 'demo',
+  entries: [{ key: 'user', value: 'anna' }],
+  untilMs: 9e12,
+  by: '',
+  reason: '',
   effect: { kind: 'limit', requestsPerUnit: 5, unit: 'SECOND' },
 };
 
@@ -85,9 +89,9 @@ test('a line has the same meaning, whether it is parsed completely or by its rep
 
 test('repeated requests are read correctly, with any number of others in between', () => {
   const parts = reader();
-  const lineOf = (at: number): string => request(at + 1).replace('anna', `anna-${at % 60_000}`);
+  const createLine = (at: number): string => request(at + 1).replace('anna', `anna-${at % 60_000}`);
   for (let from = 0; from < 130_000; from += 1_000) {
-    const lines = Array.from({ length: 1_000 }, (_, at) => lineOf(from + at));
+    const lines = Array.from({ length: 1_000 }, (_, at) => createLine(from + at));
     for (const [at, found] of parts.read(lines).entries()) {
       const value = typeof found === 'object' ? found.request.descriptors[0]?.entries[0]?.value : found;
       if (value !== `anna-${(from + at) % 60_000}`) throw new Error(`line ${from + at} was read as of ${value}`);

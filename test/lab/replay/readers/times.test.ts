@@ -1,4 +1,4 @@
-import { timeMsOf } from '../../../../src/lab/replay/readers/times.ts';
+import { parseTimeMs } from '../../../../src/lab/replay/readers/times.ts';
 
 const AT_MS = 1_795_339_036_123; // 2026-11-22T09:17:16.123Z
 
@@ -17,7 +17,7 @@ test.each([
   ['1795339036.123', AT_MS],
   [1_795_339_036_123_999, AT_MS],
   ['1795339036123456789', AT_MS],
-])('%j is parsed as that time', (text, atMs) => expect(timeMsOf(text)).toBe(atMs));
+])('%j is parsed as that time', (text, atMs) => expect(parseTimeMs(text)).toBe(atMs));
 
 const noTimes = [
   ...['', 'yesterday', '22/Nov/2026', '09:17:16', -1, 0, null, undefined, {}, true],
@@ -26,4 +26,4 @@ const noTimes = [
   ...['31/Feb/2026:00:00:00 +0000', '31/Nov/2026:00:00:00 +0000'],
   ...['2026-01-01T00:60:00Z', '0000-01-01T00:00:00Z', '99/Nov/2026:00:00:00 +0000', 9e25, '9'.repeat(30)],
 ];
-test.each(noTimes)('%j is not a time', (text) => expect(timeMsOf(text)).toBeUndefined());
+test.each(noTimes)('%j is not a time', (text) => expect(parseTimeMs(text)).toBeUndefined());

@@ -1,8 +1,8 @@
-import { outcomeOfKey } from '../../../../src/lab/replay/report/report-data.ts';
+import { keyOutcome } from '../../../../src/lab/replay/report/report-data.ts';
 import { OutcomeSeries, TimeAxis } from '../../../../src/lab/replay/report/time-axis.ts';
 import { observed, type Row, START_MS } from './report.ts';
 
-const sumsOf = (series: OutcomeSeries) =>
+const sumSeries = (series: OutcomeSeries) =>
   series.columns().reduce(
     (sums, column) => ({
       passed: sums.passed + column.passed,
@@ -28,8 +28,8 @@ test('columns get wider as time passes, and no request is lost', () => {
   }
   expect(widths).toEqual([...widths].sort((a, b) => a - b));
   expect(widths.length).toBeGreaterThan(5);
-  expect(sumsOf(series)).toEqual({ passed: 2_000, spared: 0, newly_refused: 0, refused: 1_000 });
-  expect(sumsOf(idle).spared).toBe(1);
+  expect(sumSeries(series)).toEqual({ passed: 2_000, spared: 0, newly_refused: 0, refused: 1_000 });
+  expect(sumSeries(idle).spared).toBe(1);
   expect(series.columns()).toHaveLength(axis.columns.count);
   expect(axis.columns.count).toBeLessThanOrEqual(181);
   expect(axis.columns.first).toBe(Math.floor(START_MS / axis.columnMs));
@@ -51,12 +51,12 @@ test('requests and keys are counted by the answers of both rule sets', () => {
     row('dee', 'OK', 'OK', 20),
   ]);
   const expected = { passed: 2, spared: 1, newly_refused: 1, refused: 1 };
-  expect(sumsOf(data.all)).toEqual(expected);
+  expect(sumSeries(data.all)).toEqual(expected);
   const rule = data.rules.get('demo.user');
-  expect(rule && sumsOf(rule.series)).toEqual(expected);
+  expect(rule && sumSeries(rule.series)).toEqual(expected);
   expect(rule?.before).toEqual({ limit: 10, windowMs: 60_000 });
   expect(rule?.after).toEqual({ limit: 5, windowMs: 60_000 });
-  expect(Array.from(rule?.keys.rows ?? [], ([name, key]) => [name, outcomeOfKey(key)])).toEqual([
+  expect(Array.from(rule?.keys.rows ?? [], ([name, key]) => [name, keyOutcome(key)])).toEqual([
     ['user=ann', 'newly_refused'],
     ['user=bob', 'spared'],
     ['user=cem', 'refused'],

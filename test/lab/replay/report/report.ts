@@ -6,7 +6,7 @@ import { TrafficCounts } from '../../../../src/lab/replay/traffic.ts';
 
 export const START_MS = 1_767_571_200_000;
 
-/** One observed request: its key, its time, and the answers of both rule sets; without `after`, there is only one. */
+/** One observed request, with its key, its time and the answers of both rule sets, or of one without `after`. */
 export interface Row {
   readonly atMs: number;
   readonly user: string;
@@ -27,14 +27,18 @@ export function observed(rows: readonly Row[], maxKeys?: number, maxRules?: numb
         descriptors: [{ entries: [{ key: 'user', value: row.user }], hits: 1, requestLimit: undefined }],
       },
     };
-    const answers = [recorded, answerOf(row, row.before, 10), row.after && answerOf(row, row.after, 5)] as const;
+    const answers = [
+      recorded,
+      createAnswer(row, row.before, 10),
+      row.after && createAnswer(row, row.after, 5),
+    ] as const;
     data.observe(...answers);
     figures.observe(...answers);
   }
   return { data, figures: figures.result() };
 }
 
-function answerOf({ user, rule = 'demo.user' }: Row, code: ReplayedCode, limit: number): ReplayedAnswer {
+function createAnswer({ user, rule = 'demo.user' }: Row, code: ReplayedCode, limit: number): ReplayedAnswer {
   const key = `fixed_window|60000|4:demo|4:user|${user.length}:${user}`;
   return { code, descriptors: [{ rule, key, code, limit, windowMs: 60_000, remaining: 0 }] };
 }
