@@ -6,13 +6,13 @@ import type { Http2Limits } from '../../h2/http2/limits.ts';
 import { type GrpcServer, serve } from '../../h2/server.ts';
 import {
   type BatchOutcome,
-  costOfBatch,
+  batchCost,
   createBatch,
   readBatchRequest,
   type WireBatchRequest,
   writeBatchResponse,
 } from '../rls/batch.ts';
-import { costOf } from '../rls/cost.ts';
+import { requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome } from '../rls/service.ts';
@@ -28,7 +28,7 @@ const DECIDE_BATCH = '/weir.v1.Batch/Decide';
 /**
  * Serves the Rate Limit Service, batches, health and reflection on the HTTP/2 server of `h2/`.
  *
- * @param limits  of each connection
+ * @param limits  limits of each connection
  * @throws Error if the address cannot be bound
  */
 export async function startH2Server(options: GrpcServerOptions, limits?: Partial<Http2Limits>): Promise<GrpcServer> {
@@ -47,7 +47,7 @@ function addDecisions(router: Router, { service, overload, onCallFinished }: Grp
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
     overload,
     decode: readRateLimitRequest,
-    costOf,
+    measureCost: requestCost,
     handle(request, call) {
       service.shouldRateLimit(request, call, (outcome) => reply(call, outcome));
     },
@@ -58,7 +58,7 @@ function addDecisions(router: Router, { service, overload, onCallFinished }: Grp
   router.addUnary<WireBatchRequest>(DECIDE_BATCH, {
     overload,
     decode: readBatchRequest,
-    costOf: costOfBatch,
+    measureCost: batchCost,
     handle(batch, call) {
       decideBatch(batch, call, (outcome) => replyToBatch(call, outcome));
     },

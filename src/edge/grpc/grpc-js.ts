@@ -29,8 +29,8 @@ import { healthMethods } from './health-service.ts';
 import { injectConnections } from './injected-connections.ts';
 import { sideServices } from './side-services.ts';
 
-/** The longest age that fits Node's timers, 10 % jitter included. */
-const LONGEST_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
+/** Maximum age that fits Node's timers, including 10 % jitter. */
+const MAX_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
 
 /**
  * Serves the Rate Limit Service, batches, health and reflection on `@grpc/grpc-js`.
@@ -70,7 +70,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   return { target: listener.target, close: (graceMs) => shutDown(closing, graceMs) };
 }
 
-/** Uses our own decoder, which stops at the first limit that a request exceeds. */
+/** Options for our own decoder, which stops at the first limit that a request exceeds. */
 const boundedService: ServiceDefinition = {
   ...rateLimitService,
   ShouldRateLimit: {
@@ -87,7 +87,7 @@ const boundedBatchService: ServiceDefinition = {
 function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   return {
     'grpc.max_receive_message_length': MAX_REQUEST_BYTES,
-    ...(limits?.maxAgeMs && { 'grpc.max_connection_age_ms': Math.min(limits.maxAgeMs, LONGEST_AGE_MS) }),
+    ...(limits?.maxAgeMs && { 'grpc.max_connection_age_ms': Math.min(limits.maxAgeMs, MAX_AGE_MS) }),
     ...(limits?.maxAgeGraceMs && { 'grpc.max_connection_age_grace_ms': limits.maxAgeGraceMs }),
     ...(limits?.keepaliveTimeMs && {
       'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
@@ -121,7 +121,7 @@ function handlers({ overload, clock }: GrpcServerOptions) {
       const caller: Caller = {
         onGone: (listener) => whenGone(call, listener),
         timeoutMs,
-        header: (name) => headerOf(call, name),
+        header: (name) => readHeader(call, name),
         needsDetail: call.metadata.get(DETAIL_HEADER)[0] === '1',
         work: new RequestWork(), // bounded, but not charged: grpc-js has no turns
       };
@@ -129,7 +129,7 @@ function handlers({ overload, clock }: GrpcServerOptions) {
         done();
         if (performance.now() - startedMs > timeoutMs) {
           overload.missed('late');
-          callback(tooLate); // grpc-js has sent it already; without it the call would be counted as answered
+          callback(tooLate); // already sent by grpc-js, but without it the call would count as answered
         } else if ('error' in outcome) callback(outcome.error);
         else callback(null, outcome.response);
       });
@@ -156,7 +156,7 @@ function notifyOnCallFinished<Q, R>(
   };
 }
 
-/** Adds methods. Their limits and turns do not apply, which grpc-js has no means for. */
+/** Adds methods, without their limits and turns, which grpc-js does not support. */
 function addMethods(server: Server, methods: readonly Method[], clock: Clock): void {
   for (const method of methods) {
     const encode = (message: unknown): Buffer => method.encode(message);
@@ -171,7 +171,7 @@ function addMethods(server: Server, methods: readonly Method[], clock: Clock): v
   }
 }
 
-/** A request, which grpc-js keeps while its stream is open, although only the handler needs it. It may have 4 MiB. */
+/** A request of up to 4 MiB, released when its handler runs, since grpc-js would keep it while the stream is open. */
 interface HeldRequest {
   message: unknown;
 }
@@ -236,17 +236,17 @@ interface AnyCall {
 
 const sharedBy = (call: AnyCall, clock: Clock): Pick<OpenCall, 'timeLeftMs' | 'header' | 'charge' | 'onGone'> => ({
   timeLeftMs: () => timeLeftMs(call.getDeadline(), clock()),
-  header: (name) => headerOf(call, name),
+  header: (name) => readHeader(call, name),
   charge: () => {}, // the connection's memory is grpc-js's own
   onGone: (listener) => whenGone(call, listener),
 });
 
-const headerOf = ({ metadata }: Pick<AnyCall, 'metadata'>, name: string): string | undefined =>
+const readHeader = ({ metadata }: Pick<AnyCall, 'metadata'>, name: string): string | undefined =>
   metadata.get(name).join(', ') || undefined;
 
 /**
- * Calls the listener once when the caller has given up; at once if it has already. `cancelled` is emitted only once, so
- * a handler that starts to listen after it has awaited something may miss it.
+ * Calls the listener once when the caller has given up, or immediately if it already has. `cancelled` is emitted only
+ * once, so a handler that starts to listen after an `await` may miss it.
  */
 function whenGone(call: Pick<AnyCall, 'cancelled' | 'once'>, listener: () => void): void {
   if (call.cancelled) listener();

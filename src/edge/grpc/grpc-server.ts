@@ -15,20 +15,20 @@ export interface GrpcServerOptions {
   readonly service: RlsService;
   readonly overload: Overload;
   readonly health: Health;
-  /** The rules in force, for queries about them; undefined: the service is not offered. */
+  /** Current rules, for queries about them; undefined to disable the service. */
   readonly rules?: (() => RuleTree | undefined) | undefined;
-  /** Slots for callers that are not proxies; undefined: the service is not offered. */
+  /** Slots for callers that are not proxies; undefined to disable the service. */
   readonly holds?: HoldsService | undefined;
-  /** The service for Kuadrant's filter; undefined: the service is not offered. */
+  /** Service for Kuadrant's filter; undefined to disable it. */
   readonly kuadrant?: KuadrantService | undefined;
-  /** Quotas for proxies; undefined: the service is not offered. Only on h2. */
+  /** Quotas for proxies, only on h2; undefined to disable the service. */
   readonly quotas?: QuotaService | undefined;
   readonly clock: Clock;
-  /** Times out silent streams. Undefined: Node's timers. */
+  /** Timers for silent streams. Default: Node's timers. */
   readonly startTimer?: StartTimer;
-  /** Undefined: plain text. */
+  /** Certificates for TLS. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
-  /** Undefined: no limit on age or number, and no keepalive. */
+  /** Limits on age and number, and keepalive. Default: none. */
   readonly connections?: ConnectionLimits;
   /** Called after each unary call with its gRPC status, and the time since its request was complete. */
   readonly onCallFinished?: OnCallFinished;
@@ -42,5 +42,5 @@ export type OnCallFinished = (
   elapsedMs: number,
 ) => void;
 
-/** The largest request message, like grpc-go's default. Larger ones are RESOURCE_EXHAUSTED. */
+/** Maximum size of a request message, the same as grpc-go's default; larger ones fail with RESOURCE_EXHAUSTED. */
 export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;

@@ -7,7 +7,7 @@ import { ProtoWriter } from '../../protobuf/writer.ts';
 import type { Health, WatchedStatus } from '../rls/health.ts';
 import type { OnCallFinished } from './grpc-server.ts';
 
-const pathOf = (name: string): string => `/grpc.health.v1.Health/${name}`;
+const methodPath = (name: string): string => `/grpc.health.v1.Health/${name}`;
 
 /**
  * `grpc.health.v1.Health`.
@@ -17,7 +17,7 @@ const pathOf = (name: string): string => `/grpc.health.v1.Health/${name}`;
 export function healthMethods(health: Health, onCallFinished: OnCallFinished | undefined): readonly Method[] {
   const check: Method<HealthCheckRequest, HealthCheckResponse> = {
     kind: 'unary',
-    path: pathOf('Check'),
+    path: methodPath('Check'),
     decode: readCheckRequest,
     encode: writeCheckResponse,
     handle({ service }, call) {
@@ -32,7 +32,7 @@ export function healthMethods(health: Health, onCallFinished: OnCallFinished | u
   };
   const list: Method<object, HealthListResponse> = {
     kind: 'unary',
-    path: pathOf('List'),
+    path: methodPath('List'),
     decode: readListRequest,
     encode: writeListResponse,
     handle(_request, call) {
@@ -43,7 +43,7 @@ export function healthMethods(health: Health, onCallFinished: OnCallFinished | u
   };
   const watch: Method<HealthCheckRequest, HealthCheckResponse> = {
     kind: 'server stream',
-    path: pathOf('Watch'),
+    path: methodPath('Watch'),
     decode: readCheckRequest,
     encode: writeCheckResponse,
     handle({ service }, call) {

@@ -6,7 +6,7 @@ import type { ListenedConnection } from '../../h2/listen/listener.ts';
 
 const CHECK_INTERVAL_MS = 1_000;
 
-/** A client that has sent nothing for so many checks in a row counts as idle. */
+/** Number of consecutive checks without input after which a client counts as idle. */
 const QUIET_CHECKS = 10;
 
 /** Passes the connections of a listener, which terminates TLS, to a server of grpc-js. */
@@ -31,7 +31,7 @@ export function injectConnections(server: Server) {
   };
 }
 
-/** grpc-js does not report open calls, so a connection counts as in use while its client sends. */
+/** A connection of grpc-js, which does not report open calls, so it counts as in use while its client sends. */
 class InjectedConnection implements ListenedConnection {
   readonly #socket: Socket;
   readonly #account: MemoryAccount;

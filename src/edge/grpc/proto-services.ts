@@ -5,20 +5,20 @@ import { QUESTION_UNITS } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
-import { costOfHosted } from '../rls/cost.ts';
-import { costOfFind, findRules } from '../rls/find-rules.ts';
+import { hostedCost } from '../rls/cost.ts';
+import { findCost, findRules } from '../rls/find-rules.ts';
 import type { HoldOutcome, HoldsService, KuadrantService } from '../rls/holds.ts';
 import { type FindResponse, holdsService, kuadrantService, rulesService } from '../rls/proto.ts';
 import { toStatus } from '../rls/service.ts';
 
-/** Services whose messages are read and written by `@grpc/proto-loader`. Their calls take turns with decisions. */
+/** Services whose messages are read and written by `@grpc/proto-loader`, and whose calls take turns with decisions. */
 
-/** The most descriptors in a request for rules, since the result for each takes up to a kilobyte. */
+/** Maximum descriptors in a request for rules, since the result for each takes up to a kilobyte. */
 const MAX_DESCRIPTORS = 64;
 
 /** `weir.v1.Rules`. */
 export function rulesMethods(rules: () => RuleTree | undefined, overload: Overload): readonly Method[] {
-  const method = unaryMethods(rulesService, { overload, costOf: costOfFind, estimate: QUESTION_UNITS });
+  const method = unaryMethods(rulesService, { overload, measureCost: findCost, estimate: QUESTION_UNITS });
   return [
     method<WireRequest, FindResponse>('Find', (request, call) => {
       const tree = rules();
@@ -68,7 +68,7 @@ export function kuadrantMethods(kuadrant: KuadrantService, overload: Overload): 
 
 /** Creates the unary methods of a service whose outcomes are promised. */
 const hostedMethods = (service: ServiceDefinition, overload: Overload) => {
-  const method = unaryMethods(service, { overload, costOf: costOfHosted });
+  const method = unaryMethods(service, { overload, measureCost: hostedCost });
   return <Q, R>(name: string, run: (request: Q, caller: OpenCall<R>) => Promise<HoldOutcome<R>>): Method<Q, R> =>
     method<Q, R>(name, (request, call) => {
       void run(request, call).then((outcome) => finish(call, outcome));

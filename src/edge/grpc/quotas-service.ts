@@ -4,7 +4,7 @@ import { type BucketAction, writeBucketActions } from '../rlqs/messages.ts';
 import { PROXY_HEADER, type QuotaService } from '../rlqs/quota-service.ts';
 import { MAX_REQUEST_BYTES } from './grpc-server.ts';
 
-/** A report names all buckets of a proxy in one message; the first answer may do so, too. */
+/** Limits for reports that name all buckets of a proxy in one message, as the first answer may do too. */
 const quotaLimits: MethodLimits = {
   maxMessageBytes: MAX_REQUEST_BYTES,
   maxUnreadBytes: 2 * MAX_REQUEST_BYTES,
@@ -12,12 +12,12 @@ const quotaLimits: MethodLimits = {
   maxEarlyMessages: Number.POSITIVE_INFINITY,
 };
 
-/** The call is over. */
+/** Called when the call is over. */
 const nothingFollows = { message: () => {}, end: () => {} };
 
 /**
- * The method of `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`. With too many calls in flight, a stream is
- * refused. Reports are handled in slices.
+ * The method of `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`. A stream is refused at the limit on calls in
+ * flight, and reports are handled in slices.
  */
 export const quotasMethod = (quotas: QuotaService, overload: Overload): Method<Buffer, readonly BucketAction[]> => ({
   kind: 'bidi stream',

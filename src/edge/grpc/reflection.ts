@@ -13,14 +13,14 @@ const DESCRIPTORS = new URL('proto/descriptors.binpb', packageRoot);
 
 const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';
 
-/** How long a stream stays open after its client's last message, before it ends with OK. */
+/** Time after its client's last message at which a stream ends with OK. */
 export const MAX_SILENCE_MS = 60_000;
 
 /** Options of the reflection service. */
 interface ReflectionOptions {
-  /** One path per version. */
+  /** Paths, one per version. */
   readonly paths: readonly string[];
-  /** Default: Node's timers. */
+  /** Starts a timer. Default: Node's timers. */
   readonly startTimer?: StartTimer | undefined;
   readonly hasQuotas: boolean;
 }
@@ -31,7 +31,7 @@ export function reflectionMethods({ paths, startTimer, hasQuotas }: ReflectionOp
   return paths.map((path) => reflectionMethod(path, answers, startTimer));
 }
 
-/** Ends a call if its client is silent for too long: clients may never close a stream after their last request. */
+/** Ends a call whose client is silent for too long, since clients may never close a stream after their last request. */
 const reflectionMethod = (
   path: string,
   answers: ReflectionAnswers,
@@ -64,7 +64,7 @@ interface Timer {
   stop(): void;
 }
 
-/** @param onElapsed  called after `ms`, unless stopped */
+/** @param onElapsed  called after `ms` unless stopped */
 export type StartTimer = (ms: number, onElapsed: () => void) => Timer;
 
 /** Node's timers, which do not keep the process alive. */
@@ -86,7 +86,7 @@ class ReflectionAnswers {
 
   /**
    * @param descriptors  a FileDescriptorSet
-   * @param leftOut      a package whose file is hidden
+   * @param leftOut      package whose file is hidden
    */
   constructor(descriptors: Buffer, leftOut?: string) {
     const files = readDescriptorSet(descriptors).filter((file) => file.package !== leftOut);
@@ -124,7 +124,7 @@ class ReflectionAnswers {
 
   #withImports(file: DescribedFile): ReadonlySet<DescribedFile> {
     const found = new Set([file]);
-    for (const { imports } of found) // visits files that it adds, too
+    for (const { imports } of found) // also visits the files that it adds
       for (const name of imports) {
         const imported = this.#files.get(name);
         if (imported) found.add(imported);
@@ -136,9 +136,9 @@ class ReflectionAnswers {
 /** A query of the reflection service. */
 interface ReflectionQuestion {
   readonly kind: 'file by name' | 'file of symbol' | 'file of extension' | 'extensions of type' | 'services';
-  /** The name of the queried file, symbol or type. */
+  /** Name of the queried file, symbol or type. */
   readonly name: string;
-  /** The number of an extension. */
+  /** Number of an extension. */
   readonly number: number;
 }
 

@@ -8,22 +8,22 @@ interface SideService {
   load(): Promise<readonly Method[]>;
 }
 
-const pathsOf = (service: string, methods: readonly string[]): readonly string[] =>
+const methodPaths = (service: string, methods: readonly string[]): readonly string[] =>
   methods.map((method) => `/${service}/${method}`);
 
-const rulesPaths = pathsOf('weir.v1.Rules', ['Find']);
-const holdsPaths = pathsOf('weir.v1.Holds', ['Acquire', 'Renew', 'Release', 'Reserve', 'Commit']);
-const kuadrantPaths = pathsOf('kuadrant.service.ratelimit.v1.RateLimitService', [
+const rulesPaths = methodPaths('weir.v1.Rules', ['Find']);
+const holdsPaths = methodPaths('weir.v1.Holds', ['Acquire', 'Renew', 'Release', 'Reserve', 'Commit']);
+const kuadrantPaths = methodPaths('kuadrant.service.ratelimit.v1.RateLimitService', [
   'CheckRateLimit',
   'Report',
   'Reserve',
   'Commit',
 ]);
 const reflectionPaths = ['v1', 'v1alpha'].flatMap((version) =>
-  pathsOf(`grpc.reflection.${version}.ServerReflection`, ['ServerReflectionInfo']),
+  methodPaths(`grpc.reflection.${version}.ServerReflection`, ['ServerReflectionInfo']),
 );
 
-/** Services on offer besides decisions, health and quotas. */
+/** Services besides decisions, health and quotas. */
 export function sideServices(options: GrpcServerOptions): readonly SideService[] {
   const { rules, holds, kuadrant, overload, quotas, startTimer } = options;
   const offered: SideService[] = [];

@@ -7,7 +7,7 @@ import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
 import type { Overload } from '../overload/overload.ts';
-import { costOf } from '../rls/cost.ts';
+import { requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
 import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
@@ -97,7 +97,7 @@ function decide(
   reply: (outcome: CallOutcome) => void,
 ): number {
   const wire = requestFromJson(body);
-  const { bytes, units } = costOf(wire, body.length);
+  const { bytes, units } = requestCost(wire, body.length);
   request.charge(bytes);
   if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
   const caller = callerOf(request);

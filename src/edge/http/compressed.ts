@@ -3,11 +3,11 @@ import { gzip } from 'node:zlib';
 import type { HttpRequest } from './request.ts';
 import type { Page, Route } from './server.ts';
 
-/** Smaller pages are not compressed. */
+/** Minimum size of compressed pages. */
 const MIN_BYTES = 1_024;
 
 /**
- * The route with its pages compressed for clients that accept gzip. For operators' pages, which are requested rarely.
+ * Compresses the pages of a route for clients that accept gzip. Meant for operators' pages, which are requested rarely.
  */
 export function compressed(route: Route): Route {
   /** The compressed form of each body, for all its readers. */

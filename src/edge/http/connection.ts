@@ -6,30 +6,33 @@ import { takeOver } from '../../h2/listen/taken-socket.ts';
 import { type InputTurns, REQUEST_UNITS } from './input-turns.ts';
 import type { HttpRequest } from './request.ts';
 
-/** Memory of a connection without requests: socket, parser, a partial head, a read. Kernel buffers are not counted. */
+/**
+ * Memory of a connection without requests, for its socket, parser, partial head and one read, but not for kernel
+ * buffers.
+ */
 export const CONNECTION_BYTES = 20 * 1024;
 
 export interface ConnectionBounds {
-  /** Unfinished requests; more end the connection. */
+  /** Maximum unfinished requests; more end the connection. */
   readonly maxRequestsInFlight: number;
-  /** Clients that take longer to read their responses are disconnected. */
+  /** Time after which clients that do not read their responses are disconnected. */
   readonly outputTimeoutMs: number;
   /**
-   * Whether a request has a checked token: its connection is never ended for a new one, all others may be at any time.
-   * Undefined: those without open requests may be.
+   * Whether a request has a checked token, so that its connection is never replaced while all others may be at any
+   * time. Default: connections without open requests may be replaced.
    */
   readonly isChecked?: ((request: HttpRequest) => boolean) | undefined;
 }
 
 /** A connection's access to its server. */
 interface ConnectionContext {
-  /** Undefined: input is not paced. */
+  /** Pacing of input, if any. */
   readonly turns: InputTurns | undefined;
   /** Called for each accepted request when its response is closed. */
   readonly onClosed: () => void;
 }
 
-/** A connection of an HTTP server: its requests in flight and its memory. */
+/** A connection of an HTTP server, with its requests in flight and its memory. */
 export class HttpConnection {
   readonly #socket: PacedSocket;
   readonly #account: MemoryAccount;
@@ -38,9 +41,9 @@ export class HttpConnection {
   readonly #requests = new Set<HttpRequest>();
   #bytes: number;
   #outputTimer: NodeJS.Timeout | undefined;
-  /** A request has come since the previous check. */
+  /** Whether a request arrived since the previous check. */
   #wasUsed = false;
-  /** A request had a checked token. */
+  /** Whether a request had a checked token. */
   #isChecked = false;
 
   constructor(socket: PacedSocket, account: MemoryAccount, bounds: ConnectionBounds, context: ConnectionContext) {
@@ -66,7 +69,7 @@ export class HttpConnection {
     request.open(this.#charge, this.#context.turns);
     response.once('finish', () => {
       request.close(true);
-      this.#watchOutput(); // of the next response in the pipeline, which Node has passed to the socket
+      this.#watchOutput(); // for the next response in the pipeline, which Node has passed to the socket
     });
     response.once('close', () => this.#close(request));
     return true;
@@ -86,7 +89,7 @@ export class HttpConnection {
   follow(response: ServerResponse, start: Buffer) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;
-      this.#watchOutput(); // the previous part has been read: stops its timer
+      this.#watchOutput(); // stops the timer of the previous part, which has been read
       response.write(part);
       this.#watchOutput();
       return true;
@@ -96,23 +99,23 @@ export class HttpConnection {
     return { write, onClosed: (listener: () => void) => void response.once('close', listener) };
   }
 
-  /** Records whether the connection is idle. To be called about once a second. @returns whether it is */
+  /** Records whether the connection is idle. Call about once a second. @returns whether it is */
   checkIdle(): boolean {
     const isIdle = this.#isIdle;
     this.#account.markIdle(isIdle && !this.#isChecked);
-    if (!isIdle && this.#mayBeReplaced) this.#account.markIdle(true); // after those that are idle
+    if (!isIdle && this.#mayBeReplaced) this.#account.markIdle(true); // after idle ones
     this.#wasUsed = false;
     return isIdle;
   }
 
-  /** Ends the connection for a new one. @returns false if it must not be ended */
+  /** Ends the connection in favour of a new one. @returns false if it must not be ended */
   retire(): boolean {
     if (!this.#mayBeReplaced) return false;
     this.#socket.destroy();
     return true;
   }
 
-  /** Ends the connection: the memory account is full, and this connection holds most. */
+  /** Ends the connection that holds most when memory is full. */
   reset(): void {
     this.#socket.destroy();
   }
@@ -121,13 +124,13 @@ export class HttpConnection {
     return !this.#isChecked && (this.#bounds.isChecked !== undefined || this.#isIdle);
   }
 
-  /** A request may have been read that waits for its turn. */
+  /** Whether a request may have been read that waits for its turn. */
   get #isIdle(): boolean {
     const { writableLength, waitsForTurn } = this.#socket;
     return this.#requests.size === 0 && !this.#wasUsed && writableLength === 0 && !waitsForTurn?.();
   }
 
-  /** The socket has closed. Node closes only the first response of a pipeline; the others are closed here. */
+  /** Closes all responses after the socket closed, since Node closes only the first of a pipeline. */
   end(): void {
     clearTimeout(this.#outputTimer);
     for (const request of this.#requests) this.#close(request);
@@ -156,21 +159,21 @@ export class HttpConnection {
   };
 }
 
-/** The size of a read. Small, since a read is handled whole, and kept if its turn has not come. */
+/** Size of a read, small since a read is handled whole and kept if its turn has not come. */
 const READ_BYTES = 4_096;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
-/** A connection's socket whose input may have to wait. */
+/** A socket whose input may have to wait. */
 interface PacedSocket extends Socket {
-  /** Whether input, read or not, must wait for its turn. If absent, it never waits. */
+  /** Whether input must wait for its turn, even if it was read. Absent if it never waits. */
   readonly waitsForTurn?: () => boolean;
 }
 
 /**
- * Takes over a connection that a server has accepted with `pauseOnConnect`, so that its input is handled only while a
- * turn has room. Other input stays in the kernel, except for one read.
+ * Takes over a connection that a server accepted with `pauseOnConnect`, so that its input is handled only while a turn
+ * has work left. Other input stays in the kernel, except for one read.
  *
- * Node's HTTP server resumes a socket whenever it takes a piece of a body: until its turn, the socket only notes that.
+ * Node's HTTP server resumes a socket whenever it takes a piece of a body, which the socket defers until its turn.
  *
  * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself, resumed, if this
  *   version of Node keeps its handle elsewhere

@@ -1,20 +1,20 @@
 /**
- * The input read in one turn of the event loop, over all connections of a server. A unit is an octet, or other work
- * that takes as long: about 0.1 µs.
+ * Input read in one turn of the event loop over all connections of a server. A unit is an octet, or other work of about
+ * 0.1 µs.
  */
-const UNITS_A_TURN = 32_768;
-/** For a request besides its octets: Node's objects, its route and its response. */
+const UNITS_PER_TURN = 32_768;
+/** Units for a request besides its octets, for Node's objects, its route and its response. */
 export const REQUEST_UNITS = 512;
-/** For a piece of a body: a client chooses the size of its chunks. */
+/** Units for a piece of a body, as a client chooses the size of its chunks. */
 export const CHUNK_UNITS = 32;
 
-/** Bounds the input that is handled in a turn. Connections beyond the bound wait, and are served in order. */
+/** Bounds the input handled in a turn. Connections beyond the bound wait, and are served in order. */
 export class InputTurns {
-  #unitsLeft = UNITS_A_TURN;
+  #unitsLeft = UNITS_PER_TURN;
   #waiting: (() => void)[] = [];
   #turn: NodeJS.Immediate | undefined;
 
-  /** Whether more may be handled in this turn. */
+  /** Whether more input may be handled in this turn. */
   get hasRoom(): boolean {
     return this.#unitsLeft > 0;
   }
@@ -24,7 +24,7 @@ export class InputTurns {
     this.#turn ??= setImmediate(this.#begin);
   }
 
-  /** @param proceed  called once, in a turn that has room */
+  /** @param proceed  called once, in a turn that has work left */
   wait(proceed: () => void): void {
     this.#waiting.push(proceed);
     this.#turn ??= setImmediate(this.#begin);
@@ -32,7 +32,7 @@ export class InputTurns {
 
   readonly #begin = (): void => {
     this.#turn = undefined;
-    this.#unitsLeft = UNITS_A_TURN;
+    this.#unitsLeft = UNITS_PER_TURN;
     const waiting = this.#waiting;
     this.#waiting = [];
     let served = 0;

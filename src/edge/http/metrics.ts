@@ -6,7 +6,7 @@ export type RenderMetrics = (format?: 'text' | 'openmetrics') => RenderedMetrics
 type RenderedMetrics = Pick<Page, 'contentType' | 'body'>;
 
 /**
- * The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it.
+ * The page that Prometheus scrapes on the debug port or a port of its own, in OpenMetrics for clients that accept it.
  */
 export function metricsRoute(render: RenderMetrics): Route {
   return {
@@ -28,8 +28,8 @@ function acceptsOpenMetrics({ headers: { accept = '' } }: HttpRequest): boolean 
 }
 
 /**
- * Shares one rendering between concurrent requests. Requests that arrive while one is running share the next one, so
- * that a page contains everything counted before it was requested.
+ * Shares one rendering between concurrent requests. Requests that arrive during one share the next, so that a page
+ * contains everything counted before it was requested.
  */
 export function shareRendering<T>(render: () => Promise<T>): () => Promise<T> {
   let running: Promise<unknown> = Promise.resolve();

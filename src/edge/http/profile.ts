@@ -4,19 +4,19 @@ import { Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Page, plain, type Route } from './server.ts';
 
-/** Limit and default for the length of a profile, in seconds. */
+/** Maximum and default length of a profile, in seconds. */
 const MAX_SECONDS = 60;
 const DEFAULT_SECONDS = 30;
 
-/** What is profiled: the time, or allocations that are still in use. */
+/** What is profiled, time or live allocations. */
 export type ProfileKind = 'cpu' | 'heap';
 
 /**
- * The routes that take profiles. They require `Authorization: Bearer <token>`, else 401, and take one profile at a
- * time, else 409.
+ * The routes that take profiles. They answer 401 without `Authorization: Bearer <token>`, and 409 while another profile
+ * is taken.
  *
- * @param secrets  tokens that grant access; if there are none, there are no such routes
- * @param take     takes a profile; undefined: the process did not reply
+ * @param secrets  tokens that grant access; without any, there are no routes
+ * @param take     takes a profile, or returns undefined if the process did not reply
  * @see https://www.rfc-editor.org/rfc/rfc6750
  */
 export function profileRoutes(
@@ -29,11 +29,11 @@ export function profileRoutes(
     help: `${what} over ?seconds=${DEFAULT_SECONDS}, for DevTools; requires Authorization: Bearer <ADMIN_TOKEN>`,
     async answer(request) {
       if (!isAuthorized(request, secrets)) return unauthorized;
-      if (isTaking) return plain(409, 'another profile is in progress, try again later\n');
-      const seconds = secondsOf(request);
+      if (isTaking) return plain(409, 'another profile is in progress: try again later\n');
+      const seconds = parseSeconds(request);
       if (seconds === undefined) return plain(400, `seconds must be a whole number from 1 to ${MAX_SECONDS}\n`);
       isTaking = true;
-      const end = new AbortController(); // if the connection closes, nothing is delivered
+      const end = new AbortController(); // ends the profile if the connection closes
       request.socket.once('close', () => end.abort());
       try {
         const profile = await take(kind, seconds, end.signal);
@@ -62,7 +62,7 @@ const unauthorized: Page = {
   headers: { 'www-authenticate': 'Bearer realm="weir"' },
 };
 
-function secondsOf({ url = '' }: IncomingMessage): number | undefined {
+function parseSeconds({ url = '' }: IncomingMessage): number | undefined {
   const written = new URL(url, 'http://weir').searchParams.get('seconds') ?? String(DEFAULT_SECONDS);
   const seconds = /^\d+$/.test(written) ? Number(written) : Number.NaN;
   return seconds >= 1 && seconds <= MAX_SECONDS ? seconds : undefined;
@@ -87,7 +87,7 @@ export async function takeProfile(kind: ProfileKind, seconds: number, end: Abort
 }
 
 const pause = (seconds: number, signal: AbortSignal): Promise<void> =>
-  sleep(seconds * 1_000, undefined, { ref: false, signal }).catch(() => {}); // ends early
+  sleep(seconds * 1_000, undefined, { ref: false, signal }).catch(() => {}); // an abort ends it early
 
 async function takeCpuProfile(session: Session, end: Promise<void>): Promise<object> {
   await session.post('Profiler.enable');
@@ -96,7 +96,7 @@ async function takeCpuProfile(session: Session, end: Promise<void>): Promise<obj
   return (await session.post('Profiler.stop')).profile;
 }
 
-/** Samples allocations: cheap, unlike a heap snapshot, which would block the process. */
+/** Samples allocations, since a heap snapshot would block the process. */
 async function takeHeapProfile(session: Session, end: Promise<void>): Promise<object> {
   await session.post('HeapProfiler.startSampling');
   await end;

@@ -1,30 +1,30 @@
 import { IncomingMessage } from 'node:http';
 import { CHUNK_UNITS, type InputTurns } from './input-turns.ts';
 
-/** A connection that sends a longer body is ended: neither reading nor discarding is unbounded. */
+/** Maximum body that is discarded; a longer one ends the connection. */
 const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
 
 /**
- * Memory per octet of a body while it is read and decoded: a buffer that doubles as it grows, and decoded strings with
- * up to two bytes per character.
+ * Memory per octet of a body while it is read and decoded, for a buffer that doubles as it grows and strings with up to
+ * two bytes per character.
  */
 const BODY_FACTOR = 4;
 
-/** Memory of a request until its response is closed: Node's objects for both, and a share of the socket's buffers. */
+/** Memory of a request until its response is closed, for Node's objects and a share of the socket's buffers. */
 const REQUEST_BYTES = 8 * 1024;
 const HEADER_BYTES = 128;
 
-/** The connection ended before the request was answered. */
+/** Signals that the connection ended before the request was answered. */
 export class CallerDisconnected extends Error {
   override readonly name = 'CallerDisconnected';
 }
 
 /**
- * A request, from its head until its response is closed. Its body is consumed from the start: `readBody` keeps it,
+ * A request, from its head until its response is closed. Its body is consumed from the start. `readBody` keeps it;
  * otherwise it is discarded, so that it neither stays in memory nor blocks the requests behind it.
  */
 export class HttpRequest extends IncomingMessage {
-  /** The body exceeds `MAX_DRAINED_BYTES`: the connection cannot be reused after the response. */
+  /** Whether the body exceeds `MAX_DRAINED_BYTES`, so that the connection cannot be reused after the response. */
   isEndless = false;
   #chargeConnection: ((bytes: number) => void) | undefined;
   #turns: InputTurns | undefined;
@@ -40,8 +40,8 @@ export class HttpRequest extends IncomingMessage {
   /**
    * Starts to charge for the request and to consume its body.
    *
-   * @param chargeConnection  charges bytes to the connection; negative: releases them
-   * @param turns             charged with the work that the body is; undefined: input is not paced
+   * @param chargeConnection  charges bytes to the connection, or releases negative ones
+   * @param turns             charged with the work for the body, if input is paced
    */
   open(chargeConnection: (bytes: number) => void, turns: InputTurns | undefined): void {
     this.#chargeConnection = chargeConnection;
@@ -60,7 +60,7 @@ export class HttpRequest extends IncomingMessage {
     this.#goneListeners = [];
     if (isSent) return;
     this.#isGone = true;
-    this.#body?.fail(new CallerDisconnected('the caller has disconnected'));
+    this.#body?.fail(new CallerDisconnected('the caller disconnected'));
     this.#body = undefined;
     for (const listener of listeners) listener();
   }
@@ -72,8 +72,8 @@ export class HttpRequest extends IncomingMessage {
   }
 
   /**
-   * Resolves when all earlier requests on the connection have been answered, so that only one answer is made at a time
-   * for each connection.
+   * Resolves when all earlier requests on the connection have been answered, so that a connection has only one answer
+   * in progress.
    *
    * @throws CallerDisconnected if the connection ends first
    */
@@ -81,11 +81,13 @@ export class HttpRequest extends IncomingMessage {
     return new Promise((resolve, reject) => {
       if (this.#isFirst && !this.#isGone) return resolve();
       this.#onFirst = resolve;
-      this.onGone(() => reject(new CallerDisconnected('the caller has disconnected')));
+      this.onGone(() => reject(new CallerDisconnected('the caller disconnected')));
     });
   }
 
-  /** Sets the memory held for the request besides its head: first body and decoded request, then the response. */
+  /**
+   * Sets the memory held for the request besides its head, first for body and decoded request, then for the response.
+   */
   charge(bytes: number): void {
     if (!this.#chargeConnection) return;
     const heldBytes = this.#headBytes + bytes;
@@ -98,14 +100,14 @@ export class HttpRequest extends IncomingMessage {
     return this.#isGone;
   }
 
-  /** Calls the listener once if the connection ends before the response was sent; at once if it has already. */
+  /** Calls the listener once if the connection ends before the response was sent, or immediately if it already has. */
   onGone(listener: () => void): void {
     if (this.#isGone) listener();
     else this.#goneListeners.push(listener);
   }
 
   /**
-   * Reads the body. Call it before the first `await`, since a body that is not read is discarded.
+   * Reads the body. Call it before the first `await`, since an unread body is discarded.
    *
    * @returns undefined if the body is longer than `maxBytes`
    * @throws CallerDisconnected if the connection ends before the body does
@@ -126,7 +128,7 @@ export class HttpRequest extends IncomingMessage {
   };
 
   #abandonBody(): void {
-    if (this.isEndless) return; // the response is being sent, and ends the connection
+    if (this.isEndless) return; // the response is in progress, and ends the connection
     this.isEndless = true;
     if (this.#body) this.#endBody();
     else this.socket.destroy();
@@ -141,14 +143,14 @@ export class HttpRequest extends IncomingMessage {
   }
 }
 
-/** Memory of a request without its body: Node keeps its headers twice, raw and by name. */
+/** Memory of a request without its body, whose headers Node keeps twice, raw and by name. */
 function headBytes({ url = '', rawHeaders }: IncomingMessage): number {
   let length = url.length;
   for (const text of rawHeaders) length += text.length;
   return REQUEST_BYTES + 2 * length + (rawHeaders.length / 2) * HEADER_BYTES;
 }
 
-/** A partial body. Chunks are copied into one buffer: a client may send millions of tiny ones. */
+/** A partial body. Chunks are copied into one buffer, as a client may send millions of tiny ones. */
 class BodyBuffer {
   readonly #maxBytes: number;
   readonly #done: (body: Buffer | undefined) => void;

@@ -15,7 +15,7 @@ export interface Page {
   readonly body: string | Buffer;
   /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Further parts follow the body, until the client or the server closes. */
+  /** Sends further parts after the body, until the client or the server closes. */
   readonly follow?: (output: PageOutput) => void;
 }
 
@@ -30,7 +30,7 @@ export interface PageOutput {
 /** A route of an HTTP server, with its help text. */
 export interface Route {
   readonly help: string;
-  /** The methods accepted; absent: any. */
+  /** Accepted methods. Default: any. */
   readonly methods?: readonly string[];
   answer(request: HttpRequest): Page | Promise<Page>;
 }
@@ -55,10 +55,10 @@ export const json = (status: number, value: object): Page => ({
 
 /**
  * Serves pages by their exact path. Other paths below `/api/` are answered by the route at `/api/`, and others by the
- * route at `/`; if there is none, and below `/console`, the status is 404.
+ * route at `/`. Without one, and below `/console`, the status is 404.
  *
  * @param onError  called with errors that pages throw; the client gets a 500 without the reason
- * @param bounds   defaults to those of `operatorBounds`
+ * @param bounds   default: those of `operatorBounds`
  * @throws Error if the address cannot be bound
  */
 export async function startHttpServer(
@@ -75,7 +75,7 @@ export async function startHttpServer(
   };
   const onRequest: Parameters<typeof listenForRequests>[3] = (connection, request, response) => {
     inFlight++;
-    void pageOf(routes, request, onError)
+    void renderPage(routes, request, onError)
       .then((page) => {
         if (!page || request.isGone) return;
         if (closing || request.isEndless) response.setHeader('connection', 'close');
@@ -100,7 +100,7 @@ export async function startHttpServer(
       closing = true;
       const timer = setTimeout(listener.destroyAll, graceMs);
       const closed = listener.close();
-      if (inFlight === 0) listener.destroyAll(); // also those that never sent a request
+      if (inFlight === 0) listener.destroyAll(); // including those that never sent a request
       await closed;
       clearTimeout(timer);
     },
@@ -109,14 +109,17 @@ export async function startHttpServer(
 
 const notFound = plain(404, '404 page not found\n');
 
-/** The route of all paths below it that have no route of their own. */
+/** Path of the route for all paths below it without a route of their own. */
 export const API = '/api/';
 const isApi = (path: string): boolean => path === '/api' || path.startsWith(API);
 
 const isConsole = (path: string): boolean => /^\/console(\/|$)/.test(path);
 
-/** Unknown paths get the list of pages, except those that programs read: status 200 would mislead programs. */
-const routeOf = (routes: ReadonlyMap<string, Route>, path: string): Route | undefined =>
+/**
+ * Finds the route of a path. Unknown paths get the list of pages, except those for programs, which status 200 would
+ * mislead.
+ */
+const findRoute = (routes: ReadonlyMap<string, Route>, path: string): Route | undefined =>
   routes.get(path) ?? (isConsole(path) ? undefined : routes.get(isApi(path) ? API : '/'));
 
 const methodNotAllowed = (methods: readonly string[]): Page => ({
@@ -125,13 +128,13 @@ const methodNotAllowed = (methods: readonly string[]): Page => ({
 });
 
 /** @returns undefined if the client has disconnected */
-async function pageOf(
+async function renderPage(
   routes: ReadonlyMap<string, Route>,
   request: HttpRequest,
   onError: (error: unknown) => void,
 ): Promise<Page | undefined> {
   const [path = '/'] = (request.url ?? '/').split('?');
-  const route = routeOf(routes, path);
+  const route = findRoute(routes, path);
   if (route?.methods && !route.methods.includes(request.method ?? 'GET')) return methodNotAllowed(route.methods);
   try {
     return route ? await route.answer(request) : notFound;
@@ -148,31 +151,31 @@ export const isVerbose = ({ url = '' }: HttpRequest): boolean =>
 
 /** Limits on the connections, memory and time of an HTTP server's clients. */
 export interface HttpBounds extends ConnectionBounds {
-  /** Open connections; a further one replaces another one, or is closed at once. */
+  /** Maximum open connections; a further one replaces another one, or is closed. */
   readonly maxConnections: number;
-  /** Charged with the memory held for clients; may be shared with other servers. */
+  /** Account of the memory held for clients; may be shared with other servers. */
   readonly memory: CallerMemory;
-  /** From the start of a connection, or a request's first octet, to the end of the request's head. */
+  /** Timeout from the start of a connection, or a request's first octet, to the end of the request's head. */
   readonly headTimeoutMs: number;
-  /** From a request's first octet to the end of its body. */
+  /** Timeout from a request's first octet to the end of its body. */
   readonly requestTimeoutMs: number;
-  /** Idle time between two requests. */
+  /** Maximum idle time between two requests. */
   readonly keepAliveTimeoutMs: number;
-  /** How often the first two timeouts are checked; connections end up to this much later. */
+  /** Interval at which the first two timeouts are checked; connections end up to this much later. */
   readonly checkIntervalMs: number;
-  /** Absent: plain text. */
+  /** Certificates for TLS. Default: plain text. */
   readonly tls?: TlsOptions['certificates'];
 }
 
 const MAX_HEAD_BYTES = 16 * 1024;
 
-/** How often connections are checked for requests. Idle ones may be closed to make room. */
+/** Interval at which connections are checked for requests; idle ones may be replaced. */
 const IDLE_CHECK_MS = 1_000;
 
-/** Memory held for clients of an operators' server; a page of statistics has a few megabytes at most. */
+/** Limit on the memory held for clients of an operators' server; a page of statistics has a few megabytes at most. */
 const OPERATOR_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** Bounds of a server that only operators reach. */
+/** Bounds of a server for operators. */
 export const operatorBounds = (): HttpBounds => ({
   maxConnections: 100,
   maxRequestsInFlight: 100,
@@ -186,8 +189,8 @@ export const operatorBounds = (): HttpBounds => ({
 });
 
 /**
- * Passes on requests within the bounds, and ends connections that exceed them. Node's HTTP server only parses requests:
- * it does not listen itself.
+ * Passes on requests within the bounds, and ends connections that exceed them. Node's HTTP server only parses requests
+ * and does not listen.
  *
  * @throws Error if the address cannot be bound
  */
@@ -229,7 +232,7 @@ async function listenForRequests(
       connection.end();
     });
     parser.emit('connection', socket);
-    if (turns && !socket.destroyed) socket.on('data', NOTHING).removeListener('data', NOTHING); // the parser lets go of the handle
+    if (turns && !socket.destroyed) socket.on('data', NOTHING).removeListener('data', NOTHING); // the parser releases the handle
     return connection;
   };
   const listener = await listen(address, tls && { certificates: tls, clientName: undefined, protocol: 'http/1.1' }, {

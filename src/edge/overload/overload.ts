@@ -11,24 +11,24 @@ import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 type CountLate = ReturnType<typeof createCountLate>;
 
 interface OverloadOptions {
-  /** Maximum number of calls in flight, held calls included; more are refused. */
+  /** Maximum number of calls in flight, including held calls; more are refused. */
   readonly maxInFlight: number;
-  /** Memory that may be held for callers; undefined: a share of V8's heap limit. */
+  /** Limit on the memory held for callers. Default: a fraction of V8's heap limit. */
   readonly memoryBytes: number | undefined;
   readonly countLate: CountLate;
-  /** Called for each call without a decision. */
+  /** Called for each call that got no decision. */
   readonly onMissed: (by: MissedBy) => void;
 }
 
-/** Overload protection: bounded work per turn, and a memory account for each connection. */
+/** Protects against overload by bounding the work per turn and the memory of each connection. */
 export interface Overload extends Admission {
   readonly memory: CallerMemory;
   readonly countLate: CountLate;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
-  /** Calls that are handled, queued or held. */
+  /** Number of calls that are handled, queued or held. */
   inFlight(): number;
-  /** By how much a timer of this process was late at most, in the last seconds with calls; 0 without calls. */
+  /** Maximum delay of this process's timers in the last seconds with calls; 0 without calls. */
   latenessMs(): number;
   close(): void;
 }

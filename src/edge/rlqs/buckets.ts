@@ -3,7 +3,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { MIN_ELAPSED_MS, type Pool } from '../../engine/shares/shares.ts';
 import type { BucketAction, BucketUsage } from './messages.ts';
 
-/** The treatment of a bucket: by its rule, or as a bucket without a rule. */
+/** The treatment of a bucket, by its rule or as a bucket without a rule. */
 export type BucketPlan =
   | { readonly kind: 'allow' | 'deny'; readonly rule?: string }
   | { readonly kind: 'shared'; readonly rule: string; readonly key: string; readonly pool: Pool };
@@ -12,7 +12,7 @@ interface Assigned {
   readonly kind: BucketAction['kind'];
   readonly number: number;
   readonly atMs: number;
-  /** Of a share; 0 for other assignments. */
+  /** Rate of a share; 0 for other assignments. */
   readonly units: number;
   readonly burst: number;
 }
@@ -26,10 +26,10 @@ interface Use {
 
 const NO_USE: Use = { requests: 0, allowed: 0, elapsedMs: 0 };
 
-/** Memory of a bucket without its texts. Measured over 10,000 buckets of two pairs: 1.5 KB with their texts. */
+/** Memory of a bucket without its texts; 10,000 buckets of two pairs take 1.5 KB each with their texts. */
 const BUCKET_BYTES = 1_408;
 
-/** Two bytes per character, in the pairs and in the id. */
+/** Memory per character, at two bytes each in the pairs and in the id. */
 const BYTES_PER_CHARACTER = 4;
 
 /** A bucket of one proxy, from its first report until it is abandoned. */
@@ -38,21 +38,21 @@ export class ProxyBucket {
   readonly pairs: readonly Entry[];
   /** Memory charged for the bucket. */
   readonly bytes: number;
-  /** The time of its first report, on the monotonic clock. */
+  /** Time of its first report, on the monotonic clock. */
   readonly knownSinceMs: number;
-  /** The rules from which the plan was made. */
+  /** Rules from which the plan was made. */
   rules: RuleTree | undefined;
   plan: BucketPlan;
-  /** The number of consecutive reports without a request. */
+  /** Number of consecutive reports without a request. */
   idleReports = 0;
-  /** The last assignment that was sent; undefined: none was. */
+  /** Last assignment sent, if any. */
   assigned: Assigned | undefined = undefined;
-  /** The time of its last report, on the monotonic clock; 0: none has arrived. */
+  /** Time of its last report on the monotonic clock; 0 without one. */
   reportedAtMs = 0;
-  /** Requests per second in its last reports; -1: unknown. */
+  /** Requests per second in its last reports; -1 if unknown. */
   demand = -1;
   used = -1;
-  /** The use in its last reports, while their time is too short for a rate. */
+  /** Use in its last reports while their time is too short for a rate. */
   #unmeasured = NO_USE;
 
   constructor(pairs: readonly Entry[], rules: RuleTree | undefined, plan: BucketPlan, knownSinceMs: number) {

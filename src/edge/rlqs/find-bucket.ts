@@ -9,14 +9,14 @@ interface FoundBucket {
   readonly entries: readonly Entry[];
 }
 
-/** The most nodes that are tried for one bucket. */
+/** Maximum number of nodes tried for one bucket. */
 const MAX_ATTEMPTS = 256;
 
 /**
- * Finds the rule for the pairs of a bucket id, which have no order: at each level, any pair with a known key may come
+ * Finds the rule for the pairs of a bucket id, which have no order. At each level any pair with a known key may come
  * next, and pairs are tried in the order of their keys. The first path that uses all pairs and ends at a rule is taken.
  *
- * @returns undefined also if the work would exceed its maximum
+ * @returns undefined without a rule, or if the work would exceed its maximum
  */
 export function findBucket(
   rules: RuleTree,
@@ -25,26 +25,17 @@ export function findBucket(
   work: RequestWork,
 ): FoundBucket | undefined {
   try {
-    return searchBucket(rules, domain, pairs, work);
+    const root = rules.domains.get(domain)?.root;
+    if (!root) return undefined;
+    const entries = findPath(root, pairs.toSorted(byKey), { left: MAX_ATTEMPTS, work });
+    if (!entries) return undefined;
+    const found = match(rules, domain, { entries, requestLimit: undefined }, { work });
+    if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries };
+    return found.kind === 'limited' ? found : undefined;
   } catch (error) {
     if (error instanceof TooCostly) return undefined;
     throw error;
   }
-}
-
-function searchBucket(
-  rules: RuleTree,
-  domain: string,
-  pairs: readonly Entry[],
-  work: RequestWork,
-): FoundBucket | undefined {
-  const root = rules.domains.get(domain)?.root;
-  if (!root) return undefined;
-  const entries = pathOf(root, pairs.toSorted(byKey), { left: MAX_ATTEMPTS, work });
-  if (!entries) return undefined;
-  const found = match(rules, domain, { entries, requestLimit: undefined }, { work });
-  if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries };
-  return found.kind === 'limited' ? found : undefined;
 }
 
 const byKey = (one: Entry, other: Entry): number => (one.key < other.key ? -1 : 1);
@@ -54,7 +45,7 @@ interface Attempts {
   readonly work: RequestWork;
 }
 
-function pathOf(level: Level, pairs: readonly Entry[], attempts: Attempts): readonly Entry[] | undefined {
+function findPath(level: Level, pairs: readonly Entry[], attempts: Attempts): readonly Entry[] | undefined {
   for (const [at, pair] of pairs.entries()) {
     if (attempts.left-- <= 0) return undefined;
     const node = findNode(level, pair, attempts.work);
@@ -63,7 +54,7 @@ function pathOf(level: Level, pairs: readonly Entry[], attempts: Attempts): read
       if (node.rule) return [pair];
       continue;
     }
-    const rest = node.children && pathOf(node.children, pairs.toSpliced(at, 1), attempts);
+    const rest = node.children && findPath(node.children, pairs.toSpliced(at, 1), attempts);
     if (rest) return [pair, ...rest];
   }
   return undefined;

@@ -5,16 +5,16 @@ import { ProtoWriter } from '../../protobuf/writer.ts';
 
 /** The messages of proto/envoy/service/rate_limit_quota/v3/rlqs.proto. */
 
-/** A report of all buckets of a proxy; its usages are decoded one by one. */
+/** A report of all buckets of a proxy, whose usages are decoded one by one. */
 export interface UsageReport {
   readonly bytes: Buffer;
-  /** Empty if the message has no domain. */
+  /** Domain; empty if the message has none. */
   readonly domain: string;
-  /** The offsets at which each usage begins and ends, in pairs. */
+  /** Offsets at which each usage begins and ends, in pairs. */
   readonly positions: Uint32Array;
 }
 
-/** A report has more fields than its reader accepts. */
+/** A report with more fields than its reader accepts. */
 export class ReportTooLong extends Error {}
 
 export interface BucketUsage {
@@ -38,12 +38,12 @@ export type BucketAction =
       readonly fillMs: number;
     };
 
-/** Limits of a bucket id. A longer text, or more pairs: the usage is not decoded. */
+/** Limits of a bucket id; a usage that exceeds them is not decoded. */
 const bucketLimits = { maxPairs: 16, maxTextLength: 1_024 } as const;
 
 const LENGTH = (field: number): number => (field << 3) | WireType.LENGTH;
 const VARINT = (field: number): number => (field << 3) | WireType.VARINT;
-/** The largest size of a usage: all its texts at four bytes per character, and their tags. */
+/** Maximum size of a usage, with all its texts at four bytes per character, and their tags. */
 const MAX_USAGE_BYTES = 2 * bucketLimits.maxPairs * (4 * bucketLimits.maxTextLength + 16);
 const MAX_ELAPSED_SECONDS = 1_000_000_000;
 
@@ -51,9 +51,9 @@ const reader = new ProtoReader(createInterner());
 const writer = new ProtoWriter();
 
 /**
- * @param maxFields      of usages and others
- * @throws RangeError     the message is malformed
- * @throws ReportTooLong  it has more fields
+ * @param maxFields      maximum number of fields, usages and others
+ * @throws RangeError     if the message is malformed
+ * @throws ReportTooLong  if it has more fields
  */
 export function readUsageReport(bytes: Buffer, maxFields: number): UsageReport {
   const positions: number[] = [];
@@ -61,7 +61,7 @@ export function readUsageReport(bytes: Buffer, maxFields: number): UsageReport {
   let fields = 0;
   reader.open(bytes, 0, bytes.length);
   while (reader.at < bytes.length) {
-    if (++fields > maxFields) throw new ReportTooLong(`a report has at most ${maxFields} fields`);
+    if (++fields > maxFields) throw new ReportTooLong(`a report may have at most ${maxFields} fields`);
     const tag = reader.tag();
     if (tag === LENGTH(1)) domain = reader.text(bytes.length) ?? '';
     else if (tag === LENGTH(2)) {
@@ -75,7 +75,7 @@ export function readUsageReport(bytes: Buffer, maxFields: number): UsageReport {
 
 /**
  * @returns undefined if the bucket id exceeds `bucketLimits`, or has no pair
- * @throws RangeError  the message is malformed
+ * @throws RangeError if the message is malformed
  */
 export function readBucketUsage(bytes: Buffer, from: number, to: number): BucketUsage | undefined {
   if (to - from > MAX_USAGE_BYTES) return undefined;
@@ -130,7 +130,7 @@ function readPair(): Entry | undefined {
   return pair;
 }
 
-/** Negative and unreasonable durations are 0: unknown. */
+/** Reads a duration; negative and unreasonable ones are 0, for unknown. */
 function readDurationMs(): number {
   let [seconds, nanos] = [0, 0];
   const end = reader.length();
@@ -187,8 +187,8 @@ function writeAssignment(action: Exclude<BucketAction, { kind: 'abandon' }>): vo
 }
 
 /**
- * @param nanos  of fill intervals: Envoy 1.40 compares only the nanoseconds of two intervals, and uses only the
- * seconds. A number that differs with the seconds lets it notice a change; it is about a billionth of the interval.
+ * @param nanos  number that differs with the seconds of a fill interval, about a billionth of it, since Envoy 1.40
+ * detects a change only by the nanoseconds although it uses only the seconds
  */
 function writeDuration(field: number, seconds: number, nanos: number): void {
   const start = writer.begin(field);

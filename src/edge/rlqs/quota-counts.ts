@@ -1,13 +1,13 @@
 /** Counts of the rate limit quota service in this process. */
 export interface QuotaCounts {
-  /** Currently open. */
+  /** Currently open streams and buckets. */
   streams: number;
   buckets: number;
-  /** Since the process started. */
+  /** Counts since the process started. */
   reports: number;
   assignments: number;
   abandoned: number;
-  /** Reports of buckets to which no rule can be applied. */
+  /** Reports of buckets to which no rule applies. */
   unknown: number;
   /** Reports that the store could not accept. */
   unavailable: number;
@@ -23,7 +23,7 @@ export const noQuotaCounts = (): QuotaCounts => ({
   unavailable: 0,
 });
 
-export const sumOfQuotaCounts = (one: QuotaCounts, other: QuotaCounts): QuotaCounts => ({
+export const sumQuotaCounts = (one: QuotaCounts, other: QuotaCounts): QuotaCounts => ({
   streams: one.streams + other.streams,
   buckets: one.buckets + other.buckets,
   reports: one.reports + other.reports,

@@ -3,7 +3,7 @@ import type { Entry } from '../../engine/rules/match/match.ts';
 import { bucketId, type ProxyBucket } from './buckets.ts';
 import type { ProxyQuota, QuotaReport } from './shapes.ts';
 
-/** Absent fields match everything. */
+/** A filter whose absent fields match everything. */
 export interface QuotaQuery {
   readonly domain?: string;
   readonly rule?: string;
@@ -24,8 +24,8 @@ interface Found {
   readonly bucket: ProxyBucket;
 }
 
-/** The number of buckets that are checked in one turn of the event loop. */
-const BUCKETS_A_TURN = 500;
+/** Number of buckets checked in one turn of the event loop. */
+const BUCKETS_PER_TURN = 500;
 
 /** Checks all buckets, in slices, or only those with the entries. */
 export async function reportQuotas(
@@ -35,7 +35,7 @@ export async function reportQuotas(
 ): Promise<QuotaReport> {
   let highest: Found[] = [];
   let found = 0;
-  for await (const slice of inTurns(bucketsOf(streams, query), BUCKETS_A_TURN)) {
+  for await (const slice of inTurns(matchingBuckets(streams, query), BUCKETS_PER_TURN)) {
     const own = slice.filter(({ bucket }) => query.rule === undefined || bucket.plan.rule === query.rule);
     found += own.length;
     highest = [...highest, ...own].sort((one, other) => other.bucket.demand - one.bucket.demand).slice(0, query.count);
@@ -43,7 +43,7 @@ export async function reportQuotas(
   return { quotas: highest.map((one) => describe(one, now)), more: found - highest.length };
 }
 
-function* bucketsOf(streams: Iterable<ReportedStream>, { domain, entries }: QuotaQuery): Iterable<Found> {
+function* matchingBuckets(streams: Iterable<ReportedStream>, { domain, entries }: QuotaQuery): Iterable<Found> {
   const id = entries && bucketId(entries);
   for (const stream of streams) {
     if (domain !== undefined && stream.domain !== domain) continue;

@@ -13,12 +13,12 @@ import { type CurrentReport, type ProxyNames, type QuotaContext, QuotaStream } f
 import type { QuotaReport } from './shapes.ts';
 import { Turns } from './turns.ts';
 
-/** The metadata of a stream with the name of its proxy. */
+/** Metadata key with the name of a stream's proxy. */
 export const PROXY_HEADER = 'x-weir-proxy';
 
-/** The maximum time that an assignment and the next report are in transit, in total. */
+/** Maximum total time that an assignment and the next report are in transit. */
 const TRANSIT_MS = 2_000;
-/** Three reporting intervals of Envoy. */
+/** Silence that ends a share, three reporting intervals of Envoy. */
 const SILENCE_MS = 15_000;
 
 export const shareTerms = (ttlMs: number): ShareTerms => ({ ttlMs, transitMs: TRANSIT_MS, silenceMs: SILENCE_MS });
@@ -27,7 +27,7 @@ interface QuotaServiceOptions {
   readonly rules: () => RuleTree | undefined;
   readonly keyOf: PoolKeys;
   readonly unknown: 'allow' | 'deny';
-  /** Empty: all domains. */
+  /** Domains; empty for all. */
   readonly domains: readonly string[];
   readonly maxBuckets: number;
   readonly shares: ShareStore;
@@ -36,7 +36,7 @@ interface QuotaServiceOptions {
   readonly onUnavailable: (reason: string) => void;
 }
 
-/** The name of a pool in the store. */
+/** Names a pool in the store. */
 export type PoolKeys = (fillMs: number, domain: string, entries: BucketUsage['pairs']) => string;
 
 /** Serves `RateLimitQuotaService/StreamRateLimitQuotas`, independent of the transport. */
@@ -61,12 +61,12 @@ export class QuotaService {
       turns: new Turns(),
       plan: (tree, domain, pairs, work) =>
         tree && (domains.length === 0 || domains.includes(domain))
-          ? planOf(options, domain, findBucket(tree, domain, pairs, work))
+          ? planBucket(options, domain, findBucket(tree, domain, pairs, work))
           : undefined,
     };
   }
 
-  /** Ends all streams, and refuses new ones: proxies keep their shares, and open a stream elsewhere. */
+  /** Ends all streams and refuses new ones, so that proxies keep their shares and open a stream elsewhere. */
   close(): void {
     this.#isClosed = true;
     for (const reception of this.#receptions) reception.end();
@@ -88,7 +88,7 @@ export class QuotaService {
     return reception;
   }
 
-  /** The assignments and the use of the proxies connected to this process. */
+  /** Assignments and use of the proxies connected to this process. */
   report(query: QuotaQuery): Promise<QuotaReport> {
     const { terms, monotonicMs } = this.#context;
     const streams = Array.from(this.#receptions).flatMap(({ stream }) => stream ?? []);
@@ -96,11 +96,11 @@ export class QuotaService {
   }
 
   /**
-   * A name that an open stream has is not given to another one: their shares would be counted as one. A placeholder
-   * that a proxy did not replace (`%…%`) is no name: every proxy sends the same.
+   * The name of an open stream is not given to another one, since their shares would be counted as one. A placeholder
+   * that a proxy did not replace (`%…%`) is no name, as every proxy sends the same.
    */
   #claim(name: string | undefined): ProxyNames {
-    const written = nameOf(name);
+    const written = proxyName(name);
     const known = written === undefined ? undefined : digest(written);
     const isNamed = known !== undefined && !this.#names.has(known);
     const holder = isNamed ? known : digest(randomUUID());
@@ -109,13 +109,13 @@ export class QuotaService {
   }
 }
 
-const nameOf = (written: string | undefined): string | undefined =>
+const proxyName = (written: string | undefined): string | undefined =>
   written === '' || written?.includes('%') ? undefined : written;
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 16);
 
-/** Undefined: no rule can be applied to the bucket. */
-function planOf(
+/** The plan for a bucket, or undefined if no rule applies to it. */
+function planBucket(
   { keyOf }: Pick<QuotaServiceOptions, 'keyOf'>,
   domain: string,
   found: ReturnType<typeof findBucket>,
@@ -149,15 +149,17 @@ interface QuotaReceiver {
 /** Ignores all messages of a stream that has failed. */
 const NO_RECEIVER: QuotaReceiver = { report: () => {}, close: () => {} };
 
-/** The most reports of a stream that wait while one is handled. With more, the stream fails with RESOURCE_EXHAUSTED. */
+/**
+ * Maximum number of reports of a stream that wait while one is handled; more fail the stream with RESOURCE_EXHAUSTED.
+ */
 const MAX_WAITING_REPORTS = 4;
-/** Fields a report may have beyond the buckets of a proxy. They are handled as unknown buckets. */
+/** Fields that a report may have beyond the buckets of a proxy, handled as unknown buckets. */
 const FURTHER_USAGES = 1_024;
 const MAX_DOMAIN_LENGTH = 1_024;
 
 interface WaitingReport {
   readonly bytes: Buffer;
-  /** On the monotonic clock. */
+  /** Time of arrival on the monotonic clock. */
   readonly arrivedMs: number;
 }
 
@@ -169,7 +171,7 @@ class QuotaReception implements QuotaReceiver {
   readonly #onOver: () => void;
   #stream: QuotaStream | undefined;
   #isOver = false;
-  /** The report that is handled, and behind it the ones that wait. */
+  /** The report that is handled, followed by waiting ones. */
   #reports: WaitingReport[] = [];
   readonly #current: CurrentReport = { report: undefined };
 
@@ -181,7 +183,7 @@ class QuotaReception implements QuotaReceiver {
     this.#onOver = onOver;
   }
 
-  /** Undefined before the first report. */
+  /** Stream; undefined before the first report. */
   get stream(): QuotaStream | undefined {
     return this.#stream;
   }
@@ -195,7 +197,7 @@ class QuotaReception implements QuotaReceiver {
     if (isFirst) void this.#handleAll();
   }
 
-  /** Drops all reports at once, even the one that is handled: the stream is no longer charged for them. */
+  /** Drops all reports, including the one that is handled, as the stream is no longer charged for them. */
   close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -218,7 +220,7 @@ class QuotaReception implements QuotaReceiver {
     this.#transport.fail(code, details);
   }
 
-  /** While it waits, only the fields that `close` clears refer to a report. */
+  /** Handles reports in sequence. While it waits, only fields that `close` clears refer to a report. */
   async #handleAll(): Promise<void> {
     do {
       await this.#turn();
@@ -227,7 +229,7 @@ class QuotaReception implements QuotaReceiver {
       try {
         await this.#handleFirst();
       } catch (error) {
-        this.#fail(...failureOf(error));
+        this.#fail(...toFailure(error));
       }
       if (this.#isOver) return;
       this.#current.report = undefined;
@@ -275,7 +277,7 @@ class QuotaReception implements QuotaReceiver {
 
 const isDomain = (domain: string): boolean => domain.length > 0 && domain.length <= MAX_DOMAIN_LENGTH;
 
-function failureOf(error: unknown): [status, string] {
+function toFailure(error: unknown): [status, string] {
   if (error instanceof ReportTooLong) return [status.RESOURCE_EXHAUSTED, error.message];
   if (error instanceof RangeError) return [status.INVALID_ARGUMENT, `the report cannot be decoded: ${error.message}`];
   return [status.INTERNAL, 'internal error'];

@@ -7,7 +7,7 @@ import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport 
 import type { QuotaCounts } from './quota-counts.ts';
 import type { Turns } from './turns.ts';
 
-/** The dependencies that the streams of all proxies share. */
+/** Dependencies shared by the streams of all proxies. */
 export interface QuotaContext {
   readonly rules: () => RuleTree | undefined;
   readonly plan: (
@@ -16,7 +16,7 @@ export interface QuotaContext {
     pairs: BucketUsage['pairs'],
     work: RequestWork,
   ) => BucketPlan | undefined;
-  /** The action for buckets without a plan. */
+  /** Action for buckets without a plan. */
   readonly unknown: 'allow' | 'deny';
   readonly shares: ShareStore;
   readonly terms: ShareTerms;
@@ -30,33 +30,33 @@ export interface QuotaContext {
 
 /** The identity of a stream's proxy. */
 export interface ProxyNames {
-  /** Identifies the proxy among the holders of its buckets. */
+  /** Identity of the proxy among the holders of its buckets. */
   readonly holder: string;
-  /** As the proxy sent it. */
+  /** Name as sent by the proxy. */
   readonly name: string | undefined;
-  /** The name is the same on later connections. */
+  /** Whether the name is the same on later connections. */
   readonly isNamed: boolean;
 }
 
 /** The transport of one proxy's stream. */
 interface QuotaCall extends ProxyNames {
   readonly write: (actions: readonly BucketAction[]) => void;
-  /** Charges memory to the connection; negative: releases it. */
+  /** Charges memory to the connection, or releases it if negative. */
   readonly charge: (bytes: number) => void;
   readonly isOver: () => boolean;
-  /** Waits for a turn of the event loop; resolves at once when the call is over. */
+  /** Waits for a turn of the event loop, or resolves immediately when the call is over. */
   readonly turn: () => Promise<void>;
 }
 
-/** The current report: undefined once its stream has ended, so that pending work does not keep it alive. */
+/** The current report, undefined once its stream has ended so that pending work does not keep it alive. */
 export interface CurrentReport {
   report: UsageReport | undefined;
 }
 
-/** A bucket is abandoned after this many reports without requests. */
+/** Number of reports without requests after which a bucket is abandoned. */
 const IDLE_REPORTS = 3;
 
-/** The buckets of one proxy: handles its reports, and sends assignments when they change or expire. */
+/** Handles the reports of one proxy, and sends assignments for its buckets when they change or expire. */
 export class QuotaStream {
   readonly #context: QuotaContext;
   readonly #call: QuotaCall;
@@ -71,10 +71,10 @@ export class QuotaStream {
   }
 
   /**
-   * Handles a report; its first slice without delay. Reports of a stream must be handled in sequence.
+   * Handles a report, its first slice without delay. Reports of a stream must be handled in sequence.
    *
-   * @param arrivedMs  on the monotonic clock
-   * @throws RangeError  a usage is malformed; the usages before it have been counted
+   * @param arrivedMs  time of arrival on the monotonic clock
+   * @throws RangeError if a usage is malformed; the usages before it have been counted
    */
   async handle(current: CurrentReport, arrivedMs: number): Promise<void> {
     this.#context.counts.reports++;
@@ -85,7 +85,7 @@ export class QuotaStream {
     }
   }
 
-  /** The name set by the proxy's operator; undefined: the proxy has no name of its own. */
+  /** Name set by the proxy's operator, if any. */
   get proxy(): string | undefined {
     return this.#call.name;
   }
@@ -106,9 +106,9 @@ export class QuotaStream {
   }
 
   /**
-   * A malformed usage does not undo the ones before it: they are counted and answered before the error is thrown.
+   * Handles a slice. The usages before a malformed one are counted and answered before the error is thrown.
    *
-   * @returns the index in the positions of the next slice; undefined: there is none
+   * @returns the index in the positions of the next slice, or undefined without one
    */
   async #handleSlice(current: CurrentReport, first: number, arrivedMs: number): Promise<number | undefined> {
     const slice = new Slice();
@@ -120,7 +120,7 @@ export class QuotaStream {
     }
   }
 
-  /** @returns the index in the positions at which the slice is full; undefined: the report ends before */
+  /** @returns the index in the positions at which the slice is full, or undefined if the report ends before */
   #readSlice({ report }: CurrentReport, first: number, arrivedMs: number, slice: Slice): number | undefined {
     if (!report) return undefined;
     const { bytes, positions } = report;
@@ -180,7 +180,7 @@ export class QuotaStream {
     return { kind: this.#context.unknown };
   }
 
-  /** An assignment from another pool is dropped: it says nothing about the new pool. */
+  /** Drops an assignment from another pool, which does not apply to the new one. */
   #replan(bucket: ProxyBucket, rules: RuleTree | undefined, slice: Slice): void {
     const before = bucket.plan;
     bucket.rules = rules;
@@ -262,20 +262,20 @@ export class QuotaStream {
 interface Reported {
   readonly bucket: ProxyBucket;
   readonly usage: BucketUsage;
-  /** The use in this report and in the previous ones that were too short for a rate. */
+  /** Use in this report and in previous ones that were too short for a rate. */
   readonly use: ReturnType<ProxyBucket['noteUse']>;
   readonly arrivedMs: number;
 }
 
-/** The work for reports in one turn of the event loop: about a millisecond. The usage that reaches it is the last. */
+/** Work for reports in one turn of the event loop, about a millisecond; the usage that reaches it is the last. */
 const SLICE_UNITS = 200;
-/** Octets of a usage, and holders read by a step of its pool, that count as one more unit. */
+/** Octets of a usage, and holders read by a step of its pool, per unit of work. */
 const OCTETS_PER_UNIT = 320;
 const HOLDERS_PER_UNIT = 8;
 
 /** The part of a report that is handled in one turn of the event loop. */
 class Slice {
-  /** The actions to send to the proxy. */
+  /** Actions to send to the proxy. */
   readonly actions: BucketAction[] = [];
   /** Reports to pools. */
   readonly shared: { readonly reported: Reported; readonly step: PoolReport }[] = [];

@@ -6,20 +6,20 @@ export const proxyQuota = fields(
   {
     domain: text,
     entries,
-    /** The last assignment that was sent on its stream; none: the proxy may have one from an earlier stream. */
+    /** Last assignment sent on its stream; with `none`, the proxy may have one from an earlier stream. */
     assigned: oneOf('share', 'allow', 'deny', 'none', 'expired'),
     reportedMsAgo: number,
   },
   {
-    /** Absent: the proxy has no name of its own. */
+    /** Name of the proxy; absent if it has none of its own. */
     proxy: text,
-    /** Absent: no rule can be applied. */
+    /** Path of the rule; absent if none applies. */
     rule: text,
     share: number,
     burst: number,
-    /** The rate of the rule, which all proxies share. */
+    /** Rate of the rule, which all proxies share. */
     rate: number,
-    /** Requests and allowed requests between its last two reports. Absent: not known yet. */
+    /** Requests and allowed requests between its last two reports; absent until known. */
     demand: number,
     used: number,
   },
@@ -27,9 +27,9 @@ export const proxyQuota = fields(
 export type ProxyQuota = ValueOf<typeof proxyQuota>;
 
 export const quotaReport = fields({
-  /** The buckets with the highest demand. */
+  /** Buckets with the highest demand. */
   quotas: listOf(proxyQuota),
-  /** The number of buckets that are not listed. */
+  /** Number of buckets that are not listed. */
   more: whole,
 });
 export type QuotaReport = ValueOf<typeof quotaReport>;

@@ -1,11 +1,11 @@
-/** Assigns turns of the event loop one at a time: other work runs in between, however much work waits. */
+/** Assigns turns of the event loop one at a time, so that other work runs in between however much waits. */
 export class Turns {
-  /** In order of arrival. */
+  /** Waiting askers in order of arrival. */
   readonly #waiting = new Map<object, () => void>();
   #turn: NodeJS.Immediate | undefined;
 
   /**
-   * The code after it has a turn of the event loop to itself, until it waits for something else.
+   * Resolves in a turn of the event loop that the caller has to itself, until it waits for something else.
    *
    * @param asker  may wait for one turn at a time
    */
@@ -16,7 +16,7 @@ export class Turns {
     });
   }
 
-  /** The asker has nothing left to do: its promise resolves at once, so that the objects it holds can be freed. */
+  /** Resolves the promise of an asker that has nothing left to do, so that the objects it holds can be freed. */
   leave(asker: object): void {
     const resolve = this.#waiting.get(asker);
     this.#waiting.delete(asker);

@@ -3,7 +3,7 @@ import { maximumRequest, type WireRequest, type WireResponse } from '../../engin
 import type { Cost } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
-import { costOf } from './cost.ts';
+import { requestCost } from './cost.ts';
 import { type EncodedMessage, readRateLimitRequest, responseWriter, writeResponse } from './messages.ts';
 import type { Caller, CallOutcome, GrpcStatus, RlsService } from './service.ts';
 
@@ -26,13 +26,13 @@ export function createBatch(service: RlsService): DecideBatch {
     const each = shared(caller);
     for (const [at, request] of requests.entries())
       service.shouldRateLimit(request, each, (outcome) => {
-        answers[at] = answerOf(outcome);
+        answers[at] = toBatchAnswer(outcome);
         if (--missing === 0) reply({ response: { answers } });
       });
   };
 }
 
-/** The caller of every request in a batch: a transport remembers one listener per call. */
+/** The caller of every request in a batch, which fans out its one listener, as a transport remembers one per call. */
 function shared(caller: Caller): Caller {
   const listeners: (() => void)[] = [];
   let isGone = false;
@@ -53,13 +53,13 @@ function shared(caller: Caller): Caller {
   };
 }
 
-const answerOf = (outcome: CallOutcome): WireBatchAnswer =>
+const toBatchAnswer = (outcome: CallOutcome): WireBatchAnswer =>
   'error' in outcome ? { status: { code: outcome.error.code, message: outcome.error.details } } : outcome;
 
 /** The messages of `proto/weir/v1/batch.proto`, decoded. */
 export interface WireBatchRequest {
   readonly requests: readonly WireRequest[];
-  /** Why the batch was not read to its end: it exceeds `maximumBatch`. */
+  /** The limit of `maximumBatch` that the batch exceeded, so that it was not read to its end. */
   readonly problem?: GrpcStatus;
 }
 export interface WireBatchResponse {
@@ -70,8 +70,8 @@ type WireBatchAnswer =
   | { readonly status: { readonly code: number; readonly message: string } };
 
 /**
- * Limits of a batch; one that exceeds them is refused. With at most this many octets, all its requests together have no
- * more fields than a single one may have (`ProtoReader`); with this many descriptors, it is at most the work of two.
+ * Limits of a batch; one that exceeds them is refused. With this many octets, all its requests together have no more
+ * fields than a single one may have (`ProtoReader`); with this many descriptors, they are at most the work of two.
  */
 const maximumBatch = {
   requests: 256,
@@ -85,7 +85,7 @@ const reader = new ProtoReader((bytes, from, to) => bytes.toString('latin1', fro
  * Decodes the BatchRequest in `bytes` from `from` to `to`, up to the first limit of `maximumBatch` that it exceeds. A
  * request that cannot be decoded has a `problem`.
  *
- * @throws RangeError  malformed protobuf
+ * @throws RangeError if the protobuf is malformed
  */
 export function readBatchRequest(bytes: Buffer, from: number, to: number): WireBatchRequest {
   const octets = to - from;
@@ -110,7 +110,7 @@ export function readBatchRequest(bytes: Buffer, from: number, to: number): WireB
 
 const refused = (code: status, details: string): WireBatchRequest => ({ requests: [], problem: { code, details } });
 
-/** The offsets of the requests; undefined: there are too many. */
+/** Offsets of the requests, or undefined if there are too many. */
 function findRequests(
   bytes: Buffer,
   from: number,
@@ -140,10 +140,10 @@ function readOne(bytes: Buffer, start: number, end: number): WireRequest {
   }
 }
 
-/** The sum over the requests of a batch. */
-export function costOfBatch({ requests }: WireBatchRequest, octets: number): Cost {
+/** Sum of the costs of a batch's requests. */
+export function batchCost({ requests }: WireBatchRequest, octets: number): Cost {
   const share = requests.length > 0 ? octets / requests.length : octets;
-  const costs = requests.map((request) => costOf(request, share));
+  const costs = requests.map((request) => requestCost(request, share));
   return {
     bytes: Math.ceil(costs.reduce((sum, { bytes }) => sum + bytes, 0)),
     units: costs.reduce((sum, { units }) => sum + units, 1),

@@ -1,18 +1,18 @@
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
 
-/** Objects and counter keys, without their strings. */
+/** Memory of objects and counter keys without their strings. */
 const BYTES_PER_CALL = 1_024;
 const BYTES_PER_DESCRIPTOR = 1_024;
 const BYTES_PER_ENTRY = 128;
-/** Strings are held twice: in the request and in counter keys. */
+/** Strings are held twice, in the request and in counter keys. */
 const BYTES_PER_OCTET = 2;
 
 const ENTRIES_PER_UNIT = 8;
 const OCTETS_PER_UNIT = 1_024;
 
-/** A unit is about one descriptor, or a kilobyte of request. @param octets  size of the encoded request */
-export function costOf({ descriptors }: WireRequest, octets: number): Cost {
+/** Cost of a request, where a unit is about one descriptor or a kilobyte. @param octets  size of the encoded request */
+export function requestCost({ descriptors }: WireRequest, octets: number): Cost {
   let entries = 0;
   for (const descriptor of descriptors) entries += descriptor.entries.length;
   return {
@@ -23,22 +23,22 @@ export function costOf({ descriptors }: WireRequest, octets: number): Cost {
 }
 
 /**
- * The extra work of such a call: each descriptor is matched several times, and each step of a limit with reservations
- * reads all of them, a thousand at most.
+ * Factor for the extra work of such a call, whose descriptors are matched several times, and whose limits with
+ * reservations read up to a thousand of them at each step.
  */
 const HOSTED_FACTOR = 8;
 
 /**
- * The cost of a call that is decoded by a library and handled with promises: calls of `weir.v1.Rules`, `weir.v1.Holds`
- * and Kuadrant's service.
+ * Cost of a call that is decoded by a library and handled with promises, which are those of `weir.v1.Rules`,
+ * `weir.v1.Holds` and Kuadrant's service.
  *
- * @param message  the call's message: a request, or a message with a `request`
+ * @param message  a request, or a message with a `request`
  * @param octets   size of the encoded message
  */
-export function costOfHosted(message: unknown, octets: number): Cost {
+export function hostedCost(message: unknown, octets: number): Cost {
   const decoded = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
   const { descriptors = [] } = decoded.request ?? decoded;
-  const { bytes, units } = costOf(
+  const { bytes, units } = requestCost(
     {
       domain: '',
       hits_addend: 0,

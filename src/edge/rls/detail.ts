@@ -4,26 +4,26 @@ import { sourceOf } from '../../engine/ledger/debit.ts';
 import { remainingOf } from '../../engine/wire/codec.ts';
 import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
 
-/** Callers that send this header with the value `1` get the detail of each answer. */
+/** Header with which callers request the detail of each answer, by the value `1`. */
 export const DETAIL_HEADER = 'x-weir-detail';
 
-/** The most descriptors in the detail of an answer; further ones are left out. */
+/** Maximum descriptors in the detail of an answer; further ones are left out. */
 const MAX_DESCRIPTORS = 32;
-/** The most characters of a rule's path. Longer paths, which only limits in requests have, are cut. */
+/** Maximum characters of a rule's path; longer paths, which only limits in requests have, are cut. */
 const MAX_PATH_LENGTH = 512;
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 type Fields = Record<string, WireValue>;
 
 /**
- * The detail for callers that are not proxies, for which the API has no fields: rule, milliseconds, and where the hits
- * were counted; for the descriptor that decided the answer and for each one in the request's order. It is encoded
- * directly: built as JSON, it would cost more than the decision.
+ * Creates the detail for callers that are not proxies, for which the API has no fields. It has the rule, milliseconds,
+ * and where hits were counted, for the descriptor that decided the answer and for each one in the request's order. It
+ * is encoded directly, since building it as JSON would cost more than the decision.
  *
  * @example `{ "rule": "demo.user", "limit": 10, "remaining": 6, "reset_ms": 21500, "delay_ms": 0, "source": "backend",
  * "retry_after_ms": 0, "descriptors": [{ "rule": "demo.user", … }] }`
  */
-export function detailOf(answer: Answer): WireStruct {
+export function createDetail(answer: Answer): WireStruct {
   const { verdicts, delayMs, retryAfterMs } = answer;
   const deciding = decidingVerdict(verdicts);
   const fields: Fields = deciding ? describe(deciding, answer) : {};
@@ -31,22 +31,22 @@ export function detailOf(answer: Answer): WireStruct {
   else if (retryAfterMs !== undefined) fields.retry_after_ms = { numberValue: retryAfterMs };
   const values: WireValue[] = [];
   for (let at = 0; at < verdicts.length && at < MAX_DESCRIPTORS; at++)
-    values.push({ structValue: { fields: fieldsOf(verdicts[at], answer) } });
+    values.push({ structValue: { fields: detailFields(verdicts[at], answer) } });
   fields.delay_ms = { numberValue: delayMs };
   fields.descriptors = { listValue: { values } };
   return { fields };
 }
 
-function fieldsOf(verdict: Verdict | undefined, answer: Answer): Fields {
+function detailFields(verdict: Verdict | undefined, answer: Answer): Fields {
   if (verdict?.kind === 'limited') return describe(verdict, answer);
-  return verdict?.kind === 'unlimited' ? { rule: { stringValue: pathOf(verdict) } } : {};
+  return verdict?.kind === 'unlimited' ? { rule: { stringValue: shortenPath(verdict) } } : {};
 }
 
-/** The times of the limit alone; none if the answer as a whole is neither held nor refused. */
+/** Times of the limit alone, without those of an answer that is neither held nor refused. */
 function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   const { limit, decision, policy } = verdict;
   const fields: Fields = {
-    rule: { stringValue: pathOf(verdict) },
+    rule: { stringValue: shortenPath(verdict) },
     limit: { numberValue: limit.requestsPerUnit },
     remaining: { numberValue: remainingOf(verdict) },
     reset_ms: { numberValue: decision.durationUntilResetMs },
@@ -58,7 +58,7 @@ function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   return fields;
 }
 
-const pathOf = ({ rule: { path } }: Extract<Verdict, { rule: unknown }>): string =>
+const shortenPath = ({ rule: { path } }: Extract<Verdict, { rule: unknown }>): string =>
   path.length > MAX_PATH_LENGTH ? path.slice(0, MAX_PATH_LENGTH) : path;
 
 function decidingVerdict(verdicts: readonly Verdict[]): Limited | undefined {
@@ -69,8 +69,9 @@ function decidingVerdict(verdicts: readonly Verdict[]): Limited | undefined {
 }
 
 /**
- * Refusals come first, then limits that are not in shadow mode. Of two refusals, one that is not a quota's comes first,
- * then the longer wait; of two that passed, the one with fewer hits left.
+ * Whether a verdict decides before another. Refusals come first, then limits that are not in shadow mode. Of two
+ * refusals, one that is not a quota's comes first, then the longer wait; of two that passed, the one with fewer hits
+ * left.
  */
 function decidesBefore(one: Limited, other: Limited): boolean {
   if (one.code !== other.code) return one.code === 'OVER_LIMIT';

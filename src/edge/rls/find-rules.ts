@@ -5,13 +5,13 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
-import { costOfHosted } from './cost.ts';
+import { hostedCost } from './cost.ts';
 import type { FindResponse } from './proto.ts';
 
-/** The most texts that a call compares, since any client that may request decisions may call it. */
+/** Maximum number of texts that a call compares, since any client that may request decisions may call it. */
 const MAX_COMPARISONS = 2_000;
 
-/** The number of text comparisons that take as long as a unit. */
+/** Number of text comparisons per unit of work. */
 const COMPARISONS_PER_UNIT = 8;
 
 /**
@@ -36,8 +36,8 @@ export function findRules(rules: RuleTree, wire: WireRequest, onWork: (units: nu
   return { found };
 }
 
-/** The cost of a call if none of its descriptors matches a rule. */
-export function costOfFind(message: unknown, octets: number): Cost {
-  const { bytes, units } = costOfHosted(message, octets);
+/** Cost of a call of which no descriptor matches a rule. */
+export function findCost(message: unknown, octets: number): Cost {
+  const { bytes, units } = hostedCost(message, octets);
   return { bytes, units: units + MAX_COMPARISONS / COMPARISONS_PER_UNIT };
 }

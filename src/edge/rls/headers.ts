@@ -6,25 +6,25 @@ import { remainingOf, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
 import type { Extras } from './service.ts';
 
-/** The names of the headers to send. Without `limits` and `retryAfter`, only `soft` is ever sent. */
+/** Names of the headers to send. Without `limits` and `retryAfter`, only `soft` is ever sent. */
 interface HeaderOptions {
   readonly limits: { readonly limit: string; readonly remaining: string; readonly reset: string } | undefined;
-  /** The `limits` headers describe every descriptor that has a limit, instead of one. */
+  /** Whether the `limits` headers describe every descriptor that has a limit, instead of one. */
   readonly ofEveryDescriptor: boolean;
-  /** `RateLimit-Policy` and `RateLimit`. */
+  /** Whether to send `RateLimit-Policy` and `RateLimit`. */
   readonly ietf: boolean;
   readonly retryAfter: readonly string[];
   readonly soft: string;
-  /** Treat every rule as a quota rule. */
+  /** Whether to treat every rule as a quota rule. */
   readonly quotaMode: boolean;
 }
 
 /**
- * Creates the function that computes response headers: first the limit, the remaining hits, and the seconds until the
- * limit is unspent again. They describe one descriptor, chosen as in envoyproxy/ratelimit: the last one that refuses on
- * its own, else the first with the fewest remaining hits; or all descriptors, with comma-separated values. Then the
- * fields of the IETF's draft, for all limits. Then, for a refusal, the seconds after which the request could pass (RFC
- * 9110, 10.2.3); for a request that passed on the soft part of limits, the names of their rules.
+ * Creates the function that computes response headers. First come the limit, the remaining hits, and the seconds until
+ * the limit is unspent again, either of one descriptor as in envoyproxy/ratelimit (the last one that refuses on its
+ * own, or else the first with the fewest remaining hits), or of all descriptors with comma-separated values. Then come
+ * the fields of the IETF's draft for all limits. A refusal adds the seconds after which the request could pass (RFC
+ * 9110, 10.2.3), and a request that passed on the soft part of limits adds the names of their rules.
  *
  * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`,
  * `X-RateLimit-Soft-Exceeded: demo.user`
@@ -52,7 +52,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   ];
 }
 
-/** No header if the request passed, or never could. */
+/** Headers of a refusal; none if the request passed, or never could. */
 function retryAfterHeaders({ retryAfterMs = NEVER_MS }: Answer, names: readonly string[]): WireHeader[] {
   if (retryAfterMs === NEVER_MS) return [];
   return names.map((key) => ({ key, value: String(toWholeSeconds(retryAfterMs)) }));
@@ -71,7 +71,7 @@ function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-/** The verdict that describes an answer; undefined: no verdict has a limit. */
+/** The verdict that describes an answer, or undefined if none has a limit. */
 export function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
   let shown: Limited | undefined;
   let fewest = MAX_UINT32; // limits with this many hits left are not shown
@@ -89,9 +89,9 @@ export function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean)
   return shown;
 }
 
-/** The longest field; further policies are left out. Node accepts 16 KiB of header fields in total. */
+/** Maximum length of a field; further policies are left out. Node accepts 16 KiB of header fields in total. */
 const MAX_FIELD_LENGTH = 4_096;
-/** The most characters of a policy's name; longer ones are cut. */
+/** Maximum characters of a policy's name; longer ones are cut. */
 const MAX_NAME_LENGTH = 256;
 
 /** One limit of a request, as both fields describe it. */
@@ -99,20 +99,19 @@ interface Policy {
   readonly name: string;
   readonly limit: Limit;
   readonly remaining: number;
-  /** Milliseconds until more hits can pass; undefined: unknown, or never. */
+  /** Milliseconds until more hits can pass; undefined if unknown or never. */
   readonly moreMs: number | undefined;
 }
 
 /**
- * `RateLimit-Policy` and `RateLimit` for all limits that can refuse the request, without partition keys. None if there
- * is no such limit.
+ * `RateLimit-Policy` and `RateLimit` for all limits that can refuse the request, if any, without partition keys.
  *
  * @example `RateLimit-Policy: "demo.user";q=100;w=60`, `RateLimit: "demo.user";r=42;t=17`
  * @see https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
  * @see https://www.rfc-editor.org/rfc/rfc9651
  */
 export function ietfHeaders(answer: Answer): readonly WireHeader[] {
-  const policies = policiesOf(answer);
+  const policies = collectPolicies(answer);
   if (policies.length === 0) return [];
   let policy = '';
   let current = '';
@@ -129,7 +128,7 @@ export function ietfHeaders(answer: Answer): readonly WireHeader[] {
   ];
 }
 
-/** A quota applies per window, so the window is rounded up: a client that keeps to the quota is never too fast. */
+/** Describes a quota. The window is rounded up, so that a client that keeps to the quota is never too fast. */
 function describePolicy({ name, limit }: Policy): string {
   const quota = `${sfString(name)};q=${limit.requestsPerUnit}`;
   if (limit.algorithm === 'in_flight') return `${quota};qu="concurrent-requests"`;
@@ -141,7 +140,9 @@ function describeCurrent({ name, remaining, moreMs }: Policy): string {
   return moreMs === undefined ? available : `${available};t=${toWholeSeconds(moreMs)}`;
 }
 
-/** A String of RFC 9651: printable ASCII. Other characters are percent-encoded as UTF-8, and so is `%`. */
+/**
+ * Formats a String of RFC 9651, which is printable ASCII. Other characters are percent-encoded as UTF-8, and so is `%`.
+ */
 function sfString(text: string): string {
   const ascii = text.replace(/[^\x20-\x7e]+|%/gu, (other) =>
     Array.from(Buffer.from(other), (octet) => `%${octet.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
@@ -149,8 +150,8 @@ function sfString(text: string): string {
   return `"${ascii.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** One policy per name; names are unique regardless of case. Of equal policies, such as two users', the nearer one. */
-function policiesOf(answer: Answer): readonly Policy[] {
+/** Collects one policy per name, regardless of case. Of equal policies, such as two users', the nearer one is kept. */
+function collectPolicies(answer: Answer): readonly Policy[] {
   const byName = new Map<string, Policy>();
   const waitMs = answer.retryAfterMs ?? 0;
   for (const verdict of answer.verdicts) {
@@ -158,7 +159,7 @@ function policiesOf(answer: Answer): readonly Policy[] {
     for (const { limit, policy, decision } of verdict.applied ?? [verdict]) {
       if (policy.shadow) continue;
       const found = {
-        name: nameOf(verdict.rule, limit),
+        name: policyName(verdict.rule, limit),
         limit,
         remaining: Math.min(decision.limitRemaining, limit.requestsPerUnit),
         moreMs: untilMoreMs(limit, decision, waitMs),
@@ -188,8 +189,8 @@ const isSamePolicy = ({ limit: one }: Policy, { limit: other }: Policy): boolean
 const isNearer = (one: Policy, other: Policy): boolean =>
   one.remaining < other.remaining || (one.remaining === other.remaining && (one.moreMs ?? 0) > (other.moreMs ?? 0));
 
-/** A limit's own name, else its rule's path, with its index if there are several; never numbers that may change. */
-function nameOf(rule: Rule, limit: Limit): string {
+/** Name of a limit, or else its rule's path, with its index if there are several; never numbers that may change. */
+function policyName(rule: Rule, limit: Limit): string {
   const isOfRequest = rule.place === undefined; // its path contains text of the caller
   const found = Math.max(
     rule.limits.findIndex((one) => one.limit === limit),
@@ -201,8 +202,8 @@ function nameOf(rule: Rule, limit: Limit): string {
 }
 
 /**
- * Milliseconds until more hits can pass, at most. After a refusal, only limits that refuse have a value, so that no
- * client waits longer than necessary: `Retry-After` must not be earlier. Slots may become free at any time.
+ * Upper bound of the milliseconds until more hits can pass. After a refusal, only limits that refuse have a value, so
+ * that no client waits longer than necessary, as `Retry-After` must not be earlier. Slots may become free at any time.
  */
 function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number | undefined {
   if (limit.algorithm === 'in_flight') return undefined;

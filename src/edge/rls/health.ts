@@ -7,7 +7,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 /** Whether the service can decide requests. */
 export interface Readiness {
   readonly ready: boolean;
-  /** Why it is not ready; empty if it is. */
+  /** Reasons why it is not ready; empty if it is. */
   readonly reasons: readonly string[];
   /** Further facts for operators, ready or not. */
   readonly notes?: readonly string[];
@@ -17,7 +17,7 @@ export interface Readiness {
 type ServingStatus = 'SERVING' | 'NOT_SERVING';
 export type WatchedStatus = ServingStatus | 'SERVICE_UNKNOWN';
 
-/** How often readiness is polled: the longest delay of a Watch. */
+/** Interval at which readiness is polled, and so the maximum delay of a Watch. */
 const POLL_INTERVAL_MS = 200;
 
 /** The names with a status, as in envoyproxy/ratelimit: the service and the process. */
@@ -25,13 +25,13 @@ const SERVICE = 'ratelimit';
 const PROCESS = '';
 
 /**
- * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name
+ * The statuses that `grpc.health.v1.Health` reports. `ratelimit` is SERVING while the service is ready, the empty name
  * while the process runs. Other names are never served and not kept, so the cost of a watch does not depend on its
  * name.
  */
 export class Health {
   readonly #readiness: () => Readiness;
-  /** Runs while there are watches; a single check reads the current state. */
+  /** Timer that runs while there are watches; a single check reads the current state. */
   readonly #poll: Intermittent;
   readonly #listeners = new Set<(status: ServingStatus) => void>();
   #status: ServingStatus;
@@ -52,7 +52,7 @@ export class Health {
     return this.#openWatches;
   }
 
-  /** The current status of a service; undefined: unknown service. */
+  /** Current status of a service; undefined for an unknown one. */
   status(service: string): ServingStatus | undefined {
     if (service === PROCESS) return 'SERVING';
     if (service !== SERVICE) return undefined;
@@ -60,7 +60,7 @@ export class Health {
     return this.#status;
   }
 
-  /** The current statuses by service name. */
+  /** Current statuses by service name. */
   statuses(): ReadonlyMap<string, ServingStatus> {
     this.refresh();
     return new Map([
@@ -72,7 +72,7 @@ export class Health {
   /**
    * Calls the listener with a service's current status before it returns, and with each change.
    *
-   * @returns stops the watch; idempotent
+   * @returns an idempotent function that stops the watch
    */
   watch(service: string, listener: (status: WatchedStatus) => void): () => void {
     const status = this.status(service) ?? 'SERVICE_UNKNOWN';
@@ -118,9 +118,9 @@ export const createHealth = (readiness: () => Readiness): Health => new Health(r
 /** The conditions for accepting requests. */
 interface ReadinessTerms {
   readonly requiresRules: boolean;
-  /** The rules must have a domain. */
+  /** Whether the rules must have a domain. */
   readonly requiresDomain: boolean;
-  /** The store must be reachable at all times, not only once. */
+  /** Whether the store must be reachable at all times, not only once. */
   readonly requiresStore: boolean;
 }
 
@@ -134,12 +134,12 @@ interface ReadinessSources {
   readonly clock: Clock;
 }
 
-/** How often the first contact with the store is polled. */
+/** Interval at which the first contact with the store is polled. */
 const READY_POLL_MS = 50;
 
 /**
- * Whether requests can be decided: rules must be loaded, and the store must have been reached. Unless `requiresStore`
- * is set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
+ * Whether requests can be decided, because rules are loaded and the store has been reached. Unless `requiresStore` is
+ * set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
  */
 export class ReadinessCheck {
   readonly #required: ReadinessTerms;
@@ -163,12 +163,12 @@ export class ReadinessCheck {
       ...(this.#isClosing ? ['shutting down'] : []),
       ...(rules || !requiresRules ? [] : ['no rate limit configuration loaded']),
       ...(rules && isEmpty && requiresDomain ? ['the rules have no domain'] : []),
-      ...(isReached || store.ready ? [] : [`counters cannot be reached: ${store.reason}`]),
+      ...(isReached || store.ready ? [] : [`store unavailable: ${store.reason}`]),
     ];
     return { ready: reasons.length === 0, reasons, notes: notesOn(this.#sources) };
   }
 
-  /** The service is shutting down: it is not ready any more. */
+  /** Makes the service permanently not ready, for shutting down. */
   close(): void {
     this.#isClosing = true;
     clearInterval(this.#poll);

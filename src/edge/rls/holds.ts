@@ -9,7 +9,7 @@ import { codeNumbers, type WireDescriptor, type WireRequest, type WireResponse }
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { type Extras, type GrpcStatus, toStatus } from './service.ts';
 
-/** The longest time that a caller may wait for slots. */
+/** Maximum time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
 /** `weir.v1.Holds`, independent of the transport. Never rejects. */
@@ -24,21 +24,21 @@ export interface HoldsService {
 export function createHoldsService(slots: Slots, reservations: Reservations): HoldsService {
   return {
     acquire: (request, caller) =>
-      outcomeOf(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), caller))),
+      toOutcome(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), caller))),
     renew: (request, caller) =>
-      outcomeOf(async () => {
+      toOutcome(async () => {
         const patient = { timeLeftMs: () => caller.timeLeftMs(), onGone: () => {} };
         return encode(await slots.acquire(decodeHold(request), 0, patient));
       }),
     release: (request, caller) =>
-      outcomeOf(async () => {
+      toOutcome(async () => {
         await slots.release(decodeHold(request), caller);
         return {};
       }),
     reserve: (request, caller) =>
-      outcomeOf(async () => encodeReserve(await reservations.reserve(decodeHold(request), caller))),
+      toOutcome(async () => encodeReserve(await reservations.reserve(decodeHold(request), caller))),
     commit: (request, caller) =>
-      outcomeOf(async () => encodeCommit(await reservations.commit(decodeHold(request), caller))),
+      toOutcome(async () => encodeCommit(await reservations.commit(decodeHold(request), caller))),
   };
 }
 
@@ -50,15 +50,15 @@ function maxDelayMs({ max_delay: written }: AcquireRequest): number {
 
 const encode = ({ held, ttlMs, retryAfterMs }: SlotAnswer): HoldResponse => ({
   held,
-  ttl: durationOf(held ? ttlMs : 0),
-  retry_after: held || retryAfterMs === NEVER_MS ? null : durationOf(retryAfterMs),
+  ttl: toDuration(held ? ttlMs : 0),
+  retry_after: held || retryAfterMs === NEVER_MS ? null : toDuration(retryAfterMs),
 });
 
 const encodeReserve = ({ reserved, hits, ttlMs, retryAfterMs }: ReserveAnswer): ReserveResponse => ({
   reserved,
   hits: reserved ? hits : 0,
-  ttl: durationOf(reserved ? ttlMs : 0),
-  retry_after: reserved || retryAfterMs === NEVER_MS ? null : durationOf(retryAfterMs),
+  ttl: toDuration(reserved ? ttlMs : 0),
+  retry_after: reserved || retryAfterMs === NEVER_MS ? null : toDuration(retryAfterMs),
 });
 
 /** The numbers of `CommitResponse.Outcome`. */
@@ -76,7 +76,7 @@ const MAX_DESCRIPTORS = 64;
 export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
 
 /** The outcome of a call, even if it throws. */
-async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
+async function toOutcome<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
   try {
     return { response: await run() };
   } catch (cause) {
@@ -98,8 +98,8 @@ function decodeBounded(request: WireRequest): RateLimitRequest {
   return decodeRequest(request);
 }
 
-/** @param ms  an integer */
-const durationOf = (ms: number): WireDuration => ({
+/** @param ms  integer */
+const toDuration = (ms: number): WireDuration => ({
   seconds: Math.floor(ms / 1_000),
   nanos: (ms % 1_000) * 1e6,
 });
@@ -145,34 +145,36 @@ export interface KuadrantService {
 
 export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras): KuadrantService => ({
   checkRateLimit: (request, caller) =>
-    outcomeOf(async () => {
+    toOutcome(async () => {
       const answer = await limits.check(decodeBounded(request), caller);
       return encodeAnswer(answer, headers(answer), metadata(request, answer));
     }),
   report: (request, caller) =>
-    outcomeOf(async () => {
+    toOutcome(async () => {
       await limits.report(decodeBounded(request), caller);
       return { overall_code: codeNumbers.OK, statuses: [], response_headers_to_add: [] };
     }),
   reserve: (request, caller) =>
-    outcomeOf(async () => {
-      const id = await limits.reserve(decodeBounded(requestOf(request, request.amount)), caller);
+    toOutcome(async () => {
+      const id = await limits.reserve(decodeBounded(toRequest(request, request.amount)), caller);
       return { code: id === undefined ? codeNumbers.OVER_LIMIT : codeNumbers.OK, reservation_id: id ?? '' };
     }),
   commit: (request, caller) =>
-    outcomeOf(async () => {
-      const decoded = decodeBounded(requestOf(request, request.actual_amount));
+    toOutcome(async () => {
+      const decoded = decodeBounded(toRequest(request, request.actual_amount));
       return { reservation_released: await limits.commit(decoded, request.reservation_id, caller) };
     }),
 });
 
 /** A request in which every descriptor counts this number of hits. */
-function requestOf({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
+function toRequest({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
   const counted = { hits_addend: { value: Math.min(hits, MAX_COUNT) }, is_negative_hits: false };
   return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };
 }
 
-/** The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`. Optional: fields that Weir does not read. */
+/**
+ * The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`; fields that Weir does not read are optional.
+ */
 interface KuadrantReserveRequest {
   readonly domain: string;
   readonly descriptors: readonly WireDescriptor[];

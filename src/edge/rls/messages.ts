@@ -14,25 +14,25 @@ import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
 import { ProtoWriter } from '../../protobuf/writer.ts';
 
 /**
- * Hand-written codec of RateLimitRequest and RateLimitResponse: same results as protobufjs with fewer allocations.
+ * Hand-written codec of RateLimitRequest and RateLimitResponse, with the results of protobufjs and fewer allocations.
  * Field numbers are those in proto/; test/edge/rls/messages.test.ts compares both directions with protobufjs.
  */
 
 const reader = new ProtoReader(createInterner());
-/** For answers, each of which is sent before the next is written. */
+/** Shared writer for answers, each of which is sent before the next is written. */
 export const responseWriter = new ProtoWriter();
 const writer = responseWriter;
 
 const { textLength } = maximumRequest;
 
-/** A request exceeds `maximumRequest`; the rest of it was not read. */
+/** A request that exceeds `maximumRequest`, and was not read to its end. */
 class RequestTooLarge extends Error {}
 
 /**
  * Decodes the RateLimitRequest in `bytes` from `from` to `to`, up to the first limit of `maximumRequest` that it
  * exceeds.
  *
- * @throws RangeError  malformed protobuf
+ * @throws RangeError if the protobuf is malformed
  */
 export function readRateLimitRequest(bytes: Buffer, from: number, to: number): WireRequest {
   try {
@@ -102,7 +102,7 @@ function tooLarge(what: string, maximum: number, unit: string): never {
 
 const tooLong = (what: string): never => tooLarge(what, textLength, 'characters');
 
-/** A message field that occurs more than once is merged, here and below. */
+/** Reads a limit. A message field that occurs more than once is merged, here and below. */
 function readRequestLimit(end: number, before: WireRequestLimit | null): WireRequestLimit {
   let { requests_per_unit, unit, unit_multiplier } = before ?? { requests_per_unit: 0, unit: 0, unit_multiplier: null };
   while (reader.at < end) {
@@ -187,7 +187,7 @@ function writeValue(field: number, value: WireValue): void {
   writer.end(start);
 }
 
-/** An empty text is written too: it marks the field of the `oneof` that is set. */
+/** Writes a text even if it is empty, as it marks the field of the `oneof` that is set. */
 function writeTextValue(text: string): void {
   if (text === '') writer.end(writer.begin(3));
   else writer.textField(3, text);

@@ -8,18 +8,20 @@ import { primaryVerdict } from './headers.ts';
 import type { Extras } from './service.ts';
 
 interface MetadataOptions {
-  /** Send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit. */
+  /**
+   * Whether to send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit.
+   */
   readonly ofRequest: boolean;
-  /** Send the limit on which each answer is based. */
+  /** Whether to send the limit on which each answer is based. */
   readonly ofRule?: boolean;
-  /** Send the descriptors whose quotas have room. */
+  /** Whether to send the descriptors whose quotas have hits left. */
   readonly ofPassed?: boolean;
-  /** Treat every rule as a quota rule. */
+  /** Whether to treat every rule as a quota rule. */
   readonly quotaMode?: boolean;
 }
 
 /**
- * Creates the function that computes dynamic metadata: Weir's own is under `weir`.
+ * Creates the function that computes dynamic metadata, with Weir's own under `weir`.
  *
  * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
  */
@@ -34,7 +36,7 @@ export function createDynamicMetadata(options: MetadataOptions): Extras['metadat
 
 function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: MetadataOptions): Extras['metadata'] {
   return (request, answer) => {
-    const remarkable = factsOf(answer);
+    const remarkable = collectFacts(answer);
     const facts = ofRule ? { ...ruleFacts(answer, quotaMode), ...remarkable } : remarkable;
     if (!ofRequest) return facts && { weir: facts };
     return { ...requestMetadata(request), ...rulesMetadata(answer.verdicts), ...(facts && { weir: facts }) };
@@ -42,8 +44,8 @@ function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: Metadat
 }
 
 /**
- * The entries of each descriptor whose quotas have room, so that a proxy can choose among the candidates that it sent
- * together. Empty: no candidate has room. Undefined: the request has no quotas.
+ * Entries of each descriptor whose quotas have hits left, so that a proxy can choose among the candidates that it sent
+ * together. Empty if none has, undefined if the request has no quotas.
  *
  * @example `[{ "backend_name": "ns/reserved", "model_name_override": "large" }]`
  * @see https://github.com/envoyproxy/ai-gateway/tree/main/docs/proposals  009, quota-aware routing
@@ -99,7 +101,7 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
 }
 
 /**
- * The answer, and the limit on which it is based: the one that the headers describe.
+ * The answer, and the limit on which it is based, which is the one that the headers describe.
  *
  * @example `{ "code": "OVER_LIMIT", "rule": "demo.user", "limit": "5 per minute", "remaining": 0 }`
  */
@@ -125,12 +127,12 @@ const isRemarkable = (verdict: Verdict): boolean =>
   (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.label.unit === 'UNKNOWN');
 
 /**
- * Facts that statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and
- * the window of a limit that no unit describes. Undefined: none.
+ * Facts that statuses have no fields for, if any. These are whether a request passed on the soft part of a limit, how
+ * long it was held, and the window of a limit that no unit describes.
  *
  * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
  */
-function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
+function collectFacts({ verdicts, delayMs }: Answer): JsonObject | undefined {
   if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // the common case
   const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
     if (verdict.kind !== 'limited') return [];

@@ -7,12 +7,12 @@ import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } fro
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
-import { detailOf } from './detail.ts';
+import { createDetail } from './detail.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
 export type CallOutcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
 
-/** Sent to callers for bugs in this service: the cause is logged, not sent. */
+/** Details sent to callers for bugs in this service, whose cause is only logged. */
 export const INTERNAL_ERROR = 'internal error';
 
 export interface GrpcStatus {
@@ -24,17 +24,17 @@ export interface GrpcStatus {
 export interface Caller {
   /** Time left until the caller's deadline; `Infinity` without one. */
   readonly timeoutMs: number;
-  /** The time to which `timeoutMs` refers, on the clock of `performance.now()`; absent: now. */
+  /** Time to which `timeoutMs` refers, on the clock of `performance.now()`; default: now. */
   readonly startedMs?: number;
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
-  /** The work of the call, which all requests of a batch share. */
+  /** Work of the call, which all requests of a batch share. */
   readonly work: RequestWork;
-  /** The caller sent `x-weir-detail: 1`; absent: it did not. */
+  /** Whether the caller sent `x-weir-detail: 1`. */
   readonly needsDetail?: boolean;
   /**
-   * Calls the listener once if the caller cancels before it is answered; at once if it has already. Absent: the
-   * transport does not report it.
+   * Calls the listener once if the caller cancels before it is answered, or immediately if it already has. Absent if
+   * the transport does not report it.
    */
   onGone?(listener: () => void): void;
 }
@@ -42,28 +42,28 @@ export interface Caller {
 /** The Rate Limit Service, independent of the transport. */
 export interface RlsService {
   /**
-   * Answers one request, after holding it if its rule shapes traffic. Never throws and never rejects. If nothing has to
-   * wait, the request is answered before this returns.
+   * Answers one request, after holding it if its rule shapes traffic. Never throws or rejects. Without a wait, the
+   * request is answered before this returns.
    *
    * @param reply  called once with the outcome, before observers are notified
    */
   shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): PromiseLike<void>;
 }
 
-/** Notified of each decision, after the answer was sent; for a held request, immediately. */
+/** Notified of each decision after the answer was sent, or immediately for a held request. */
 export interface Observer {
-  /** @param timeoutMs  the time until the caller's deadline when the request arrived; `Infinity` without one */
+  /** @param timeoutMs  time until the caller's deadline when the request arrived; `Infinity` without one */
   answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
   /** @param cause  what was thrown; a bug in this service if the status is INTERNAL */
   failed(status: GrpcStatus, cause: unknown): void;
 }
 
 /**
- * Why a call got no decision.
+ * The reason why a call got no decision.
  *
- * late       it waited until an answer would have been late, or its answer was late
+ * late       it waited too long for a timely answer, or its answer was late
  * cancelled  its caller gave up first
- * in_flight  there were MAX_IN_FLIGHT_CALLS
+ * in_flight  MAX_IN_FLIGHT_CALLS was reached
  */
 export type MissedBy = 'late' | 'cancelled' | 'in_flight';
 
@@ -71,11 +71,11 @@ export type MissedBy = 'late' | 'cancelled' | 'in_flight';
 export interface Extras {
   /** Computes the response headers of an answer. */
   readonly headers: (answer: Answer) => readonly WireHeader[];
-  /** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
+  /** Computes an answer's `dynamic_metadata` for the proxy, if any. */
   readonly metadata: (request: WireRequest, answer: Answer) => JsonObject | undefined;
 }
 
-/** Calls that are currently held. */
+/** Number of calls that are held. */
 interface Holds {
   count: number;
 }
@@ -107,7 +107,7 @@ export function createRlsService(
     const { request, caller, reply } = call;
     let response: WireResponse;
     try {
-      const detail = caller.needsDetail ? detailOf(answer) : undefined;
+      const detail = caller.needsDetail ? createDetail(answer) : undefined;
       response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
     } catch (cause) {
       return fail(cause, call);
@@ -142,7 +142,7 @@ export function createRlsService(
   };
 }
 
-/** The time that the store took. */
+/** Time that the store took. */
 const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;
 
 const answered = Promise.resolve();
@@ -150,7 +150,7 @@ const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller ca
 
 /**
  * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of
- * the enclosing function: a held call must keep its response alive, but not its request.
+ * the enclosing function and a held call must keep its response alive, but not its request.
  */
 function hold(
   response: WireResponse,
@@ -172,7 +172,9 @@ function hold(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/** A bug in a transport or an observer must not end the service: it is reported; if that fails, it is dropped. */
+/**
+ * Reports a bug in a transport or an observer, which must not end the service; if that fails, the report is dropped.
+ */
 function reportBug(observer: Observer, bug: unknown): void {
   try {
     observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
@@ -181,7 +183,7 @@ function reportBug(observer: Observer, bug: unknown): void {
   }
 }
 
-/** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass, regardless of `failure_mode_deny`. */
+/** A gRPC error rather than a response with code UNKNOWN, which Envoy lets pass regardless of `failure_mode_deny`. */
 export function toStatus(cause: unknown): GrpcStatus {
   if (cause instanceof InvalidRequest) return { code: status.INVALID_ARGUMENT, details: cause.message };
   if (cause instanceof TooCostly) return { code: status.RESOURCE_EXHAUSTED, details: cause.message };

@@ -17,10 +17,10 @@ import type { PeerCounts } from './site-counts.ts';
 /** Another site, and how to call it. */
 export interface Peer {
   readonly site: string;
-  /** Its place among the sites. */
+  /** Index among the sites. */
   readonly place: number;
   readonly counts: PeerCounts;
-  /** Rejects with an Error if there is no answer. */
+  /** Sends a request; rejects with an Error without an answer. */
   borrow(request: BorrowRequest): Promise<BorrowResponse>;
 }
 
@@ -37,16 +37,16 @@ interface BorrowerOptions {
   readonly onFailure: (peer: Peer, reason: string) => void;
 }
 
-/** The end of a message of grpc-js that has no note. */
+/** Empty note at the end of a message of grpc-js. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
-/** The most counters in one message. */
+/** Maximum number of counters in one message. */
 const MAX_ASKS = 1_000;
 
 interface CheckedCounter {
   readonly counter: LowCounter;
   readonly site: SiteReport;
   readonly need: number;
-  /** Hits that the other sites that answered have admitted. */
+  /** Hits admitted by the other sites that answered. */
   others: number;
 }
 
@@ -60,7 +60,7 @@ export class Borrower {
     this.#options = options;
   }
 
-  /** Exchanges once with each site; does not wait for sites that failed to answer the last time. Never rejects. */
+  /** Exchanges once with each site, without waiting for sites that failed to answer the last time. Never rejects. */
   async exchange(low: readonly LowCounter[]): Promise<void> {
     for (let at = 0; at < low.length; at += MAX_ASKS) {
       const checked = await this.#check(low.slice(at, at + MAX_ASKS));
@@ -84,16 +84,16 @@ export class Borrower {
   }
 
   async #check(low: readonly LowCounter[]): Promise<readonly CheckedCounter[]> {
-    const replies = await this.#run(low.map((counter) => transferOf(counter, { kind: 'read' })));
+    const replies = await this.#run(low.map((counter) => createTransfer(counter, { kind: 'read' })));
     return low.flatMap((counter, at) => {
-      const site = siteOf(replies[at]);
+      const site = readReport(replies[at]);
       if (!site) return [];
-      const need = needOf(counter.limit, site, Math.max(site.demand, this.#refusedInSlot(counter)));
+      const need = missingHits(counter.limit, site, Math.max(site.demand, this.#refusedInSlot(counter)));
       return [{ counter, site, need, others: 0 }];
     });
   }
 
-  /** Hits refused since the last check, scaled down to the time over which demand is measured. */
+  /** Hits refused since the last check, scaled to the time over which demand is measured. */
   #refusedInSlot(counter: LowCounter): number {
     const nowMs = this.#options.monotonicMs();
     const { refused, checkedAtMs } = counter;
@@ -108,10 +108,10 @@ export class Borrower {
     const asked = checked.filter((one) => one.need > 0 || isUnconfirmed(one, place));
     if (asked.length === 0) return;
     const asks = asked.map(({ counter, site: { epochMs, taken }, need }): SiteAsk => {
-      return askOf(counter.key, prefix, counter.limit, {
+      return createAsk(counter.key, prefix, counter.limit, {
         epoch_ms: epochMs,
         taken: taken[place] ?? 0,
-        hits: askOfEach(counter.limit, need),
+        hits: hitsPerSite(counter.limit, need),
       });
     });
     const startedMs = monotonicMs();
@@ -142,13 +142,13 @@ export class Borrower {
       if (!loan?.is_lent) return [];
       one.others += loan.used;
       one.counter.uses[place] = { epochMs: one.site.epochMs, used: loan.used, atMs: counts.answeredAtMs };
-      one.counter.confirmed[place] = { epochMs: one.site.epochMs, taken: one.site.taken[place] ?? 0 }; // it has read that
+      one.counter.confirmed[place] = { epochMs: one.site.epochMs, taken: one.site.taken[place] ?? 0 }; // the peer has read this
       return loan.given > (one.site.taken[place] ?? 0) ? [{ one, loan }] : [];
     });
     const replies = await this.#run(
       lent.map(({ one: { counter, site }, loan: { given, now_ms: repliedMs } }) => {
         const { epochMs, nowMs: sentMs } = site;
-        return transferOf(counter, { kind: 'take', peer: place, epochMs, given, sentMs, repliedMs });
+        return createTransfer(counter, { kind: 'take', peer: place, epochMs, given, sentMs, repliedMs });
       }),
     );
     for (const [at, { one, loan }] of lent.entries()) {
@@ -165,10 +165,10 @@ export class Borrower {
   }
 }
 
-/** The longest time between two exchanges: the slot over which demand is measured. */
+/** Maximum time between two exchanges, the slot over which demand is measured. */
 const EXCHANGE_INTERVAL_MS = SLOT_MS;
 
-/** Whether the peer has yet to learn that its tokens arrived: until then, its bucket cannot refill them. */
+/** Whether the peer has yet to learn that its tokens arrived, until which its bucket cannot refill them. */
 function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolean {
   const taken = site.taken[place] ?? 0;
   if (counter.limit.of !== 'token_bucket' || taken === 0) return false;
@@ -176,20 +176,24 @@ function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolea
   return known?.epochMs !== site.epochMs || known.taken !== taken;
 }
 
-const siteOf = (reply: Reply | undefined): SiteReport | undefined =>
+const readReport = (reply: Reply | undefined): SiteReport | undefined =>
   reply && reply.code !== 'UNAVAILABLE' ? reply.site : undefined;
 
-/** Runs one side of a transfer on the counter. @param hits  the most to lend */
-export function transferOf({ key, limit }: Pick<LowCounter, 'key' | 'limit'>, transfer: SiteTransfer, hits = 0): Debit {
+/** One side of a transfer on the counter. @param hits  maximum to lend */
+export function createTransfer(
+  { key, limit }: Pick<LowCounter, 'key' | 'limit'>,
+  transfer: SiteTransfer,
+  hits = 0,
+): Debit {
   const kind = transfer.kind === 'read' ? 'peek' : 'spend';
   return { kind, key, limit, hits, blocks: false, transfer, policy: {} };
 }
 
-/** A failure counts for this long: if no call follows, none is needed. */
+/** Time for which a failure counts; without further calls, none is needed. */
 const FAILING_MS = 30_000;
 
-/** @param nowMs  on the monotonic clock */
-export function reportOfPeer({ site, counts }: Peer, nowMs: number): PeerReport {
+/** @param nowMs  time on the monotonic clock */
+export function peerReport({ site, counts }: Peer, nowMs: number): PeerReport {
   const { askedAtMs, answeredAtMs, failedAtMs, ...rest } = counts;
   const agoMs = (atMs: number): number => (atMs === 0 ? -1 : Math.round(nowMs - atMs));
   return {
@@ -201,21 +205,21 @@ export function reportOfPeer({ site, counts }: Peer, nowMs: number): PeerReport 
   };
 }
 
-/** The percentage of its demand that a site requests: above 100, for requests that arrive while it waits. */
+/** Percentage of its demand that a site requests, above 100 for requests that arrive while it waits. */
 const HEADROOM_PERCENT = 104;
-/** The number of slots that a bucket requests tokens for. */
+/** Number of slots for which a bucket requests tokens. */
 const AHEAD_SLOTS = 2;
 
-/** The hits requested from each other site: a bucket has no room for all that they could lend together. */
-export const askOfEach = ({ of, sites }: SiteShareLimit, need: number): number =>
+/** Hits to request from each other site, as a bucket cannot hold all that they could lend together. */
+export const hitsPerSite = ({ of, sites }: SiteShareLimit, need: number): number =>
   of === 'token_bucket' ? Math.ceil(need / Math.max(sites - 1, 1)) : need;
 
 /**
- * The hits that a site lacks: in a window until it ends, in a bucket until the exchange after the next.
+ * The hits that a site lacks, in a window until it ends, in a bucket until the exchange after the next.
  *
- * @param demand  hits in a slot
+ * @param demand  hits per slot
  */
-export function needOf(limit: SiteShareLimit, { leftMs, room }: SiteReport, demand: number): number {
+export function missingHits(limit: SiteShareLimit, { leftMs, room }: SiteReport, demand: number): number {
   if (limit.of === 'fixed_window') {
     const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
     return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
@@ -229,7 +233,8 @@ export function needOf(limit: SiteShareLimit, { leftMs, room }: SiteReport, dema
 export type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
 
 /**
- * The same ledger; hits for counters that run low are borrowed from other sites. While no counter is low, nothing runs.
+ * Wraps a ledger so that hits for counters that run low are borrowed from other sites. Costs nothing while no counter
+ * is low.
  */
 export function borrowingLedger(
   ledger: DecidingLedger,
@@ -269,7 +274,7 @@ export function borrowingLedger(
 const isShared = ({ limit }: Pick<Operation, 'limit'>): boolean => limit.algorithm === 'site_share';
 
 /** The request of a site for hits of one of its counters. */
-function askOf(
+function createAsk(
   key: CounterKey,
   prefix: string,
   { of, requestsPerUnit, windowMs, burst }: SiteShareLimit,

@@ -12,13 +12,13 @@ export interface SiteChannel {
   close(): void;
 }
 
-/** The timeout of a call: a later response is of no use. */
+/** Timeout of a call, after which a response is of no use. */
 const CALL_TIMEOUT_MS = 1_000;
-/** A lost connection is tried again at least this often. */
+/** Maximum delay before a lost connection is tried again. */
 const MAX_RECONNECT_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
-/** The most connections of other sites, and the memory of their connections themselves. */
+/** Maximum number of connections from other sites, and their own memory. */
 const MAX_CONNECTIONS = 100;
 const MEMORY_BYTES = 16 * 1024 * 1024;
 
@@ -26,8 +26,8 @@ const MEMORY_BYTES = 16 * 1024 * 1024;
  * Connects to a site, and reconnects whenever the connection is lost.
  *
  * @param address  `host:port`
- * @param certificates  undefined: plain text
- * @param nowMs    for deadlines
+ * @param certificates  undefined for plain text
+ * @param nowMs    clock of deadlines
  */
 export function openSiteChannel(
   address: string,
@@ -72,7 +72,7 @@ interface SiteServer {
 }
 
 /**
- * Serves other sites; with TLS, only those whose certificate is of the same authority.
+ * Serves other sites; with TLS, only those with a certificate of the same authority.
  *
  * @throws Error if the address cannot be bound
  */
@@ -111,11 +111,11 @@ export async function startSiteServer(
   };
 }
 
-/** The certificate of this site, for both directions, and the authority of all sites. */
+/** Certificate of this site for both directions, and the authority of all sites. */
 type SiteCertificates = TlsOptions['certificates'];
 
 /**
- * Passes certificates, and each change of them, to `@grpc/grpc-js`: new connections use the ones in force.
+ * Passes certificates and their changes to `@grpc/grpc-js`, which uses the current ones for new connections.
  *
  * @see https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md#certificate-provider-plugin-framework
  */

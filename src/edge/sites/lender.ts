@@ -5,14 +5,14 @@ import type { Limit } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
-import { type Peer, transferOf } from './borrower.ts';
+import { createTransfer, type Peer } from './borrower.ts';
 import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
 
 /** A counter whose hits other sites request. */
 interface LentCounter {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
-  /** When each site requested hits last, by its place, and when any site did; on the monotonic clock. */
+  /** Time of the last request of each site, by place, and of any site, on the monotonic clock. */
   readonly askers: Map<number, number>;
   readonly askedAtMs: number;
 }
@@ -22,24 +22,24 @@ interface LenderOptions {
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;
   readonly sites: readonly string[];
-  /** `SITE_LOST`: the remaining sites have their parts. */
+  /** Sites in `SITE_LOST`, whose parts the remaining sites have. */
   readonly lost: readonly string[];
-  /** The limits of this site's rules: no others are lent. */
+  /** Limits of this site's rules, as no others are lent. */
   readonly limits: OwnLimits;
   readonly prefix: string;
   readonly peers: readonly Peer[];
 }
 
-/** The two sites have different lists of sites, or this site's SITE_LOST contains the one that asks. */
+/** Thrown if the two sites have different lists of sites, or this site's SITE_LOST contains the one that asks. */
 export class OtherSites extends Error {
   override readonly name = 'OtherSites';
 }
 
-/** A site counts as asking for a counter for this long after its last request. */
+/** Time after its last request for which a site counts as asking for a counter. */
 const ASKS_MS = 1_500;
-/** The most counters whose askers are kept. */
+/** Maximum number of counters whose askers are kept. */
 const MAX_ASKED = 20_000;
-/** The most counters in one message. */
+/** Maximum number of counters in one message. */
 const MAX_ASKS = 4_096;
 
 const NOTHING = { is_lent: false, given: 0, now_ms: 0, used: 0 };
@@ -47,7 +47,7 @@ const NOTHING = { is_lent: false, given: 0, now_ms: 0, used: 0 };
 /** Lends other sites the hits that this one will not use. */
 export class Lender {
   readonly #options: LenderOptions;
-  /** The counters that other sites requested, and when each site did last. */
+  /** Counters that other sites requested, with the time of each site's last request. */
   #asked = new Map<CounterKey, LentCounter>();
 
   constructor(options: LenderOptions) {
@@ -66,9 +66,9 @@ export class Lender {
     const found = asks.slice(0, MAX_ASKS).map((ask) => ({ ask, counter: findOwn(ask, prefix, limits) }));
     const debits = found.flatMap(({ ask, counter }): Debit[] => {
       if (!counter) return [];
-      const among = this.#askersOf(counter, peer.place, ask.hits > 0);
+      const among = this.#countAskers(counter, peer.place, ask.hits > 0);
       const transfer = { kind: 'lend', peer: peer.place, epochMs: ask.epoch_ms, taken: ask.taken, among } as const;
-      return [transferOf(counter, transfer, ask.hits)];
+      return [createTransfer(counter, transfer, ask.hits)];
     });
     const replies = debits.length > 0 ? await ledger.debit(debits, { spend: 'each', timeoutMs }) : [];
     let next = 0;
@@ -81,13 +81,13 @@ export class Lender {
     return { loans };
   }
 
-  /** The counters requested since a time on the monotonic clock. */
+  /** Counters requested since a time on the monotonic clock. */
   askedSince(sinceMs: number): readonly LentCounter[] {
     return [...this.#asked.values()].filter(({ askedAtMs }) => askedAtMs >= sinceMs);
   }
 
-  /** The number of sites that ask for the counter, including the one that asks now; at least 1. */
-  #askersOf({ key, limit }: Pick<LentCounter, 'key' | 'limit'>, place: number, isAsking: boolean): number {
+  /** Number of sites that ask for the counter, including the one that asks now; at least 1. */
+  #countAskers({ key, limit }: Pick<LentCounter, 'key' | 'limit'>, place: number, isAsking: boolean): number {
     const nowMs = this.#options.monotonicMs();
     if (this.#asked.size >= MAX_ASKED) this.#asked.clear();
     const askers = this.#asked.get(key)?.askers ?? new Map<number, number>();
@@ -106,7 +106,7 @@ interface LimitTable {
 /** Finds the limit of this site's own rules by the name of its counters, its rate and its burst. */
 type OwnLimits = (counter: string, requestsPerUnit: number, burst: number) => SiteShareLimit | undefined;
 
-/** @param rules  the rules in force */
+/** @param rules  returns the current rules */
 export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits {
   let source: LimitTable | undefined;
   let known = new Map<string, SiteShareLimit>();
@@ -114,26 +114,29 @@ export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits 
     const tree = rules();
     if (tree !== source) {
       source = tree;
-      known = new Map(tree ? sharedOf(tree).map((limit) => [nameOf(limit), limit]) : []);
+      known = new Map(tree ? sharedLimits(tree).map((limit) => [limitName(limit), limit]) : []);
     }
-    return known.get(nameOf({ counter, requestsPerUnit, burst }));
+    return known.get(limitName({ counter, requestsPerUnit, burst }));
   };
 }
 
-const sharedOf = ({ rules }: LimitTable): readonly SiteShareLimit[] =>
+const sharedLimits = ({ rules }: LimitTable): readonly SiteShareLimit[] =>
   [...rules].flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'site_share' ? [limit] : [])));
 
-const nameOf = ({ counter, requestsPerUnit, burst }: Pick<SiteShareLimit, 'counter' | 'requestsPerUnit' | 'burst'>) =>
-  `${counter}|${requestsPerUnit}|${burst}`;
+const limitName = ({
+  counter,
+  requestsPerUnit,
+  burst,
+}: Pick<SiteShareLimit, 'counter' | 'requestsPerUnit' | 'burst'>) => `${counter}|${requestsPerUnit}|${burst}`;
 
-/** The keys of counters that sites share, without a prefix: a hash tag, and the name of their limit. */
+/** Keys of counters that sites share, without a prefix, which are a hash tag and the name of their limit. */
 const SHARED_KEY = /^(?:\{[^{}]*\})?(site_share\|[^|]+\|[^|]+)\|/;
-/** The most characters of a key: a tag, the name of a limit, and the name of one of its counters. */
+/** Maximum characters of a key, with a tag, the name of a limit, and the name of one of its counters. */
 const MAX_KEY_LENGTH = 1_024;
 
 /**
- * Finds the same counter here, with the limit of this site's own rules; undefined if sites do not share it, or if the
- * two sites have different rules.
+ * Finds the same counter here with the limit of this site's own rules, or undefined if sites do not share it or have
+ * different rules.
  */
 function findOwn(
   { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst, ...rest }: SiteAsk,
@@ -144,7 +147,7 @@ function findOwn(
   const limit = name === undefined ? undefined : limits(name, requestsPerUnit, burst);
   if (limit?.of !== algorithm || limit.windowMs !== windowMs) return undefined;
   if (![rest.epoch_ms, rest.taken, rest.hits].every(isCount)) return undefined;
-  return { key: `${prefix}${counter}` as CounterKey, limit }; // another site made it from the same rule
+  return { key: `${prefix}${counter}` as CounterKey, limit }; // created by another site from the same rule
 }
 
 /** Messages may contain numbers up to 2^64. */

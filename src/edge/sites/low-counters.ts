@@ -9,18 +9,18 @@ import type { Debit } from '../../engine/ledger/debit.ts';
 export interface LowCounter {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
-  /** Hits that were refused here since the last check. */
+  /** Hits refused here since the last check. */
   refused: number;
-  /** When an exchange last read it, or when it became low. */
+  /** Time when an exchange last read it, or when it became low. */
   checkedAtMs: number;
   lowAtMs: number;
-  /** By place: the hits taken from each site, as far as that site knows. */
+  /** Hits taken from each site, by place, as far as that site knows. */
   readonly confirmed: Confirmed[];
-  /** By place: the hits that each site had used, by its last answer. */
+  /** Hits that each site had used by its last answer, by place. */
   readonly uses: (KnownUse | undefined)[];
 }
 
-/** The hits that another site had used in an epoch, by its last answer; on the monotonic clock. */
+/** Hits that another site had used in an epoch by its last answer, on the monotonic clock. */
 interface KnownUse {
   readonly epochMs: number;
   readonly used: number;
@@ -33,14 +33,14 @@ interface Confirmed {
   readonly taken: number;
 }
 
-/** A counter is low below this fraction of its base. */
-const LOW_PART = 1 / 4;
-/** Counters stay low for this long, so that hits are requested as soon as a window begins. */
+/** Fraction of its base below which a counter is low. */
+const LOW_FRACTION = 1 / 4;
+/** Time for which counters stay low, so that hits are requested as soon as a window begins. */
 const LOW_MS = 10_000;
-/** Counters beyond this number cannot borrow: they have only their base. */
+/** Maximum number of counters that can borrow; further ones have only their base. */
 const MAX_COUNTERS = 10_000;
 
-const lowCounterOf = (key: CounterKey, limit: SiteShareLimit, nowMs: number): LowCounter => ({
+const createLowCounter = (key: CounterKey, limit: SiteShareLimit, nowMs: number): LowCounter => ({
   key,
   limit,
   refused: 0,
@@ -68,18 +68,18 @@ export class LowCounters {
     if (limit.algorithm !== 'site_share' || kind === 'give_back' || !reply || reply.code === 'UNAVAILABLE')
       return false;
     const isOver = reply.code === 'OVER_LIMIT';
-    if (!isOver && (kind === 'peek' || reply.limitRemaining >= nominalCapacity(limit) * LOW_PART)) return false;
+    if (!isOver && (kind === 'peek' || reply.limitRemaining >= nominalCapacity(limit) * LOW_FRACTION)) return false;
     const known = this.#byKey.get(key);
     if (!known && this.#byKey.size >= MAX_COUNTERS) return false;
     const nowMs = this.#monotonicMs();
-    const counter = known?.limit === limit ? known : lowCounterOf(key, limit, nowMs);
+    const counter = known?.limit === limit ? known : createLowCounter(key, limit, nowMs);
     counter.lowAtMs = nowMs;
     if (isOver && kind !== 'charge') counter.refused += Math.max(hits, 1); // a refused peek of 0 counts as 1
     if (counter !== known) this.#byKey.set(key, counter);
     return true;
   }
 
-  /** The counters that are low, or were recently. */
+  /** Counters that are or recently were low. */
   all(): readonly LowCounter[] {
     const sinceMs = this.#monotonicMs() - LOW_MS;
     for (const [key, { lowAtMs }] of this.#byKey) if (lowAtMs < sinceMs) this.#byKey.delete(key);

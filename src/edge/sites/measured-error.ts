@@ -2,16 +2,16 @@ import type { Monotonic } from '../../base/clock.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 
-/** How long the largest error is shown. */
+/** Time for which the maximum error is shown. */
 const SHOWN_MS = 60_000;
 
 /**
  * The excess over a limit, as a fraction of it.
  *
- * @param used  hits used by all sites, as far as they are known
- * @param room  hits that this site may still admit of its share; below 0 if it has admitted hits in advance
+ * @param used  hits used by all sites, as far as known
+ * @param room  hits that this site may still admit of its share; negative if it has admitted hits in advance
  */
-export function errorRatioOf({ of, burst, requestsPerUnit }: SiteShareLimit, used: number, room: number): number {
+export function computeErrorRatio({ of, burst, requestsPerUnit }: SiteShareLimit, used: number, room: number): number {
   const total = of === 'token_bucket' ? burst : requestsPerUnit;
   return Math.max(used - total, -room, 0) / Math.max(total, 1);
 }
@@ -27,19 +27,22 @@ export class MeasuredError {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** For the limit that was furthest beyond its bound, or nearest to it, in the last minute; fraction of the limit. */
+  /**
+   * Excess of the limit that was furthest beyond its bound, or nearest to it, in the last minute, as a fraction of the
+   * limit.
+   */
   get ratio(): number {
     return this.#isOver() ? 0 : this.#ratio;
   }
 
-  /** The bound that the rule of that limit declares. */
+  /** Bound declared by the rule of that limit. */
   get bound(): number {
     return this.#isOver() ? 0 : this.#bound;
   }
 
-  /** @param others  hits that the other sites that answered have admitted in the same epoch */
+  /** @param others  hits admitted in the same epoch by the other sites that answered */
   note(limit: SiteShareLimit, { used, room }: SiteReport, others: number): void {
-    const ratio = errorRatioOf(limit, used + others, room);
+    const ratio = computeErrorRatio(limit, used + others, room);
     const bound = limit.maxErrorPercent / 100;
     if (ratio - bound < this.#ratio - this.#bound && !this.#isOver()) return;
     this.#ratio = ratio;

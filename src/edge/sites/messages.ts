@@ -18,7 +18,7 @@ export interface SiteAsk {
   readonly hits: number;
 }
 export interface BorrowResponse {
-  /** One for each ask. */
+  /** Answers, one for each ask. */
   readonly loans: readonly {
     readonly is_lent: boolean;
     readonly given: number;

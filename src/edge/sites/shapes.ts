@@ -3,24 +3,24 @@ import { algorithm, entries } from '../../engine/rules/match/shapes.ts';
 
 const peerFields = {
   site: text,
-  /** Calls that were answered, and calls that were not. */
+  /** Answered and unanswered calls. */
   exchanges: whole,
   failures: whole,
-  /** Calls in a row that were not answered. */
+  /** Consecutive unanswered calls. */
   failing: whole,
-  /** Hits that were borrowed from it. */
+  /** Hits borrowed from it. */
   borrowed: number,
-  /** Loans that came too late, or from a site whose clock differs too much from this one's. */
+  /** Loans that arrived too late, or from a site whose clock differs too much from this one's. */
   untimely: whole,
-  /** Calls from that site that were answered here. */
+  /** Calls from that site answered here, and the time of the last on the monotonic clock; 0 without one. */
   asked: whole,
   /** The duration of the last answered call; 0: there was none. */
   roundTripMs: number,
-  /** Why the last call failed; empty if it did not. */
+  /** Reason for the failure of the last call; empty if it succeeded. */
   problem: text,
-  /** The time since the last answered call; -1: there was none. */
+  /** Time since the last answered call; -1 without one. */
   silentMs: number,
-  /** The time since the last call from that site; -1: there was none. */
+  /** Time since the last call from that site; -1 without one. */
   askedMsAgo: number,
 };
 const peer = fields(peerFields);
@@ -34,9 +34,9 @@ export const siteList = fields({
   sites: listOf(text),
   /** The sites in SITE_LOST, whose parts the others divide. */
   lost: listOf(text),
-  /** The excess over the limit that was furthest beyond its bound in the last minute, as a fraction of the limit. */
+  /** Excess over the limit that was furthest beyond its bound in the last minute, as a fraction of the limit. */
   errorRatio: number,
-  /** The bound that the rule of that limit declares. */
+  /** Bound declared by the rule of that limit. */
   errorBound: number,
   peers: listOf(
     fields({

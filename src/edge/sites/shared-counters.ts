@@ -3,38 +3,38 @@ import type { CounterKey } from '../../engine/backends/key.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
-import { transferOf } from './borrower.ts';
+import { createTransfer } from './borrower.ts';
 import type { LowCounter } from './low-counters.ts';
 
-/** A process's report on one counter that sites share: in whole hits; for a bucket, in tokens. */
+/** A process's report on one counter that sites share, in whole hits, or in tokens for a bucket. */
 export interface SharedCounter {
   readonly key: CounterKey;
   readonly epochMs: number;
-  /** The time until moved hits expire. */
+  /** Time until moved hits expire. */
   readonly leftMs: number;
-  /** Hits that this site may still admit of its share; below 0 if it has admitted hits in advance. */
+  /** Hits that this site may still admit of its share; negative if it has admitted hits in advance. */
   readonly room: number;
   readonly used: number;
-  /** All sites, including this one, by their places. */
+  /** All sites by place, including this one. */
   readonly sites: readonly SharedPlace[];
 }
 
 export interface SharedPlace {
-  /** Hits that this site took from that one, and gave to it, in the epoch; for itself 0. */
+  /** Hits that this site took from that one, and gave to it, in the epoch; 0 for itself. */
   readonly taken: number;
   readonly given: number;
-  /** Hits that it had used by its last answer; absent: it has not answered in this epoch. */
+  /** Hits that it had used by its last answer; absent without an answer in this epoch. */
   readonly used?: number;
   readonly usedMsAgo?: number;
 }
 
 export interface SharedReport {
   readonly counters: readonly SharedCounter[];
-  /** Counters that are not listed. */
+  /** Number of counters that are not listed. */
   readonly more: number;
 }
 
-/** The sources of counters: those that this process requests hits for, and those that other sites request. */
+/** Sources of counters, which this process borrows or lends hits for. */
 interface SharedSources {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
@@ -48,7 +48,7 @@ interface SharedSource {
   readonly uses?: Readonly<LowCounter['uses']>;
 }
 
-/** Reads at most `count` of the counters; leaves out those that cannot be read. */
+/** Reads at most `count` of the counters, leaving out those that cannot be read. */
 export async function reportShared(
   { ledger, timeoutMs, monotonicMs, counters }: SharedSources,
   count: number,
@@ -57,7 +57,7 @@ export async function reportShared(
   for (const one of counters()) if (!known.has(one.key)) known.set(one.key, one);
   const listed = [...known.values()].slice(0, count);
   if (listed.length === 0) return { counters: [], more: 0 };
-  const debits = listed.map((one) => transferOf(one, { kind: 'read' }));
+  const debits = listed.map((one) => createTransfer(one, { kind: 'read' }));
   const replies = await ledger.debit(debits, { spend: 'each', timeoutMs });
   const nowMs = monotonicMs();
   const described = listed.flatMap((one, at): SharedCounter[] => {

@@ -8,7 +8,7 @@ export interface PeerCounts extends Mutable<Counted> {
   askedAtMs: number;
   /** The end of the last answered call, on the monotonic clock; 0: there was none. */
   answeredAtMs: number;
-  /** When the last call failed, on the monotonic clock; 0: none did. */
+  /** Time of the last failed call on the monotonic clock; 0 without one. */
   failedAtMs: number;
 }
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -27,12 +27,12 @@ export const noPeerCounts = (): PeerCounts => ({
   problem: '',
 });
 
-/** Sites that have to exchange do so twice a second. */
+/** Time for which an exchange is recent; sites that have to exchange do so twice a second. */
 const RECENT_MS = 10_000;
 
 const isRecent = (agoMs: number): boolean => agoMs >= 0 && agoMs < RECENT_MS;
 
-export const exchangeStateOf = ({ failing, silentMs, askedMsAgo }: PeerReport): SiteList['peers'][number]['state'] =>
+export const exchangeState = ({ failing, silentMs, askedMsAgo }: PeerReport): SiteList['peers'][number]['state'] =>
   failing > 0 ? 'cut_off' : isRecent(silentMs) || isRecent(askedMsAgo) ? 'in_step' : 'idle';
 
 /** The exchange with other sites as operators see it. */
@@ -41,21 +41,21 @@ export interface SitesReport extends Pick<SiteList, 'errorRatio' | 'errorBound'>
 }
 
 /** Merges the reports of several processes. */
-export const sumOfSites = (one: SitesReport, other: SitesReport): SitesReport => ({
-  peers: sumOfPeers(one.peers, other.peers),
-  ...worseOf(one, other),
+export const sumSites = (one: SitesReport, other: SitesReport): SitesReport => ({
+  peers: sumPeers(one.peers, other.peers),
+  ...worse(one, other),
 });
 
-/** Both figures of the limit that is further beyond its bound; both are 0 if a process has measured nothing. */
-function worseOf(one: SitesReport, other: SitesReport): Pick<SitesReport, 'errorRatio' | 'errorBound'> {
+/** Both figures of the limit that is further beyond its bound, or 0 if a process has measured nothing. */
+function worse(one: SitesReport, other: SitesReport): Pick<SitesReport, 'errorRatio' | 'errorBound'> {
   const beyond = ({ errorRatio, errorBound }: SitesReport) =>
     errorRatio === 0 && errorBound === 0 ? -1 : errorRatio - errorBound;
   const { errorRatio, errorBound } = beyond(one) >= beyond(other) ? one : other;
   return { errorRatio, errorBound };
 }
 
-/** Merges the counts of several processes; takes the times of the process that was answered last. */
-function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): readonly PeerReport[] {
+/** Merges the counts of several processes, with the times of the process that was answered last. */
+function sumPeers(one: readonly PeerReport[], other: readonly PeerReport[]): readonly PeerReport[] {
   return one.map((mine) => {
     const theirs = other.find(({ site }) => site === mine.site);
     if (!theirs) return mine;
@@ -74,5 +74,5 @@ function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): r
   });
 }
 
-/** The shorter of two times since an event; -1: it never happened. */
+/** The shorter of two times since an event, where -1 is never. */
 const latest = (one: number, other: number): number => (other < 0 || (one >= 0 && one <= other) ? one : other);

@@ -10,19 +10,19 @@ import type { WireDiscoveryResponse } from './proto.ts';
 import { checkResources } from './resources.ts';
 
 interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
-  /** The overlay of the rules; closed with the book. */
+  /** Overlay of the rules, closed with the book. */
   readonly overlay?: Overlay | undefined;
   /** Called with the result of every load. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** The control plane became reachable. */
+  /** Called when the control plane becomes reachable. */
   readonly onUp: () => void;
-  /** It became unreachable; called once per reason until it is reachable again. The rules in force are kept. */
+  /** Called once per reason when it becomes unreachable, until it is reachable again. The current rules are kept. */
   readonly onDown: (reason: string) => void;
 }
 
 /**
- * The rules that a control plane serves. Each valid answer replaces them all; an invalid answer changes nothing, and
- * its problems are sent to the control plane.
+ * The rules served by a control plane. Each valid answer replaces them all; an invalid answer changes nothing, and its
+ * problems are sent to the control plane.
  *
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
@@ -51,7 +51,7 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
 }
 
 interface AnswersOptions {
-  /** For limits that sites share; absent: this is the only site. */
+  /** Sites for shared limits; absent if this is the only site. */
   readonly split?: StoreTraits['split'];
   readonly overlay: Overlay | undefined;
   /** Checks an answer with an overlay. */
@@ -62,13 +62,13 @@ interface AnswersOptions {
   onAccepted(answer: WireDiscoveryResponse): void;
 }
 
-/** Puts a control plane's answers in force, each with the overlay; again when the overlay changes. */
+/** Applies a control plane's answers, each with the overlay, and again when the overlay changes. */
 class Answers {
   readonly rules: RulesInForce;
   readonly #options: AnswersOptions;
-  /** The answer whose rules are in force; kept only if there is an overlay, which may change. */
+  /** The applied answer, kept only if there is an overlay, which may change. */
   #inForce: WireDiscoveryResponse | undefined;
-  /** The newest answer, if it is not in force; kept only if there is an overlay. */
+  /** The newest answer if it was refused, kept only if there is an overlay. */
   #refused: WireDiscoveryResponse | undefined;
 
   constructor(options: AnswersOptions) {
@@ -77,12 +77,12 @@ class Answers {
     options.overlay?.onChange(() => this.#checkAgain());
   }
 
-  /** Puts an answer in force, or returns why it is refused. */
+  /** Applies an answer, or returns the reason why it is refused. */
   take(answer: WireDiscoveryResponse): { readonly refusal: string } | undefined {
     const outcome = this.#check(answer);
     this.#keep(answer, outcome);
     this.#load(outcome);
-    return outcome.valid ? undefined : { refusal: refusalOf(outcome.refusal) };
+    return outcome.valid ? undefined : { refusal: formatRefusal(outcome.refusal) };
   }
 
   #keep(answer: WireDiscoveryResponse, { valid }: OverlaidCheck): void {
@@ -95,7 +95,7 @@ class Answers {
     this.#options.overlay?.close();
   }
 
-  /** The refused answer may be valid now; otherwise the new overlay applies to the answer in force. */
+  /** Applies the refused answer if it is valid with the new overlay, or else the new overlay to the applied answer. */
   #checkAgain(): void {
     const refused = this.#refused;
     const again = refused && this.#check(refused);
@@ -120,11 +120,14 @@ class Answers {
   }
 }
 
-/** The most problems listed in a refusal; further ones are counted. The control plane limits the size of messages. */
+/**
+ * Maximum number of problems listed in a refusal; further ones are counted, since the control plane limits the size of
+ * messages.
+ */
 const MAX_LISTED_PROBLEMS = 20;
 
-/** One problem per line, as in envoyproxy/ratelimit: `<resource>: <message>`, then its path. */
-function refusalOf(problems: readonly Problem[]): string {
+/** Formats one problem per line as in envoyproxy/ratelimit, `<resource>: <message>`, then its path. */
+function formatRefusal(problems: readonly Problem[]): string {
   const lines = problems
     .slice(0, MAX_LISTED_PROBLEMS)
     .map(

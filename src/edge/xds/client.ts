@@ -24,56 +24,58 @@ export interface ControlPlane {
   readonly serverUrl: string;
   readonly nodeId: string;
   readonly nodeMetadata: ReadonlyMap<string, string>;
-  /** Sent as gRPC metadata with each stream. */
+  /** Headers sent as gRPC metadata with each stream. */
   readonly additionalHeaders: ReadonlyMap<string, string>;
-  /** Undefined: plain text. */
+  /** TLS options. Default: plain text. */
   readonly tls: ControlPlaneTls | undefined;
   readonly backOff: BackOff;
-  /** Larger messages end the stream. */
+  /** Maximum message size; larger messages end the stream. */
   readonly maxMessageBytes: number;
 }
 
-/** PEM files, read again for each connection. */
+/** PEM files, reread for each connection. */
 interface ControlPlaneTls {
   /** Undefined: the system's CAs. */
   readonly caFile: string | undefined;
-  /** Both or neither. */
+  /** Client certificate and key, both or neither. */
   readonly certFile: string | undefined;
   readonly keyFile: string | undefined;
-  /** The name required in the control plane's certificate; undefined: its host. */
+  /** Name required in the control plane's certificate. Default: its host. */
   readonly serverName: string | undefined;
 }
 
 interface Subscriber {
-  /** Handles an answer: accepts it, or returns the reason for a refusal. */
+  /** Accepts an answer, or returns the reason for a refusal. */
   onResponse(response: WireDiscoveryResponse): { readonly refusal: string } | undefined;
-  /** The stream was established. */
+  /** Called when the stream was established. */
   onUp(): void;
-  /** The stream was lost; called once per reason until it is established again. */
+  /** Called once per reason when the stream was lost, until it is established again. */
   onDown(reason: string): void;
 }
 
 /**
- * Idle time before a keepalive ping. By default, Go's gRPC servers end connections that ping more often than every 5
- * minutes.
+ * Idle time before a keepalive ping, since Go's gRPC servers by default end connections that ping more often than every
+ * 5 minutes.
  *
  * @see https://github.com/grpc/grpc/blob/master/doc/keepalive.md
  */
 const KEEPALIVE_TIME_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/** A stream without messages counts as established after this time: a control plane without updates is silent. */
+/**
+ * Time after which a stream without messages counts as established, since a control plane without updates is silent.
+ */
 const ESTABLISHED_AFTER_MS = 1_000;
 
 /**
- * Delays a repeated refusal of the same version. Some control planes, go-control-plane among them, answer a refusal at
- * once with the same resources, and send nothing newer before they receive it.
+ * Delay of a repeated refusal of the same version. Some control planes, such as go-control-plane, answer a refusal
+ * immediately with the same resources, and send nothing newer before they receive it.
  */
 const REPEATED_REFUSAL: BackOff = { initialMs: 1_000, maxMs: 10_000, jitter: false };
 
 /**
- * Subscribes to all RateLimitConfig resources of a control plane (aggregated discovery, state of the world).
- * Acknowledges or refuses each answer. When the stream ends, opens another one on a new connection, with exponential
+ * Subscribes to all RateLimitConfig resources of a control plane (aggregated discovery, state of the world), and
+ * acknowledges or refuses each answer. When the stream ends, opens another one on a new connection with exponential
  * back-off.
  *
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
@@ -96,7 +98,7 @@ export class DiscoveryClient {
   /** The newest answer, and its stream. */
   private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
   private state: 'new' | 'up' | 'down' = 'new';
-  /** The last reason passed to `onDown`. */
+  /** Last reason passed to `onDown`. */
   private downReason = '';
 
   constructor(controlPlane: ControlPlane, subscriber: Subscriber) {
@@ -105,7 +107,7 @@ export class DiscoveryClient {
     for (const [name, value] of controlPlane.additionalHeaders) this.headers.set(name, value);
     this.node = { id: controlPlane.nodeId, metadata: toStruct(Object.fromEntries(controlPlane.nodeMetadata)) };
     this.identity = serverIdentity(controlPlane.serverUrl, controlPlane.tls?.serverName);
-    this.open(credentialsOf(controlPlane.tls, this.identity));
+    this.open(createCredentials(controlPlane.tls, this.identity));
   }
 
   /** Ends the stream without notifying the subscriber. */
@@ -114,7 +116,7 @@ export class DiscoveryClient {
     this.disconnect();
   }
 
-  /** Acknowledges an answer that was refused and is now in force. */
+  /** Acknowledges an answer that was refused before and has now been applied. */
   acknowledge({ version_info: version, nonce }: WireDiscoveryResponse): void {
     this.ackedVersion = version;
     this.refused = undefined;
@@ -143,7 +145,7 @@ export class DiscoveryClient {
     });
     stream.on('error', () => {}); // 'status' follows
     stream.on('status', (ended: StatusObject) => {
-      if (stream === this.stream) this.onLost(reasonOf(ended));
+      if (stream === this.stream) this.onLost(describeEnd(ended));
     });
     stream.write(this.request(''));
     client.waitForReady(Number.POSITIVE_INFINITY, (error) => {
@@ -167,10 +169,10 @@ export class DiscoveryClient {
     const times = this.refused?.version === version ? this.refused.times : 0;
     this.refused = { version, times: times + 1 };
     if (times === 0) refuse();
-    else this.delayedRefusal = setTimeout(refuse, waitMs(REPEATED_REFUSAL, times, Math.random)).unref();
+    else this.delayedRefusal = setTimeout(refuse, retryDelayMs(REPEATED_REFUSAL, times, Math.random)).unref();
   }
 
-  /** @param nonce  of the answer that is acknowledged or refused; empty in a stream's first request */
+  /** @param nonce  nonce of the answer to acknowledge or refuse; empty in a stream's first request */
   private request(nonce: string, refusal?: string): WireDiscoveryRequest {
     return {
       version_info: this.ackedVersion,
@@ -193,7 +195,10 @@ export class DiscoveryClient {
   private onLost(reason: string): void {
     this.disconnect();
     this.failures++;
-    this.retry = setTimeout(() => this.reopen(), waitMs(this.controlPlane.backOff, this.failures, Math.random)).unref();
+    this.retry = setTimeout(
+      () => this.reopen(),
+      retryDelayMs(this.controlPlane.backOff, this.failures, Math.random),
+    ).unref();
     if (this.state === 'down' && this.downReason === reason) return;
     this.state = 'down';
     this.downReason = reason;
@@ -203,7 +208,7 @@ export class DiscoveryClient {
   private reopen(): void {
     let channelCredentials: ChannelCredentials;
     try {
-      channelCredentials = credentialsOf(this.controlPlane.tls, this.identity);
+      channelCredentials = createCredentials(this.controlPlane.tls, this.identity);
     } catch (error) {
       this.onLost(error instanceof Error ? error.message : String(error));
       return;
@@ -225,14 +230,14 @@ export class DiscoveryClient {
 type DiscoveryStream = ClientDuplexStream<WireDiscoveryRequest, WireDiscoveryResponse>;
 
 /** @throws Error if a file cannot be read or used */
-function credentialsOf(tls: ControlPlaneTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
+function createCredentials(tls: ControlPlaneTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
   const roots = read(tls.caFile) ?? systemCas() ?? null;
   return credentials.createSsl(roots, read(tls.keyFile), read(tls.certFile), verify);
 }
 
-function reasonOf({ code, details }: StatusObject): string {
+function describeEnd({ code, details }: StatusObject): string {
   if (code === status.OK) return 'it ended the stream';
   return `${status[code]}${details === '' ? '' : `: ${details}`}`;
 }
@@ -240,26 +245,26 @@ function reasonOf({ code, details }: StatusObject): string {
 /** Exponential back-off between retries. */
 interface BackOff {
   readonly initialMs: number;
-  /** The longest wait. */
+  /** Maximum delay. */
   readonly maxMs: number;
-  /** Shortens each wait at random by up to half, so that a fleet does not reconnect at once. */
+  /** Whether to shorten each delay at random by up to half, so that a fleet does not reconnect simultaneously. */
   readonly jitter: boolean;
 }
 
-/** Lower bound for all settings: a control plane that ends every stream must not keep a core busy. */
+/** Minimum delay for all settings, so that a control plane that ends every stream does not keep a core busy. */
 const MIN_INTERVAL_MS = 100;
 
 /**
- * The wait before the next attempt, in whole milliseconds: `initialMs` after the first failure, doubled with each
- * further one, up to `maxMs`.
+ * The delay before the next attempt in whole milliseconds, which is `initialMs` after the first failure and doubles
+ * with each further one, up to `maxMs`.
  *
  * @example 10 s and 60 s without jitter: 10, 20, 40, 60, 60 …
  *
- * @param failures  consecutive, at least 1
+ * @param failures  consecutive failures, at least 1
  * @param random    0 to below 1
  */
-export function waitMs({ initialMs, maxMs, jitter }: BackOff, failures: number, random: () => number): number {
-  const longestMs = Math.max(maxMs, MIN_INTERVAL_MS);
-  const intervalMs = Math.min(Math.max(initialMs, MIN_INTERVAL_MS) * 2 ** (failures - 1), longestMs);
+export function retryDelayMs({ initialMs, maxMs, jitter }: BackOff, failures: number, random: () => number): number {
+  const maxDelayMs = Math.max(maxMs, MIN_INTERVAL_MS);
+  const intervalMs = Math.min(Math.max(initialMs, MIN_INTERVAL_MS) * 2 ** (failures - 1), maxDelayMs);
   return Math.ceil(jitter ? intervalMs * (1 - random() / 2) : intervalMs);
 }

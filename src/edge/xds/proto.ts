@@ -2,7 +2,7 @@ import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { loadProtos } from '../../protobuf/load.ts';
 import type { WireStruct } from '../../protobuf/struct.ts';
 
-/** A control plane's messages, decoded: fields have their .proto names. */
+/** A control plane's decoded messages, whose fields have their .proto names. */
 
 export interface WireDiscoveryRequest {
   readonly version_info: string;
@@ -34,5 +34,5 @@ export const streamAggregatedResources = discoveryService.StreamAggregatedResour
   WireDiscoveryResponse
 >; // by the file's own types
 
-/** The type URL, in google.protobuf.Any, of the message that holds one domain's rules. */
+/** Type URL, in google.protobuf.Any, of the message that holds one domain's rules. */
 export const CONFIG_TYPE_URL = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';

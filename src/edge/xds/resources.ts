@@ -27,7 +27,7 @@ interface WireConfigDescriptor {
 }
 /** ratelimit.config.ratelimit.v3.RateLimitPolicy */
 interface WireConfigPolicy {
-  /** A name of RateLimitUnit; an unknown value as a number. */
+  /** Name of RateLimitUnit, or the number of an unknown value. */
   readonly unit: string | number;
   readonly requests_per_unit: number;
   readonly unlimited: boolean;
@@ -42,9 +42,9 @@ const definitions = loadProtos(['ratelimit/config/ratelimit/v3/rls_conf.proto'],
 const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>;
 
 /**
- * Checks the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports
- * the problems of all resources; if there is any, nothing is loaded. An answer without resources is valid, and has no
- * rules.
+ * Checks the rules in a control plane's answer, with one domain per resource, as if each resource were a rule file.
+ * Reports the problems of all resources, of which any one prevents loading. An answer without resources is valid, and
+ * has no rules.
  */
 export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer, options: LoadOptions): CheckedRules {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
@@ -57,8 +57,8 @@ export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer,
 type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 
 /**
- * Resources that could not be decoded come first, then the others in order, then the overlay: the first problem is the
- * one that envoyproxy/ratelimit reports.
+ * Orders problems by resource. Resources that could not be decoded come first, then the others in order, then the
+ * overlay, so that the first problem is the one that envoyproxy/ratelimit reports.
  */
 function byResource(
   problems: readonly Problem[],
@@ -67,11 +67,11 @@ function byResource(
 ): readonly Problem[] {
   const names = [...blocks.map((block) => block.place().file), ...overlay.map(({ name }) => name)];
   const ranks = new Map(names.map((name, rank) => [name, rank]));
-  const rankOf = ({ file }: Problem): number => ranks.get(file) ?? -1;
-  return problems.toSorted((one, other) => rankOf(one) - rankOf(other));
+  const fileRank = ({ file }: Problem): number => ranks.get(file) ?? -1;
+  return problems.toSorted((one, other) => fileRank(one) - fileRank(other));
 }
 
-/** @param fallbackName  for messages, if the resource has no name or cannot be decoded */
+/** @param fallbackName  name for messages if the resource has none or cannot be decoded */
 function readResource(
   { type_url: typeUrl, value }: WireDiscoveryResponse['resources'][number],
   fallbackName: string,
@@ -92,7 +92,7 @@ function readResource(
   return [readConfig(config, { file: config.name || fallbackName, line: undefined, path: '' })];
 }
 
-/** Only the part after the last slash of a type URL identifies the type. */
+/** Compares the part after the last slash of a type URL, which alone identifies the type. */
 const isConfigType = (typeUrl: string): boolean => typeUrl.slice(typeUrl.lastIndexOf('/') + 1) === CONFIG_TYPE;
 
 const wrongType = (file: string, typeUrl: string): Problem =>
@@ -107,7 +107,7 @@ const errorIn = (file: string, message: string): Problem => ({
 });
 
 const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
-  blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
+  createBlock<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
 
 function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
   const {
@@ -120,7 +120,7 @@ function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'
     quota_mode,
     metadata,
   } = descriptor;
-  return blockOf<'node'>(
+  return createBlock<'node'>(
     {
       key,
       value,
@@ -136,13 +136,13 @@ function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'
 }
 
 function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
-  return blockOf<'rate_limit'>(
+  return createBlock<'rate_limit'>(
     {
       requests_per_unit,
       unlimited,
       name,
       unit: String(unit),
-      replaces: readAll('replaces', replaces, place, (replaced, at) => blockOf<'replaces'>(replaced, at)),
+      replaces: readAll('replaces', replaces, place, (replaced, at) => createBlock<'replaces'>(replaced, at)),
     },
     place,
   );
@@ -159,7 +159,7 @@ const readAll = <M, B>(
 const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey(place.path, key) });
 
 /** A block whose values have the right types, as decoded. */
-const blockOf = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
+const createBlock = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
   values,
   invalid: new Set(),
   place: (key) => (key === undefined ? place : below(place, String(key))),

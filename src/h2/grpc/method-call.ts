@@ -201,7 +201,7 @@ export class MethodCall implements Receiver, PendingCall {
     let units = 0;
     try {
       request = method.decode(bytes);
-      units = this.#chargeRequest(method.turns?.costOf(request, bytes.length));
+      units = this.#chargeRequest(method.turns?.measureCost(request, bytes.length));
     } catch (error) {
       this.onAnswered();
       this.#answer.abort(decodeFailure(error));

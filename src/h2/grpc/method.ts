@@ -90,7 +90,7 @@ export const defaultMethodLimits: MethodLimits = {
 export interface MethodTurns<Q = unknown> {
   readonly overload: Pick<Admission, 'queue' | 'refusal'>;
   /** Memory and work of a decoded message. @param octets  its size */
-  costOf(message: Q, octets: number): Cost;
+  measureCost(message: Q, octets: number): Cost;
   /** Upper bound for a call's work, in units of the queue; default: derived from the size of its message. */
   readonly estimate?: number;
 }

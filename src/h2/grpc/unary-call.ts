@@ -30,7 +30,7 @@ export interface UnaryMethod<Q> {
   /** @throws Error if the octets are not a message of the method's type */
   readonly decode: (bytes: Buffer, from: number, to: number) => Q;
   /** Memory and work of a decoded request; `octets` is the size of its message. */
-  readonly costOf: (request: Q, octets: number) => Cost;
+  readonly measureCost: (request: Q, octets: number) => Cost;
   /** Handles the call; must call `call.answer` or `call.fail` once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
   /** Counts this number of equal requests that were not handled in time. */
@@ -191,13 +191,13 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 
   /** @returns units of work */
   #handle(bytes: Buffer, from: number, to: number, estimate: number): number {
-    const { decode, costOf, handle } = this.#method;
+    const { decode, measureCost, handle } = this.#method;
     let request: Q;
     let cost: Cost;
     try {
       const [message, start, end] = this.#unpacked(bytes, from, to);
       request = decode(message, start, end);
-      cost = costOf(request, end - start);
+      cost = measureCost(request, end - start);
     } catch (error) {
       this.#refuse(decodeFailure(error));
       return Math.max(estimate, FAILURE_UNITS);

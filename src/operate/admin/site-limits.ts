@@ -1,4 +1,4 @@
-import { errorRatioOf } from '../../edge/sites/measured-error.ts';
+import { computeErrorRatio } from '../../edge/sites/measured-error.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../edge/sites/shapes.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
 import { counterOf } from '../../engine/decide/counter-key.ts';
@@ -87,7 +87,7 @@ function describe(
     left: Math.max(left, 0),
     leftMs: Math.max(leftMs, 0),
     ...(uses.length === sites.length - (limit.lost?.length ?? 0) && {
-      errorRatio: errorRatioOf(limit, sumOfAll(uses), room),
+      errorRatio: computeErrorRatio(limit, sumOfAll(uses), room),
     }),
     errorBound: limit.maxErrorPercent / 100,
     sites: sites.map(({ used, usedMsAgo, ...sums }, place): SitePortion => {

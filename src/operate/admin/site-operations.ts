@@ -1,5 +1,5 @@
 import type { SiteList } from '../../edge/sites/shapes.ts';
-import { exchangeStateOf, type SitesReport } from '../../edge/sites/site-counts.ts';
+import { exchangeState, type SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
@@ -42,7 +42,7 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
         const { peers, errorRatio, errorBound } = report() ?? NOTHING;
         return {
           ...{ site: name, sites: names, lost, errorRatio, errorBound },
-          peers: peers.map((peer) => ({ ...peer, state: exchangeStateOf(peer) })),
+          peers: peers.map((peer) => ({ ...peer, state: exchangeState(peer) })),
         };
       },
     }),

@@ -1,6 +1,6 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import { sumOfQuotaCounts } from '../../edge/rlqs/quota-counts.ts';
-import { sumOfSites } from '../../edge/sites/site-counts.ts';
+import { sumQuotaCounts } from '../../edge/rlqs/quota-counts.ts';
+import { sumSites } from '../../edge/sites/site-counts.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { DenyCacheCounts, DenyCacheState } from '../../engine/ledger/refusals.ts';
@@ -118,13 +118,13 @@ function addCommits(one: Load['commits'], other: Load['commits']): Pick<Load, 'c
 function addQuotas(one: Load['quotas'], other: Load['quotas']): Pick<Load, 'quotas'> {
   const known = one ?? other;
   if (!known) return {};
-  return { quotas: one && other ? sumOfQuotaCounts(one, other) : known };
+  return { quotas: one && other ? sumQuotaCounts(one, other) : known };
 }
 
 function addSites(one: Load['sites'], other: Load['sites']): Pick<Load, 'sites'> {
   const known = one ?? other;
   if (!known) return {};
-  return { sites: one && other ? sumOfSites(one, other) : known };
+  return { sites: one && other ? sumSites(one, other) : known };
 }
 
 const sum = (one: DenyCacheCounts, other: DenyCacheCounts): DenyCacheCounts => ({

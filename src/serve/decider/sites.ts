@@ -1,5 +1,5 @@
 import { monotonicMs } from '../../base/clock.ts';
-import { Borrower, borrowingLedger, type DecidingLedger, type Peer, reportOfPeer } from '../../edge/sites/borrower.ts';
+import { Borrower, borrowingLedger, type DecidingLedger, type Peer, peerReport } from '../../edge/sites/borrower.ts';
 import { openSiteChannel, type SiteChannel, startSiteServer } from '../../edge/sites/channel.ts';
 import { createOwnLimits, Lender } from '../../edge/sites/lender.ts';
 import { LowCounters } from '../../edge/sites/low-counters.ts';
@@ -76,7 +76,7 @@ export function openSites(
       report: () => {
         const nowMs = monotonicMs();
         return {
-          peers: peers.map((peer) => reportOfPeer(peer, nowMs)),
+          peers: peers.map((peer) => peerReport(peer, nowMs)),
           errorRatio: error.ratio,
           errorBound: error.bound,
         };

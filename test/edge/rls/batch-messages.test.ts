@@ -1,12 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  costOfBatch,
-  readBatchRequest,
-  type WireBatchRequest,
-  writeBatchResponse,
-} from '../../../src/edge/rls/batch.ts';
-import { costOf } from '../../../src/edge/rls/cost.ts';
+import { batchCost, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../../../src/edge/rls/batch.ts';
+import { requestCost } from '../../../src/edge/rls/cost.ts';
 import { decideBatch } from '../../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import { status } from '../../../src/h2/grpc/grpc-status.ts';
@@ -101,13 +96,13 @@ test('a batch at its limits is decoded', () => {
 test('a batch costs the sum of its requests', () => {
   const requests = [requestOf(1), requestOf(3), requestOf(2)];
   const octets = encoded(requests).length;
-  const single = requests.map((request) => costOf(request, octets / 3));
+  const single = requests.map((request) => requestCost(request, octets / 3));
   const bytes = single.reduce((sum, one) => sum + one.bytes, 0);
-  expect(costOfBatch({ requests }, octets)).toEqual({
+  expect(batchCost({ requests }, octets)).toEqual({
     bytes,
     units: 1 + single.reduce((sum, one) => sum + one.units, 0),
   });
-  expect(costOfBatch({ requests: [] }, 10)).toEqual({ bytes: 0, units: 1 });
+  expect(batchCost({ requests: [] }, 10)).toEqual({ bytes: 0, units: 1 });
 });
 
 test('protobufjs decodes encoded messages', () => {

@@ -1,4 +1,4 @@
-import { detailOf } from '../../../src/edge/rls/detail.ts';
+import { createDetail } from '../../../src/edge/rls/detail.ts';
 import { NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../../src/engine/decide/decide.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
@@ -28,7 +28,7 @@ const refused = (path: string, retryAfterMs: number, changes: Partial<Limited> =
   limited(path, { code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs }, changes);
 
 const detail = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}) =>
-  fromStruct(detailOf({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0, ...changes }));
+  fromStruct(createDetail({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0, ...changes }));
 
 test('the detail has the numbers of the limit in milliseconds, and where the hits were counted', () => {
   const facts = { limit: 10, remaining: 6, retry_after_ms: 0, reset_ms: 21_500, delay_ms: 0, source: 'backend' };

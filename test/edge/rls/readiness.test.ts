@@ -36,9 +36,9 @@ test('a service is ready once it has rules and has reached the counters, and rem
   const reasons = reasonsWith();
   expect(reasons({ rules: undefined, state: away })).toEqual([
     'no rate limit configuration loaded',
-    'counters cannot be reached: away',
+    'store unavailable: away',
   ]);
-  expect(reasons({ rules, state: away })).toEqual(['counters cannot be reached: away']);
+  expect(reasons({ rules, state: away })).toEqual(['store unavailable: away']);
   expect(reasons({ state: { ready: true } })).toEqual([]);
   expect(reasons({ state: away })).toEqual([]);
   expect(reasons({ isClosing: true })).toEqual(['shutting down']);
@@ -47,7 +47,7 @@ test('a service is ready once it has rules and has reached the counters, and rem
 test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, an outage makes the service not ready', () => {
   const reasons = reasonsWith({ requiresStore: true });
   expect(reasons()).toEqual([]);
-  expect(reasons({ state: away })).toEqual(['counters cannot be reached: away']);
+  expect(reasons({ state: away })).toEqual(['store unavailable: away']);
 });
 
 test('with FORCE_START_WITHOUT_INITIAL_CONFIG, rules may arrive later', () => {

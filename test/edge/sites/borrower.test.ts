@@ -2,7 +2,7 @@ import { Borrower, type Peer } from '../../../src/edge/sites/borrower.ts';
 import { Lender } from '../../../src/edge/sites/lender.ts';
 import { LowCounters } from '../../../src/edge/sites/low-counters.ts';
 import { MeasuredError } from '../../../src/edge/sites/measured-error.ts';
-import { noPeerCounts, type SitesReport, sumOfSites } from '../../../src/edge/sites/site-counts.ts';
+import { noPeerCounts, type SitesReport, sumSites } from '../../../src/edge/sites/site-counts.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
@@ -157,7 +157,7 @@ test('figures of several processes are added up, and of times the newest is used
     peers: [{ ...peer, exchanges: 1, failing: 2, problem: 'cut off', silentMs: -1, askedMsAgo: 900 }],
     ...{ errorRatio: 0.02, errorBound: 0 },
   };
-  expect(sumOfSites(one, other)).toEqual({
+  expect(sumSites(one, other)).toEqual({
     peers: [
       {
         ...{ ...peer, exchanges: 3, failing: 2, borrowed: 7, asked: 4 },

@@ -1,4 +1,4 @@
-import { askOfEach, needOf } from '../../../src/edge/sites/borrower.ts';
+import { hitsPerSite, missingHits } from '../../../src/edge/sites/borrower.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import type { Claim, SiteTransfer } from '../../../src/engine/holds/claim.ts';
 import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
@@ -187,7 +187,7 @@ export class SitesSimulation {
     instance.nextMs = this.nowMs + SLOT_MS;
     const { site: checked } = this.#step(site, 0, false, { kind: 'read' });
     if (!checked) return;
-    const need = needOf(site.limit, checked, Math.max(checked.demand, instance.refused));
+    const need = missingHits(site.limit, checked, Math.max(checked.demand, instance.refused));
     instance.refused = 0;
     for (const [peer, other] of this.sites.entries()) {
       const taken = checked.taken[peer] ?? 0;
@@ -195,7 +195,7 @@ export class SitesSimulation {
       const { epochMs, nowMs: sentMs } = checked;
       this.#send(place, peer, () => {
         const lend = { kind: 'lend', peer: place, epochMs, taken, among: 1 } as const;
-        const { accepted, site: lent } = this.#step(other, askOfEach(site.limit, need), true, lend);
+        const { accepted, site: lent } = this.#step(other, hitsPerSite(site.limit, need), true, lend);
         if (!accepted || !lent) return;
         const given = lent.given[place] ?? 0;
         this.#send(peer, place, () => {

@@ -1,7 +1,10 @@
-import { waitMs } from '../../../src/edge/xds/client.ts';
+import { retryDelayMs } from '../../../src/edge/xds/client.ts';
 
-const waits = (backOff: Parameters<typeof waitMs>[0], failures: readonly number[], random = 0): readonly number[] =>
-  failures.map((count) => waitMs(backOff, count, () => random));
+const waits = (
+  backOff: Parameters<typeof retryDelayMs>[0],
+  failures: readonly number[],
+  random = 0,
+): readonly number[] => failures.map((count) => retryDelayMs(backOff, count, () => random));
 
 test('each wait is twice the previous one, up to the longest', () => {
   const backOff = { initialMs: 10_000, maxMs: 60_000, jitter: false };
