@@ -4,12 +4,12 @@ import { createHmac } from 'node:crypto';
 export type Hash = (value: string) => string;
 
 const MARK = '#';
-/** Characters of a hash: 96 bits. */
+/** Characters of a hash, for 96 bits. */
 const HASH_CHARACTERS = 16;
 const HASHED = /^#[\w-]{16}$/;
 
 /**
- * Hashes a value, for pages, statistics, logs and recordings: `#` and the beginning of its HMAC-SHA-256. Equal values
+ * Hashes a value for pages, statistics, logs and recordings, to `#` and the beginning of its HMAC-SHA-256. Equal values
  * have equal hashes under the same key; without the key, a value cannot be found by trying all.
  */
 export const hashValue = (value: string, key: string): string =>

@@ -6,7 +6,7 @@ interface Listener<T> {
 
 /**
  * A value that may arrive later. Unlike a promise, it calls its listeners before `resolve` returns, so that a step
- * costs neither a microtask nor the check of every value for a `then`. `await` works as with a promise.
+ * costs neither a microtask nor a check for `then`. `await` works as with a promise.
  */
 export class Later<T> implements PromiseLike<T> {
   #state: 'pending' | 'resolved' | 'rejected' = 'pending';
@@ -30,8 +30,8 @@ export class Later<T> implements PromiseLike<T> {
   }
 
   /**
-   * The result of `step` for the value, or of `onFailure` for a failure; without `onFailure`, the failure is passed on.
-   * If either throws, the error becomes the failure.
+   * The result of `step` for the value, or of `onFailure` for a failure, which is passed on without `onFailure`. If
+   * either throws, the error becomes the failure.
    *
    * @param context  passed to both, since creating a function for each call is slower
    */
@@ -55,7 +55,7 @@ export class Later<T> implements PromiseLike<T> {
     this.#outcome = outcome;
     const listener = this.#listener;
     const others = this.#others;
-    this.#listener = undefined; // a settled value may be kept for long
+    this.#listener = undefined; // a settled value may be kept for a long time
     this.#others = undefined;
     if (listener) this.#deliver(listener);
     if (others) for (const other of others) this.#deliver(other);
@@ -116,7 +116,7 @@ export type Eventual<T> = T | PromiseLike<T>;
 export const isPending = <T extends object>(value: Eventual<T>): value is PromiseLike<T> => 'then' in value;
 
 /**
- * The result of `step` for the value: at once if the value is available, else as soon as it is.
+ * The result of `step` for the value, immediately if the value is available.
  *
  * @param context    as for `Later.map`
  * @param onFailure  for a pending value that fails

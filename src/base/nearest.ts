@@ -1,6 +1,6 @@
 /**
- * The name that a mistyped one most likely means: equal except for case, blanks and punctuation; or the only name that
- * it abbreviates; or the one with the fewest edits. Undefined: none is near.
+ * The name that a mistyped one most likely means, or undefined. It is equal except for case, blanks and punctuation, or
+ * the only name that it abbreviates, or the one with the fewest edits.
  *
  * @example nearest('requestsPerUnit', ['unit', 'requests_per_unit']) is 'requests_per_unit'
  */
@@ -23,12 +23,12 @@ export function nearest(written: string, names: readonly string[]): string | und
 }
 
 const MAX_EDITS_PER_CHARACTER = 0.3;
-/** The longest name. */
+/** Maximum length of a name. */
 const MAX_LENGTH = 64;
 
 const normalized = (name: string): string => name.toLowerCase().replace(/[^a-z0-9*]/g, '');
 
-/** The number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
+/** Number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
 export function editsBetween(one: string, other: string): number {
   let beforeLast: readonly number[] = [];
   let last: readonly number[] = Array.from({ length: other.length + 1 }, (_, at) => at);

@@ -1,7 +1,7 @@
 /** Characters that a terminal interprets instead of showing, that change the direction of text, or that end a line. */
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
-/** Untrusted text for one line of a terminal or log: `\x1b` and `\u202e` instead of such characters. */
+/** Escapes untrusted text for one line of a terminal or log, as in `\x1b` and `\u202e`. */
 export const printable = (text: string): string => text.replace(UNPRINTABLE, escaped);
 
 function escaped(character: string): string {
@@ -11,10 +11,10 @@ function escaped(character: string): string {
 
 const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, '0');
 
-/** The same for a text of several lines. */
+/** Escapes a text of several lines. */
 export const printableLines = (text: string): string => text.split('\n').map(printable).join('\n');
 
-/** A value as JSON, with such characters as JSON escapes. @param indent  spaces; 0: on one line */
+/** Formats a value as JSON, with such characters escaped. @param indent  spaces; 0 for a single line */
 export const printableJson = (value: object | string, indent = 2): string =>
   JSON.stringify(value, undefined, indent)
     .split('\n')

@@ -1,18 +1,18 @@
-/** The work of matching a request, in units of the call queue; more is refused. */
+/** Maximum work of matching a request, in units of the call queue. */
 const MAX_MATCH_UNITS = 512;
 
-/** The request costs too much: it is refused before anything is counted. */
+/** A request that costs too much, and is refused before anything is counted. */
 export class TooCostly extends Error {
   override readonly name = 'TooCostly';
 }
 
-/** The work of a call that its size does not show, in units of the call queue. */
+/** Work of a call beyond what its size shows, in units of the call queue. */
 export class RequestWork {
   readonly #onWork: ((units: number) => void) | undefined;
   #units = 0;
   #matchUnits = 0;
 
-  /** @param onWork  charges work to the turn in which it is done; absent: the caller reads `units` */
+  /** @param onWork  charges work to the turn in which it is done; without it the caller reads `units` */
   constructor(onWork?: (units: number) => void) {
     this.#onWork = onWork;
   }
@@ -27,7 +27,7 @@ export class RequestWork {
   }
 
   /**
-   * To be called before patterns are tried.
+   * Charges the work of trying patterns. Call before they are tried.
    *
    * @throws TooCostly
    */

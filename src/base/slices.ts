@@ -2,13 +2,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 
-/** The next turn of the event loop that is not taken by other work: concurrent work gets its turns in sequence. */
+/** The next free turn of the event loop, so that concurrent work gets its turns in sequence. */
 function ownTurn(): Promise<unknown> {
   lastTurn = lastTurn.then(() => nextTurn());
   return lastTurn;
 }
 
-/** The items, at most `count` in each turn of the event loop, so that calls are answered in between. */
+/** Yields at most `count` items in each turn of the event loop, so that calls are answered in between. */
 export async function* inTurns<T>(items: Iterable<T>, count: number): AsyncGenerator<readonly T[]> {
   let slice: T[] = [];
   for (const item of items) {
@@ -21,7 +21,7 @@ export async function* inTurns<T>(items: Iterable<T>, count: number): AsyncGener
   if (slice.length > 0) yield slice;
 }
 
-/** The first `count` items. No further items are created. */
+/** Yields the first `count` items, and creates no further ones. */
 export function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
   let left = count;
   if (left === 0) return;

@@ -1,16 +1,16 @@
 import { type Intermittent, intermittent, type Monotonic } from './clock.ts';
 
 interface TimerLagOptions {
-  /** The interval at which lag is measured. */
+  /** Interval at which lag is measured. */
   readonly intervalMs: number;
-  /** The number of measurements of which `maxMs` is the largest. */
+  /** Number of measurements of which `maxMs` is the maximum. */
   readonly measurements: number;
   readonly monotonicMs: Monotonic;
-  /** Whether to go on, after each measurement; otherwise measuring stops until `wake`. */
+  /** Returns whether to continue after a measurement; otherwise measuring stops until `wake`. */
   readonly isNeeded: () => boolean;
 }
 
-/** By how much the timers of this process are late, which grows under overload or CPU starvation. */
+/** Measures how late the timers of this process are, which grows under overload or CPU starvation. */
 export class TimerLag {
   readonly #monotonicMs: Monotonic;
   readonly #intervalMs: number;
@@ -31,7 +31,7 @@ export class TimerLag {
     });
   }
 
-  /** Starts measuring unless it is running; lag before that does not count. */
+  /** Starts measuring unless it is running. Earlier lag does not count. */
   wake(): void {
     if (this.#timer.isAwake) return;
     this.#recent.fill(0);
@@ -40,17 +40,17 @@ export class TimerLag {
     this.#timer.wake();
   }
 
-  /** The largest recent lag; 0 while nothing is measured. */
+  /** Maximum recent lag; 0 while nothing is measured. */
   maxMs(): number {
     return this.#timer.isAwake ? this.#maxMs : 0;
   }
 
-  /** How long this process has not run while lag was measured, since its start; whole milliseconds. */
+  /** Time since the start for which this process was measured not to run, in whole milliseconds. */
   get stoodMs(): number {
     return this.#stoodMs;
   }
 
-  /** The same, with what its timers are late at this time. */
+  /** The same, including the current lag of its timers. */
   stoodAtMs(nowMs: number): number {
     return this.#stoodMs + this.#lagMs(nowMs);
   }
@@ -68,7 +68,7 @@ export class TimerLag {
     const lagMs = this.#lagMs(nowMs);
     this.#recent[this.#measured++ % this.#recent.length] = lagMs;
     this.#maxMs = Math.max(...this.#recent);
-    this.#stoodMs += Math.floor(lagMs); // a whole number is stored in each request without an allocation
+    this.#stoodMs += Math.floor(lagMs); // requests store whole numbers without an allocation
     this.#dueMs = nowMs + this.#intervalMs;
   }
 }

@@ -19,14 +19,14 @@ import { systemCas } from '../h2/identity/system-cas.ts';
 /** A request to a running service. */
 interface Question {
   readonly domain: string;
-  /** `key=value[,key=value…]`, one per descriptor. */
+  /** Descriptors, each as `key=value[,key=value…]`. */
   readonly descriptors: readonly string[];
   readonly hits: number;
   /** `host:port` of its gRPC server, or the path of its unix socket. */
   readonly target: string;
-  /** Prints the answer as JSON instead of text. */
+  /** Whether to print the answer as JSON. */
   readonly json: boolean;
-  /** Undefined: plain text. */
+  /** TLS options. Default: plain text. */
   readonly tls?: AskTls | undefined;
 }
 
@@ -35,14 +35,14 @@ interface AskTls {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
-  /** The name that the server's certificate must have; absent: the target's host. */
+  /** Name that the server's certificate must have. Default: the target's host. */
   readonly serverName?: string | undefined;
 }
 
-/** The longest wait for an answer. */
+/** Maximum wait for an answer. */
 const DEADLINE_MS = 5_000;
 
-/** The request on the command line cannot be sent: a file is unreadable or missing. */
+/** A request on the command line that cannot be sent, since a file is unreadable or missing. */
 export class InvalidQuestion extends Error {
   override readonly name = 'InvalidQuestion';
 }
@@ -50,8 +50,8 @@ export class InvalidQuestion extends Error {
 /**
  * Sends one request to a running service, and queries the service for the rules behind the answer.
  *
- * @param clock  for the deadline
- * @returns      the printed form of the answer
+ * @param clock  clock of the deadline
+ * @returns      the answer as text
  * @throws InvalidQuestion, InvalidDescriptor, or the gRPC error if there is no answer
  */
 export async function ask(question: Question, clock: Clock): Promise<string> {
@@ -69,7 +69,7 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
   };
   const identity = serverIdentity(target, tls?.serverName);
   const address = target.startsWith('/') ? `unix:${target}` : target;
-  const client = new Client(address, credentialsOf(tls, identity), identity.channel);
+  const client = new Client(address, createCredentials(tls, identity), identity.channel);
   try {
     const deadlineMs = clock() + DEADLINE_MS;
     const response = await call(client, shouldRateLimit, request, deadlineMs);
@@ -82,10 +82,10 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
   }
 }
 
-function credentialsOf(tls: AskTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
+function createCredentials(tls: AskTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   if ((tls.cert === undefined) !== (tls.key === undefined))
-    throw new InvalidQuestion('--cert and --key go together: one is missing');
+    throw new InvalidQuestion('--cert and --key must be set together');
   const roots = read('--ca', tls.ca) ?? systemCas() ?? null;
   return credentials.createSsl(roots, read('--key', tls.key), read('--cert', tls.cert), verify);
 }

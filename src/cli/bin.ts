@@ -10,7 +10,7 @@ import { endStartOnSignals, version } from './process/process.ts';
 // first.
 enableCompileCache();
 const [command = 'serve', ...rest] = process.argv.slice(2);
-if (command === 'serve' || command.startsWith('-')) endStartOnSignals(); // before anything slow
+if (command === 'serve' || command.startsWith('-')) endStartOnSignals(); // before any slow work
 if (command === 'serve' && rest.length === 0) {
   const control = cluster.isWorker ? undefined : startControl({ version, env: process.env, rules: undefined }); // it loads its modules meanwhile
   const restore = loadLean(process.execArgv.length > 0 || process.env.NODE_OPTIONS !== undefined);
@@ -22,8 +22,8 @@ if (command === 'serve' && rest.length === 0) {
 }
 
 /**
- * Caches compiled code beside the build, if Node can (from 22.1 on) and the folder is writable, so that later starts
- * are faster. The temporary directory is not used, since every user of the machine can write there.
+ * Caches compiled code beside the build for faster starts, if Node can (from 22.1) and the folder is writable. The
+ * temporary directory is not used, since every user of the machine can write there.
  */
 function enableCompileCache(): void {
   const { enableCompileCache: enable } = nodeModule as { enableCompileCache?: (folder: string) => unknown };
@@ -31,12 +31,12 @@ function enableCompileCache(): void {
 }
 
 /**
- * Makes V8 save memory while modules are loaded: the hot code is then Node's loader, which is not worth the optimizing
+ * Makes V8 save memory while modules are loaded. The hot code is then Node's loader, which is not worth the optimizing
  * compiler, and most allocated objects stay, which is not worth a larger young generation. Does nothing if V8 was given
- * flags, or if Node caches compiled code: V8 reuses only code that was compiled with the same flags.
+ * flags, or if Node caches compiled code, which V8 reuses only under the flags it was compiled with.
  *
- * @param hasFlags  Node was given flags, which may be for V8
- * @returns  restores V8's defaults; call it when the modules are loaded
+ * @param hasFlags  whether Node was given flags, which may be for V8
+ * @returns  a function that restores V8's defaults, to be called when the modules are loaded
  */
 function loadLean(hasFlags: boolean): () => void {
   if (hasFlags || 'enableCompileCache' in nodeModule) return () => {};

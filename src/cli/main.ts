@@ -18,7 +18,7 @@ import { addSitesCommand } from './commands/sites.ts';
 import type { ReplaySurroundings } from './commands/traffic-input.ts';
 import { endStartOnSignals, fail, version } from './process/process.ts';
 
-// Each command loads its own modules: `weir check` must not wait for Redis clients and servers.
+// Each command loads its own modules, so that `weir check` does not wait for Redis clients and servers.
 
 const program = new Command('weir')
   .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
@@ -146,14 +146,14 @@ type ServeOptions = Readonly<Record<string, string | undefined>>;
 async function serveWithFlags({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
   refuseOperands(command);
   const onOpen = endStartOnSignals();
-  const env = { ...process.env, ...variablesOf(flags) };
+  const env = { ...process.env, ...toVariables(flags) };
   const control = cluster.isWorker ? undefined : startControl({ version, env, rules });
   const { runService } = await import('./commands/serve.ts');
   await runService(env, rules, { clock: Date.now, control, onOpen });
 }
 
 /** The variables that the given flags of `weir serve` set. */
-function variablesOf(flags: ServeOptions): Readonly<Record<string, string>> {
+function toVariables(flags: ServeOptions): Readonly<Record<string, string>> {
   const set = serveFlags.flatMap(([written, variable]): (readonly [string, string])[] => {
     const value = flags[new Option(written).attributeName()];
     return value === undefined ? [] : [[variable, value]];
@@ -240,5 +240,5 @@ async function askService(domain: string, descriptors: readonly string[], flags:
 function hits(written: string): number {
   const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
   if (value <= 0xffff_ffff) return value;
-  throw new InvalidArgumentError(`Expected a whole number from 0 to ${0xffff_ffff}.`);
+  throw new InvalidArgumentError(`expected a whole number from 0 to ${0xffff_ffff}.`);
 }

@@ -1,21 +1,21 @@
 import { createInterner } from './interner.ts';
 import { ProtoReader, WireType } from './reader.ts';
 
-/** A file descriptor; it contains all .proto files of a package. */
+/** A file descriptor, which contains all .proto files of a package. */
 export interface DescribedFile {
   readonly name: string;
   readonly package: string;
-  /** The encoded descriptor. */
+  /** Encoded descriptor. */
   readonly bytes: Buffer;
-  /** The names of the files that it imports. */
+  /** Names of imported files. */
   readonly imports: readonly string[];
-  /** The full names of its services. */
+  /** Full names of its services. */
   readonly services: readonly string[];
-  /** The full names of all its definitions: messages, enums and services, and their parts. */
+  /** Full names of all its definitions, including messages, enums, services and their parts. */
   readonly symbols: readonly string[];
 }
 
-/** The parts of a message of descriptor.proto that are read: named messages in fields, and lists of names. */
+/** The parts of a message of descriptor.proto that are read, which are named messages in fields and lists of names. */
 type Shape = { readonly [field: number]: Shape | typeof TEXT };
 
 interface Named {
@@ -26,7 +26,7 @@ interface Named {
 }
 
 const TEXT = 'text';
-/** The field number of `name` in all messages. */
+/** Field number of `name` in all messages. */
 const NAME = 1;
 const LEAF: Shape = {};
 const ENUM: Shape = { 2: LEAF };
@@ -57,7 +57,7 @@ export function readDescriptorSet(bytes: Buffer): readonly DescribedFile[] {
     reader.tag(); // the set has one field
     const end = reader.length();
     const encoded = bytes.subarray(reader.at, end);
-    files.push(fileOf(readNamed(reader, end, 0, FILE), encoded));
+    files.push(toFile(readNamed(reader, end, 0, FILE), encoded));
   }
   return files;
 }
@@ -77,16 +77,16 @@ function readNamed(reader: ProtoReader, end: number, field: number, shape: Shape
   return { field, name, parts, isEnum: shape === ENUM };
 }
 
-function fileOf({ name, parts }: Named, bytes: Buffer): DescribedFile {
-  const namesOf = (number: number) => parts.filter(({ field }) => field === number).map((part) => part.name);
-  const scope = namesOf(PACKAGE)[0] ?? '';
+function toFile({ name, parts }: Named, bytes: Buffer): DescribedFile {
+  const partNames = (number: number) => parts.filter(({ field }) => field === number).map((part) => part.name);
+  const scope = partNames(PACKAGE)[0] ?? '';
   const defined = parts.filter(({ field }) => field !== PACKAGE && field !== DEPENDENCY);
   return {
     name,
     package: scope,
     bytes,
-    imports: namesOf(DEPENDENCY),
-    services: namesOf(SERVICES).map((service) => `${scope}.${service}`),
+    imports: partNames(DEPENDENCY),
+    services: partNames(SERVICES).map((service) => `${scope}.${service}`),
     symbols: defined.flatMap((part) => symbolsIn(part, scope)),
   };
 }
@@ -94,7 +94,7 @@ function fileOf({ name, parts }: Named, bytes: Buffer): DescribedFile {
 function symbolsIn({ name, parts, isEnum }: Named, scope: string): readonly string[] {
   const fullName = `${scope}.${name}`;
   const inside = parts.flatMap((part) => symbolsIn(part, fullName));
-  // an enum value is named beside its enum, not in it; grpc-js's reflection uses the name in it
+  // an enum value is named beside its enum, though grpc-js's reflection names it inside
   const beside = isEnum ? parts.map((value) => `${scope}.${value.name}`) : [];
   return [fullName, ...inside, ...beside];
 }

@@ -1,8 +1,8 @@
-/** Decodes octets that the caller has checked to be ASCII; `hash` must be the same for the same octets. */
+/** Decodes octets that the caller checked to be ASCII; equal octets must have equal hashes. */
 export type Interner = (bytes: Buffer, from: number, to: number, hash: number) => string;
 
 const SLOTS = 4_096;
-/** Longer strings are not cached. */
+/** Maximum length of cached strings. */
 const MAX_LENGTH = 64;
 
 /**
@@ -12,9 +12,9 @@ const MAX_LENGTH = 64;
 export function createInterner(): Interner {
   const cache: string[] = new Array(SLOTS).fill('');
   const lengths = new Uint8Array(SLOTS);
-  /** The octets of each cached string: reading characters of a string is slower. */
+  /** Octets of each cached string, since reading characters of a string is slower. */
   const octets = new Uint8Array(SLOTS * MAX_LENGTH);
-  /** The hash of each slot's last uncached string. A string is cached when it recurs; other strings become garbage. */
+  /** Hash of each slot's last uncached string, which is cached when it recurs. */
   const seenHashes = new Int32Array(SLOTS);
   const isCached = (slot: number, bytes: Buffer, from: number, length: number): boolean => {
     if (lengths[slot] !== length) return false;

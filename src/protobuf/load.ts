@@ -8,7 +8,7 @@ const protoFolder = fileURLToPath(new URL('proto/', packageRoot));
  * Loads .proto files from the proto/ folder. Messages keep their .proto field names; unset fields have their default,
  * unset messages are null.
  *
- * @param enums  how enum values are decoded: as names if they have one, or as numbers
+ * @param enums  whether enum values are decoded as names, if they have one, or as numbers
  */
 export const loadProtos = (files: readonly string[], enums: 'names' | 'numbers'): PackageDefinition =>
   loadSync([...files], {

@@ -4,12 +4,12 @@ import type { Interner } from './interner.ts';
 export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
 
 /**
- * The most fields of one message, including nested and unknown ones; reading them takes milliseconds. The largest valid
+ * Maximum fields of one message, including nested and unknown ones, which take milliseconds to read. The largest valid
  * request has half as many.
  */
 const MAX_FIELDS = 131_072;
 
-/** The deepest nesting of groups in unknown fields. */
+/** Maximum nesting of groups in unknown fields. */
 const MAX_DEPTH = 100;
 
 const MAX_OCTETS_PER_CHARACTER = 3;
@@ -35,7 +35,7 @@ export class ProtoReader {
     this.#fields = 0;
   }
 
-  /** The next field's tag: its number × 8 + its wire type. */
+  /** The next field's tag, its number × 8 + its wire type. */
   tag(): number {
     if (++this.#fields > MAX_FIELDS) throw new RangeError(`a message has more than ${MAX_FIELDS} fields`);
     const tag = this.uint32();
@@ -91,8 +91,8 @@ export class ProtoReader {
   /**
    * A string field.
    *
-   * @param maxLength  in UTF-16 code units
-   * @returns undefined if the string is longer; it was not read
+   * @param maxLength  maximum UTF-16 code units
+   * @returns undefined without reading the string if it is longer
    */
   text(maxLength: number): string | undefined {
     const end = this.length();
@@ -110,7 +110,10 @@ export class ProtoReader {
     return seen < 0x80 ? this.#intern(bytes, from, end, hash) : decodeUtf8(bytes, from, end);
   }
 
-  /** A UTF-16 code unit takes at most three octets in UTF-8: characters of four octets have two units. */
+  /**
+   * Upper bound, as a UTF-16 code unit takes at most three octets in UTF-8 and characters of four octets have two
+   * units.
+   */
   #isLonger(from: number, end: number, maxLength: number): boolean {
     if (end - from > maxLength * MAX_OCTETS_PER_CHARACTER) return true;
     return decodeUtf8(this.#bytes, from, end).length > maxLength;

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../base/json.ts';
 
-/** google.protobuf.Struct, decoded. Unlike for other messages, protobufjs names its fields in camelCase. */
+/** A decoded google.protobuf.Struct, whose fields protobufjs names in camelCase, unlike those of other messages. */
 export interface WireStruct {
   readonly fields: { readonly [key: string]: WireValue };
 }

@@ -23,7 +23,7 @@ export class ProtoWriter {
     this.bytes[this.length++] = rest;
   }
 
-  /** A number of at most 7 bits, including zero: a field of a `oneof` is written even with its default value. */
+  /** A number of at most 7 bits, including zero, as a field of a `oneof` is written even with its default value. */
   smallField(field: number, value: number): void {
     this.#room(2);
     this.bytes[this.length++] = field << 3;
@@ -54,7 +54,7 @@ export class ProtoWriter {
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at);
       if (code > 0x7f) {
-        this.length = start + this.bytes.write(text, start, 'utf8'); // start again: the string is not ASCII
+        this.length = start + this.bytes.write(text, start, 'utf8'); // starts again, as the string is not ASCII
         break;
       }
       this.bytes[this.length++] = code;

@@ -91,7 +91,7 @@ const answerRows = {
   RESPONSE_PASSED_DESCRIPTORS: setting(
     flag,
     'false',
-    'send the proxy dynamic metadata, passedDescriptors: the descriptors whose quotas (quota_mode) have room, so that it can choose among candidates',
+    'send the proxy dynamic metadata, passedDescriptors: the descriptors whose quotas (quota_mode) have hits left, so that it can choose among candidates',
   ),
 } as const satisfies Rows;
 

@@ -111,7 +111,7 @@ export const counterRows = {
     'health is not serving while Redis is unreachable or refuses the script; false: only until the script has run for the first time',
   ),
   REDIS_STARTUP_INITIAL_INTERVAL: setting(durationMs, '1s', 'delay after the first failed connection'),
-  REDIS_STARTUP_MAX_INTERVAL: setting(durationMs, '30s', 'longest delay; each is twice the previous one'),
+  REDIS_STARTUP_MAX_INTERVAL: setting(durationMs, '30s', 'maximum delay; each is twice the previous one'),
   REDIS_STARTUP_MAX_ELAPSED_TIME: setting(
     durationMs,
     '0',

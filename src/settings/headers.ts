@@ -15,7 +15,7 @@ const styles = {
 /** The header names of LIMIT_IETF_HEADERS. */
 const ietfNames = ['ratelimit', 'ratelimit-policy'];
 
-/** The headers for one limit, or for the limits of all descriptors; `limits` is undefined if they are disabled. */
+/** Headers for one limit, or for the limits of all descriptors; `limits` is undefined if they are disabled. */
 export function limitHeaderNames(values: Values) {
   const { limits, retryAfter } = styles[values.LIMIT_HEADER_STYLE];
   const isEnabled = values.LIMIT_RESPONSE_HEADERS_ENABLED;
@@ -30,7 +30,7 @@ export function limitHeaderNames(values: Values) {
   };
 }
 
-/** Two headers with the same name would form one list, which no client could parse. */
+/** Refuses two headers with the same name, which would form one list that no client could parse. */
 export function checkHeaders(values: Values, problems: string[]): void {
   if (!values.LIMIT_IETF_HEADERS) return;
   const names = ['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'] as const;

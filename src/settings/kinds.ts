@@ -3,7 +3,7 @@ export type Parse<T> = (text: string) => T | Mismatch;
 
 /** A text that does not match its kind. */
 export class Mismatch {
-  /** The kind of text that is expected, in words. */
+  /** Description of the expected text. */
   readonly expected: string;
   constructor(expected: string) {
     this.expected = expected;
@@ -69,7 +69,7 @@ export const pairs =
     return new Map(parts.map(([key = '', value = '']) => [key, value]));
   };
 
-/** The longest delay of Node's timers. */
+/** Maximum delay of Node's timers. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const durationUnitMs: Readonly<Record<string, number>> = {
@@ -89,7 +89,7 @@ export const durationMs: Parse<number> = (written) => {
   const isComplete = parts.length > 0 && parts.map(([part]) => part).join('') === written;
   if (!isComplete) return new Mismatch('a duration such as 150ms, 10s or 1h30m');
   const exactMs = parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0);
-  const ms = Math.ceil(Math.round(exactMs * 1e6) / 1e6); // to the nanosecond first: 16.1 s is not 16,101 ms
+  const ms = Math.ceil(Math.round(exactMs * 1e6) / 1e6); // rounds to the nanosecond first, so that 16.1 s is not 16,101 ms
   return ms <= MAX_TIMER_MS ? ms : new Mismatch(`a duration of at most ${MAX_TIMER_MS} ms`);
 };
 

@@ -3,7 +3,7 @@ import { editsBetween } from '../base/nearest.ts';
 /** The environment, as Node provides it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Shorter names may be within one or two edits of each other by chance. */
+/** Minimum lengths of compared names; shorter ones may be within one or two edits of each other by chance. */
 const MIN_LENGTH_FOR_ONE_EDIT = 6;
 const MIN_LENGTH_FOR_TWO_EDITS = 12;
 
@@ -13,18 +13,18 @@ export function nearMisses(env: Environment, settings: readonly string[]): reado
   const missing = byLength(settings.filter((name) => env[name] === undefined));
   return Object.keys(env).flatMap((name) => {
     if (known.has(name) || env[name] === undefined) return [];
-    const meant = nearestOf(name, missing);
+    const meant = findNearest(name, missing);
     return meant === undefined ? [] : [`${name} is set, but there is no such setting; did you mean ${meant}?`];
   });
 }
 
-/** Names by the length of their normalized form: names of other lengths are skipped, since this runs at each start. */
+/** Names by the length of their normalized form, so that names of other lengths are skipped at each start. */
 type NamesByLength = ReadonlyMap<number, readonly Known[]>;
 
 interface Known {
   readonly name: string;
   readonly plain: string;
-  /** Undefined until it is needed: at most starts, no unknown variable has a similar length. */
+  /** Computed when needed, as at most starts no unknown variable has a similar length. */
   characters: number | undefined;
 }
 
@@ -40,15 +40,15 @@ function byLength(names: readonly string[]): NamesByLength {
   return found;
 }
 
-function nearestOf(name: string, settings: NamesByLength): string | undefined {
+function findNearest(name: string, settings: NamesByLength): string | undefined {
   const plain = normalized(name);
-  const characters = charactersOf(plain);
+  const characters = characterSet(plain);
   const allowed = plain.length >= MIN_LENGTH_FOR_TWO_EDITS ? 2 : plain.length >= MIN_LENGTH_FOR_ONE_EDIT ? 1 : 0;
   let best: string | undefined;
   let fewest = allowed + 1;
   for (let length = plain.length - allowed; length <= plain.length + allowed; length++) {
     for (const setting of settings.get(length) ?? []) {
-      setting.characters ??= charactersOf(setting.plain);
+      setting.characters ??= characterSet(setting.plain);
       if (!mayBeNear(characters, setting.characters, allowed)) continue;
       const edits = editsBetween(plain, setting.plain);
       if (edits >= fewest) continue;
@@ -59,16 +59,16 @@ function nearestOf(name: string, settings: NamesByLength): string | undefined {
   return best;
 }
 
-/** The set of characters in a text, as bits (digits share some). */
-function charactersOf(text: string): number {
+/** Set of characters in a text as bits, of which digits share some. */
+function characterSet(text: string): number {
   let bits = 0;
   for (let at = 0; at < text.length; at++) bits |= 1 << text.charCodeAt(at); // by the lowest five bits
   return bits;
 }
 
 /**
- * A bound: an edit adds, removes or replaces one character, or swaps two, so texts that differ in more characters need
- * more edits.
+ * Whether two texts may be near by a bound on their characters. An edit adds, removes or replaces one character, or
+ * swaps two, so texts that differ in more characters need more edits.
  */
 const mayBeNear = (one: number, other: number, edits: number): boolean =>
   bitsIn(one & ~other) <= edits && bitsIn(other & ~one) <= edits;

@@ -74,7 +74,7 @@ const candidateRows = {
   CANDIDATE_RULES_PATH: setting(
     text,
     '',
-    'rule file or directory to try beside the rules in force (docs/change-a-limit.md); empty: an operator loads the candidate through the admin API',
+    'rule file or directory to try beside the current rules (docs/change-a-limit.md); empty: an operator loads the candidate through the admin API',
   ),
   CANDIDATE_SAMPLE: setting(
     partOfAll,

@@ -1,16 +1,16 @@
 import type { Parse } from './kinds.ts';
 
-/** One variable: its parser, default and meaning. */
+/** A variable with its parser, default and meaning. */
 interface Setting<T> {
   readonly parse: Parse<T>;
-  /** The default, as text. Absent: no default. */
+  /** Default as text, if any. */
   readonly fallback?: string;
   readonly meaning: string;
-  /** Why this variable of envoyproxy/ratelimit has no effect; setting it logs a warning. */
+  /** Reason why this variable of envoyproxy/ratelimit has no effect; setting it logs a warning. */
   readonly noEffect?: string;
-  /** A deprecated name, read if the variable is not set; setting it logs a warning. */
+  /** Deprecated name, read if the variable is not set; setting it logs a warning. */
   readonly formerName?: string;
-  /** Never shown, not even in error messages. */
+  /** Whether the value is never shown, not even in error messages. */
   readonly secret?: true;
 }
 

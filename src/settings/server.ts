@@ -63,7 +63,7 @@ export const serverRows = {
   GRPC_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
     '50000',
-    'maximum number of gRPC connections of each worker; a further one replaces an idle one, or is closed at once',
+    'maximum number of gRPC connections of each worker; a further one replaces an idle one, or is closed',
   ),
   GRPC_MAX_CONNECTION_AGE: setting(
     durationMs,
@@ -82,7 +82,7 @@ export const serverRows = {
   HTTP_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
     '10000',
-    'maximum number of connections to the HTTP server of each worker; a further one replaces an idle one, or is closed at once',
+    'maximum number of connections to the HTTP server of each worker; a further one replaces an idle one, or is closed',
   ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
@@ -118,12 +118,12 @@ export const serverRows = {
     setting(
       integer(1, 1_000_000, 'a number of calls'),
       '20000',
-      'maximum number of calls in flight, held calls included; more are refused with RESOURCE_EXHAUSTED',
+      'maximum number of calls in flight, including held calls; more are refused with RESOURCE_EXHAUSTED',
     ),
   ),
   CALLER_MEMORY_BYTES: optional(
     integer(2 ** 20, 2 ** 40, 'bytes'),
-    "memory held for all callers together: waiting requests, streams, bodies, unread output; beyond it the connection that holds most is reset. Divided equally among WORKERS. Unset: a sixteenth of V8's heap limit in each process, at most 256 MiB",
+    "memory held for all callers together: waiting requests, streams, bodies and unread output; beyond it the connection that holds most is reset. Divided equally among WORKERS. Unset: a sixteenth of V8's heap limit in each process, at most 256 MiB",
   ),
   OVERLOAD_LAG: withoutEffect(durationMs, 'late processes answer from memory (on_overload)'),
   DRAIN_DELAY: setting(

@@ -26,10 +26,10 @@ export async function readSettings(env: Environment, rules?: string) {
     /** Number of processes that answer requests. */
     workers,
     rules: rulesOf(values, rules),
-    counters: countersOf(values),
+    counters: readCounters(values),
     /** How requests are decided. */
-    decisions: decisionsOf(values),
-    answers: answersOf(values),
+    decisions: readDecisions(values),
+    answers: readAnswers(values),
     decisionLog: {
       decisions: values.DECISION_LOG,
       maxPerSecond: Math.max(Math.floor(values.DECISION_LOG_MAX_PER_SECOND / workers), 1),
@@ -39,21 +39,21 @@ export async function readSettings(env: Environment, rules?: string) {
       memoryBytes: values.CALLER_MEMORY_BYTES && Math.floor(values.CALLER_MEMORY_BYTES / workers),
     },
     /** Shares of limits for proxies that decide by themselves. */
-    rlqs: quotasOf(values),
-    /** Undefined: this is the only site. */
-    sites: values.SITE === '' ? undefined : sitesOf(values),
-    grpc: grpcOf(values),
+    rlqs: readQuotas(values),
+    /** Other sites; undefined if this is the only site. */
+    sites: values.SITE === '' ? undefined : readSites(values),
+    grpc: readGrpc(values),
     http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },
-    /** How long calls are answered while health is NOT_SERVING, then how long those in flight may run. */
+    /** Time for which calls are answered while health is NOT_SERVING, and then for calls in flight. */
     drain: { delayMs: values.DRAIN_DELAY, timeoutMs: values.DRAIN_TIMEOUT },
     readiness: {
       requiresRules: !values.FORCE_START_WITHOUT_INITIAL_CONFIG,
       requiresDomain: values.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED,
       requiresStore: values.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION,
     },
-    /** How much each process keeps for operators. */
+    /** Amounts of data that each process keeps for operators. */
     agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
-    /** The data for `weir advise --from`; 0: none is collected. */
+    /** Memory for `weir advise --from`; 0 to disable it. */
     advice: { maxBytes: values.ADVISE_BYTES },
     admin: {
       tokens: values.ADMIN_TOKEN,
@@ -66,13 +66,13 @@ export async function readSettings(env: Environment, rules?: string) {
       address: { host: values.DEBUG_HOST, port: values.DEBUG_PORT },
       tls: values.DEBUG_TLS_CERT === '' ? undefined : { cert: values.DEBUG_TLS_CERT, key: values.DEBUG_TLS_KEY },
     },
-    /** Undefined: requests are not recorded. */
-    recording: values.RECORD_TO === '' ? undefined : recordingOf(values),
+    /** Recording of requests, if enabled. */
+    recording: values.RECORD_TO === '' ? undefined : readRecording(values),
     /** Rules that are tried on live traffic. */
-    candidate: candidateOf(values),
+    candidate: readCandidate(values),
     statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
-    sink: sinkOf(values),
-    tracing: values.TRACING_ENABLED ? tracingOf(values) : undefined,
+    sink: readSink(values),
+    tracing: values.TRACING_ENABLED ? readTracing(values) : undefined,
   };
 }
 
@@ -108,14 +108,14 @@ function rulesOf(values: CheckedValues, path: string | undefined) {
 /** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
 const MIN_CACHE_BYTES = 512 * 1024;
 
-/** Default share of V8's heap limit for shares of proxies, and its upper bound. */
-const DEFAULT_HEAP_SHARE_OF_SHARES = 1 / 16;
+/** Default fraction of V8's heap limit for shares of proxies, and its upper bound. */
+const RLQS_HEAP_FRACTION = 1 / 16;
 const DEFAULT_MAX_SHARE_BYTES = 128 * 1024 * 1024;
 
 const defaultShareBytes = (): number =>
-  Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE_OF_SHARES), DEFAULT_MAX_SHARE_BYTES);
+  Math.min(Math.floor(getHeapStatistics().heap_size_limit * RLQS_HEAP_FRACTION), DEFAULT_MAX_SHARE_BYTES);
 
-function countersOf(values: CheckedValues) {
+function readCounters(values: CheckedValues) {
   const { MEMORY_MAX_BYTES: together, LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, WORKERS: processes } = values;
   const memoryBytes = together === undefined ? defaultMemoryBytes() : Math.floor(together / processes);
   return {
@@ -129,22 +129,22 @@ function countersOf(values: CheckedValues) {
     },
     /** Limits of one process for counters in memory. */
     memory: { maxCounters: values.MEMORY_MAX_COUNTERS, maxBytes: memoryBytes },
-    /** 0: refusals are not remembered. */
+    /** Size of the cache of refusals; 0 to disable it. */
     denyCacheBytes: values.store.kind === 'memory' || cacheBytes === 0 ? 0 : Math.max(cacheBytes, MIN_CACHE_BYTES),
     startup: {
       initialMs: values.REDIS_STARTUP_INITIAL_INTERVAL,
       maxMs: values.REDIS_STARTUP_MAX_INTERVAL,
       maxElapsedMs: values.REDIS_STARTUP_MAX_ELAPSED_TIME,
     },
-    /** The division of limits that sites share; undefined: this is the only site. */
-    split: splitOf(values),
-    /** The hits that a refused request spends, unless its rules specify it. */
+    /** Division of limits that sites share; undefined if this is the only site. */
+    split: splitSites(values),
+    /** Hits that a refused request spends, unless its rules specify it. */
     spend: values.spend,
     isSpendSet: values.SPEND !== undefined,
   };
 }
 
-function quotasOf(values: CheckedValues) {
+function readQuotas(values: CheckedValues) {
   return {
     isOn: values.RLQS,
     domains: values.RLQS_DOMAINS,
@@ -155,29 +155,29 @@ function quotasOf(values: CheckedValues) {
   };
 }
 
-/** The names of all sites, in the same order at each site: a site is identified by its index. */
-const siteNamesOf = ({ SITE, SITE_PEERS }: CheckedValues): readonly string[] =>
+/** Names of all sites in the same order at each site, by whose index a site is identified. */
+const orderSites = ({ SITE, SITE_PEERS }: CheckedValues): readonly string[] =>
   [SITE, ...SITE_PEERS.map(({ site }) => site)].sort();
 
-/** The length of the digest in the name of each counter. */
+/** Length of the digest in the name of each counter. */
 const GROUP_LENGTH = 8;
 
-function splitOf(values: CheckedValues): SiteSplit | undefined {
+function splitSites(values: CheckedValues): SiteSplit | undefined {
   if (values.SITE === '') return undefined;
-  const names = siteNamesOf(values);
+  const names = orderSites(values);
   const group = createHash('sha256').update(names.join()).digest('base64url').slice(0, GROUP_LENGTH);
   const lost = names.flatMap((name, place) => (values.SITE_LOST.includes(name) ? [place] : []));
   return { sites: names.length, site: names.indexOf(values.SITE), group, ...(lost.length > 0 && { lost }) };
 }
 
-function sitesOf(values: CheckedValues) {
+function readSites(values: CheckedValues) {
   return {
-    /** The site of this instance, and all sites in order. */
+    /** Site of this instance, and all sites in order. */
     name: values.SITE,
-    names: siteNamesOf(values),
-    /** The other sites, each with the address of its instances. */
+    names: orderSites(values),
+    /** Other sites, each with the address of its instances. */
     peers: values.SITE_PEERS.filter(({ site }) => !values.SITE_LOST.includes(site)),
-    /** Sites that are excluded from exchanges: the others divide their parts. */
+    /** Sites that are excluded from exchanges, and whose parts the others divide. */
     lost: values.SITE_LOST,
     address: { host: values.SITE_HOST, port: values.SITE_PORT },
     tls:
@@ -187,14 +187,14 @@ function sitesOf(values: CheckedValues) {
   };
 }
 
-const decisionsOf = (values: CheckedValues) => ({
+const readDecisions = (values: CheckedValues) => ({
   shadowMode: values.SHADOW_MODE,
   quotaMode: values.QUOTA_MODE,
   spend: values.spend,
   reportsEveryLimit: values.LIMIT_IETF_HEADERS,
 });
 
-function answersOf(values: CheckedValues) {
+function readAnswers(values: CheckedValues) {
   return {
     headers: {
       ...limitHeaderNames(values),
@@ -212,7 +212,7 @@ function answersOf(values: CheckedValues) {
   };
 }
 
-function grpcOf(values: CheckedValues) {
+function readGrpc(values: CheckedValues) {
   const { GRPC_HOST: host, GRPC_PORT: port, GRPC_UDS: path } = values;
   return {
     address: path === '' ? { host, port } : { path },
@@ -237,7 +237,7 @@ function grpcOf(values: CheckedValues) {
   };
 }
 
-function sinkOf(values: CheckedValues) {
+function readSink(values: CheckedValues) {
   const { sink } = values;
   return {
     ...sink,
@@ -258,12 +258,12 @@ function sinkOf(values: CheckedValues) {
   };
 }
 
-/** The most compressed octets in one file of a recording. */
+/** Maximum compressed octets in one file of a recording. */
 const MAX_RECORDING_FILE_BYTES = 64 * 1024 * 1024;
-/** The least number of files of all processes together, since the oldest file is removed as a whole. */
+/** Minimum number of files of all processes together, since the oldest file is removed as a whole. */
 const MIN_RECORDING_FILES = 16;
 
-function recordingOf(values: CheckedValues) {
+function readRecording(values: CheckedValues) {
   const { RECORD_TO: directory, RECORD_SAMPLE: sample, RECORD_MAX_BYTES: maxBytes, WORKERS: processes } = values;
   return {
     directory,
@@ -283,13 +283,13 @@ function recordingOf(values: CheckedValues) {
   };
 }
 
-const candidateOf = (values: CheckedValues) => ({
+const readCandidate = (values: CheckedValues) => ({
   sample: values.CANDIDATE_SAMPLE,
   maxInFlight: values.CANDIDATE_MAX_IN_FLIGHT,
   redis: values.candidateRedis,
 });
 
-function tracingOf(values: CheckedValues) {
+function readTracing(values: CheckedValues) {
   return {
     protocol: values.TRACING_EXPORTER_PROTOCOL,
     samplingRate: values.TRACING_SAMPLING_RATE,

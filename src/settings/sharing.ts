@@ -1,7 +1,7 @@
 import { choice, commaSeparated, durationMs, flag, integer, Mismatch, type Parse, port, text } from './kinds.ts';
 import { optional, type Rows, setting } from './row.ts';
 
-/** Three report intervals of Envoy. */
+/** Minimum ttl, three report intervals of Envoy. */
 const MIN_TTL_MS = 15_000;
 const MAX_TTL_MS = 3_600_000;
 
@@ -52,7 +52,7 @@ interface SitePeer {
   readonly address: string;
 }
 
-/** Bounds a counter's state, which has three numbers for each site. */
+/** Maximum number of sites, which bounds a counter's state of three numbers per site. */
 const MAX_SITES = 8;
 const SITE_NAME = /^[a-z0-9][a-z0-9.-]{0,62}$/;
 

@@ -3,10 +3,10 @@ import type { Settings } from './settings.ts';
 import type { StoreSettings } from './stores.ts';
 
 /** The engine's options for counters. */
-export function counterOptionsOf(settings: Settings['counters']): CounterOptions {
+export function counterOptions(settings: Settings['counters']): CounterOptions {
   const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend } = settings;
   return {
-    store: storeOf(store),
+    store: storeOptions(store),
     keys,
     memory,
     refusalCacheBytes: denyCacheBytes,
@@ -17,7 +17,7 @@ export function counterOptionsOf(settings: Settings['counters']): CounterOptions
   };
 }
 
-function storeOf(store: StoreSettings): StoreOptions {
+function storeOptions(store: StoreSettings): StoreOptions {
   switch (store.kind) {
     case 'memory':
       return 'memory';
@@ -28,16 +28,16 @@ function storeOf(store: StoreSettings): StoreOptions {
   }
 }
 
-/** Why the configured spend cannot be applied; `isFatal`: the service does not start. */
+/** Reason why the configured spend cannot be applied; with `isFatal`, the service does not start. */
 interface SpendProblem {
   readonly isFatal: boolean;
   readonly message: string;
 }
 
 /** @returns undefined if it can be applied */
-export function spendProblemOf(settings: Settings['counters']): SpendProblem | undefined {
+export function spendProblem(settings: Settings['counters']): SpendProblem | undefined {
   const { isSpendSet, spend, store } = settings;
-  if (spend === 'each' || traitsOf(counterOptionsOf(settings)).atomic === 'request') return undefined;
+  if (spend === 'each' || traitsOf(counterOptions(settings)).atomic === 'request') return undefined;
   const how =
     store.kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
   const reason = `it requires counters with one atomic step per request: ${how}`;

@@ -62,7 +62,7 @@ function chooseStore(values: Values, problems: string[]): StoreSettings {
   }
   const main = chooseRedis(values, 'REDIS', problems);
   const perSecond = values.REDIS_PERSECOND ? chooseRedis(values, 'REDIS_PERSECOND', problems) : undefined;
-  return main ? { kind, main, perSecond } : { kind: 'memory' }; // never used, since there is a problem
+  return main ? { kind, main, perSecond } : { kind: 'memory' }; // unused, since there is a problem
 }
 
 function chooseRedis(
@@ -99,7 +99,7 @@ function chooseRedis(
   };
 }
 
-/** The Redis of the candidate's counters; undefined: that of the other counters. */
+/** Redis of the candidate's counters; undefined for that of the other counters. */
 function chooseCandidateRedis(values: Values, { kind }: StoreSettings, problems: string[]): RedisSettings | undefined {
   const { CANDIDATE_REDIS_URL: url } = values;
   if (url === undefined || kind !== 'redis') return undefined;
@@ -113,7 +113,7 @@ function chooseCandidateRedis(values: Values, { kind }: StoreSettings, problems:
   return { address, tls, sentinelCredentials: {}, connectTimeoutMs: values.REDIS_TIMEOUT };
 }
 
-/** All Redis servers have the same CA and client certificate. */
+/** TLS options shared by all Redis servers. */
 const clientTls = (values: Values, prefix: 'REDIS' | 'MEMCACHE'): ClientTls => ({
   caFile: values[`${prefix}_TLS_CACERT`],
   certFile: values[`${prefix}_TLS_CLIENT_CERT`],

@@ -13,13 +13,13 @@ import { table, type Values } from './table.ts';
 
 /** The values by variable name, and options derived from several variables. */
 export type CheckedValues = Values & {
-  /** The source of the rules: a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
+  /** Source of the rules, a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
   readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
   readonly store: StoreSettings;
-  /** The Redis of the candidate's counters; undefined: that of the other counters. */
+  /** Redis of the candidate's counters; undefined for that of the other counters. */
   readonly candidateRedis: RedisSettings | undefined;
   readonly sink: SinkSettings;
-  /** The hits that a refused request spends, unless its rules specify it. */
+  /** Hits that a refused request spends, unless its rules specify it. */
   readonly spend: Spend;
   /** Variables that are set but have no effect or are deprecated, one message each. */
   readonly warnings: readonly string[];
@@ -29,7 +29,7 @@ const unloaded: CompilePattern = () => {
   throw new Error('regular expressions are not loaded');
 };
 
-/** Invalid environment variables: one message each, with the variable, what was expected and what was received. */
+/** Invalid environment variables, one message each with the variable, the expected and the received value. */
 export class InvalidSettings extends Error {
   override readonly name = 'InvalidSettings';
   readonly problems: readonly string[];
@@ -42,7 +42,7 @@ export class InvalidSettings extends Error {
 /**
  * Reads the variables from the environment. A variable with an empty value counts as set.
  *
- * @param compile  for the patterns of mogrifiers, if there are any
+ * @param compile  compiles the patterns of mogrifiers
  * @throws InvalidSettings listing every invalid variable
  */
 export function readValues(env: Environment, compile: CompilePattern = unloaded): CheckedValues {
@@ -67,7 +67,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   checkSites(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  const warnings = warningsOf(env, store);
+  const warnings = findWarnings(env, store);
   return { ...values, rules: chooseRules(values, env), store, candidateRedis, sink, spend, warnings };
 }
 
@@ -123,7 +123,7 @@ function checkTls(values: Values, problems: string[]): void {
 }
 
 /** Variables that are set but have no effect, in general or with this store, and deprecated names. */
-function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[] {
+function findWarnings(env: Environment, { kind }: StoreSettings): readonly string[] {
   const isSet = ([name]: readonly [string, ...unknown[]]): boolean => env[name] !== undefined;
   const rows: Rows = table;
   const without = Object.entries(rows)
@@ -161,7 +161,7 @@ type SinkSettings =
   | { readonly kind: 'prometheus' };
 
 /**
- * Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to
+ * Chooses at most one sink, by default StatsD, as in envoyproxy/ratelimit. Conflicting settings are added to
  * `problems`.
  */
 function chooseSink(

@@ -7,9 +7,8 @@ test('the largest of the last measurements is kept while they are needed', () =>
   let nowMs = 0;
   let isBusy = false;
   const lag = new TimerLag({
-
     intervalMs: 1_000,
-measurements: 15,
+    measurements: 15,
     monotonicMs: () => nowMs,
     isNeeded: () => isBusy,
   });

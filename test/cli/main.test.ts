@@ -457,7 +457,7 @@ describe('ask', () => {
 
   test.each([
     [['demo', 'alice'], "a descriptor must be key=value[,key=value…], got 'alice'"],
-    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. Expected a whole number from 0 to 4294967295."],
+    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. expected a whole number from 0 to 4294967295."],
     [['', 'user=alice'], '3 INVALID_ARGUMENT: rate limit domain must not be empty'],
     [['demo'], "missing required argument 'descriptor'"],
   ])('with %j fails with a reason', async (args, reason) => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { usageOf } from '../../proof/processes/process-tree.ts';
+import { readUsage } from '../../proof/processes/process-tree.ts';
 import { type RawClient, rawClient } from '../helpers/raw-client.ts';
 import { eventually } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
@@ -54,7 +54,7 @@ test('many unfinished bodies stay within their memory limit, and do not affect o
   const first = await open();
   first.write(posting(asking('user')));
   await first.receives('200 OK');
-  const before = usageOf(weir.pid).memoryBytes;
+  const before = readUsage(weir.pid).memoryBytes;
   const unfinished = posting(' '.repeat(MIB)).slice(0, -1);
   const crowd = await Promise.all(Array.from({ length: 60 }, open));
   for (const client of crowd) client.write(unfinished);
@@ -63,7 +63,7 @@ test('many unfinished bodies stay within their memory limit, and do not affect o
   first.write(posting(asking('user')));
   await first.receives('200 OK', 2);
   await expectAnswers();
-  expect((usageOf(weir.pid).memoryBytes - before) / MIB).toBeLessThan(100);
+  expect((readUsage(weir.pid).memoryBytes - before) / MIB).toBeLessThan(100);
 });
 
 test('callers that disconnect free their slots, even if their calls would be delayed for up to an hour', async () => {

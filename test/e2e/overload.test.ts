@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Tally } from '../../proof/bench/generator/drive.ts';
 import { type Generator, startGenerator } from '../../proof/bench/generator/generator.ts';
 import type { Question } from '../../proof/bench/generator/requests.ts';
-import { usageOf } from '../../proof/processes/process-tree.ts';
+import { readUsage } from '../../proof/processes/process-tree.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
@@ -60,7 +60,7 @@ function drive({ grpcPort: port }: Weir, question: Question, load: ClosedLoop): 
   return by.drive({ port, connections, question, pace, mayRefuse: true });
 }
 
-const memoryMib = ({ pid }: Weir): number => usageOf(pid).memoryBytes / BYTES_PER_MIB;
+const memoryMib = ({ pid }: Weir): number => readUsage(pid).memoryBytes / BYTES_PER_MIB;
 
 test('with counters in memory, each of ten thousand concurrent calls is decided, and one user gets exactly its limit', async () => {
   const weir = await startDefault();

@@ -103,7 +103,7 @@ test('errors of files, flags and formats are printed without a stack', async () 
     [['replay', log], 'expected --rules, a rule file or directory, got none'],
     [[...base, '--mapping', join(folder, 'none.yaml'), log], 'no such file'],
     [[...base, '--mapping', wrong, log], `${wrong}:2: rate_limits: expected rate_limits, a list that is not empty`],
-    [[...base, '--format', 'nginx', log], '--format is of access logs, which need --mapping'],
+    [[...base, '--format', 'nginx', log], '--format applies to access logs, which need --mapping'],
     [[...base, '--mapping', mapping, '--html', folder, log], 'illegal operation on a directory'],
     [['replay', '--learn', hello], 'no line has a known format'],
     [['replay', '--learn', log, log], '--learn reads one log, got 2'],

@@ -320,7 +320,7 @@ describe('weir replay', () => {
   });
 
   test.each([
-    [['--json', '--answers'], 'give one of --json and --answers'],
+    [['--json', '--answers'], '--json and --answers cannot be used together'],
     [['--verify'], 'no answers were recorded'],
     [['--max-refused', 'lots'], 'expected a share such as 0.1%'],
     [['--reorder', '60'], 'expected a time such as'],

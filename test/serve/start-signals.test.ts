@@ -9,7 +9,7 @@ import { eventually } from '../helpers/until.ts';
 import { MAIN } from '../helpers/weir.ts';
 
 const RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 50}}]\n';
-const ENDED = 'weir: ended by SIGTERM before the service was open\n';
+const ENDED = 'weir: stopped by SIGTERM during startup\n';
 const INTERVAL_MS = 20;
 
 /** Options of `unshare`: the program is the first process of a namespace, as in a container. */

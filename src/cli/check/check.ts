@@ -10,23 +10,23 @@ import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
 import { durationMs } from '../../engine/rules/time/duration.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
-import { counterOptionsOf, spendProblemOf } from '../../settings/store-traits.ts';
+import { counterOptions, spendProblem } from '../../settings/store-traits.ts';
 import { InvalidSettings } from '../../settings/values.ts';
 
 /** The store of the counters, overriding the environment. */
 type BackendName = 'memory' | 'redis' | 'memcached';
 
 interface CheckOptions {
-  /** Merge files of the same domain instead of refusing them; MERGE_DOMAIN_CONFIG has the same effect. */
+  /** Whether to merge files of the same domain instead of refusing them, as MERGE_DOMAIN_CONFIG does. */
   readonly mergeDomains: boolean;
-  /** Warnings count as errors. */
+  /** Whether warnings count as errors. */
   readonly strict: boolean;
   readonly backend?: BackendName | undefined;
-  /** Overlay files, or directories of them; empty: those of RULES_OVERLAY. */
+  /** Overlay files, or directories of them. Default: those of RULES_OVERLAY. */
   readonly overlay?: readonly string[] | undefined;
-  /** The content of the file `-`. */
+  /** Content of the file `-`. */
   readonly stdin?: string | undefined;
-  /** The proxy's longest request timeout: `15s`. */
+  /** Maximum request timeout of the proxy, such as `15s`. */
   readonly routeTimeout?: string | undefined;
 }
 
@@ -35,29 +35,29 @@ export interface Checked {
   readonly isValid: boolean;
   /** Ordered by file and line. */
   readonly problems: readonly Problem[];
-  /** Notes about valid rules that do not suit all uses by callers; one text each. */
+  /** Notes about valid rules that do not suit every caller, one text each. */
   readonly notes: readonly string[];
-  /** The numbers of rules; undefined: there are errors. */
+  /** Numbers of rules; undefined if there are errors. */
   readonly counts: RuleTotals | undefined;
 }
 
 interface RuleTotals {
   readonly domains: number;
   readonly rules: number;
-  /** Rules with a property from an overlay; absent: there is no overlay. */
+  /** Rules with a property from an overlay; absent without an overlay. */
   readonly overlaid?: number;
 }
 
-/** The name of the settings in messages. */
+/** Name of the settings in messages. */
 const ENVIRONMENT = 'environment';
-/** The name of the content of the file `-` in messages. */
+/** Name of the content of the file `-` in messages. */
 const STDIN = 'stdin';
 
 /**
  * Checks rule files and the environment like the service at start-up, without opening anything else.
  *
- * @param paths  files, or directories of files, all of the same service; `-` is standard input; empty: the environment
- * names them
+ * @param paths  files, or directories of files, all of the same service, or `-` for standard input. Default: those that
+ * the environment names
  */
 export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
   const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
@@ -68,12 +68,12 @@ export async function check(paths: readonly string[], env: Environment, options:
     if (!(error instanceof InvalidSettings)) throw error;
     return invalid(error.problems.map((message) => ofEnvironment('error', message)));
   }
-  const spend = spendProblemOf(settings.counters);
+  const spend = spendProblem(settings.counters);
   const found = [
     ...settings.warnings.map((message) => ofEnvironment('warning', message)),
     ...(spend ? [ofEnvironment(spend.isFatal ? 'error' : 'warning', spend.message)] : []),
   ];
-  const source = sourceOf(paths, settings, stdin);
+  const source = createSource(paths, settings, stdin);
   if (!source) {
     const message = `rules come from a control plane (CONFIG_TYPE=GRPC_XDS_SOTW): name the files to check`;
     return invalid([...found, ofEnvironment('error', message)]);
@@ -83,7 +83,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   const loaded = await loadSource(source, {
     overlay: laid.files,
     mergeDomains: mergeDomains || settings.rules.mergeDomains,
-    store: traitsOf(counterOptionsOf(settings.counters)),
+    store: traitsOf(counterOptions(settings.counters)),
   });
   if (!loaded.ok) return invalid([...found, ...laid.problems, ...loaded.problems]);
   if (laid.problems.length > 0) return invalid([...found, ...laid.problems, ...loaded.warnings]);
@@ -138,7 +138,7 @@ const ofEnvironment = (severity: Problem['severity'], message: string): Problem 
   message,
 });
 
-/** The environment with another store; if it names no address, a default one, which is not connected to. */
+/** The environment with another store, at a default address unless it names one; nothing connects to it. */
 function withBackend(env: Environment, backend: BackendName): Environment {
   switch (backend) {
     case 'memory':
@@ -152,7 +152,7 @@ function withBackend(env: Environment, backend: BackendName): Environment {
   }
 }
 
-function sourceOf(
+function createSource(
   paths: readonly string[],
   { rules: { origin } }: Settings,
   stdin: string | undefined,
@@ -195,7 +195,7 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
     limits
       .filter(({ limit }) => limit.algorithm === 'in_flight' && limit.windowMs <= timeoutMs)
       .map(({ limit }): Problem => {
-        const message = `${path}: a slot is free after its ttl, ${limit.windowMs} ms, and requests may last ${timeoutMs} ms: longer ones run without a slot`;
+        const message = `${path}: a slot expires after its ttl of ${limit.windowMs} ms, but requests may last ${timeoutMs} ms: raise the ttl, or lower the timeout`;
         const { file, line } = place ?? { file: ENVIRONMENT, line: undefined };
         return { file, line, path: '', severity: 'warning', message };
       }),
@@ -203,8 +203,8 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
 }
 
 /**
- * Notes for domains that spend `all_or_nothing`: Envoy does not know that a refused request has spent nothing, and
- * gives its hits back anyway when its stream ends.
+ * Notes for domains that spend `all_or_nothing`, as Envoy returns the hits of a request when its stream ends even if it
+ * was refused and spent nothing.
  */
 const notesOn = ({ domains }: RuleTree): readonly string[] =>
   Array.from(domains)
@@ -218,16 +218,16 @@ const notesOn = ({ domains }: RuleTree): readonly string[] =>
 export function lineReader(stdin: string | undefined): (file: string, line: number) => string | undefined {
   const files = new Map<string, readonly string[]>(stdin === undefined ? [] : [[STDIN, stdin.split(/\r?\n/)]]);
   return (file, line) => {
-    const known = files.get(file) ?? linesOf(file);
+    const known = files.get(file) ?? readLines(file);
     files.set(file, known);
     return known[line - 1];
   };
 }
 
-function linesOf(file: string): readonly string[] {
+function readLines(file: string): readonly string[] {
   try {
     return readFileSync(file, 'utf8').split(/\r?\n/);
   } catch {
-    return []; // the problem reports it
+    return []; // a problem reports this
   }
 }

@@ -8,15 +8,15 @@ import type { Checked } from './check.ts';
 type Format = (checked: Checked, context: FormatContext) => string;
 
 interface FormatContext {
-  /** The version of this program. */
+  /** Version of this program. */
   readonly version: string;
-  /** The text of a line of a file; undefined if it cannot be read. */
+  /** Text of a line of a file; undefined if it cannot be read. */
   readonly lineOf: (file: string, line: number) => string | undefined;
-  /** The directory that paths are relative to. */
+  /** Directory that paths are relative to. */
   readonly cwd: string;
 }
 
-/** `all right: 2 domain(s), 7 rule(s)`, or `1 error(s), 2 warning(s)`. */
+/** Summarizes as `all right: 2 domain(s), 7 rule(s)`, or `1 error(s), 2 warning(s)`. */
 export function summarize({ isValid, problems, counts }: Checked): string {
   const warnings = problems.filter(({ severity }) => severity === 'warning').length;
   if (!isValid || !counts) return `${problems.length - warnings} error(s), ${warnings} warning(s)`;
@@ -25,7 +25,7 @@ export function summarize({ isValid, problems, counts }: Checked): string {
   return `all right: ${counts.domains} domain(s), ${counts.rules} rule(s)${overlaid}${more}`;
 }
 
-/** Human-readable: each problem with its line, and a caret under its start. */
+/** Human-readable format of each problem with its line, and a caret under its start. */
 const text: Format = (checked, context) => {
   const { isValid, problems, notes } = checked;
   const lines = problems.flatMap((problem) => [describe(problem), ...excerpt(problem, context)]);
@@ -40,7 +40,7 @@ function describe(problem: Problem): string {
   return `${place}: ${severity === 'warning' ? 'warning: ' : ''}${path === '' ? '' : `${path}: `}${message}`;
 }
 
-/** Longer lines are cut around the caret. */
+/** Maximum length of an excerpt; longer lines are cut around the caret. */
 const MAX_EXCERPT_CHARACTERS = 120;
 
 function excerpt({ file, line, column }: Problem, { lineOf }: FormatContext): readonly string[] {
@@ -98,7 +98,7 @@ const sarif: Format = ({ problems }, { version, cwd }) => {
       locations: [
         {
           physicalLocation: {
-            artifactLocation: { uri: uriOf(file, cwd) },
+            artifactLocation: { uri: toUri(file, cwd) },
             region: { startLine: line, ...(column !== undefined && { startColumn: column }) },
           },
         },
@@ -118,13 +118,13 @@ const descriptions = {
   warning: 'The service accepts these rules, but they are probably a mistake.',
 } as const;
 
-/** Relative if possible, with slashes, since code hosts name files of a repository in that form. */
+/** Makes a path relative if possible, with slashes, since code hosts name files of a repository in that form. */
 function fromHere(file: string, cwd: string): string {
   const path = relative(cwd, resolve(cwd, file));
   return (path.startsWith('..') ? file : path).split(sep).join('/');
 }
 
-function uriOf(file: string, cwd: string): string {
+function toUri(file: string, cwd: string): string {
   const path = fromHere(file, cwd);
   return path.startsWith('/') ? pathToFileURL(path).href : path.split('/').map(encodeURIComponent).join('/');
 }

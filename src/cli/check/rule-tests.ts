@@ -21,7 +21,7 @@ interface RuleTestResults {
   readonly failed: number;
 }
 
-/** A test of a rule file: a request, sent `times` times on new counters, and the expected last answer. */
+/** A test of a rule file, with a request that is sent `times` times on new counters, and the expected last answer. */
 interface RuleTest {
   readonly line: number;
   readonly name: string;
@@ -31,7 +31,7 @@ interface RuleTest {
   readonly atMs: number;
   readonly expected: {
     readonly code: string | undefined;
-    /** One for each descriptor: the rule's path, or `none`. */
+    /** Path of the rule of each descriptor, or `none`. */
     readonly rules: readonly string[] | undefined;
     readonly remaining: readonly string[] | undefined;
   };
@@ -47,14 +47,14 @@ class InvalidTests extends Error {
 }
 
 const MAX_TIMES = 1_000_000;
-/** The time of tests that do not set one: the start of a day, so that fixed windows are new. */
+/** Default time of tests, at the start of a day so that fixed windows are new. */
 const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
 
 /**
  * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come
  * from the environment.
  *
- * @param files  YAML: `rules`, a path relative to the file, and `tests`
+ * @param files  YAML files with `rules`, a path relative to the file, and `tests`
  * @param rules  rule file or directory, instead of those that the files name
  */
 export async function runRuleTests(
@@ -121,23 +121,23 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
     if (expectedRule !== undefined && expectedRule !== rule)
       found.push(`${shown}: expected rule ${expectedRule}, got ${rule}: ${why}`);
     const expectedLeft = remaining?.[at];
-    const left = remainingOf(verdict);
+    const left = remainingText(verdict);
     if (expectedLeft !== undefined && expectedLeft !== left)
       found.push(`${shown}: expected ${expectedLeft} remaining, got ${left}: ${why}`);
   }
   return found;
 }
 
-const remainingOf = (verdict: Verdict): string =>
+const remainingText = (verdict: Verdict): string =>
   verdict.kind === 'limited' ? String(verdict.decision.limitRemaining) : verdict.kind === 'unlimited' ? 'any' : 'none';
 
 function readTests(file: string, rules: string | undefined): { readonly path: string; readonly tests: RuleTest[] } {
-  const root = mapOf(parseYaml(readText(file)).root, 1, 'the file', ['rules', 'tests']);
+  const root = readMap(parseYaml(readText(file)).root, 1, 'the file', ['rules', 'tests']);
   const named = root.get('rules');
   if (rules === undefined && !named) throw new InvalidTests(1, 'rules must name a rule file or directory, got nothing');
-  const tests = itemsOf(root.get('tests'), 1, 'tests').map(readTest);
+  const tests = readItems(root.get('tests'), 1, 'tests').map(readTest);
   if (tests.length === 0) throw new InvalidTests(1, 'tests must contain at least one test, got none');
-  return { path: rules ?? resolve(dirname(file), named ? textOf(named, 'rules') : ''), tests };
+  return { path: rules ?? resolve(dirname(file), named ? toText(named, 'rules') : ''), tests };
 }
 
 function readText(file: string): string {
@@ -150,17 +150,17 @@ function readText(file: string): string {
 
 function readTest(node: YamlNode): RuleTest {
   const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
-  const test = mapOf(node, node.line, 'a test', keys);
-  const expect = mapOf(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining']);
-  const hits = countOf(test.get('hits'), 'hits', 1);
-  const descriptors = itemsOf(test.get('descriptors'), node.line, 'descriptors').map((one) =>
+  const test = readMap(node, node.line, 'a test', keys);
+  const expect = readMap(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining']);
+  const hits = readCount(test.get('hits'), 'hits', 1);
+  const descriptors = readItems(test.get('descriptors'), node.line, 'descriptors').map((one) =>
     readDescriptor(one, hits),
   );
   if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must contain at least one, got none');
   const list = (key: string): readonly string[] | undefined => {
     const found = expect.get(key);
     if (!found) return undefined;
-    const texts = (found.kind === 'list' ? found.items : [found]).map((item) => textOf(item, key));
+    const texts = (found.kind === 'list' ? found.items : [found]).map((item) => toText(item, key));
     if (texts.length === descriptors.length) return texts;
     throw new InvalidTests(
       found.line,
@@ -168,19 +168,19 @@ function readTest(node: YamlNode): RuleTest {
     );
   };
   const code = expect.get('code');
-  if (code && !['OK', 'OVER_LIMIT'].includes(textOf(code, 'code')))
-    throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${textOf(code, 'code')}'`);
-  const expected = { code: code && textOf(code, 'code'), rules: list('rules'), remaining: list('remaining') };
-  const domain = textOf(test.get('domain') ?? node, 'domain');
+  if (code && !['OK', 'OVER_LIMIT'].includes(toText(code, 'code')))
+    throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${toText(code, 'code')}'`);
+  const expected = { code: code && toText(code, 'code'), rules: list('rules'), remaining: list('remaining') };
+  const domain = toText(test.get('domain') ?? node, 'domain');
   const written = descriptors.map(({ entries }) => descriptorText(entries)).join(' ');
   const name = test.get('name');
   return {
     line: node.line,
-    name: name ? textOf(name, 'name') : `${domain} ${written}`,
+    name: name ? toText(name, 'name') : `${domain} ${written}`,
     domain,
     descriptors,
-    times: Math.min(countOf(test.get('times'), 'times', 1), MAX_TIMES),
-    atMs: timeOf(test.get('at')),
+    times: Math.min(readCount(test.get('times'), 'times', 1), MAX_TIMES),
+    atMs: readAt(test.get('at')),
     expected,
   };
 }
@@ -189,13 +189,13 @@ function readTest(node: YamlNode): RuleTest {
 function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
   if (node.kind === 'map') {
     const entries = node.entries.map(({ key, value }) => ({
-      key: textOf(key, 'a key'),
-      value: textOf(value, 'a value'),
+      key: toText(key, 'a key'),
+      value: toText(value, 'a value'),
     }));
     return { entries, hits, requestLimit: undefined };
   }
   try {
-    return { entries: parseDescriptor(textOf(node, 'a descriptor')), hits, requestLimit: undefined };
+    return { entries: parseDescriptor(toText(node, 'a descriptor')), hits, requestLimit: undefined };
   } catch (error) {
     throw error instanceof InvalidTests
       ? error
@@ -203,7 +203,7 @@ function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
   }
 }
 
-function mapOf(
+function readMap(
   node: YamlNode | undefined,
   line: number,
   what: string,
@@ -213,7 +213,7 @@ function mapOf(
     throw new InvalidTests(node?.line ?? line, `${what} must be a mapping of ${keys.join(', ')}`);
   return new Map(
     (node satisfies YamlMap).entries.map(({ key, value }) => {
-      const name = textOf(key, 'a key');
+      const name = toText(key, 'a key');
       if (!keys.includes(name))
         throw new InvalidTests(key.line, `unknown key '${name}' of ${what}; expected one of ${keys.join(', ')}`);
       return [name, value];
@@ -221,27 +221,27 @@ function mapOf(
   );
 }
 
-function itemsOf(node: YamlNode | undefined, line: number, what: string): readonly YamlNode[] {
+function readItems(node: YamlNode | undefined, line: number, what: string): readonly YamlNode[] {
   if (node?.kind === 'list') return node.items;
   throw new InvalidTests(node?.line ?? line, `${what} must be a list`);
 }
 
-function textOf(node: YamlNode, what: string): string {
+function toText(node: YamlNode, what: string): string {
   if (node.kind === 'scalar') return node.text;
   throw new InvalidTests(node.line, `${what} must be text`);
 }
 
-function timeOf(node: YamlNode | undefined): number {
+function readAt(node: YamlNode | undefined): number {
   if (!node) return START_MS;
-  const written = textOf(node, 'at');
+  const written = toText(node, 'at');
   const read = readTime(written, wallClock('UTC'));
   if (read) return read.atMs;
   throw new InvalidTests(node.line, `at must be a time such as 2026-11-27T00:00 or …T01:00+01:00, got '${written}'`);
 }
 
-function countOf(node: YamlNode | undefined, what: string, fallback: number): number {
+function readCount(node: YamlNode | undefined, what: string, fallback: number): number {
   if (!node) return fallback;
-  const written = textOf(node, what);
+  const written = toText(node, what);
   if (/^\d+$/.test(written)) return Number(written);
   throw new InvalidTests(node.line, `${what} must be a whole number, got '${written}'`);
 }

@@ -29,7 +29,7 @@ export interface Surroundings {
   readonly isTerminal: boolean;
   /** Prints a text and a line break. */
   readonly print: (text: string) => void;
-  /** Prints an error; the process exits with 1. */
+  /** Prints an error, and makes the process exit with 1. */
   readonly fail: (message: string) => void;
 }
 
@@ -53,7 +53,7 @@ interface RefusalOptions extends Common {
 /** Adds the commands that call the admin API. */
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
   program.configureHelp({
-    subcommandTerm: termOf,
+    subcommandTerm: commandTerm,
     visibleCommands: (parent) => inGroups(new Help().visibleCommands(parent).filter((one) => one.name() !== 'help')),
   });
   addExplain(program, surroundings);
@@ -63,10 +63,11 @@ export function addAdminCommands(program: Command, surroundings: Surroundings): 
   addOverrides(program, surroundings);
 }
 
-/** A command with its arguments, for the list of commands; leaves out `[options]`, which every command has. */
-const termOf = (command: Command): string => [command.name(), ...command.registeredArguments.map(argumentOf)].join(' ');
+/** A command with its arguments for the list of commands, without `[options]`, which every command has. */
+const commandTerm = (command: Command): string =>
+  [command.name(), ...command.registeredArguments.map(argumentTerm)].join(' ');
 
-function argumentOf(argument: Argument): string {
+function argumentTerm(argument: Argument): string {
   const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
   return argument.required ? `<${name}>` : `[${name}]`;
 }
@@ -93,7 +94,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
           const { clockAt, explainOffline, renderExplanation } = await import('./explain.ts');
           if (options.at !== undefined && options.rules === undefined)
             throw new CommandFailed('--at requires --rules: a service explains only its present answer');
-          const request = requestOf(domain, descriptors, options.hits);
+          const request = createRequest(domain, descriptors, options.hits);
           const explanation =
             options.rules === undefined
               ? await callApi(options, { operation: 'POST /api/v1/explain', body: request })
@@ -147,7 +148,7 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .option('--follow', 'keep printing new ones', false)
     .action(
       guarded(fail, async (options: RefusalOptions) => {
-        if (!options.follow) show(options, await refusalsOf(options), renderRefusals, output);
+        if (!options.follow) show(options, await fetchRefusals(options), renderRefusals, output);
         else {
           let render = renderRefusals;
           for await (const page of newRefusals(options)) {
@@ -173,19 +174,19 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
 
 const FOLLOW_INTERVAL_MS = 2_000;
 
-const refusalsOf = (options: RefusalOptions, since?: string): Promise<RefusalPage> => {
+const fetchRefusals = (options: RefusalOptions, since?: string): Promise<RefusalPage> => {
   const { domain, rule, request, count: most } = options;
   const query = { domain, rule, request, since, count: most };
   return callApi(options, { operation: 'GET /api/v1/refusals', query });
 };
 
-/** The newest refusals, then the new ones as they arrive; empty pages are skipped. */
+/** Yields the newest refusals, then new ones as they arrive, without empty pages. */
 async function* newRefusals(options: RefusalOptions): AsyncIterable<RefusalPage> {
-  let known = { ...(await refusalsOf(options)), more: 0 };
+  let known = { ...(await fetchRefusals(options)), more: 0 };
   yield known;
   for (;;) {
     const { next, dropped } = known;
-    const page = await refusalsOf(options, next);
+    const page = await fetchRefusals(options, next);
     const { more, lost, droppedSince = Math.max(page.dropped - dropped, 0) } = page;
     const unseen = { ...page, more: 0, dropped: droppedSince }; // the next page lists the others
     if (page.refusals.length > 0 || lost > 0 || unseen.dropped > 0) yield unseen;
@@ -254,7 +255,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
           const body = {
             domain,
             descriptor: parseDescriptor(descriptor),
-            ...effectOf(effect),
+            ...parseEffect(effect),
             until,
             reason: options.reason,
           };
@@ -273,7 +274,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
 }
 
 /** @throws CommandFailed */
-function effectOf(written: string): object {
+function parseEffect(written: string): object {
   if (written === 'block' || written === 'exempt') return { effect: written };
   const [, requestsPerUnit = '', unit = ''] = /^(\d{1,10})\/(\w+)$/.exec(written) ?? [];
   if (unit === '') throw new CommandFailed(`expected block, exempt, or a limit such as 100/minute, got '${written}'`);
@@ -282,7 +283,7 @@ function effectOf(written: string): object {
 
 const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** The longest duration of an override. */
+/** Maximum duration of an override. */
 const MAX_SPAN_MS = 365 * spanMs.d;
 
 /** Parses a duration, in milliseconds. */
@@ -293,7 +294,7 @@ export function span(written: string): number {
   throw new InvalidArgumentError('expected a time from 1s to 365d, such as 30s, 15m, 2h or 7d.');
 }
 
-/** The subcommand that runs if none is named. */
+/** Name of the subcommand that runs by default. */
 export const SHOW = 'show';
 
 /** Adds the arguments of the descriptor that a command acts on. */
@@ -321,7 +322,7 @@ const commaNotes = (descriptors: readonly string[]): readonly string[] =>
   });
 
 /** The body of `/json`. */
-const requestOf = (domain: string, descriptors: readonly string[], hits: number): object => ({
+const createRequest = (domain: string, descriptors: readonly string[], hits: number): object => ({
   domain,
   descriptors: descriptors.map((written) => ({
     entries: parseAnyDescriptor(written),
@@ -336,7 +337,7 @@ export function count(written: string): number {
   throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);
 }
 
-/** All commands by purpose, as `weir --help` groups them; a group is placed where its first command is added. */
+/** All commands by purpose, as `weir --help` groups them, in order of the groups' first commands. */
 const groups: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve'],
   'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],

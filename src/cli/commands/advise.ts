@@ -25,7 +25,7 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     )
     .option('--domain <domain>', 'only the limits of this domain')
     .option('--rule <path>', 'only the limits of this rule')
-    .option('--max-keys-hit <part>', 'largest share of the usual keys that a proposal may hit; default: 1%', accepted)
+    .option('--max-keys-hit <part>', 'maximum share of the normal keys that a proposal may hit; default: 1%', accepted)
     .option('--json', 'print the advice as JSON', false)
     .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
     .action(onFiles(surroundings, async () => (await import('./run-advise.ts')).runAdvise));

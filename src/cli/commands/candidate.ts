@@ -34,7 +34,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .command('candidate')
     .summary('try rules on live traffic')
     .description(
-      'Try rules on live traffic, beside those in force; without a subcommand, show what they would change.',
+      'Try rules on live traffic beside the current rules; without a subcommand, show what they would change.',
     );
   command(candidate, SHOW, 'show what the candidate would change (the default)', around.env)
     .option('--rule <path>', 'only of this rule')
@@ -63,7 +63,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
         await showAnswer(flags, { operation: 'DELETE /api/v1/candidate', body }, renderCandidate, output);
       }),
     );
-  command(candidate, 'diff', 'print what changes if the candidate is put in force', around.env).action(
+  command(candidate, 'diff', 'print what changes if the candidate replaces the current rules', around.env).action(
     guarded(fail, async (flags: CandidateFlags) => {
       await showAnswer(flags, { operation: 'GET /api/v1/candidate/diff' }, renderCandidateDiff, output);
     }),
@@ -80,13 +80,13 @@ async function textAt(file: string): Promise<string> {
   }
 }
 
-/** Renders the candidate for people. */
+/** Renders the candidate as text. */
 export function renderCandidate(found: TriedCandidate, paint: Paint): string {
-  const lines = [headOf(found, paint), ...found.problems.map((problem) => problemText(problem, paint))];
+  const lines = [headline(found, paint), ...found.problems.map((problem) => problemText(problem, paint))];
   if (found.moreProblems > 0) lines.push(`and ${counted(found.moreProblems, 'more problem')}`);
   if (found.state !== 'on') return lines.join('\n');
   if (found.since === null) return [...lines, 'it is being loaded'].join('\n');
-  lines.push(`since ${found.since}: ${tallyText(found.totals)}`, ...missingOf(found));
+  lines.push(`since ${found.since}: ${tallyText(found.totals)}`, ...gapNotes(found));
   for (const rule of found.rules) {
     lines.push('', `${paint.strong(rule.rule)}${placeText(rule)}  ${tallyText(rule)}`);
     lines.push(...keysText(rule.newlyRefusedKeys, 'newly refused', paint.bad));
@@ -96,7 +96,7 @@ export function renderCandidate(found: TriedCandidate, paint: Paint): string {
   return lines.join('\n');
 }
 
-function headOf({ state, from, by, reason, hash, domains, ruleCount }: TriedCandidate, paint: Paint): string {
+function headline({ state, from, by, reason, hash, domains, ruleCount }: TriedCandidate, paint: Paint): string {
   const source = `${from ?? ''}${by === null ? '' : `, by ${by}: ${reason}`}`;
   switch (state) {
     case 'off':
@@ -116,8 +116,8 @@ const problemText = ({ severity, file, line, path, message }: RuleProblem, paint
 const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newlyPassed }: Tally): string =>
   `${counted(requests, 'request')}, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
 
-/** Why the figures do not cover all requests. */
-function missingOf({ sample, dropped, failed, withheld, evicted }: TriedCandidate): readonly string[] {
+/** Reasons why the figures do not cover all requests. */
+function gapNotes({ sample, dropped, failed, withheld, evicted }: TriedCandidate): readonly string[] {
   const notes: readonly (readonly [number, string])[] = [
     [dropped.behind, 'not tried: too many were in flight'],
     [dropped.overload, 'not tried: the service is overloaded'],
@@ -148,7 +148,7 @@ function keysText({ count, isAtLeast, keys }: TriedKeys, what: string, colour: (
   ];
 }
 
-/** Renders for people the effect of putting the candidate in force, and how to do it. */
+/** Renders the effect of applying the candidate as text, and how to do it. */
 export function renderCandidateDiff(
   { added, removed, changed }: Answers['GET /api/v1/candidate/diff'],
   paint: Paint,
@@ -165,6 +165,6 @@ export function renderCandidateDiff(
     ),
     ...changed.map(({ after, counters }) => `${paint.strong(`~ ${after.path}`)}: ${fates(counters)}`),
     `${added.length} added, ${removed.length} removed, ${changed.length} changed`,
-    'to put it in force, replace the rules at their source (RULES_PATH, or the control plane), then run weir candidate clear',
+    'to apply it, replace the rules at their source (RULES_PATH, or the control plane), then run weir candidate clear',
   ].join('\n');
 }

@@ -9,11 +9,11 @@ export interface Target {
   /** `host:port` of its debug port, or an origin such as `https://weir:6070`. */
   readonly target: string;
   readonly token: string | undefined;
-  /** A file with the authorities to trust for its certificate, instead of those of Node; implies https. */
+  /** File with the CAs to trust for its certificate instead of Node's; implies https. */
   readonly ca?: string | undefined;
 }
 
-/** The call failed or was refused; the message explains it to the operator. */
+/** A failed or refused call; the message explains it to the operator. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
 }
@@ -49,32 +49,36 @@ export async function callApi<O extends keyof Answers>(
   };
   const written = body && (isText(body) ? body.text : JSON.stringify(body));
   const { send } = await import('./send.ts');
-  const { status, statusText, text } = await urlOf(target, path + queryOf(query), ca === undefined ? 'http' : 'https')
+  const { status, statusText, text } = await toUrl(
+    target,
+    path + queryString(query),
+    ca === undefined ? 'http' : 'https',
+  )
     .then((url) => {
       if (ca !== undefined && url.protocol !== 'https:')
         throw new Error('--ca requires https: remove it, or put https:// before the target');
       return send(url, { method, headers, body: written, ca, timeoutMs: TIMEOUT_MS });
     })
     .catch((error: Error) => Promise.reject(failed(error.message)));
-  if (status === 401 && !token) throw failed('this command needs a token of ADMIN_TOKEN: give --token or WEIR_TOKEN');
+  if (status === 401 && !token) throw failed('this command needs a token of ADMIN_TOKEN: set --token or WEIR_TOKEN');
   if (status !== 200) throw failed(problemIn(text) ?? `${status} ${statusText}`);
   const found = parsedJson(text);
   if (found === undefined) throw failed('expected the debug port of Weir, got no JSON');
   return found as Answers[O]; // as the API documents
 }
 
-/** `?domain=shop&count=20`; empty without parameters. */
-function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
+/** Formats a query as in `?domain=shop&count=20`; empty without parameters. */
+function queryString(parameters: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   if (given.length === 0) return '';
   return `?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
 }
 
-/** The URL of a target: `localhost:6070` is `http://localhost:6070`. Rejects an invalid address. */
-export const urlOf = async (target: string, path: string, scheme: 'http' | 'https' = 'http'): Promise<URL> =>
+/** The URL of a target, such as `http://localhost:6070` for `localhost:6070`. Rejects an invalid address. */
+export const toUrl = async (target: string, path: string, scheme: 'http' | 'https' = 'http'): Promise<URL> =>
   new URL(path, /^https?:\/\//.test(target) ? target : `${scheme}://${target}`);
 
-/** Undefined: not JSON. */
+/** Parses JSON, or returns undefined. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -83,7 +87,7 @@ export function parsedJson(text: string): unknown {
   }
 }
 
-/** The detail of a problem document, which has its first error, and the others; undefined: it is none. */
+/** The detail of a problem document with its first error, followed by the others; undefined for other documents. */
 function problemIn(text: string): string | undefined {
   const { detail, errors = [] } = (parsedJson(text) ?? {}) as Partial<SentProblem>; // as the API documents
   if (typeof detail !== 'string') return undefined;
@@ -102,7 +106,7 @@ interface CommandOutput {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Prints what a service sent: as JSON, or rendered for people. */
+/** Prints what a service sent, as JSON or rendered as text. */
 export function show<T extends object>(
   { json }: { readonly json: boolean },
   found: T,

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { printable } from '../../base/printable.ts';
 import type { Surroundings } from './admin.ts';
-import { CommandFailed, guarded, parsedJson, urlOf } from './client.ts';
+import { CommandFailed, guarded, parsedJson, toUrl } from './client.ts';
 import { paintFor } from './paint.ts';
 
 /** Adds the command that examines a running Envoy. */
@@ -32,7 +32,7 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
 }
 
 const TIMEOUT_MS = 10_000;
-/** The most characters shown of a response that is not JSON. */
+/** Maximum characters shown of a response that is not JSON. */
 const MAX_SHOWN = 60;
 
 const EXPECTED = 'expected the admin interface of Envoy';
@@ -42,7 +42,7 @@ async function readJson(envoy: string, page: string, field: string): Promise<unk
   const failed = (why: string): CommandFailed => new CommandFailed(`${envoy}: ${why}`);
   const { send } = await import('./send.ts');
   const asked = { method: 'GET', headers: {}, body: undefined, ca: undefined, timeoutMs: TIMEOUT_MS };
-  const { status, statusText, text } = await urlOf(envoy, page)
+  const { status, statusText, text } = await toUrl(envoy, page)
     .then((url) => send(url, asked))
     .catch((error: Error) => Promise.reject(failed(`${error.message}; ${EXPECTED}`)));
   if (status !== 200) throw failed(`${EXPECTED}, got ${status} ${statusText}`);

@@ -4,11 +4,11 @@ import { type Kind, kinds } from '../../lab/envoy/kinds.ts';
 import type { Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 
-/** Weir's address if `--target` is absent. In a pod, `localhost` is the proxy: Istio gets the chart's Service. */
+/** Default addresses of Weir. In a pod, `localhost` is the proxy, so Istio gets the chart's Service. */
 const defaultTargets: Readonly<Record<Kind, string>> = {
   envoy: 'localhost:8081',
   istio: 'weir.weir.svc.cluster.local:8081',
-  'envoy-gateway': 'localhost:8081', // of no effect
+  'envoy-gateway': 'localhost:8081', // without effect
 };
 
 /** Adds the commands that print Envoy's configuration. */
@@ -29,8 +29,8 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
         const { envoyConfiguration } = await import('../../lab/envoy/configuration.ts');
         const rules = await rulesAt(path);
         const target = options.target ?? defaultTargets[options.for];
-        const more = { ...endpointOf(target), kind: options.for, timeoutMs: timeoutFor(rules) };
-        print(envoyConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
+        const more = { ...parseEndpoint(target), kind: options.for, timeoutMs: timeoutFor(rules) };
+        print(envoyConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
       }),
     )
     .command('rlqs')
@@ -45,28 +45,28 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
     .action(
       guarded(fail, async (path: string, _: object, command: Command) => {
         const { quotaConfiguration } = await import('../../lab/envoy/quota-configuration.ts');
-        const options: { domain?: string; target?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both, too
+        const options: { domain?: string; target?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both too
         const rules = await rulesAt(path);
-        const more = { ...endpointOf(options.target ?? defaultTargets.envoy), proxy: options.proxy };
-        print(quotaConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
+        const more = { ...parseEndpoint(options.target ?? defaultTargets.envoy), proxy: options.proxy };
+        print(quotaConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
       }),
     );
 }
 
-function domainOf(rules: RuleTree, given: string | undefined): string {
+function chooseDomain(rules: RuleTree, given: string | undefined): string {
   const domains = [...rules.domains.keys()];
   const domain = given ?? (domains.length === 1 ? domains[0] : undefined);
   if (domain !== undefined && rules.domains.has(domain)) return domain;
   throw new CommandFailed(`--domain must be one of ${domains.join(', ')}`);
 }
 
-function endpointOf(target: string): { readonly host: string; readonly port: number } {
+function parseEndpoint(target: string): { readonly host: string; readonly port: number } {
   const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(target) ?? [];
   if (port === '') throw new CommandFailed(`--target must be host:port, got '${target}'`);
   return { host, port: Number(port) };
 }
 
-/** The longest delay of a request plus a margin for the store, in milliseconds. */
+/** Maximum delay of a request plus a margin for the store, in milliseconds. */
 function timeoutFor({ rules }: RuleTree): number {
   const delays = [...rules].flatMap(({ limits }) =>
     limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),

@@ -21,8 +21,8 @@ import { overrideText, renderQuota } from './render.ts';
 /**
  * The clock for an explanation.
  *
- * @param written  undefined: now
- * @throws CommandFailed  not a valid time
+ * @param written  default: now
+ * @throws CommandFailed if the time is invalid
  */
 export function clockAt(written: string | undefined, now: Clock): Clock {
   if (written === undefined) return now;
@@ -38,7 +38,7 @@ export function clockAt(written: string | undefined, now: Clock): Clock {
  * Explains a request by rule files alone, with new counters.
  *
  * @param body  a body of `/json`
- * @throws CommandFailed  the rules are invalid
+ * @throws CommandFailed if the rules are invalid
  */
 export async function explainOffline(path: string, body: object, clock: Clock): Promise<Explanation> {
   const rules = await loadMergedRulesAt(path);
@@ -89,7 +89,7 @@ export function renderExplanation(
   if (warning !== undefined) lines.push(paint.bad(`warning: ${warning}`));
   for (const [at, descriptor] of descriptors.entries()) lines.push('', ...renderDescriptor(descriptor, at, paint));
   if (decision && decision.decidedBy.length > 0) {
-    lines.push('', waitOf(decision.passesInMs));
+    lines.push('', waitText(decision.passesInMs));
     if (descriptors.length > 1 || decision.spend !== 'each') lines.push(paint.dim(`spend: ${decision.spend}`));
   }
   if (decision && decision.delayMs > 0) lines.push('', `held for ${duration(decision.delayMs)}`);
@@ -104,8 +104,8 @@ export function renderExplanation(
   return lines.join('\n');
 }
 
-function waitOf(ms: number | null): string {
-  if (ms === null) return 'never passes: it asks for more than the limit';
+function waitText(ms: number | null): string {
+  if (ms === null) return 'never passes, since it requests more than the limit';
   return ms <= 0 ? 'passes now' : `passes in ${duration(ms)}`;
 }
 
@@ -138,18 +138,18 @@ function renderLevel({ level, entry, tried, more }: TracedLevel, paint: Paint): 
   const head = `   level ${level}  ${entry.key}=${entry.value}`;
   const hidden = chosen ? 0 : failed.length - others.length + more;
   return [
-    `${head}  ${chosen ? `matches ${nameOf(chosen)}` : paint.bad('matches nothing')}`,
-    ...others.map((candidate) => paint.dim(`            not ${nameOf(candidate)}: ${whyNot(candidate)}`)),
+    `${head}  ${chosen ? `matches ${nodeName(chosen)}` : paint.bad('matches nothing')}`,
+    ...others.map((candidate) => paint.dim(`            not ${nodeName(candidate)}: ${whyNot(candidate)}`)),
     ...(hidden > 0 ? [paint.dim(`            and ${hidden} more`)] : []),
   ];
 }
 const MAX_SHOWN = 4;
 
-/** Of no interest if another node matches. */
+/** Whether a reason is irrelevant when another node matches. */
 const isFarOff = (reason: Candidate['reason']): boolean =>
   ['no_such_key', 'value_differs', 'address_outside'].includes(reason ?? '');
 
-const nameOf = ({ key, value, kind }: Candidate): string =>
+const nodeName = ({ key, value, kind }: Candidate): string =>
   value === undefined ? key : kind === 'addresses' ? `${key} in ${value}` : `${key}=${value}`;
 
 function whyNot({ reason, offset, of }: Candidate): string {
@@ -204,7 +204,7 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
   if (!code) return [head, ...unread];
   const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
   const where = source === 'backend' ? '' : paint.dim(` from ${source}`);
-  const wait = code === 'OK' ? '' : `, ${waitOf(retryAfterMs ?? null)}`;
+  const wait = code === 'OK' ? '' : `, ${waitText(retryAfterMs ?? null)}`;
   return [
     head,
     `     ${shown}${where}  ${arithmetic ?? ''}${wait}`,

@@ -9,9 +9,9 @@ import type { Settings } from '../../settings/settings.ts';
 import { CommandFailed } from './client.ts';
 
 /**
- * Loads the rules at a path, with the overlays given, else with RULES_OVERLAY.
+ * Loads the rules at a path with the given overlays, by default those of RULES_OVERLAY.
  *
- * @throws CommandFailed  the rules are invalid
+ * @throws CommandFailed if the rules are invalid
  */
 export async function loadRulesAt(
   path: string,
@@ -24,25 +24,25 @@ export async function loadRulesAt(
     if ('problems' in read) throw wrongRules(read.problems);
     overlay.push(...read.files);
   }
-  return treeOf(await loadSource(plainPath(path), { mergeDomains, overlay }));
+  return requireTree(await loadSource(plainPath(path), { mergeDomains, overlay }));
 }
 
 /**
  * Loads the rules at a path without overlays; several files may have the same domain.
  *
- * @throws CommandFailed  the rules are invalid
+ * @throws CommandFailed if the rules are invalid
  */
 export const loadMergedRulesAt = async (path: string): Promise<RuleTree> =>
-  treeOf(await loadSource(plainPath(path), { mergeDomains: true }));
+  requireTree(await loadSource(plainPath(path), { mergeDomains: true }));
 
-/** @throws CommandFailed  the rules are invalid */
+/** @throws CommandFailed if the rules are invalid */
 export const loadRulesText = (name: string, text: string): RuleTree =>
-  treeOf(loadRules([{ name, path: name, text }], { mergeDomains: false }));
+  requireTree(loadRules([{ name, path: name, text }], { mergeDomains: false }));
 
-function treeOf(loaded: LoadedRules): RuleTree {
+function requireTree(loaded: LoadedRules): RuleTree {
   if (loaded.ok) return loaded.rules;
   throw wrongRules(loaded.problems);
 }
 
 const wrongRules = (problems: readonly Problem[]): CommandFailed =>
-  new CommandFailed(`the rules are wrong:\n${problems.map(formatProblem).join('\n')}`);
+  new CommandFailed(`invalid rules:\n${problems.map(formatProblem).join('\n')}`);

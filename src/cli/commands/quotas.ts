@@ -32,10 +32,10 @@ export function addQuotasCommand(program: Command, { print, fail, ...around }: S
 export function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {
   if (quotas.length === 0) return 'no proxy of this instance has a bucket';
   return [
-    ...quotas.flatMap((one) => [headOf(one, paint), `  ${renderQuota(one)}`]),
+    ...quotas.flatMap((one) => [bucketHead(one, paint), `  ${renderQuota(one)}`]),
     ...(more > 0 ? [`and ${more} more: --count`] : []),
   ].join('\n');
 }
 
-const headOf = ({ domain, entries, rule }: ProxyQuota, paint: Paint): string =>
+const bucketHead = ({ domain, entries, rule }: ProxyQuota, paint: Paint): string =>
   `${paint.strong(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')}`)}  ${paint.dim(rule ?? 'no applicable rule')}`;

@@ -27,7 +27,7 @@ export function addRecordCommand(program: Command, { clock, print, fail, ...arou
     .action(
       guarded(fail, async (flags: RecordFlags) => {
         const { for: forMs, stop, reason } = flags;
-        if (forMs !== undefined && stop) throw new CommandFailed('give one of --for and --stop, got both');
+        if (forMs !== undefined && stop) throw new CommandFailed('--for and --stop cannot be used together');
         const isChange = forMs !== undefined || stop;
         if (isChange && reason === undefined) throw new CommandFailed('--reason is required, for the audit log');
         const until = rfc3339(stop ? 0 : clock() + (forMs ?? 0));

@@ -6,7 +6,7 @@ import type { RuleDiff } from '../../lab/diff/diff.ts';
 import type { Rerouted } from '../../lab/diff/rerouted.ts';
 import type { Paint } from './paint.ts';
 
-/** Renders the comparison for people. */
+/** Renders the comparison as text. */
 export function diffText({ added, removed, changed, rerouted, domains, spends }: RuleDiff, terminal: Paint): string {
   const paint = paintOfTexts(terminal);
   const lines: string[] = [];
@@ -48,7 +48,7 @@ const domainTexts = {
   ids: 'different entries are request ids (not_counted)',
 } as const satisfies Record<RuleDiff['domains'][number]['kind'], string>;
 
-/** The most other rules that are named. */
+/** Maximum number of other rules that are named. */
 const MAX_NAMED_OTHERS = 5;
 
 function reroutedText({ kind, node, others, isLiteral }: Rerouted): string {
@@ -80,5 +80,5 @@ function fateText(counters: RuleDiff['added'][number]['counters']): string {
   if (counters.every(({ isKept }) => isKept)) return '; counters are kept';
   if (counters.every(({ isKept }) => !isKept)) return '; counters start anew';
   const anew = counters.filter(({ isKept }) => !isKept).map(({ limit }) => describeLimit(limit));
-  return `; counters are kept, but for ${anew.join(', ')}: they start anew`;
+  return `; counters are kept, except that ${anew.join(', ')} start anew`;
 }

@@ -15,7 +15,7 @@ import type { ShownTop } from '../../operate/answers/views.ts';
 import { shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
 
-/** @param domain  the only domain listed */
+/** @param domain  the only domain to list */
 export function renderUnmatched(
   { requests, total, descriptors, ...sampled }: Answers['GET /api/v1/unmatched'],
   paint: Paint,
@@ -77,7 +77,7 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
     const before = 'before' in own ? own.before : undefined;
     const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
-    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedOf(own)}, ${remaining} left${reset}${was}`;
+    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedText(own)}, ${remaining} left${reset}${was}`;
   });
   const overrides = override ? [`  ${overrideText(override)}`] : [];
   return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');
@@ -88,7 +88,7 @@ export const overrideText = ({ effect, until, by, reason }: ShownOverride): stri
   `override: ${effect} until ${until}, set by ${by}: ${reason}`;
 
 /** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
-function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onHold' | 'open'>): string {
+function usedText({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onHold' | 'open'>): string {
   if (onHold === 0) return `${used} used`;
   return `${used} used, ${onHold} of it on hold for ${counted(open, 'request')}`;
 }
@@ -96,7 +96,7 @@ function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onH
 function renderPage({ counters, next }: ListedCounters): string {
   const rows = counters.map(
     ({ domain, entries, limit, remaining, ...own }) =>
-      `${domain} ${shownEntries(entries)}  ${limit}: ${usedOf(own)}, ${remaining} left`,
+      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${remaining} left`,
   );
   return [
     ...(rows.length > 0 ? rows : ['no counters on this page']),
@@ -128,7 +128,7 @@ export const renderOverride = ({ domain, descriptor, effect, until, by, reason, 
 export const renderOverrides = ({ overrides }: Answers['GET /api/v1/overrides']): string =>
   overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');
 
-/** ` (shadow, soft)`: why an exceeded limit may not refuse. */
+/** The modes for which an exceeded limit may not refuse, such as ` (shadow, soft)`. */
 function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | 'quota' | 'soft'>): string {
   const modes = [shadow && 'shadow', quota && 'quota', soft && 'soft'].filter(Boolean);
   return modes.length === 0 ? '' : ` (${modes.join(', ')})`;
@@ -142,7 +142,7 @@ export function renderRefusals(sent: RefusalPage, paint: Paint): string {
 
 const waitText = (ms: number | null): string => (ms === null ? 'never passes' : `passes in ${duration(ms)}`);
 
-/** Renders the refusals since the last page, and notes on those that are missing. */
+/** Renders the refusals since the last page, and notes about missing ones. */
 export function renderNewRefusals({ refusals, dropped, more, lost }: RefusalPage, paint: Paint): string {
   const notes = [
     ...(more > 0 ? [`${more} more: --count`] : []),

@@ -16,40 +16,43 @@ import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import { CommandFailed, callApi } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
-import { engineOptionsOf, settingsOf, totalOf, trafficOf } from './run-replay.ts';
+import { engineOptions, loadSettings, openTraffic, sumBytes } from './run-replay.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir advise`. */
 interface AdviseFlags {
-  /** Absent: only with `from`. */
+  /** Path of the rules; absent only with `from`. */
   readonly rules?: string;
   readonly overlay: readonly string[];
   readonly mapping?: string;
   readonly format?: LogFormatName;
-  /** Milliseconds; absent: the default for the kind of input. */
+  /** Milliseconds. Default: that of the kind of input. */
   readonly reorder?: number;
-  /** The debug port of a running service. */
+  /** Debug port of a running service. */
   readonly from?: string;
   readonly token?: string;
   readonly ca?: string;
   readonly domain?: string;
   readonly rule?: string;
-  /** Above 0, below 1. */
+  /** A fraction between 0 and 1. */
   readonly maxKeysHit?: number;
   readonly json: boolean;
   readonly yaml: boolean;
 }
 
-/** At about 1,000 bytes for each followed key, and 400 for its hits around boundaries: at most 140 MB. */
+/**
+ * Bounds of the sketches, which with about 1,000 bytes per tracked key and 400 for its hits around boundaries take at
+ * most 140 MB.
+ */
 const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
 
-/** Fixed, so that the same input leads to the same samples of keys. */
+/** Fixed seed, so that the same input leads to the same samples of keys. */
 const SEED = 1;
 
 /**
  * Prints advice on the limits of rules.
  *
- * @throws CommandFailed    invalid flags, rules or settings, or nothing to print as YAML
+ * @throws CommandFailed    if flags, rules or settings are invalid, or there is nothing to print as YAML
  * @throws UnreadableInput
  */
 export async function runAdvise(
@@ -57,12 +60,16 @@ export async function runAdvise(
   flags: AdviseFlags,
   surroundings: ReplaySurroundings,
 ): Promise<void> {
-  if (flags.json && flags.yaml) throw new CommandFailed('give one of --json and --yaml, got both');
+  if (flags.json && flags.yaml) throw new CommandFailed('--json and --yaml cannot be used together');
   const advised = await (flags.from === undefined
     ? adviceOnFiles(files, flags, surroundings)
     : adviceOfService(flags.from, files, flags));
   surroundings.print(
-    flags.json ? printableJson(advised) : flags.yaml ? printableLines(yamlOf(advised)) : textOf(forTerminal(advised)),
+    flags.json
+      ? printableJson(advised)
+      : flags.yaml
+        ? printableLines(overlayOutput(advised))
+        : adviceOutput(forTerminal(advised)),
   );
 }
 
@@ -73,7 +80,7 @@ async function adviceOnFiles(
 ): Promise<Advice> {
   const { rules: path, overlay, maxKeysHit = DEFAULT_MAX_KEYS_HIT } = flags;
   if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --from; got none');
-  const settings = await settingsOf(env);
+  const settings = await loadSettings(env);
   const tree = await loadRulesAt(path, overlay, settings);
   const sketches = new RuleSketches(BOUNDS, SEED);
   sketches.follow(tree);
@@ -82,25 +89,25 @@ async function adviceOnFiles(
   const counts = new TrafficCounts();
   const hashed = new HashedValues([tree]);
   const notes = new RecordingNotes(settings, hashed);
-  const traffic = await trafficOf(inputs, flags, notes, counts);
-  const progress = showProgress && new Progress(totalOf(inputs), showProgress, () => performance.now());
+  const traffic = await openTraffic(inputs, flags, notes, counts);
+  const progress = showProgress && new Progress(sumBytes(inputs), showProgress, () => performance.now());
   await replay(traffic, {
-    rules: new ReplayEngine(tree, engineOptionsOf(settings)),
+    rules: new ReplayEngine(tree, engineOptions(settings)),
     against: undefined,
     counts,
     observers: [new TrafficObserver(sketches), hashed],
     onBatch: () => progress?.show(counts.bytes, counts.lines),
   });
   progress?.clear();
-  const isMeant = filterOf(flags);
+  const isMeant = limitFilter(flags);
   return {
     limits: [...sketches.advice({ maxKeysHit, shownKey: readableKey }, isMeant)],
     skipped: sketches.skipped(isMeant),
-    warnings: [...counts.notes, ...notes.warnings(), ...unusedOf(counts, flags)],
+    warnings: [...counts.notes, ...notes.warnings(), ...unusedInput(counts, flags)],
   };
 }
 
-function unusedOf(
+function unusedInput(
   { broken, examples, late, unmapped }: TrafficCounts,
   { mapping }: Pick<AdviseFlags, 'mapping'>,
 ): readonly string[] {
@@ -123,21 +130,21 @@ async function adviceOfService(from: string, files: readonly string[], flags: Ad
   return callApi({ target: from, token, ca }, { operation: 'GET /api/v1/advice', query });
 }
 
-const filterOf =
+const limitFilter =
   ({ domain, rule }: Pick<AdviseFlags, 'domain' | 'rule'>) =>
   (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
     (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
 
-const textOf = ({ warnings, ...advice }: Advice): string =>
+const adviceOutput = ({ warnings, ...advice }: Advice): string =>
   [adviceText(advice), ...warnings.map((text) => `warning: ${text}`)].join('\n\n');
 
-/** @throws CommandFailed  there are no proposals, or proposals for several domains: an overlay has one */
-function yamlOf({ limits }: Advice): string {
+/** @throws CommandFailed if there are no proposals, or proposals for several domains, as an overlay has one */
+function overlayOutput({ limits }: Advice): string {
   const proposed = limits.filter(hasProposal);
   const domains = [...new Set(proposed.map(({ limit }) => limit.domain))];
   if (domains.length === 1) return overlayText(proposed).trimEnd();
   if (domains.length > 1)
-    throw new CommandFailed(`an overlay has one domain: choose one with --domain: ${domains.join(', ')}`);
+    throw new CommandFailed(`an overlay has one domain: choose one of ${domains.join(', ')} with --domain`);
   const why = limits.map(({ limit, refusal }) => `${limit.rule}: ${refusal}`);
   throw new CommandFailed(['nothing is proposed', ...why].join('\n'));
 }

@@ -28,35 +28,35 @@ import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options for answering traffic and reporting. */
 interface AnswerFlags extends Thresholds {
-  /** A path. */
+  /** Path of the rules. */
   readonly rules: string;
-  /** The text of the rules; `rules` is then only a name. */
+  /** Text of the rules, with which `rules` is only a name. */
   readonly rulesText?: string;
   readonly against?: string;
   readonly overlay: readonly string[];
-  /** A mapping of access log lines to requests; absent: the input is recordings. */
+  /** Mapping of access log lines to requests; absent for recordings. */
   readonly mapping?: string;
   readonly json: boolean;
   readonly answers: boolean;
-  /** The file to write the report to as a page. */
+  /** File to write the report to as a page. */
   readonly html?: string;
   readonly verify: boolean;
 }
 
 /** Options of `weir replay`. */
 interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
-  /** Absent: only with `learn`. */
+  /** Path of the rules; absent only with `learn`. */
   readonly rules?: string;
   readonly format?: LogFormatName;
   readonly learn: boolean;
-  /** Milliseconds; absent: the default for the kind of input. */
+  /** Milliseconds. Default: that of the kind of input. */
   readonly reorder?: number;
 }
 
 /**
  * Answers the traffic of files.
  *
- * @throws CommandFailed    invalid rules or settings, or a threshold is exceeded
+ * @throws CommandFailed    if rules or settings are invalid, or a threshold is exceeded
  * @throws UnreadableInput
  */
 export async function runReplay(
@@ -64,16 +64,16 @@ export async function runReplay(
   flags: ReplayFlags,
   surroundings: ReplaySurroundings,
 ): Promise<void> {
-  if (flags.json && flags.answers) throw new CommandFailed('give one of --json and --answers, got both');
+  if (flags.json && flags.answers) throw new CommandFailed('--json and --answers cannot be used together');
   const paths = files.length > 0 ? files : [STANDARD_INPUT];
   const inputs = await Promise.all(paths.map((file) => openInput(file, surroundings.input)));
   if (flags.learn) return learn(inputs, flags.format, surroundings.print);
   const { rules } = flags;
   if (rules === undefined) throw new CommandFailed('expected --rules, a rule file or directory, got none');
   await answerTraffic({ ...flags, rules }, surroundings, async (notes, counts) => ({
-    traffic: await trafficOf(inputs, flags, notes, counts),
+    traffic: await openTraffic(inputs, flags, notes, counts),
     names: inputs.map(({ name }) => name),
-    totalBytes: totalOf(inputs),
+    totalBytes: sumBytes(inputs),
   }));
 }
 
@@ -87,20 +87,20 @@ interface OpenedTraffic {
 /**
  * Answers traffic by rules, and prints the report.
  *
- * @throws CommandFailed    invalid rules or settings, or a threshold is exceeded
+ * @throws CommandFailed    if rules or settings are invalid, or a threshold is exceeded
  */
 export async function answerTraffic(
   flags: AnswerFlags,
   { env, write, print, showProgress }: ReplaySurroundings,
   open: (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>,
 ): Promise<void> {
-  const settings = await settingsOf(env);
+  const settings = await loadSettings(env);
   const { rules: path, rulesText, overlay } = flags;
   const trees = await Promise.all([
     rulesText === undefined ? loadRulesAt(path, overlay, settings) : loadRulesText(path, rulesText),
     ...(flags.against === undefined ? [] : [loadRulesAt(flags.against, overlay, settings)]),
   ]);
-  const engines = trees.map((tree) => new ReplayEngine(tree, engineOptionsOf(settings)));
+  const engines = trees.map((tree) => new ReplayEngine(tree, engineOptions(settings)));
   const [rules, against] = engines;
   if (!rules) return; // there is one
   const counts = new TrafficCounts();
@@ -124,8 +124,8 @@ export async function answerTraffic(
   progress?.clear();
   const found = figures.result();
   const warnings = [
-    ...[...counts.notes, ...notes.warnings(), ...evictionsOf(engines), ...boundWarnings(found)],
-    ...unreadOf(found, counts, flags),
+    ...[...counts.notes, ...notes.warnings(), ...evictionNotes(engines), ...boundWarnings(found)],
+    ...unreadNotes(found, counts, flags),
   ];
   const source = { figures: found, counts, warnings };
   if (!flags.answers) print(flags.json ? printableJson(reportJson(source)) : reportText(source));
@@ -139,8 +139,8 @@ export async function answerTraffic(
   if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
 }
 
-/** The requests of files: access logs if there is a mapping, else recordings. */
-export async function trafficOf(
+/** Opens the requests of files, as access logs if there is a mapping and otherwise as recordings. */
+export async function openTraffic(
   inputs: readonly Input[],
   { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
   notes: RecordingNotes,
@@ -150,13 +150,14 @@ export async function trafficOf(
     const reorderMs = reorder ?? DEFAULT_REORDER_MS;
     return openAccessLogs(inputs, { mapping: await mappingAt(path), format, reorderMs }, counts);
   }
-  if (format !== undefined) throw new CommandFailed('--format is of access logs, which need --mapping; see --learn');
+  if (format !== undefined)
+    throw new CommandFailed('--format applies to access logs, which need --mapping: see --learn');
   const recorded = await openRecordings(inputs, notes, counts);
   return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
 }
 
-/** @throws CommandFailed  the settings are invalid */
-export async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
+/** @throws CommandFailed if the settings are invalid */
+export async function loadSettings(env: ReplaySurroundings['env']): Promise<Settings> {
   try {
     return await readSettings(env);
   } catch (error) {
@@ -164,15 +165,15 @@ export async function settingsOf(env: ReplaySurroundings['env']): Promise<Settin
   }
 }
 
-export const engineOptionsOf = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
+export const engineOptions = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
   shadowMode,
   quotaMode,
   spend,
   memory,
 });
 
-/** The bytes of all inputs; undefined: the size of one is not known. */
-export function totalOf(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
+/** Size of all inputs in bytes; undefined if that of one is unknown. */
+export function sumBytes(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
   let total = 0;
   for (const { bytes } of inputs) {
     if (bytes === undefined) return undefined;
@@ -181,15 +182,15 @@ export function totalOf(inputs: readonly { readonly bytes: number | undefined }[
   return total;
 }
 
-function evictionsOf(engines: readonly ReplayEngine[]): readonly string[] {
+function evictionNotes(engines: readonly ReplayEngine[]): readonly string[] {
   const evicted = Math.max(...engines.map((engine) => engine.evicted));
   return evicted === 0
     ? []
     : [`${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`];
 }
 
-/** Detects an access log read as a recording: none of its lines is a request. */
-function unreadOf(
+/** Detects an access log that was read as a recording, of which no line is a request. */
+function unreadNotes(
   { rules: { requests } }: Figures,
   { broken }: TrafficCounts,
   { mapping }: AnswerFlags,
@@ -200,12 +201,12 @@ function unreadOf(
 }
 
 function differences({ recorded }: Figures): readonly string[] {
-  if (!recorded) return ['no answers were recorded: nothing can be verified'];
+  if (!recorded) return ['no answers were recorded, so nothing can be verified'];
   const count = recorded.answers - recorded.same;
   return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from the recorded ones`];
 }
 
-/** Writes one line for each request: its answer under the last rule set. */
+/** Writes one line for each request, with its answer under the last rule set. */
 class AnswerLines implements ReplayObserver {
   #text = '';
 
@@ -214,7 +215,7 @@ class AnswerLines implements ReplayObserver {
     this.#text += `${JSON.stringify({ code: against.code, descriptors })}\n`;
   }
 
-  /** The lines since the last call. */
+  /** Lines since the last call. */
   take(): string {
     const text = this.#text;
     this.#text = '';
@@ -222,14 +223,14 @@ class AnswerLines implements ReplayObserver {
   }
 }
 
-/** @throws CommandFailed  the mapping cannot be read, or is invalid */
+/** @throws CommandFailed if the mapping cannot be read or is invalid */
 export async function mappingAt(path: string): Promise<Mapping> {
   const parsed = parseMapping(path, await orFail(path, () => readFile(path, 'utf8')));
   if ('mapping' in parsed) return parsed.mapping;
-  throw new CommandFailed(`the mapping is wrong:\n${parsed.problems.map(formatProblem).join('\n')}`);
+  throw new CommandFailed(`invalid mapping:\n${parsed.problems.map(formatProblem).join('\n')}`);
 }
 
-/** @throws CommandFailed  the page cannot be written */
+/** @throws CommandFailed if the page cannot be written */
 const writePage = (path: string, report: PageSource): Promise<void> =>
   orFail(path, () => writeFile(path, reportPage(report)));
 

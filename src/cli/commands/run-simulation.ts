@@ -19,7 +19,7 @@ export interface SimulateFlags {
   readonly out?: string;
 }
 
-/** @throws CommandFailed  invalid rules, mapping or settings, or a file that cannot be written */
+/** @throws CommandFailed if rules, mapping or settings are invalid, or a file cannot be written */
 export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {
   const { scenario, seed, out } = flags;
   const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
@@ -56,7 +56,7 @@ async function* written(traffic: RecordedTraffic, path: string): RecordedTraffic
   });
   try {
     for await (const batch of traffic) {
-      await file.write(batch.map(lineOf).join(''));
+      await file.write(batch.map(recordingLine).join(''));
       yield batch;
     }
   } finally {
@@ -64,8 +64,8 @@ async function* written(traffic: RecordedTraffic, path: string): RecordedTraffic
   }
 }
 
-/** A line of a recording: the body of `/json` with `time` and `label`. */
-function lineOf({ timeMs, request: { domain, descriptors }, label }: RecordedRequest): string {
+/** A line of a recording, the body of `/json` with `time` and `label`. */
+function recordingLine({ timeMs, request: { domain, descriptors }, label }: RecordedRequest): string {
   const sent = descriptors.map(({ entries, hits }) => ({ entries, ...(hits !== 1 && { hits_addend: hits }) }));
   return `${JSON.stringify({ time: timeMs, domain, descriptors: sent, ...(label && { label }) })}\n`;
 }

@@ -7,7 +7,7 @@ interface SentRequest {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
-  /** A file with the authorities to trust for the server's certificate; undefined: the system's. */
+  /** File with the CAs to trust for the server's certificate. Default: those of Node. */
   readonly ca: string | undefined;
   readonly timeoutMs: number;
 }
@@ -19,9 +19,9 @@ interface Received {
 }
 
 /**
- * Sends one request, and reads the response. Does not use `fetch`: in Node 20 it cannot be given authorities.
+ * Sends one request and reads the response. Does not use `fetch`, which cannot be given CAs in Node 20.
  *
- * @throws Error  there is no response; the message says why
+ * @throws Error if there is no response; the message gives the reason
  */
 export async function send(url: URL, { method, headers, body, ca, timeoutMs }: SentRequest): Promise<Received> {
   const isSecure = url.protocol === 'https:';
@@ -48,7 +48,7 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
       request.end(body);
     });
   } catch (error) {
-    throw new Error(`${messageOf(error)}${hint(error, isSecure)}`);
+    throw new Error(`${errorMessage(error)}${hint(error, isSecure)}`);
   }
 }
 
@@ -56,25 +56,25 @@ function authoritiesIn(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new Error(`--ca cannot be read: ${messageOf(error)}`);
+    throw new Error(`--ca cannot be read: ${errorMessage(error)}`);
   }
 }
 
-/** If the server has several addresses, the errors of all. */
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return [...new Set(error.errors.map(messageOf))].join(', ');
+/** Message of an error, with one for each address of the server. */
+function errorMessage(error: unknown): string {
+  if (error instanceof AggregateError) return [...new Set(error.errors.map(errorMessage))].join(', ');
   if (error instanceof Error) return error.name === 'AbortError' ? 'no answer in time' : error.message;
   return String(error);
 }
 
-const codeOf = (error: unknown): string =>
+const errorCode = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 
-/** Codes of a certificate that no known authority has signed. */
+/** Codes of a certificate that no known CA has signed. */
 const UNKNOWN_AUTHORITY = /^(UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED_CERT)/;
 
 function hint(error: unknown, isSecure: boolean): string {
-  const code = codeOf(error);
+  const code = errorCode(error);
   if (!isSecure)
     return /^(ECONNRESET$|HPE_)/.test(code) ? '; if the port speaks TLS, put https:// before the target' : '';
   if (UNKNOWN_AUTHORITY.test(code)) return '; name a file with its CA by --ca or SSL_CERT_FILE';

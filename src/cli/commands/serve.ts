@@ -13,9 +13,9 @@ import { endWithin, fail, onSignal, printOpen, version } from '../process/proces
 /** The parts of the starting program that the service uses. */
 interface ServiceSurroundings {
   readonly clock: Clock;
-  /** The control process, started before this module was loaded; undefined: this process is a worker. */
+  /** Control process, started before this module was loaded; undefined in a worker. */
   readonly control: ChildProcess | undefined;
-  /** Called once the service handles signals itself. */
+  /** Called when the service handles signals itself. */
   readonly onOpen: () => void;
 }
 
@@ -25,7 +25,7 @@ const FAILURE_MS = 1_000;
 /**
  * Runs the service until a signal, or until it fails.
  *
- * @param rules  path of the rules, overriding the environment
+ * @param rules  path of the rules, which overrides the environment
  */
 export async function runService(
   env: Environment,

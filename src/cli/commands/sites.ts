@@ -21,7 +21,7 @@ export function addSitesCommand(program: Command, { print, fail, ...around }: Su
         const query = { count: flags.count };
         const shares = callApi(flags, { operation: 'GET /api/v1/sites/limits', query });
         if (flags.json) print(printableJson({ ...sites, ...(await shares) }));
-        else show(flags, { sites, shares: await shares.catch(refusalOf) }, renderAll, { print, ...around });
+        else show(flags, { sites, shares: await shares.catch(whyHidden) }, renderAll, { print, ...around });
       }),
     );
 }
@@ -29,13 +29,13 @@ export function addSitesCommand(program: Command, { print, fail, ...around }: Su
 const renderAll = (found: { readonly sites: SiteList; readonly shares: ShareList | string }, paint: Paint): string =>
   renderSites(found.sites, found.shares, paint);
 
-/** Without a token, the sites are shown without the limits. */
-function refusalOf(error: unknown): string {
+/** Reason why limits are hidden, since without a token only the sites are shown. */
+function whyHidden(error: unknown): string {
   if (error instanceof CommandFailed) return error.message;
   throw error;
 }
 
-/** @param shares  the list, or the reason why it is not shown */
+/** @param shares  the list, or the reason why it is hidden */
 export function renderSites(sites: SiteList, shares: ShareList | string, paint: Paint): string {
   const { errorRatio, errorBound } = sites;
   const measured = `${percent(errorRatio)} over the limit, declared ${percent(errorBound)}`;
@@ -44,7 +44,7 @@ export function renderSites(sites: SiteList, shares: ShareList | string, paint: 
     '',
     `measured in the last minute: ${errorRatio > errorBound ? paint.bad(measured) : measured}`,
     '',
-    ...(typeof shares === 'string' ? [paint.dim(`shares are not shown: ${shares}`)] : sharesOf(shares, sites, paint)),
+    ...(typeof shares === 'string' ? [paint.dim(`shares are not shown: ${shares}`)] : shareTable(shares, sites, paint)),
   ].join('\n');
 }
 
@@ -78,33 +78,33 @@ function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly str
   ];
 }
 
-function sharesOf({ limits, more }: ShareList, { site }: SiteList, paint: Paint): readonly string[] {
+function shareTable({ limits, more }: ShareList, { site }: SiteList, paint: Paint): readonly string[] {
   if (limits.length === 0)
     return ['no shared limit ran low in the last ten seconds: each site has its equal part of every limit'];
   return [
-    ...limits.flatMap((one, at) => [...(at > 0 ? [''] : []), headOf(one, paint), ...shareTable(one, site, paint)]),
+    ...limits.flatMap((one, at) => [...(at > 0 ? [''] : []), limitHead(one, paint), ...siteTable(one, site, paint)]),
     ...(more > 0 ? [`and ${more} more: --count`] : []),
   ];
 }
 
-const headOf = (one: ListedShare, paint: Paint): string => {
+const limitHead = (one: ListedShare, paint: Paint): string => {
   const descriptor = one.entries.map(({ key, value }) => `${key}=${value}`).join(',');
-  const of = `${one.limit}, ${modeOf(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
-  return `${paint.strong(`${one.domain} ${descriptor}`)}  ${paint.dim(one.rule)}\n  ${of}${errorOf(one, paint)}`;
+  const of = `${one.limit}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
+  return `${paint.strong(`${one.domain} ${descriptor}`)}  ${paint.dim(one.rule)}\n  ${of}${errorText(one, paint)}`;
 };
 
-const modeOf = ({ mode, hasFallenBack, errorBound }: ListedShare): string =>
+const modeText = ({ mode, hasFallenBack, errorBound }: ListedShare): string =>
   mode === 'escrow'
     ? mode
     : `${mode} up to ${percent(errorBound)}${hasFallenBack ? ' (used up here: continues as escrow)' : ''}`;
 
-function errorOf({ errorRatio, errorBound }: ListedShare, paint: Paint): string {
+function errorText({ errorRatio, errorBound }: ListedShare, paint: Paint): string {
   if (errorRatio === undefined) return '';
   const text = `${percent(errorRatio)} over`;
   return `, ${errorRatio > errorBound ? paint.bad(text) : text}`;
 }
 
-function shareTable({ sites }: ListedShare, own: string, paint: Paint): readonly string[] {
+function siteTable({ sites }: ListedShare, own: string, paint: Paint): readonly string[] {
   const [head = '', ...lines] = table([
     ['SITE', 'BASE', 'MOVED', 'SHARE', 'USED', ''],
     ...sites.map(({ site, base, moved, share, used, ...more }: SitePortion) => [
@@ -113,19 +113,19 @@ function shareTable({ sites }: ListedShare, own: string, paint: Paint): readonly
       moved > 0 ? `+${moved}` : String(moved),
       String(share),
       used === undefined ? '?' : String(used),
-      asOf(more, site === own),
+      ageText(more, site === own),
     ]),
   ]);
   return [paint.dim(`  ${head}`), ...lines.map((line) => `  ${line}`)];
 }
 
-function asOf({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'>, isOwn: boolean): string {
+function ageText({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'>, isOwn: boolean): string {
   if (isOwn) return 'this site';
   if (isLost) return 'lost';
   return usedMsAgo === undefined ? 'not known in this window' : agoText(usedMsAgo);
 }
 
-/** Aligns columns; those with numbers to the right. */
+/** Aligns columns, those with numbers to the right. */
 function table(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   const isNumber = widths.map((_, at) => rows.slice(1).every((row) => /^[-+\d.?]*( ms)?$/.test(row[at] ?? '')));

@@ -9,17 +9,17 @@ import { CommandFailed, guarded } from './client.ts';
 /** Further parts of the process, for commands that read traffic. */
 export interface ReplaySurroundings extends Surroundings {
   readonly input: Readable;
-  /** Writes to standard output; resolves when there is room for more. */
+  /** Writes to standard output; resolves when more can be written. */
   readonly write: (text: string) => Promise<void>;
-  /** Writes to standard error; undefined: it is not a terminal. */
+  /** Writes to standard error; undefined if it is not a terminal. */
   readonly showProgress: ((text: string) => void) | undefined;
 }
 
 /**
  * Adds the options for reading traffic.
  *
- * @param rules  to which the overlay applies
- * @param learn  the command that prints a first mapping
+ * @param rules  name of the rules to which the overlay applies
+ * @param learn  command that prints a first mapping
  */
 export function addTrafficOptions(command: Command, { rules, learn }: { rules: string; learn: string }): Command {
   const overlay = new Option('--overlay <path>', `overlay of ${rules}; may be given several times`)

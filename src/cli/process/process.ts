@@ -13,7 +13,7 @@ export const { version } = JSON.parse(readFileSync(new URL('package.json', packa
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
- * Prints why a command failed, and sets the exit code to 1.
+ * Prints the reason why a command failed, and sets the exit code to 1.
  *
  * @param env  of the service, whose log format applies, even if other settings are invalid
  */
@@ -37,7 +37,7 @@ function printRecord(level: 'info' | 'fatal', message: string, more: object = {}
   console.error(printableJson({ level, '@timestamp': timestamp, ...more, '@message': message }, 0));
 }
 
-/** The first signal calls `close`; the same signal again ends the process at once. */
+/** Calls `close` at the first signal, and ends the process immediately if it is repeated. */
 export function onSignal(close: (reason: string) => Promise<void>): void {
   for (const signal of SIGNALS) process.once(signal, () => void close(signal));
 }
@@ -50,11 +50,11 @@ export function endWithin(ms: number): void {
 let restoreSignals: (() => void) | undefined;
 
 /**
- * Makes signals end the process while the service starts, with exit code 0 unless a failure has set another one:
- * nothing has been answered yet. Without a handler, the kernel ignores signals to the first process of a container (PID
- * 1). Workers are never that process, and simply end.
+ * Makes signals end the process while the service starts, as nothing has been answered yet, with exit code 0 unless a
+ * failure has set another one. Without a handler, the kernel ignores signals to the first process of a container (PID
+ * 1), which workers never are.
  *
- * @returns  removes the handlers; call it when the service handles signals itself
+ * @returns  a function that removes the handlers, to be called when the service handles signals itself
  */
 export function endStartOnSignals(): () => void {
   if (cluster.isWorker) return () => {};
@@ -62,7 +62,7 @@ export function endStartOnSignals(): () => void {
     const message = `ended by ${signal} before the service was open`;
     if (hasJsonLog(process.env)) printRecord('info', message);
     else console.error(`weir: ${message}`);
-    process.exit(); // keeps an exit code set by an earlier failure
+    process.exit(); // keeps the exit code of an earlier failure
   };
   if (!restoreSignals) for (const signal of SIGNALS) process.on(signal, end);
   restoreSignals ??= () => {

@@ -35,7 +35,7 @@ export interface ControlPlane {
 
 /** PEM files, reread for each connection. */
 interface ControlPlaneTls {
-  /** Undefined: the system's CAs. */
+  /** CA certificates. Default: the system's CAs. */
   readonly caFile: string | undefined;
   /** Client certificate and key, both or neither. */
   readonly certFile: string | undefined;

@@ -44,7 +44,7 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
         notes.push(`${path} is left out: ${error.message}`);
       }
     };
-    if (unlimited) notes.push(`${path} is left out, since every rule of a policy needs a limit`);
+    if (unlimited) notes.push(`${path} is left out: every rule of a policy needs a limit`);
     if (schedule) notes.push(`${path} has the same limits at all times; restore active or schedule with an overlay`);
     for (const limit of own.filter(({ times }, at) => !times || times.of === at)) {
       attempt(() => buildRule(buildSelector(conditions), limit));

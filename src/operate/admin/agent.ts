@@ -16,13 +16,7 @@ import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
 import type { ExplainOptions } from './explain.ts';
-import type {
-  CountedDescriptor,
-  CounterChange,
-  CounterSources,
-  ListQuery,
-  NamedCounters,
-} from './named-counters.ts';
+import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, findingOf } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RecordsCall, runRecordsCall } from './remote-records.ts';
@@ -180,13 +174,19 @@ export class AdminAgent {
       case 'explain':
         return { kind: 'explain', explanation: await (await loadExplain()).explain(question.request, this.#options) };
       case 'counters':
-        return { kind: 'counters', answer: await findingOf((await loadCounters()).readCounters(question, this.#options)) };
+        return {
+          kind: 'counters',
+          answer: await findingOf((await loadCounters()).readCounters(question, this.#options)),
+        };
       case 'change': {
         const { changeCounters } = await loadCounters();
         return { kind: 'change', answer: await findingOf(changeCounters(question, question.change, this.#options)) };
       }
       case 'list':
-        return { kind: 'list', answer: await findingOf((await loadCounters()).listCounters(question.query, this.#options)) };
+        return {
+          kind: 'list',
+          answer: await findingOf((await loadCounters()).listCounters(question.query, this.#options)),
+        };
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':

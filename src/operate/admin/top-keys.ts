@@ -5,7 +5,7 @@ import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
-import { SEPARATOR, type TopName, createTopName } from '../../lab/sketches/top-name.ts';
+import { createTopName, SEPARATOR, type TopName } from '../../lab/sketches/top-name.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { boundsOf, confidenceOf, unlistedAtMost } from './sampling-error.ts';

@@ -7,7 +7,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
-import { encodedEntries, type TopName, createTopName } from '../../lab/sketches/top-name.ts';
+import { createTopName, encodedEntries, type TopName } from '../../lab/sketches/top-name.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { boundsOf } from './sampling-error.ts';

@@ -9,7 +9,7 @@ import { traitsOf } from '../../engine/open/options.ts';
 import { remoteRecords } from '../../operate/admin/remote-records.ts';
 import type { OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { counterOptionsOf } from '../../settings/store-traits.ts';
+import { counterOptions } from '../../settings/store-traits.ts';
 import type { Responders } from '../link/responders.ts';
 import { openHash } from '../parts/hash.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -42,7 +42,7 @@ export function openControlCore(
   context: ProcessContext,
 ): Promise<ControlCore> {
   return openParts(async (add) => {
-    const options = counterOptionsOf(settings.counters);
+    const options = counterOptions(settings.counters);
     const hash = add(openHash(settings.admin));
     const rules = await openRules(settings.rules, traitsOf(options), onLoad, context);
     add(rules.book);

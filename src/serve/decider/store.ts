@@ -5,7 +5,7 @@ import type { OpenStore } from '../../engine/open/store.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { createOutageLog, createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { counterOptionsOf } from '../../settings/store-traits.ts';
+import { counterOptions } from '../../settings/store-traits.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart } from '../parts/start-up.ts';
 
@@ -14,7 +14,7 @@ export const loggedCounters = (
   settings: Settings['counters'],
   { clock, log }: Pick<ProcessContext, 'clock' | 'log'>,
 ): CounterOptions & { readonly clock: Clock } => ({
-  ...counterOptionsOf(settings),
+  ...counterOptions(settings),
   clock,
   monotonicMs,
   onStoreEvent: settings.store.kind === 'memcache' ? logMemcached(log) : logRedis(log),

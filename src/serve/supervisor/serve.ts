@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { createLogger, type Logger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { spendProblemOf } from '../../settings/store-traits.ts';
+import { spendProblem } from '../../settings/store-traits.ts';
 import { createDecider } from '../decider/decider.ts';
 import type { About, FromControl, Listening, ToControl } from '../link/messages.ts';
 import { KeptRules } from '../link/rules-messages.ts';
@@ -47,9 +47,9 @@ interface ServeOptions {
 export async function serve(settings: Settings, options: ServeOptions): Promise<Service> {
   const log = createLogger(settings.log);
   for (const warning of settings.warnings) log.warn(warning);
-  const spendProblem = spendProblemOf(settings.counters);
-  if (spendProblem?.isFatal) throw new CannotStart(spendProblem.message);
-  if (spendProblem) log.warn(spendProblem.message);
+  const problem = spendProblem(settings.counters);
+  if (problem?.isFatal) throw new CannotStart(problem.message);
+  if (problem) log.warn(problem.message);
 
   const supervisor = new Supervisor(settings, options, log);
   const { about, at, close } = await openParts(async (add) => {

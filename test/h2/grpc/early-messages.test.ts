@@ -18,16 +18,15 @@ function open(limits: MethodLimits) {
   const seen = { messages: 0, hasFailed: false };
   let unitsSpent = 0;
   const connection: StreamWriter & PeerState = {
-
     sideStreams: 0,
-source: {},
-readAtMs: 0,
-unreadBytes: () => 0,
-charge: () => {},
-answer: () => {},
+    source: {},
+    readAtMs: 0,
+    unreadBytes: () => 0,
+    charge: () => {},
+    answer: () => {},
     sendData: () => {},
-sendEnd: () => {},
-resetStream: () => {},
+    sendEnd: () => {},
+    resetStream: () => {},
     spendSide(units) {
       unitsSpent += units;
       return true;

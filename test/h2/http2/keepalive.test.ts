@@ -7,12 +7,11 @@ import { until } from '../../helpers/until.ts';
 /** Timeout far above the time that the client, which shares this process, may take to read a ping. */
 const TIMEOUT_MS = 1_000;
 const connections = {
-
   maxCount: 10,
-maxAgeMs: 0,
-maxAgeGraceMs: 0,
+  maxAgeMs: 0,
+  maxAgeGraceMs: 0,
   keepaliveTimeMs: 20,
-keepaliveTimeoutMs: TIMEOUT_MS,
+  keepaliveTimeoutMs: TIMEOUT_MS,
 };
 
 let server: H2Server;

@@ -110,7 +110,7 @@ test('check reports a ttl that is not longer than the timeout of routes', async 
   const check = (timeout: string) => weirCommand('check', rules, '--backend', 'memory', '--route-timeout', timeout);
   expect((await check('17s')).stdout).not.toContain('ttl');
   expect((await check('18s')).stdout).toContain(
-    'rules.yaml:6: warning: demo.tenant.request_id: a slot is free after its ttl, 18000 ms, and requests may last 18000 ms',
+    'rules.yaml:6: warning: demo.tenant.request_id: a slot expires after its ttl of 18000 ms, but requests may last 18000 ms: raise the ttl',
   );
   const wrong = await check('soon');
   expect(wrong.stdout).toContain("--route-timeout must be a time such as 15s or 5m, got 'soon'");

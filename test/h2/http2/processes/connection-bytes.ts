@@ -12,12 +12,11 @@ const greeting = Buffer.concat([PREFACE, settings(), call(1)]);
 const ANSWER_BYTES = 60;
 /** The service's default limits, whose deadlines take memory too. */
 const connections = {
-
   maxCount: 10_000,
-maxAgeMs: 3_600_000,
-maxAgeGraceMs: 60_000,
+  maxAgeMs: 3_600_000,
+  maxAgeGraceMs: 60_000,
   keepaliveTimeMs: 7_200_000,
-keepaliveTimeoutMs: 20_000,
+  keepaliveTimeoutMs: 20_000,
 };
 
 /** Heap in use, without external buffers, since Node frees those of the client's reads later. */
