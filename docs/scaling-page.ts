@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { measuredCosts } from '../proof/bench/scaling/costs.ts';
-import { largeLoad, usualPlanning } from '../proof/bench/scaling/load.ts';
+import { defaultPlanning, largeLoad } from '../proof/bench/scaling/load.ts';
 import {
   costsTable,
   measuredTable,
@@ -17,9 +17,9 @@ export async function scalingPage(): Promise<string> {
   const costs = measuredCosts();
   const tables: ReadonlyMap<string, string> = new Map([
     ['costs', costsTable(costs)],
-    ['parts', partsTable(largeLoad, costs, usualPlanning)],
-    ['sizes', sizesTable(largeLoad, costs, usualPlanning)],
-    ['steps', stepsTable(largeLoad, costs, usualPlanning)],
+    ['parts', partsTable(largeLoad, costs, defaultPlanning)],
+    ['sizes', sizesTable(largeLoad, costs, defaultPlanning)],
+    ['steps', stepsTable(largeLoad, costs, defaultPlanning)],
     ['simulation', await simulationTable()],
     ['measured', measuredTable(costs)],
   ]);

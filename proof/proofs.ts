@@ -1,7 +1,7 @@
 import type { Proof } from './proof.ts';
 
 interface Listed {
-  /** What it shows, in a sentence. */
+  /** Summary in one sentence. */
   readonly about: string;
   /** Whether it starts the built service or tests the build. */
   readonly needsBuild?: true;

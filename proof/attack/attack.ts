@@ -2,36 +2,36 @@ import type { Http2Client, Http2Options } from './http2-client.ts';
 import type { Ports } from './service.ts';
 import type { TcpClient } from './tcp-client.ts';
 
-/** Time limit of an attack that sends a fixed amount and then ends by itself. */
+/** Time limit of an attack that sends a fixed amount and then ends. */
 export const FIXED_MS = 15_000;
 
-/** One attempt to make the service fail: a row of the table. */
+/** One attempt to make the service fail, a row of the table. */
 export interface Attack {
   /** What the attacker does, in a few words; unique. */
   readonly name: string;
-  /** Rules of the service, as YAML; absent: `defaultRules`. */
+  /** Rules of the service, as YAML. Default: `defaultRules`. */
   readonly rules?: string;
   /** Further settings of the service. */
   readonly env?: Readonly<Record<string, string>>;
-  /** gRPC over TLS. */
+  /** Whether gRPC uses TLS. */
   readonly tls?: true;
-  /** The service's limit on open files; absent: that of this process. */
+  /** Limit on open files of the service. Default: that of this process. */
   readonly openFiles?: number;
-  /** It exchanges with another site, which does not exist. */
+  /** Whether the service exchanges with another site, which does not exist. */
   readonly hasSites?: true;
-  /** The counters are in a Redis. */
+  /** Whether the counters are in a Redis. */
   readonly redis?: true;
-  /** The counters are in a Redis that is frozen during the attack. */
+  /** Whether the counters are in a Redis that is frozen during the attack. */
   readonly frozenRedis?: true;
-  /** Its time limit: `FIXED_MS` if it ends by itself. Absent: it continues until it is stopped. */
+  /** Time limit, `FIXED_MS` if the attack ends by itself. Default: until it is stopped. */
   readonly timeMs?: number;
-  /** Memory that may stay in use afterwards: budgets that the attack fills and that belong to no connection. */
+  /** Memory that may stay in use afterwards, for budgets that the attack fills and that belong to no connection. */
   readonly leavesBytes?: number;
-  /** Builds the bytes to send before anything is measured, so that the attack itself costs the attacker little. */
+  /** Builds the bytes to send before the measurement, so that the attack costs the attacker little. */
   prepare(): (attacker: Attacker) => Promise<void>;
   /**
-   * The same number of calls with as many plain descriptors, which the attack is compared with; absent: it is compared
-   * with the same number of bytes of ordinary calls.
+   * The same number of calls with as many plain descriptors, as a baseline. Default: the same number of bytes of
+   * ordinary calls.
    */
   preparePlain?(): (attacker: Attacker) => Promise<void>;
 }
@@ -55,8 +55,7 @@ export interface Attacker {
 }
 
 /**
- * Runs `size` loops concurrently, each repeatedly until the time is over; a short rest after each run keeps failures
- * cheap.
+ * Runs `size` loops concurrently until the time is over, with a short rest after each run that keeps failures cheap.
  */
 export async function crowd(attacker: Attacker, size: number, loop: (which: number) => Promise<void>): Promise<void> {
   const one = async (which: number): Promise<void> => {

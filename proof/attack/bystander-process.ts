@@ -17,7 +17,7 @@ const SERVED_MS = 50;
 const RECONNECT_MS = 20;
 const WINDOW_EVERY_CALLS = 500;
 const WINDOW_BYTES = 65_535;
-const LONGEST_HEAD_BYTES = 65_536;
+const MAX_HEAD_BYTES = 65_536;
 
 const fields = callFields().map(([name, value]) => ({ name, value }));
 const headers = encodeRequestHeaders(fields);
@@ -72,7 +72,7 @@ class Connection {
   readonly #sentMs = new Map<number, number>();
   #socket: Socket;
   #isLost = false;
-  #decoder = new HpackDecoder(LONGEST_HEAD_BYTES);
+  #decoder = new HpackDecoder(MAX_HEAD_BYTES);
   #rest = Buffer.alloc(0);
   #nextStreamId = 1;
 
@@ -104,7 +104,7 @@ class Connection {
     const at = { port: this.#port, host: '127.0.0.1' };
     const socket = this.#tls ? connectTls({ ...at, rejectUnauthorized: false, ALPNProtocols: ['h2'] }) : connect(at);
     this.#isLost = false;
-    this.#decoder = new HpackDecoder(LONGEST_HEAD_BYTES);
+    this.#decoder = new HpackDecoder(MAX_HEAD_BYTES);
     this.#rest = Buffer.alloc(0);
     this.#nextStreamId = 1;
     socket.setNoDelay(true);

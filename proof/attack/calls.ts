@@ -23,10 +23,10 @@ const DIGITS = 8;
 const ZERO = 48;
 const STREAM_ID_AT = 5;
 const MAX_DATA_BYTES = 16_384;
-/** The most DATA in a batch, so that it fits into the window of a new connection. */
+/** Maximum DATA in a batch, so that it fits into the window of a new connection. */
 const MAX_FLOW_BYTES = 32_768;
 
-/** Makes calls cheaply: the bytes of many are written once, and only stream ids and digits change. */
+/** Makes calls cheaply by writing the bytes of many once and changing only stream ids and digits. */
 export class CallBatch {
   /** The part of the connection's window that a batch uses. */
   readonly flowBytes: number;
@@ -47,9 +47,9 @@ export class CallBatch {
     this.flowBytes = this.count * body.length;
     this.#bytes = Buffer.alloc(one.length * this.count, one);
     this.#stride = one.length;
-    this.#idsAt = frames.map((_, at) => lengthOf(frames.slice(0, at)) + STREAM_ID_AT);
-    const placeOf = (at: number) => head.length + at + FRAME_HEADER_BYTES * (Math.floor(at / MAX_DATA_BYTES) + 1);
-    this.#digitsAt = digitsAt.flatMap((at) => range(DIGITS).map((digit) => placeOf(at + digit)));
+    this.#idsAt = frames.map((_, at) => totalLength(frames.slice(0, at)) + STREAM_ID_AT);
+    const digitOffset = (at: number) => head.length + at + FRAME_HEADER_BYTES * (Math.floor(at / MAX_DATA_BYTES) + 1);
+    this.#digitsAt = digitsAt.flatMap((at) => range(DIGITS).map((digit) => digitOffset(at + digit)));
   }
 
   /** Sets the next number. */
@@ -78,7 +78,7 @@ export class CallBatch {
     }
   }
 
-  /** Sends one batch. @returns false  the connection has ended */
+  /** Sends one batch. @returns false if the connection has ended */
   send(client: Http2Client): Promise<boolean> {
     return client.send(this.next(client), this.flowBytes);
   }
@@ -102,9 +102,9 @@ const dataFrames = (body: Buffer, isEnd: boolean): readonly Buffer[] =>
     return data(0, body.subarray(at * MAX_DATA_BYTES, end), isEnd && end >= body.length);
   });
 
-const lengthOf = (buffers: readonly Buffer[]): number => buffers.reduce((sum, { length }) => sum + length, 0);
+const totalLength = (buffers: readonly Buffer[]): number => buffers.reduce((sum, { length }) => sum + length, 0);
 
-/** Calls as ordinary clients send them: their fields are in the server's dynamic table, at one octet each. */
+/** Calls as ordinary clients send them, with fields in the server's dynamic table at one octet each. */
 export class OrdinaryCalls {
   readonly #block = encodeRequestHeaders(callFields().map(([name, value]) => ({ name, value })));
   readonly #body: Buffer;

@@ -6,7 +6,10 @@ import type { TcpClient } from './tcp-client.ts';
 export interface Http2Options {
   /** The contents of its first SETTINGS. */
   readonly settings?: readonly (readonly [id: number, value: number])[];
-  /** Grants no window beyond the initial 65,535 bytes; otherwise the connection's window is as large as possible. */
+  /**
+   * Whether to grant no window beyond the initial 65,535 bytes. Default: the connection's window is as large as
+   * possible.
+   */
   readonly withholdsWindow?: boolean;
   /** Called with each frame of the server, in addition to the client's own handling. */
   readonly onFrame?: (type: number, flags: number, streamId: number, payload: Buffer) => void;
@@ -68,7 +71,7 @@ export class Http2Client {
    * Sends complete frames. Resolves when the operating system has accepted them.
    *
    * @param flowBytes  bytes of the connection's window that they use; waits until there are as many
-   * @returns false  the connection has ended
+   * @returns false if the connection has ended
    */
   async send(bytes: Uint8Array, flowBytes = 0): Promise<boolean> {
     while (this.#window < flowBytes && !this.isClosed) await this.#change();

@@ -6,7 +6,7 @@ export interface Profile {
   /** Bytes sent in each slot, in order, without empty slots. */
   readonly slots: readonly (readonly [startMs: number, bytes: number])[];
   readonly bytes: number;
-  /** The most connections that were open at a time. */
+  /** Maximum number of simultaneously open connections. */
   readonly connections: number;
 }
 
@@ -15,12 +15,12 @@ export class Ledger {
   readonly #startedMs = performance.now();
   readonly #slots = new Map<number, number>();
   #open = 0;
-  #mostOpen = 0;
+  #maxOpen = 0;
   #bytes = 0;
 
   opened(): void {
     this.#open++;
-    this.#mostOpen = Math.max(this.#mostOpen, this.#open);
+    this.#maxOpen = Math.max(this.#maxOpen, this.#open);
   }
 
   closed(): void {
@@ -34,6 +34,6 @@ export class Ledger {
   }
 
   get profile(): Profile {
-    return { slots: [...this.#slots], bytes: this.#bytes, connections: this.#mostOpen };
+    return { slots: [...this.#slots], bytes: this.#bytes, connections: this.#maxOpen };
   }
 }

@@ -30,7 +30,7 @@ export const DOMAIN_FIELD = field(1, Buffer.from(DOMAIN));
 export const request = (descriptors: readonly Buffer[], domain = DOMAIN): Buffer =>
   Buffer.concat([field(1, Buffer.from(domain)), ...descriptors]);
 
-/** A proxy's usual request: one descriptor with one entry. */
+/** A typical request of a proxy, one descriptor with one entry. */
 export const ordinaryMessage = (user: string): Buffer =>
   shouldRateLimit.requestSerialize({
     domain: DOMAIN,
@@ -39,7 +39,7 @@ export const ordinaryMessage = (user: string): Buffer =>
   });
 
 /** A request's own limit, as a field of a descriptor. */
-export const limitOf = (requestsPerUnit: number, unit: number): Buffer =>
+export const createLimit = (requestsPerUnit: number, unit: number): Buffer =>
   field(2, Buffer.concat([varintField(1, requestsPerUnit), varintField(2, unit)]));
 
 /** A proxy's usage of a bucket with these pairs, as a field of a report. */

@@ -1,7 +1,7 @@
 import { KIB, MIB } from '../tables/figures.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
 import type { Result } from './run-attack.ts';
-import { failuresOf, problemsOf } from './verdict.ts';
+import { findProblems, sumFailures } from './verdict.ts';
 
 const columns = [
   ...['attack', 'sent', 'conn.', 'growth MiB', 'RSS MiB', 'longest wait ms', 'with valid bytes ms'],
@@ -14,7 +14,7 @@ export const resultHead = tableHead(columns);
 /** A row of the table. */
 export function resultRow(result: Result, heapMib: number): string {
   const { bystander, valid } = result;
-  const problems = problemsOf(result, heapMib);
+  const problems = findProblems(result, heapMib);
   const cells = [
     result.attack,
     size(result.sentBytes),
@@ -24,7 +24,7 @@ export function resultRow(result: Result, heapMib: number): string {
     bystander.longestWaitMs.toFixed(0),
     valid ? valid.longestWaitMs.toFixed(0) : '',
     bystander.refused,
-    failuresOf(bystander.failures),
+    sumFailures(bystander.failures),
     result.keptBytes === undefined ? '' : (result.keptBytes / MIB).toFixed(0),
     result.end === undefined ? 'yes' : 'no',
     problems.length === 0 ? 'holds' : problems.join(', '),

@@ -9,13 +9,13 @@ import type { Profile } from './ledger.ts';
 import { heldBytes, type Sample, type Service, startService } from './service.ts';
 
 export interface RunOptions {
-  /** A checkout with a build. */
+  /** Checkout with a build. */
   readonly dir: string;
   readonly heapMib: number;
   readonly transport: string;
-  /** How long the other client sends calls before the attack begins. */
+  /** Time for which the other client sends calls before the attack begins. */
   readonly normalMs: number;
-  /** How long an attack lasts that does not end by itself. */
+  /** Duration of an attack that does not end by itself. */
   readonly attackMs: number;
   /** Whether the same number of valid bytes is sent to another instance, for comparison. */
   readonly compares: boolean;
@@ -26,26 +26,28 @@ export interface Result {
   readonly attack: string;
   readonly sentBytes: number;
   readonly connections: number;
-  /** The peak of heap and external memory during the attack, minus their size before it. */
+  /** Peak of heap and external memory during the attack, minus their size before it. */
   readonly growthBytes: number;
   readonly peakRssBytes: number;
-  /** The longest time that the event loop was blocked. */
+  /** Maximum time that the event loop was blocked. */
   readonly stallMs: number;
   readonly bystander: Sight;
-  /** The other client's results during as many valid bytes, or plain descriptors; undefined: not compared. */
+  /** Results of the other client during as many valid bytes or plain descriptors, if compared. */
   readonly valid: Sight | undefined;
-  /** The other client's answers are compared as well: the attack had as many descriptors. */
+  /** Whether the other client's answers are compared too, since the attack had as many descriptors. */
   readonly comparesAnswers: boolean;
-  /** Memory after a forced collection, minus memory after one before the attack; undefined: no collection succeeded. */
+  /**
+   * Memory after a forced collection, minus memory after one before the attack; undefined if no collection succeeded.
+   */
   readonly keptBytes: number | undefined;
   /** Memory that may stay in use since the attack filled budgets that belong to no connection. */
   readonly mayKeepBytes: number;
-  /** How the service ended; undefined: it still runs and answered the other client at the end. */
+  /** The end of the service; undefined if it still runs and answered the other client at the end. */
   readonly end: string | undefined;
   readonly faults: readonly string[];
 }
 
-/** Additional memory that may be in use after an attack: caches with bounds of their own. */
+/** Additional memory that may be in use after an attack, for caches with bounds of their own. */
 export const KEPT_TOLERANCE_BYTES = 8 * MIB;
 
 /**
@@ -54,12 +56,12 @@ export const KEPT_TOLERANCE_BYTES = 8 * MIB;
 const COLLECT_AT = 0.6;
 const RECOVERY_MS = 5_000;
 const SETTLE_MS = 500;
-/** How long the service may take after an attack to serve normally again; after that it counts as ended. */
+/** Time in which the service must serve normally again after an attack; beyond it, it counts as ended. */
 const PATIENCE_MS = 15_000;
 const POLL_MS = 1_000;
-/** Long enough for many calls of the other client. */
+/** Time for many calls of the other client. */
 const SERVED_AGAIN_MS = 200;
-/** How long an attacker's process may exceed its time before it counts as stuck. */
+/** Time by which an attacker's process may exceed its limit before it counts as stuck. */
 const ATTACK_GRACE_MS = 20_000;
 const WARM_UP_MS = 1_000;
 const MAX_VALID_MS = 6_000;

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { choiceOf, countOf } from '../options.ts';
+import { parseChoice, parseCount } from '../options.ts';
 import { attacks } from './attacks.ts';
 import { resultHead, resultRow } from './report.ts';
 import { type RunOptions, runAttack } from './run-attack.ts';
 import { PROJECT } from './service.ts';
-import { problemsOf } from './verdict.ts';
+import { findProblems } from './verdict.ts';
 
 export const usage = `Usage: npm run proof -- attack [options]
 
@@ -43,8 +43,8 @@ export async function run(args: readonly string[]): Promise<void> {
   if (values.list) return console.log(chosen.map(({ name }) => name).join('\n'));
   const plan: RunOptions = {
     dir: built(values.dir),
-    transport: choiceOf('--transport', values.transport, ['h2', 'grpc-js']),
-    heapMib: countOf('--heap', values.heap, 99_999),
+    transport: parseChoice('--transport', values.transport, ['h2', 'grpc-js']),
+    heapMib: parseCount('--heap', values.heap, 99_999),
     normalMs: NORMAL_MS,
     attackMs: ATTACK_MS,
     compares: !values.quick,
@@ -59,7 +59,7 @@ export async function run(args: readonly string[]): Promise<void> {
       notes.push(`${attack.name}: not measured: ${result.message}`);
       continue;
     }
-    const problems = problemsOf(result, plan.heapMib);
+    const problems = findProblems(result, plan.heapMib);
     console.log(values.json ? JSON.stringify({ ...result, problems }) : resultRow(result, plan.heapMib));
     if (problems.length === 0) withstood++;
     if (result.end !== undefined) notes.push(`${attack.name}: ${result.end}`);

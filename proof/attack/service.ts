@@ -19,7 +19,7 @@ export interface Sample {
   readonly external: number;
   readonly arrayBuffers: number;
   readonly rss: number;
-  /** The longest time that the event loop was blocked since `resetStall`. */
+  /** Maximum time that the event loop was blocked since `resetStall`. */
   readonly stallMs: number;
 }
 
@@ -44,15 +44,15 @@ export interface Service {
   readonly rulesPath: string;
   /** All samples so far, ten a second. */
   readonly samples: readonly Sample[];
-  /** How it ended, with its last lines of output; undefined: it still runs. */
+  /** Its end with its last lines of output; undefined while it runs. */
   readonly end: string | undefined;
-  /** Forces a collection. Undefined: the process has ended, or did not answer for ten seconds. */
+  /** Forces a collection; undefined if the process has ended or did not answer for ten seconds. */
   collect(): Promise<Sample | undefined>;
   resetStall(): void;
   stop(): Promise<void>;
 }
 
-export interface ServiceOptions {
+interface ServiceOptions {
   /** A checkout with a build: `dist/main.js`. */
   readonly dir: string;
   readonly heapMib: number;
@@ -60,7 +60,7 @@ export interface ServiceOptions {
   readonly redisUrl?: string | undefined;
 }
 
-/** The memory that is judged: JavaScript's heap and external memory. */
+/** The judged memory, JavaScript's heap and external memory. */
 export const heldBytes = ({ heapUsed, external }: Sample): number => heapUsed + external;
 
 const PROBE = new URL('./probe.mjs', import.meta.url);

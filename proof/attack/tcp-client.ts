@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Ledger } from './ledger.ts';
 
-export interface TcpOptions {
+interface TcpOptions {
   readonly port: number;
   /** TLS with ALPN h2; accepts any certificate. */
   readonly tls?: boolean;
@@ -10,7 +10,7 @@ export interface TcpOptions {
   readonly onData?: (bytes: Buffer) => void;
 }
 
-/** A connection of an attacker: its bytes are counted, its failures are ignored. */
+/** A connection of an attacker, which counts bytes and ignores failures. */
 export class TcpClient {
   readonly socket: Socket;
   readonly #ledger: Ledger;
@@ -46,7 +46,7 @@ export class TcpClient {
   /**
    * Resolves when the operating system has accepted all bytes.
    *
-   * @returns false  the connection has ended
+   * @returns false if the connection has ended
    */
   async send(bytes: Uint8Array): Promise<boolean> {
     if (this.isClosed || !this.socket.writable) return false;

@@ -12,13 +12,13 @@ import { TrafficCounts } from '../../src/lab/replay/traffic.ts';
 import type { AdviseModel } from './advise-models.ts';
 
 /** The effect of a proposal on traffic that the advisor has not seen. */
-export interface Judgement {
+interface Judgement {
   readonly proposal: Proposal;
   /** The fraction of legitimate keys with a refused request. */
   readonly legitimateHit: number;
-  /** The same for abusive keys; undefined: there are none. */
+  /** The same for abusive keys, if any. */
   readonly abusiveHit: number | undefined;
-  /** The refused fraction of abusive keys' requests; undefined: there are none. */
+  /** The refused fraction of abusive keys' requests, if any. */
   readonly abusiveRefused: number | undefined;
 }
 
@@ -34,7 +34,7 @@ const bounds = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 10_000 };
 
 /** The advice on a model's limit. */
 export async function adviceOn(model: AdviseModel, seed: number): Promise<RuleAdvice> {
-  const tree = treeOf(model.rules);
+  const tree = loadTree(model.rules);
   const sketches = new RuleSketches(bounds, 1);
   sketches.follow(tree);
   await run(tree, model.traffic(seed), new TrafficObserver(sketches));
@@ -48,7 +48,7 @@ export async function judge(model: AdviseModel, seed: number, otherSeed: number)
   const advice = await adviceOn(model, seed);
   if (!hasProposal(advice)) throw new Error(`${model.name}, seed ${seed}: ${advice.refusal}`);
   const sides = { allow: new Side(), refuse: new Side() };
-  await run(treeOf(model.rules, overlayText([advice])), model.traffic(otherSeed), {
+  await run(loadTree(model.rules, overlayText([advice])), model.traffic(otherSeed), {
     observe({ request: { descriptors }, label = 'allow' }, { descriptors: answers }) {
       const key = descriptors[0]?.entries[0]?.value ?? '';
       const side = sides[label];
@@ -81,7 +81,7 @@ async function run(tree: RuleTree, traffic: RecordedTraffic, observer: ReplayObs
   });
 }
 
-function treeOf(text: string, overlay?: string): RuleTree {
+function loadTree(text: string, overlay?: string): RuleTree {
   const loaded = loadRules([{ name: 'rules', path: 'rules', text }], {
     mergeDomains: false,
     overlay: overlay === undefined ? [] : [{ name: 'advice', text: overlay }],

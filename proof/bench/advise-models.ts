@@ -11,9 +11,12 @@ export interface AdviseModel {
   readonly limited: string;
   /** The rules. Their limit is far too high, so that the advice depends on traffic alone. */
   readonly rules: string;
-  /** Some abusive keys send less than three times as much as others: advice is not expected to find them. */
+  /**
+   * Whether some abusive keys send less than three times as much as others, so that advice is not expected to find
+   * them.
+   */
   readonly isTooClose?: true;
-  /** The same for the same seed. The rule applies to the first descriptor of each request. */
+  /** Requests, equal for equal seeds. The rule applies to the first descriptor of each. */
   traffic(seed: number): RecordedTraffic;
 }
 
@@ -88,7 +91,7 @@ function ofScenario(
 ): AdviseModel {
   const action =
     key === 'user' ? '{ request_headers: { header_name: x-user, descriptor_key: user } }' : '{ remote_address: {} }';
-  const mapping = mappingOf(`domain: demo
+  const mapping = createMapping(`domain: demo
 rate_limits:
   - actions: [${action}]
 ${others}label: { field: label, allow: allow, refuse: refuse }
@@ -96,7 +99,7 @@ ${others}label: { field: label, allow: allow, refuse: refuse }
   return { name, limited, rules: rulesFor(key, window), traffic: (seed) => simulated(name, seed, mapping) };
 }
 
-function mappingOf(text: string): Mapping {
+function createMapping(text: string): Mapping {
   const parsed = parseMapping('the mapping of a model', text);
   if ('mapping' in parsed) return parsed.mapping;
   throw new Error(parsed.problems.map(({ message }) => message).join('; '));

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { countOf } from '../options.ts';
+import { parseCount } from '../options.ts';
 import { percent } from '../tables/figures.ts';
 import { table } from '../tables/table.ts';
 import { judge } from './advise-judgement.ts';
@@ -14,7 +14,7 @@ proposal hits more than 1 % of the legitimate keys or less than 95 % of the abus
 the second model, whose rates are too low to find.
 `;
 
-const MOST_LEGITIMATE = 0.01;
+const MAX_LEGITIMATE = 0.01;
 const LEAST_ABUSIVE = 0.95;
 
 const shown = (share: number): string => percent(share, 2);
@@ -26,13 +26,13 @@ const head = [
 ];
 export async function run(args: readonly string[]): Promise<void> {
   const [written = '100'] = parseArgs({ args, allowPositionals: true }).positionals;
-  const seeds = countOf('SEEDS', written);
+  const seeds = parseCount('SEEDS', written);
   const rows: string[][] = [];
-  for (const model of adviseModels) rows.push(await rowOf(model, seeds));
+  for (const model of adviseModels) rows.push(await createRow(model, seeds));
   console.log(table(head, 3, rows));
 }
 
-async function rowOf(model: AdviseModel, seeds: number): Promise<string[]> {
+async function createRow(model: AdviseModel, seeds: number): Promise<string[]> {
   const legitimate: number[] = [];
   const abusive: number[] = [];
   const refused: number[] = [];
@@ -46,15 +46,15 @@ async function rowOf(model: AdviseModel, seeds: number): Promise<string[]> {
   }
   const has = abusive.length > 0;
   const isMissed = has && !model.isTooClose && Math.min(...abusive) < LEAST_ABUSIVE;
-  if (Math.max(...legitimate) > MOST_LEGITIMATE || isMissed) process.exitCode = 1;
+  if (Math.max(...legitimate) > MAX_LEGITIMATE || isMissed) process.exitCode = 1;
   return [
-    ...[model.name, model.limited, Array.from(proposed, rangeOf).join('; ')],
+    ...[model.name, model.limited, Array.from(proposed, formatRange).join('; ')],
     ...[shown(mean(legitimate)), shown(Math.max(...legitimate))],
     ...(has ? [mean(abusive), Math.min(...abusive), mean(refused)].map(shown) : ['none', 'none', 'none']),
   ];
 }
 
-function rangeOf([algorithm, limits]: readonly [string, readonly number[]]): string {
+function formatRange([algorithm, limits]: readonly [string, readonly number[]]): string {
   const [least, most] = [Math.min(...limits), Math.max(...limits)];
   return `${algorithm}, ${least === most ? least : `${least} to ${most}`}`;
 }

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { orderOfRound } from '../tables/order.ts';
+import { roundOrder } from '../tables/order.ts';
 import type { Generator } from './generator/generator.ts';
 import { type Measurement, type MeasureOptions, measureShape } from './measure.ts';
 import type { Shape } from './shapes.ts';
@@ -14,8 +14,10 @@ export interface Checkout {
   readonly version: string;
 }
 
-/** The subjects of a comparison: the current build, the same again, to measure its spread, and another build. */
-export interface Trio {
+/**
+ * The subjects of a comparison, which are the current build, the same again to measure its spread, and another build.
+ */
+interface Trio {
   readonly current: Subject;
   readonly repeat: Subject;
   readonly other: Subject;
@@ -44,18 +46,18 @@ export const LAUNCHES = 6;
 /** The name in package.json, now and before 0.3. */
 const NAMES: readonly unknown[] = ['weir-rls', 'weir'];
 
-/** @throws  the folder has no built Weir */
+/** @throws Error if the folder has no built Weir */
 export function checkoutAt(folder: string): Checkout {
   const main = resolve(folder, 'dist/main.js');
   const manifest = join(folder, 'package.json');
-  if (!existsSync(main)) throw new Error(`--against must name a built checkout of Weir: there is no ${main}`);
-  if (!existsSync(manifest)) throw new Error(`--against must name a checkout of Weir: there is no ${manifest}`);
+  if (!existsSync(main)) throw new Error(`--against must name a built checkout of Weir, but there is no ${main}`);
+  if (!existsSync(manifest)) throw new Error(`--against must name a checkout of Weir, but there is no ${manifest}`);
   const { name, version } = JSON.parse(readFileSync(manifest, 'utf8'));
-  if (!NAMES.includes(name)) throw new Error(`--against must name a checkout of Weir: ${manifest} is of '${name}'`);
+  if (!NAMES.includes(name)) throw new Error(`--against must name a checkout of Weir, but ${manifest} is of '${name}'`);
   return { folder: resolve(folder), main, version };
 }
 
-export const trioOn = (transport: string, { main }: Checkout): Trio => ({
+const trioOn = (transport: string, { main }: Checkout): Trio => ({
   current: { ...weirOn(transport), name: `this build (${transport})` },
   repeat: { ...weirOn(transport), name: `this build again (${transport})` },
   other: { ...weirOn(transport, main), name: `the other build (${transport})` },
@@ -64,7 +66,7 @@ export const trioOn = (transport: string, { main }: Checkout): Trio => ({
 /**
  * Compares two builds on a shape. Each launch starts all three processes in another order, and measures some rounds.
  *
- * @throws  a call failed or was answered wrongly
+ * @throws Error if a call failed or was answered wrongly
  */
 export async function compareShape(
   shape: Shape,
@@ -78,7 +80,7 @@ export async function compareShape(
   const launches: TrioOf<readonly Measurement[]>[] = [];
   let callsPerSecond: number | undefined;
   for (const [launch, share] of shares(options.rounds, LAUNCHES).entries()) {
-    const ordered = orderOfRound(launch, subjects.length).flatMap((at) => subjects[at] ?? []);
+    const ordered = roundOrder(launch, subjects.length).flatMap((at) => subjects[at] ?? []);
     const measured = await measureShape(shape, ordered, generator, { ...options, rounds: share, callsPerSecond });
     callsPerSecond = measured.callsPerSecond; // set by the first launch, used by the others
     const of = (subject: Subject) => measured.rounds.get(subject) ?? [];
@@ -101,7 +103,7 @@ export const isSlower = ({ service, withRedis }: ComparedRow): boolean =>
   [service, withRedis].some((comparison) => comparison?.verdict === 'slower');
 
 /** A summary of all rows, to print below their table, and the exit code. */
-export interface Conclusion {
+interface Conclusion {
   readonly text: string;
   readonly exitCode: 0 | 1;
 }

@@ -38,8 +38,8 @@ export async function run(args: readonly string[]): Promise<void> {
   };
   const rows = [1, IN_A_TURN].flatMap((inATurn): Row[] => [
     { name: 'grpc-js', inATurn, call: rawCall(raw), us: [] },
-    { name: 'weir-client, `batch: false`', inATurn, call: callOf(clients.plain), us: [] },
-    { name: 'weir-client', inATurn, call: callOf(clients.batching), us: [] },
+    { name: 'weir-client, `batch: false`', inATurn, call: createCall(clients.plain), us: [] },
+    { name: 'weir-client', inATurn, call: createCall(clients.batching), us: [] },
   ]);
   for (const row of rows) await measure(row); // warm-up: compiles code and connects
   for (let round = 0; round < ROUNDS; round++) for (const row of rows) row.us.push(await measure(row));
@@ -63,7 +63,7 @@ function rawCall(client: GrpcClient): Call {
     });
 }
 
-const callOf =
+const createCall =
   (client: Client): Call =>
   async (user) => {
     const { error } = await client.limit('demo', { user });

@@ -142,9 +142,9 @@ async function inRedis({ limit, hits }: Case, counters: number, connection: Conn
     nowMs = START_MS + Math.floor((limit.windowMs * round) / hits);
     await hitOnce(store, limit, 0);
   }
-  const hit = keysOf(limit, 0).at(CALL_HITS / 2) ?? '';
+  const hit = callKeys(limit, 0).at(CALL_HITS / 2) ?? '';
   for (let first = CALL_HITS; first < counters; first += CALL_HITS) {
-    await connection.eval(COPY, 1 + CALL_HITS, hit, ...keysOf(limit, first));
+    await connection.eval(COPY, 1 + CALL_HITS, hit, ...callKeys(limit, first));
   }
   return bytesSince(before, counters, hit, connection);
 }
@@ -155,12 +155,12 @@ async function inRedisByReference(connection: Connection): Promise<RedisBytes> {
   await connection.eval(REFERENCE_HIT, 1, 'key', 1); // loads the script into Redis
   await connection.flushall();
   const before = await usedMemory(connection);
-  const keyOf = (user: string) => `api_user_${user}_${START_MS / 1_000}`;
+  const referenceKey = (user: string) => `api_user_${user}_${START_MS / 1_000}`;
   for (let first = 0; first < COUNTERS; first += CALL_HITS) {
-    const keys = usersFrom(first).map(keyOf);
+    const keys = usersFrom(first).map(referenceKey);
     for (let hit = 0; hit < 3; hit++) await connection.eval(REFERENCE_HIT, keys.length, ...keys, unitMs.HOUR / 1_000);
   }
-  return bytesSince(before, COUNTERS, keyOf(usersFrom(0).at(0) ?? ''), connection);
+  return bytesSince(before, COUNTERS, referenceKey(usersFrom(0).at(0) ?? ''), connection);
 }
 
 async function bytesSince(before: number, counters: number, key: string, connection: Connection): Promise<RedisBytes> {
@@ -176,14 +176,14 @@ async function usedMemory(connection: Connection): Promise<number> {
 
 /** One hit on each of the counters from `first` on, in one call. */
 async function hitOnce(store: Backend, limit: Limit, first: number): Promise<void> {
-  const hits = keysOf(limit, first).map((key) => operationOf({ key }, limit, 1, true));
+  const hits = callKeys(limit, first).map((key) => operationOf({ key }, limit, 1, true));
   const decisions = await store.run(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   const wrong = decisions.find(({ code }) => code !== 'OK');
   if (wrong) throw new Error(`expected every hit to pass, got ${JSON.stringify(wrong)}`);
 }
 
 /** The keys of the counters of one call, 30 bytes each: `|3:api|4:user|13:0000000000042`. */
-const keysOf = (limit: Limit, first: number) =>
+const callKeys = (limit: Limit, first: number) =>
   usersFrom(first).map((user) => counterKeys(limit, 'api', [{ key: 'user', value: user }]));
 
 const usersFrom = (first: number) => Array.from({ length: CALL_HITS }, (_, at) => String(first + at).padStart(13, '0'));

@@ -2,12 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { transports } from '../../src/edge/grpc/transports.ts';
-import { countOf, numberOf } from '../options.ts';
+import { parseCount, parseNumber } from '../options.ts';
 import { type Checkout, type ComparedRow, checkoutAt, compareShape, conclude, LAUNCHES } from './against.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
 import { withoutEach, withoutViews } from './levers.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
-import { programOf } from './peers/peer.ts';
+import { findProgram } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
 import { comparisonsToMarkdown, toMarkdown } from './report.ts';
 import { type Shape, shapes, viewShapes, workerShapes } from './shapes.ts';
@@ -89,8 +89,8 @@ export async function run(args: readonly string[]): Promise<void> {
   const plan: Plan = {
     shapes: chosen,
     transports: alone !== undefined ? ['h2'] : (values.transports ?? fallback.transports).split(','),
-    roundMs: numberOf('--seconds', values.seconds ?? fallback.seconds, [0.1, 999]) * 1000,
-    rounds: countOf('--rounds', values.rounds ?? fallback.rounds, 999),
+    roundMs: parseNumber('--seconds', values.seconds ?? fallback.seconds, [0.1, 999]) * 1000,
+    rounds: parseCount('--rounds', values.rounds ?? fallback.rounds, 999),
     warmUpMs: fallback.warmUpMs,
     levers,
     console: values.console,
@@ -115,7 +115,7 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
   const isAlone = plan.levers || plan.console || plan.candidate || plan.workers;
   const candidates = (isAlone ? [] : peers).map((peer) => ({
     peer,
-    program: programOf(peer, process.env),
+    program: findProgram(peer, process.env),
   }));
   const present = candidates.flatMap(({ peer, program }) => (program === undefined ? [] : peer.subjectOf(program)));
   const missing = candidates.filter(({ program }) => program === undefined).map(({ peer }) => peer);
@@ -160,10 +160,10 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
 
 async function printSpread(shape: Shape, generator: Generator): Promise<void> {
   const spread = await measureSpread(weirWithWorkers('h2', 2), shape, generator);
-  const { connections, rounds, mostAtRest, mostWhenBusy } = spread;
+  const { connections, rounds, maxAtRest, maxWhenBusy } = spread;
   console.log(
-    `\nOf ${connections} connections opened at once, ${rounds} times, no worker was given more than ${mostAtRest}; ` +
-      `no more than ${mostWhenBusy} while the workers were busy.`,
+    `\nOf ${connections} connections opened at once, ${rounds} times, no worker was given more than ${maxAtRest}; ` +
+      `no more than ${maxWhenBusy} while the workers were busy.`,
   );
 }
 

@@ -60,7 +60,7 @@ export async function run(args: readonly string[]): Promise<void> {
 /** A holder's operations at its beginning and at its end. */
 type PairOf = (counter: string) => (holder: number) => readonly [Operation, Operation];
 
-const slotsOf =
+const createSlots =
   (hasId: boolean): PairOf =>
   (counter) => {
     const key = counterKeys(limit, counter, []);
@@ -70,7 +70,7 @@ const slotsOf =
     };
   };
 
-const reservationsOf: PairOf = (counter) => {
+const createReservations: PairOf = (counter) => {
   const key = counterKeys(reserving, counter, []);
   return (holder) => [
     heldBy(operationOf({ key }, reserving, 1_000, true), holder),
@@ -99,7 +99,7 @@ async function measure(backend: Backend, pairOf: ReturnType<PairOf>, holders: nu
 }
 
 const pairs: Readonly<Record<string, PairOf>> = {
-  'slots with ids': slotsOf(true),
-  'slots without': slotsOf(false),
-  reservations: reservationsOf,
+  'slots with ids': createSlots(true),
+  'slots without': createSlots(false),
+  reservations: createReservations,
 };

@@ -8,13 +8,13 @@ import { heldBy, operationOf } from '../../test/helpers/operations.ts';
 /** The size of reservations: by the counter's history, fixed, or none, so that requests are charged at their end. */
 export type ReservePolicy = 'p95' | number | 'charge at the end';
 
-export interface SimulationResult {
+interface SimulationResult {
   readonly requests: number;
   readonly refused: number;
   /** Requests refused although they and all running requests would have fitted into the limit. */
   readonly refusedInVain: number;
-  /** The most that any tenant used beyond its limit, as a fraction of the limit. */
-  readonly mostOverspent: number;
+  /** Maximum that any tenant used beyond its limit, as a fraction of the limit. */
+  readonly maxOverspent: number;
   /** Tokens used while their tenant was beyond its limit, as a fraction of all tokens. */
   readonly overspentShare: number;
 }
@@ -49,12 +49,12 @@ const limit: ReservationLimit = {
 };
 
 /** Generates the same requests for every policy. */
-function* traceOf(requests: number): Generator<SimulatedRequest> {
+function* generateTrace(requests: number): Generator<SimulatedRequest> {
   const random = randomFrom(20_270);
   const normal = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
-  const medianOf = (tenant: number): number => MEDIANS[0] * (MEDIANS[1] / MEDIANS[0]) ** (tenant / (TENANTS - 1));
-  const meanOf = (tenant: number): number => medianOf(tenant) * Math.exp(SIGMA ** 2 / 2);
-  const perMs = Array.from({ length: TENANTS }, (_, tenant) => (DEMAND * LIMIT) / MINUTE_MS / meanOf(tenant));
+  const tenantMedian = (tenant: number): number => MEDIANS[0] * (MEDIANS[1] / MEDIANS[0]) ** (tenant / (TENANTS - 1));
+  const tenantMean = (tenant: number): number => tenantMedian(tenant) * Math.exp(SIGMA ** 2 / 2);
+  const perMs = Array.from({ length: TENANTS }, (_, tenant) => (DEMAND * LIMIT) / MINUTE_MS / tenantMean(tenant));
   let total = 0;
   const upTo = perMs.map((rate) => {
     total += rate;
@@ -65,7 +65,7 @@ function* traceOf(requests: number): Generator<SimulatedRequest> {
     startMs += -Math.log(1 - random()) / total;
     const pick = random() * total;
     const tenant = upTo.findIndex((end) => pick < end);
-    const tokens = Math.min(Math.max(Math.round(medianOf(tenant) * Math.exp(SIGMA * normal())), 1), MAX_TOKENS);
+    const tokens = Math.min(Math.max(Math.round(tenantMedian(tenant) * Math.exp(SIGMA * normal())), 1), MAX_TOKENS);
     yield {
       tenant,
       startMs: Math.floor(startMs),
@@ -86,31 +86,31 @@ export function simulate(requests: number, policy: ReservePolicy): SimulationRes
     if (!reply || reply.code === 'UNAVAILABLE') throw new Error('the counters gave no reply');
     return reply;
   };
-  const keyOf = (tenant: number) => `tenant ${tenant}` as CounterKey; // any key will do
+  const tenantKey = (tenant: number) => `tenant ${tenant}` as CounterKey; // any key will do
   const running = new Array<number>(TENANTS).fill(0); // tokens that the running requests will have used
   const ends: (SimulatedRequest & { readonly holder: number })[] = []; // a heap whose first item ends first
-  const sums = { refused: 0, refusedInVain: 0, mostOverspent: 0, overspent: 0, used: 0 };
+  const sums = { refused: 0, refusedInVain: 0, maxOverspent: 0, overspent: 0, used: 0 };
   const finishUntil = (untilMs: number): void => {
     for (let first = ends[0]; first && first.endMs <= untilMs; first = ends[0]) {
       pop(ends);
       const { tenant, tokens, holder, endMs } = first;
       nowMs = endMs;
       running[tenant] = (running[tenant] ?? 0) - tokens;
-      const counter = { key: keyOf(tenant) };
+      const counter = { key: tenantKey(tenant) };
       run({ ...usedDebit(counter, { limit: own, policy: {} }, tokens, estimates), holder, commits: true });
       const { hitsBefore, reservation } = run(operationOf(counter, own, 0, true));
       const beyond = Math.max(hitsBefore - (reservation?.held ?? 0) - LIMIT, 0);
-      sums.mostOverspent = Math.max(sums.mostOverspent, beyond / LIMIT);
+      sums.maxOverspent = Math.max(sums.maxOverspent, beyond / LIMIT);
       sums.overspent += Math.min(beyond, tokens);
       sums.used += tokens;
     }
   };
   let holder = 0;
-  for (const one of traceOf(requests)) {
+  for (const one of generateTrace(requests)) {
     finishUntil(one.startMs);
     nowMs = one.startMs;
     holder++;
-    const counter = { key: keyOf(one.tenant) };
+    const counter = { key: tenantKey(one.tenant) };
     const hits = policy === 'charge at the end' ? 0 : atLeast(own, counter, 1, estimates);
     const { code, hitsBefore, reservation } = run(heldBy(operationOf(counter, own, hits, true), holder));
     if (code === 'OK') {
@@ -123,8 +123,8 @@ export function simulate(requests: number, policy: ReservePolicy): SimulationRes
     if (used + (running[one.tenant] ?? 0) + one.tokens <= LIMIT) sums.refusedInVain++;
   }
   finishUntil(Number.POSITIVE_INFINITY);
-  const { refused, refusedInVain, mostOverspent, overspent, used } = sums;
-  return { requests, refused, refusedInVain, mostOverspent, overspentShare: overspent / used };
+  const { refused, refusedInVain, maxOverspent, overspent, used } = sums;
+  return { requests, refused, refusedInVain, maxOverspent, overspentShare: overspent / used };
 }
 
 function push<E extends { readonly endMs: number }>(heap: E[], one: E): void {

@@ -20,13 +20,13 @@ export async function run(args: readonly string[]): Promise<void> {
     tableHead(['reserved', 'refused', 'of these in vain', 'most overspent, of the limit', 'tokens beyond the limit']),
   );
   for (const policy of policies) {
-    const { refused, refusedInVain, mostOverspent, overspentShare } = simulate(REQUESTS, policy);
-    const shares = [refused / REQUESTS, refusedInVain / REQUESTS, mostOverspent, overspentShare];
-    console.log(tableRow([nameOf(policy), ...shares.map((share) => percent(share))]));
+    const { refused, refusedInVain, maxOverspent, overspentShare } = simulate(REQUESTS, policy);
+    const shares = [refused / REQUESTS, refusedInVain / REQUESTS, maxOverspent, overspentShare];
+    console.log(tableRow([policyName(policy), ...shares.map((share) => percent(share))]));
   }
 }
 
-function nameOf(policy: ReservePolicy): string {
+function policyName(policy: ReservePolicy): string {
   if (policy === 'p95') return '`estimate: p95`';
   return typeof policy === 'number' ? `${policy} each` : `nothing: ${policy}`;
 }

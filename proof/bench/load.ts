@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { countOf } from '../options.ts';
+import { parseCount } from '../options.ts';
 import { runGhz } from './ghz.ts';
 
 export const usage = `Usage: npm run proof -- load [options]
@@ -29,14 +29,14 @@ const options = {
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
-  const calls = countOf('--total', values.total);
+  const calls = parseCount('--total', values.total);
   const summary = await runGhz(
     {
       ...values,
       calls,
       target: loopback(values.target),
-      concurrency: countOf('--concurrency', values.concurrency),
-      connections: countOf('--connections', values.connections),
+      concurrency: parseCount('--concurrency', values.concurrency),
+      connections: parseCount('--connections', values.connections),
     },
     'summary',
   );

@@ -24,19 +24,19 @@ interface Case {
   readonly asked: readonly Descriptor[];
 }
 
-const descriptorOf = (...entries: readonly (readonly [string, string])[]): Descriptor => ({
+const createDescriptor = (...entries: readonly (readonly [string, string])[]): Descriptor => ({
   entries: entries.map(([key, value]) => ({ key, value })),
   requestLimit: undefined,
 });
 
 const wide = (count: number, value: (at: number) => string, asked: (at: number) => string): Omit<Case, 'name'> => ({
   rules: Array.from({ length: count }, (_, at) => `  - {key: path, value: "${value(at)}", ${LIMIT}}`).join('\n'),
-  asked: Array.from({ length: 64 }, (_, at) => descriptorOf(['path', asked(Math.floor((at * count) / 64))])),
+  asked: Array.from({ length: 64 }, (_, at) => createDescriptor(['path', asked(Math.floor((at * count) / 64))])),
 });
 
 const deep = (depth: number): Omit<Case, 'name'> => ({
   rules: `  - ${Array.from({ length: depth - 1 }, (_, at) => `{key: k${at}, descriptors: [`).join('')}{key: k${depth - 1}, ${LIMIT}}${']}'.repeat(depth - 1)}`,
-  asked: [descriptorOf(...Array.from({ length: depth }, (_, at) => [`k${at}`, 'value'] as const))],
+  asked: [createDescriptor(...Array.from({ length: depth }, (_, at) => [`k${at}`, 'value'] as const))],
 });
 
 const cases: readonly Case[] = [

@@ -1,6 +1,6 @@
-import { type Usage, usageOf } from '../processes/process-tree.ts';
+import { readUsage, type Usage } from '../processes/process-tree.ts';
 import { median } from '../tables/figures.ts';
-import { orderOfRound } from '../tables/order.ts';
+import { roundOrder } from '../tables/order.ts';
 import type { Tally } from './generator/drive.ts';
 import type { Generator } from './generator/generator.ts';
 import type { Pace } from './generator/pace.ts';
@@ -71,7 +71,7 @@ export async function measureShape(
     }
     const rates: number[] = [];
     for (const stage of stages) {
-      rates.push(rateOf(await drive(stage, shape, closedLoop(shape, warmUpMs), generator)));
+      rates.push(chooseRate(await drive(stage, shape, closedLoop(shape, warmUpMs), generator)));
     }
     const callsPerSecond = shape.pace === 'half capacity' ? (offered ?? Math.floor(Math.min(...rates) / 2)) : undefined;
     const pace = (elapsedMs: number): Pace =>
@@ -82,7 +82,7 @@ export async function measureShape(
       await drive(stage, shape, pace(REWARM_MS), generator);
       return measure(stage, shape, pace(roundMs), generator);
     });
-    const measured = new Map([...all].map(([subject, measurements]) => [subject, medianOf(measurements)]));
+    const measured = new Map([...all].map(([subject, measurements]) => [subject, medianResult(measurements)]));
     return { shape, callsPerSecond, measured, rounds: all };
   } finally {
     for (const stage of stages) await stage.clear();
@@ -98,7 +98,7 @@ async function takeRounds(
   const all = new Map<Subject, Measurement[]>(stages.map(({ subject }) => [subject, []]));
   for (let round = 0; round < rounds; round++) {
     onRound?.(round + 1);
-    for (const at of orderOfRound(round, stages.length)) {
+    for (const at of roundOrder(round, stages.length)) {
       const stage = stages[at];
       if (stage) all.get(stage.subject)?.push(await measureOne(stage));
     }
@@ -109,8 +109,8 @@ async function takeRounds(
 async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Measurement> {
   const { service, redisPid } = stage;
   const usages = () => ({
-    service: usageOf(service.pid),
-    redis: redisPid === undefined ? undefined : usageOf(redisPid),
+    service: readUsage(service.pid),
+    redis: redisPid === undefined ? undefined : readUsage(redisPid),
   });
   const before = usages();
   const tally = await drive(stage, shape, pace, generator);
@@ -123,7 +123,7 @@ async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Genera
   }
   const usEach = (from: Usage, to: Usage) => ((to.cpuMs - from.cpuMs) * US_PER_MS) / calls;
   return {
-    callsPerSecond: rateOf(tally),
+    callsPerSecond: chooseRate(tally),
     serviceUs: usEach(before.service, after.service),
     redisUs: before.redis && after.redis ? usEach(before.redis, after.redis) : undefined,
     p50Ms,
@@ -149,10 +149,11 @@ const closedLoop = ({ callsInFlight }: Shape, elapsedMs: number): Pace => ({
   end: { elapsedMs },
 });
 
-const rateOf = ({ answers, elapsedMs }: Tally): number => ((answers.OK + answers.OVER_LIMIT) / elapsedMs) * MS_PER_S;
+const chooseRate = ({ answers, elapsedMs }: Tally): number =>
+  ((answers.OK + answers.OVER_LIMIT) / elapsedMs) * MS_PER_S;
 
 /** The median of each number separately. */
-function medianOf(rounds: readonly Measurement[]): Measurement {
+function medianResult(rounds: readonly Measurement[]): Measurement {
   const of = (number: (round: Measurement) => number) => median(rounds.map(number));
   return {
     callsPerSecond: of((round) => round.callsPerSecond),

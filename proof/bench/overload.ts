@@ -37,7 +37,7 @@ const options = {
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
-  const env = environmentOf(values.env ?? []);
+  const env = createEnvironment(values.env ?? []);
   const generator = startGenerator();
   const shared = { generator, env };
   const ms = Number(values.seconds) * 1_000;
@@ -60,7 +60,7 @@ export async function run(args: readonly string[]): Promise<void> {
   }
 }
 
-function environmentOf(written: readonly string[]): Environment {
+function createEnvironment(written: readonly string[]): Environment {
   return Object.fromEntries(
     written.map((one) => {
       const [, name, value] = /^(\w+)=(.*)$/s.exec(one) ?? [];

@@ -24,7 +24,7 @@ interface Case {
   readonly times: number;
 }
 
-function rulesOf(count: number, patternOf: (at: number) => string): RuleTree {
+function createRules(count: number, patternOf: (at: number) => string): RuleTree {
   const lines = range(count).map(
     (at) => `  - {key: path, value: "${patternOf(at)}", rate_limit: {unit: hour, requests_per_unit: 100}}`,
   );
@@ -56,14 +56,14 @@ export async function run(args: readonly string[]): Promise<void> {
   console.log(tableHead(['a value of 100 bytes, patterns', '1 pattern, ns', '10,000 patterns, ns', 'ratio']));
   for (const [name, patternOf] of Object.entries(shapes)) {
     const [one = 0, many = 0] = measure(
-      [1, COUNT].map((count) => ({ rules: rulesOf(count, patternOf), value: PATH, times: 2_000 })),
+      [1, COUNT].map((count) => ({ rules: createRules(count, patternOf), value: PATH, times: 2_000 })),
     );
     console.log(tableRow([name, one.toFixed(0), many.toFixed(0), (many / one).toFixed(1)]));
   }
   const values = Object.entries(longValues);
   for (const count of [5, 1_000, COUNT]) {
     console.log(`\n${tableHead([`${LONG} characters, ${count} patterns \`*/v{i}/*\``, 'µs', 'ratio to the first'])}`);
-    const rules = rulesOf(count, (at) => `*/v${at}/*`);
+    const rules = createRules(count, (at) => `*/v${at}/*`);
     const tookNs = measure(values.map(([, value]) => ({ rules, value, times: 10 })));
     for (const [at, [name]] of values.entries()) {
       const ns = tookNs[at] ?? 0;

@@ -1,7 +1,7 @@
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Generator, startGenerator } from './generator/generator.ts';
-import { type Peer, programOf } from './peers/peer.ts';
+import { findProgram, type Peer } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
 import { shapes } from './shapes.ts';
 import { setStage } from './stage.ts';
@@ -30,9 +30,9 @@ export async function run(args: readonly string[]): Promise<void> {
 /** Provides one peer. @returns a paragraph with its version and path, or why it is unavailable */
 async function report(peer: Peer, generator: Generator): Promise<string> {
   try {
-    if (programOf(peer, process.env) === undefined) console.error(`Building ${peer.name} …`);
+    if (findProgram(peer, process.env) === undefined) console.error(`Building ${peer.name} …`);
     if (!process.env[peer.variable]) await peer.build();
-    const program = programOf(peer, process.env) ?? peer.cached;
+    const program = findProgram(peer, process.env) ?? peer.cached;
     const version = await peer.versionOf(program);
     await tryOut(peer, program, generator);
     return `${peer.name} ${version}\n  ${relative('', program)}\n  starts, and refuses a call that is over a limit`;
@@ -42,7 +42,7 @@ async function report(peer: Peer, generator: Generator): Promise<string> {
   }
 }
 
-/** @throws  the peer does not start, or does not apply its rules */
+/** @throws Error if the peer does not start, or does not apply its rules */
 async function tryOut(peer: Peer, program: string, generator: Generator): Promise<void> {
   const subject = peer.subjectOf(program);
   const shape = shapes.find((candidate) => subject.serves(candidate));

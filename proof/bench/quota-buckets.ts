@@ -7,11 +7,11 @@ import { streamQuotas } from '../../test/helpers/quota-client.ts';
 import { type Redis, startRedis } from '../../test/helpers/redis.ts';
 import { startWeir, type Weir } from '../../test/helpers/weir.ts';
 import { temporaryFolder, withCleanup } from '../processes/cleanup.ts';
-import { usageOf } from '../processes/process-tree.ts';
+import { readUsage } from '../processes/process-tree.ts';
 import { MIB } from '../tables/figures.ts';
 import { table } from '../tables/table.ts';
 
-export interface ReportedBuckets {
+interface ReportedBuckets {
   /** The buckets of all streams together; each stream is that of one proxy. */
   readonly buckets: number;
   readonly streams: number;
@@ -28,7 +28,7 @@ const REPORT_SECONDS = 5;
 const SETTLING_REPORTS = 4;
 /** The number of different reports that a stream sends in turn: each bucket's demand changes from one to the next. */
 const VARIANTS = 4;
-const MOST_REQUESTS = 40;
+const MAX_REQUESTS = 40;
 const BYTES = 2 ** 30;
 
 /** A proxy that reports its buckets, and counts the messages that it receives. */
@@ -110,7 +110,7 @@ async function measure(
       ...[bucketReports, rate('assignments'), rate('messages')].map((perSecond) => perSecond.toFixed(0)),
       share('cpuMs'),
       connection ? share('redisCpuMs') : '',
-      (usageOf(weir.pid).memoryBytes / MIB).toFixed(0),
+      (readUsage(weir.pid).memoryBytes / MIB).toFixed(0),
     ];
   } finally {
     for (const timer of timers) clearTimeout(timer);
@@ -159,7 +159,7 @@ const encodeReport = (first: number, end: number): Buffer =>
   streamQuotas.requestSerialize({
     domain: 'edge',
     bucket_quota_usages: Array.from({ length: end - first }, (_, at) => {
-      const requests = 1 + Math.floor(Math.random() * MOST_REQUESTS);
+      const requests = 1 + Math.floor(Math.random() * MAX_REQUESTS);
       return {
         bucket_id: { bucket: { user: `user-${first + at}` } },
         time_elapsed: { seconds: REPORT_SECONDS },
@@ -176,7 +176,7 @@ async function read(weir: Weir, connection: Connection | undefined, messages: nu
   const seconds = [...ofRedis.matchAll(/^used_cpu_(?:sys|user):(\S+)/gm)].map(([, written]) => Number(written));
   return {
     atMs: performance.now(),
-    cpuMs: usageOf(weir.pid).cpuMs,
+    cpuMs: readUsage(weir.pid).cpuMs,
     redisCpuMs: seconds.reduce((sum, one) => sum + one, 0) * 1_000,
     reports: metric('weir_rlqs_reports_total'),
     assignments: metric('weir_rlqs_assignments_total'),

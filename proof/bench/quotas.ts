@@ -8,7 +8,7 @@ import { type QuotaEnvoyOptions, startQuotaEnvoy } from '../../test/helpers/quot
 import { mostAboveBound, startQuotaLoad } from '../../test/helpers/quota-load.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
-import { countOf } from '../options.ts';
+import { parseCount } from '../options.ts';
 import { type OnEnd, temporaryFolder, withCleanup } from '../processes/cleanup.ts';
 import { percent } from '../tables/figures.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
@@ -59,10 +59,10 @@ const options = {
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
   if (values.buckets === undefined) return measureAll();
-  const [buckets, streams] = [countOf('--buckets', values.buckets), countOf('--streams', values.streams)];
+  const [buckets, streams] = [parseCount('--buckets', values.buckets), parseCount('--streams', values.streams)];
   if (buckets > streams * MAX_BUCKETS)
     throw new Error(`--buckets must be at most ${MAX_BUCKETS} for each of the ${streams} streams, got ${buckets}`);
-  await measureBuckets({ buckets, streams, seconds: countOf('--seconds', values.seconds) });
+  await measureBuckets({ buckets, streams, seconds: parseCount('--seconds', values.seconds) });
 }
 
 async function measureAll(): Promise<void> {
@@ -107,10 +107,10 @@ async function measure({ name, consistency, settings, print }: Way, count: numbe
   );
   await sleep(SETTLING_MS);
   const sentBefore = loads.reduce((sum, load) => sum + load.sent(), 0);
-  const commandsBefore = await commandsOf(connection);
+  const commandsBefore = await countCommands(connection);
   const fromMs = performance.now();
   await sleep(MEASURED_SECONDS * 1_000);
-  const commands = (await commandsOf(connection)) - commandsBefore;
+  const commands = (await countCommands(connection)) - commandsBefore;
   const untilMs = performance.now();
   await Promise.all(loads.map((load) => load.stop()));
   const sent = loads.reduce((sum, load) => sum + load.sent(), 0) - sentBefore;
@@ -124,7 +124,7 @@ async function measure({ name, consistency, settings, print }: Way, count: numbe
 }
 
 /** Commands that Redis has run for clients. */
-async function commandsOf(connection: Connection): Promise<number> {
+async function countCommands(connection: Connection): Promise<number> {
   const stats = await connection.info('commandstats');
   const calls = [...stats.matchAll(/^cmdstat_(?:eval|evalsha):calls=(\d+)/gm)];
   return calls.reduce((sum, [, count]) => sum + Number(count), 0);

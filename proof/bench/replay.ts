@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { createGzip } from 'node:zlib';
 import { numbers } from '../../test/helpers/numbers.ts';
 import { MAIN } from '../../test/helpers/weir.ts';
-import { countOf } from '../options.ts';
+import { parseCount } from '../options.ts';
 import { temporaryFolder, withCleanup } from '../processes/cleanup.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
 
@@ -87,7 +87,7 @@ interface Traffic {
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
-  const traffic = { requests: countOf('--requests', values.requests), users: countOf('--users', values.users) };
+  const traffic = { requests: parseCount('--requests', values.requests), users: parseCount('--users', values.users) };
   await withCleanup((onEnd) => measure(traffic, temporaryFolder('replay-cost', onEnd)));
 }
 
@@ -104,7 +104,7 @@ async function measure(traffic: Traffic, folder: string): Promise<void> {
     `${traffic.requests} requests of ${traffic.users} users, ${Math.round(statSync(recording).size / 1e6)} MB compressed\n`,
   );
   const report = (name: string, args: readonly string[]) =>
-    console.log(tableRow([name, ...costOf(args, traffic.requests)]));
+    console.log(tableRow([name, ...measureCost(args, traffic.requests)]));
   console.log(tableHead(['weir replay', 'CPU a request, µs', 'largest memory, MB']));
   report('--rules', ['--rules', rules, recording]);
   report('--rules --answers', ['--rules', rules, '--answers', recording]);
@@ -128,7 +128,7 @@ function* lines(lineOf: LineOf, { requests, users }: Traffic): Iterable<string> 
 }
 
 /** @returns  CPU time per request, and peak memory */
-function costOf(args: readonly string[], requests: number): readonly [string, number] {
+function measureCost(args: readonly string[], requests: number): readonly [string, number] {
   const script = '"$0" "$@" 2>&1 >/dev/null';
   const command = [process.execPath, '--import', REPORT_USAGE, MAIN, 'replay', ...args];
   const printed = execFileSync('sh', ['-c', script, ...command], { encoding: 'utf8' });

@@ -23,7 +23,7 @@ export function toMarkdown(rows: readonly Row[], bases: readonly Subject[], miss
     ...[...row.measured].map(([subject, measured]) => line(row, subject, measured, bases)),
     ...missing
       .filter((subject) => subject.serves(row.shape))
-      .map(({ name }) => [nameOf(row), name, ...head.slice(2).map(() => NOT_MEASURED)]),
+      .map(({ name }) => [rowName(row), name, ...head.slice(2).map(() => NOT_MEASURED)]),
   ]);
   return table(head, 2, lines);
 }
@@ -42,19 +42,19 @@ export function comparisonsToMarkdown(rows: readonly ComparedRow[]): string {
 }
 
 const comparisonLine = (row: ComparedRow, of: string, comparison: Comparison): string[] => [
-  ...[nameOf(row), row.transport, of],
+  ...[rowName(row), row.transport, of],
   ...[comparison.currentUs, comparison.otherUs].map((us) => us.toFixed(2)),
   comparison.ratio.toFixed(3),
   ...[comparison.spread, comparison.allowed].map((fraction) => `${(fraction * 100).toFixed(1)} %`),
   comparison.verdict,
 ];
 
-const nameOf = ({ shape, callsPerSecond }: { shape: Shape; callsPerSecond: number | undefined }): string =>
+const rowName = ({ shape, callsPerSecond }: { shape: Shape; callsPerSecond: number | undefined }): string =>
   callsPerSecond === undefined ? shape.name : `${shape.name} of ${callsPerSecond}/s`;
 
 function line(row: Row, subject: Subject, own: Measurement, bases: readonly Subject[]): string[] {
   return [
-    nameOf(row),
+    rowName(row),
     subject.name,
     own.callsPerSecond.toFixed(0),
     own.serviceUs.toFixed(1),

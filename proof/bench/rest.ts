@@ -1,14 +1,14 @@
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { startRedis } from '../../test/helpers/redis.ts';
-import { choiceOf, countOf } from '../options.ts';
+import { parseChoice, parseCount } from '../options.ts';
 import { measureArrivals } from './at-rest/arrivals.ts';
 import { measureIdle } from './at-rest/idle.ts';
 import { measureIdleConnections } from './at-rest/idle-connections.ts';
 import { packageSize } from './at-rest/package.ts';
 import { limitadorSite, referenceSite, type Site, weirSite } from './at-rest/site.ts';
 import { limitadorPeer } from './peers/limitador.ts';
-import { type Peer, programOf } from './peers/peer.ts';
+import { findProgram, type Peer } from './peers/peer.ts';
 import { referencePeer } from './peers/reference.ts';
 
 export const usage = `Usage: npm run proof -- rest [options]
@@ -41,11 +41,11 @@ const parts = ['idle', 'connections', 'package'] as const;
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
-  const only = values.only === undefined ? parts : [choiceOf('--only', values.only, parts)];
-  const starts = countOf('--starts', values.starts ?? (values.quick ? '5' : '15'));
-  const seconds = countOf('--seconds', values.seconds ?? (values.quick ? '10' : '60'));
-  const connections = countOf('--connections', values.connections);
-  const rounds = countOf('--rounds', values.rounds ?? (values.quick ? '3' : '5'));
+  const only = values.only === undefined ? parts : [parseChoice('--only', values.only, parts)];
+  const starts = parseCount('--starts', values.starts ?? (values.quick ? '5' : '15'));
+  const seconds = parseCount('--seconds', values.seconds ?? (values.quick ? '10' : '60'));
+  const connections = parseCount('--connections', values.connections);
+  const rounds = parseCount('--rounds', values.rounds ?? (values.quick ? '3' : '5'));
   const redis = await startRedis();
   const { weir, others, missing } = await openSites(redis.url);
   try {
@@ -83,8 +83,8 @@ async function openSites(redisUrl: string): Promise<Sites> {
     await weirSite('Weir, Redis', store),
     await weirSite('Weir, Redis, WORKERS=2', { ...store, WORKERS: '2' }),
   ];
-  const reference = programOf(referencePeer, process.env);
-  const limitador = programOf(limitadorPeer, process.env);
+  const reference = findProgram(referencePeer, process.env);
+  const limitador = findProgram(limitadorPeer, process.env);
   return {
     weir,
     others: [

@@ -15,10 +15,10 @@ const END_MS = 20 * MINUTE_MS;
 
 /** Twice the load of the model. */
 const CAPACITY_PER_SECOND = 40;
-/** The longest queue of a server with limits, and of one without. */
+/** Maximum queue of a server with limits, and of one without. */
 const SHORT_QUEUE_MS = 500;
 const LONG_QUEUE_MS = 5_000;
-/** How long a client waits for an answer. */
+/** Time that a client waits for an answer. */
 const TIMEOUT_MS = 1_000;
 
 /** The model's retries: five, 200 ms apart. */
@@ -27,7 +27,7 @@ const RETRY_AFTER_MS = 200;
 
 /** How the clients of a simulation behave. */
 export interface Manners {
-  /** Undefined: a failed request is repeated at once, as in the model. */
+  /** Delay of retries; undefined to repeat a failed request immediately, as in the model. */
   readonly fetch?: FetchOptions;
   /** How long a client uses a response before it sends another request. */
   readonly cacheMs?: number;
@@ -56,13 +56,13 @@ export async function simulateStorm({ fetch, cacheMs = 0, isLimited = false }: M
   const clock = new SimulatedClock();
   const server = new SimulatedServer(clock, isLimited);
   const senders = new Map<string, WeirFetch>();
-  const senderOf = (user: string): WeirFetch => {
-    const sender = senders.get(user) ?? openFetch(fetch ?? {}, surroundingsOf(clock, server, random));
+  const createSender = (user: string): WeirFetch => {
+    const sender = senders.get(user) ?? openFetch(fetch ?? {}, createSurroundings(clock, server, random));
     senders.set(user, sender);
     return sender;
   };
   const send = (user: string) =>
-    fetch ? senderOf(user)('http://api.example/status') : repeatAtOnce(() => server.answer(), clock);
+    fetch ? createSender(user)('http://api.example/status') : repeatAtOnce(() => server.answer(), clock);
   const cachedUntilMs = new Map<string, number>();
   let [failedWhileDown, failedAfter, lastFailureMs] = [0, 0, 0];
   for (const { atMs, user = '' } of polls)
@@ -96,7 +96,7 @@ async function repeatAtOnce(attempt: () => Promise<Response>, clock: SimulatedCl
   }
 }
 
-const surroundingsOf = (clock: SimulatedClock, server: SimulatedServer, random: Random): Surroundings => ({
+const createSurroundings = (clock: SimulatedClock, server: SimulatedServer, random: Random): Surroundings => ({
   fetch: () => server.answer(),
   sleep: (ms) => clock.sleep(ms),
   nowMs: () => clock.nowMs,

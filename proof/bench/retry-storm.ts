@@ -25,13 +25,13 @@ export async function stormTable(): Promise<string> {
     const result = await simulateStorm(manners);
     const { requests, peakPerSecond, failedWhileDown, failedAfter } = result;
     const counts = [requests, peakPerSecond, failedWhileDown, failedAfter].map((count) => count.toLocaleString('en'));
-    lines.push([name, ...counts, recoveryOf(result)]);
+    lines.push([name, ...counts, recoveryText(result)]);
   }
   const columns = ['clients', 'requests', 'most in a second', 'failed in the outage', 'failed later', 'recovery'];
   return `${table(columns, columns.length, lines)}\n`;
 }
 
-const recoveryOf = (result: StormResult): string => {
+const recoveryText = (result: StormResult): string => {
   if (neverRecovers(result)) return 'never';
   return result.recoveryMs === 0 ? 'at once' : `${(result.recoveryMs / 1_000).toFixed(1)} s`;
 };

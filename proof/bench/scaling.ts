@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { measuredCosts } from './scaling/costs.ts';
-import { largeLoad, usualPlanning } from './scaling/load.ts';
+import { defaultPlanning, largeLoad } from './scaling/load.ts';
 import { costsTable, measuredTable, partsTable, simulationTable, sizesTable, stepsTable } from './scaling/tables.ts';
 
 export const usage = `Usage: npm run proof -- scaling [options]
@@ -17,9 +17,9 @@ Measures nothing, and takes a few seconds.
   --over-share N      share of decisions that are refused, from 0 to 1; default: ${largeLoad.overShare}
   --over-keys N       number of keys with refusals; default: ${largeLoad.overKeys}
   --refusal-ms N      how long a refusal is remembered; default: ${largeLoad.refusalMs}
-  --utilization N     planned utilization of a core, above 0, at most 1; default: ${usualPlanning.utilization}
-  --round-trip-ms N   from an instance to Redis and back; default: ${2 * usualPlanning.gatherMs}
-  --node-gib N        memory of a Redis node; default: ${usualPlanning.redisNodeBytes / 2 ** 30}
+  --utilization N     planned utilization of a core, above 0, at most 1; default: ${defaultPlanning.utilization}
+  --round-trip-ms N   from an instance to Redis and back; default: ${2 * defaultPlanning.gatherMs}
+  --node-gib N        memory of a Redis node; default: ${defaultPlanning.redisNodeBytes / 2 ** 30}
   --simulate          also print the simulation, and the comparison with measured rows
 `;
 
@@ -43,10 +43,10 @@ export async function run(args: readonly string[]): Promise<void> {
       simulate: { type: 'boolean', default: false },
     },
   });
-  const of = (name: Exclude<keyof typeof values, 'simulate'>, usual: number, least = 1, most = 1e12): number => {
-    const value = Number(values[name] ?? usual);
-    if (value >= least && value <= most) return value;
-    throw new Error(`--${name} must be a number from ${least} to ${most}, got '${values[name]}'`);
+  const of = (name: Exclude<keyof typeof values, 'simulate'>, fallback: number, min = 1, max = 1e12): number => {
+    const value = Number(values[name] ?? fallback);
+    if (value >= min && value <= max) return value;
+    throw new Error(`--${name} must be a number from ${min} to ${max}, got '${values[name]}'`);
   };
   const load = {
     decisionsPerSecond: of('decisions', largeLoad.decisionsPerSecond),
@@ -61,9 +61,9 @@ export async function run(args: readonly string[]): Promise<void> {
   };
   if (load.hotShare + load.overShare > 1) throw new Error('--hot-share and --over-share must be at most 1 together');
   const planning = {
-    utilization: of('utilization', usualPlanning.utilization, 0.01, 1),
-    gatherMs: of('round-trip-ms', 2 * usualPlanning.gatherMs, 0) / 2,
-    redisNodeBytes: of('node-gib', usualPlanning.redisNodeBytes / 2 ** 30) * 2 ** 30,
+    utilization: of('utilization', defaultPlanning.utilization, 0.01, 1),
+    gatherMs: of('round-trip-ms', 2 * defaultPlanning.gatherMs, 0) / 2,
+    redisNodeBytes: of('node-gib', defaultPlanning.redisNodeBytes / 2 ** 30) * 2 ** 30,
   };
   const costs = measuredCosts();
   console.log(`Measured costs:\n\n${costsTable(costs)}\n`);

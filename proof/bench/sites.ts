@@ -63,19 +63,19 @@ const service = async (
   };
 };
 
-async function redisOf(onEnd: OnEnd): Promise<string> {
+async function startOwnRedis(onEnd: OnEnd): Promise<string> {
   const redis = await startRedis();
   onEnd(() => redis.stop());
   return redis.url;
 }
 
 const oneRedis: Way['open'] = async (_, folder, onEnd) => {
-  const env = { REDIS_URL: await redisOf(onEnd) };
+  const env = { REDIS_URL: await startOwnRedis(onEnd) };
   return Promise.all([service(folder, env, onEnd), service(folder, env, onEnd)]);
 };
 
 const quotas: Way['open'] = async (rules, folder, onEnd) => {
-  const { grpcPort } = await service(folder, { RLQS: 'true', REDIS_URL: await redisOf(onEnd) }, onEnd);
+  const { grpcPort } = await service(folder, { RLQS: 'true', REDIS_URL: await startOwnRedis(onEnd) }, onEnd);
   const envoys = await Promise.all([0, 1].map((at) => startQuotaEnvoy(rules, grpcPort, { name: `envoy-${at}` })));
   for (const envoy of envoys) onEnd(() => envoy.stop());
   return envoys;
@@ -92,7 +92,7 @@ const twoSites: Way['open'] = async (_, folder, onEnd) => {
       return service(
         folder,
         {
-          REDIS_URL: await redisOf(onEnd),
+          REDIS_URL: await startOwnRedis(onEnd),
           SITE: name,
           SITE_HOST: '127.0.0.1',
           SITE_PORT: String(ports[at]),

@@ -32,14 +32,14 @@ export async function setStage(subject: Subject, shape: Shape, generator: Genera
     const service = await subject.start(shape, { folder, redisUrl: redis?.url });
     clearing.push(service.stop);
     await waitForRules(subject, service, generator);
-    return { subject, service, redisPid: redis && (await pidOf(redis)), clear };
+    return { subject, service, redisPid: redis && (await readPid(redis)), clear };
   } catch (error) {
     await clear();
     throw error;
   }
 }
 
-/** Waits until the service applies its rules: without rules it would answer, too, and fast. */
+/** Waits until the service applies its rules, since without rules it would answer too, and fast. */
 async function waitForRules({ name }: Subject, { port }: Service, generator: Generator): Promise<void> {
   const pace = { kind: 'closed', callsInFlight: 1, end: { calls: 2 } } as const;
   for (let at = 0; at < PROBES; at++) {
@@ -49,7 +49,7 @@ async function waitForRules({ name }: Subject, { port }: Service, generator: Gen
   throw new Error(`${name} must answer OVER_LIMIT to calls over the limit of a rule, got OK ${2 * PROBES} times`);
 }
 
-async function pidOf(redis: Redis): Promise<number> {
+async function readPid(redis: Redis): Promise<number> {
   const connection = await openReady(redis);
   try {
     return Number(/process_id:(\d+)/.exec(await connection.info('server'))?.[1]);

@@ -37,7 +37,7 @@ export const ALWAYS_ALLOWED = 0.03;
 export function compare(launches: readonly Launch[]): Comparison {
   for (const launch of launches) check(launch);
   const ratio = Math.exp(median(launches.flatMap(({ current, repeat, other }) => logRatios(current, repeat, other))));
-  const spread = spreadOf(launches.map(({ current, repeat }) => logRatios(current, current, repeat)));
+  const spread = measureSpread(launches.map(({ current, repeat }) => logRatios(current, current, repeat)));
   const allowed = Math.max(ALWAYS_ALLOWED, spread);
   return {
     currentUs: median(launches.flatMap(({ current, repeat }) => [...current, ...repeat])),
@@ -62,7 +62,7 @@ const logAt = (us: readonly number[], round: number): number => Math.log(us[roun
  *
  * @param launches  the logarithms of the ratios of the two processes, round by round
  */
-function spreadOf([first = [], ...others]: readonly (readonly number[])[]): number {
+function measureSpread([first = [], ...others]: readonly (readonly number[])[]): number {
   const exchanges = others.reduce<readonly (readonly number[])[]>(
     (soFar, launch) =>
       soFar.flatMap((logs) => [

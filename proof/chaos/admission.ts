@@ -22,10 +22,10 @@ export type Losses = (fromMs: number, toMs: number) => number;
 
 /** The run and the counters use the clock of the same machine, but round to milliseconds at different places. */
 export const CLOCK_SLACK_MS = 5;
-/** The longest interval that is checked for algorithms that bound every interval. */
+/** Maximum interval checked for algorithms that bound every interval. */
 const REACH_MS = 30_000;
 /** How long after leaving its bucket a leased token may be spent. */
-const LONGEST_LEASE_MS = 1_000;
+const MAX_LEASE_MS = 1_000;
 
 /**
  * Finds intervals in which more was admitted than the algorithm permits. Each loss of counters permits one further
@@ -37,19 +37,19 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
   const { algorithm, limit, windowMs, burst = limit, isLeased } = rule;
   switch (algorithm) {
     case 'fixed_window':
-      return overrunsOfWindows(rule, admitted, losses);
+      return windowOverruns(rule, admitted, losses);
     case 'sliding_window_counter':
-      return overrunsOfEstimate(rule, admitted, losses);
+      return estimateOverruns(rule, admitted, losses);
     case 'sliding_window_log':
     case 'sliding_window_buckets':
-      return overrunsOfIntervals(admitted, losses, { base: limit, perMs: 0, aheadMs: 0, reachMs: windowMs });
+      return intervalOverruns(admitted, losses, { base: limit, perMs: 0, aheadMs: 0, reachMs: windowMs });
     case 'in_flight':
     case 'reserve':
       return []; // slots are released, and charges differ from reservations: see slots.ts, reservations.ts
     case 'token_bucket':
     case 'leaky_bucket': {
-      const aheadMs = isLeased ? LONGEST_LEASE_MS : 0;
-      return overrunsOfIntervals(admitted, losses, {
+      const aheadMs = isLeased ? MAX_LEASE_MS : 0;
+      return intervalOverruns(admitted, losses, {
         base: burst,
         perMs: limit / windowMs,
         aheadMs,
@@ -60,7 +60,7 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
 }
 
 /** Each window, from one multiple of its length to the next, admits at most the limit. */
-function overrunsOfWindows({ limit, windowMs }: ChaosRule, admitted: readonly Admitted[], losses: Losses): Overrun[] {
+function windowOverruns({ limit, windowMs }: ChaosRule, admitted: readonly Admitted[], losses: Losses): Overrun[] {
   const overruns: Overrun[] = [];
   for (const [at, within] of byWindow(admitted, windowMs)) {
     const [fromMs, toMs] = [at * windowMs, (at + 1) * windowMs];
@@ -72,7 +72,7 @@ function overrunsOfWindows({ limit, windowMs }: ChaosRule, admitted: readonly Ad
 }
 
 interface IntervalBound {
-  /** Hits at once. */
+  /** Hits at one moment. */
   readonly base: number;
   /** Further hits per millisecond. */
   readonly perMs: number;
@@ -83,7 +83,7 @@ interface IntervalBound {
 }
 
 /** Any interval admits at most `base` hits plus `perMs` hits per millisecond. */
-function overrunsOfIntervals(admitted: readonly Admitted[], losses: Losses, bound: IntervalBound): Overrun[] {
+function intervalOverruns(admitted: readonly Admitted[], losses: Losses, bound: IntervalBound): Overrun[] {
   const { base, perMs, aheadMs, reachMs } = bound;
   const byStart = admitted.toSorted((a, b) => a.fromMs - b.fromMs);
   const byEnd = admitted.toSorted((a, b) => a.toMs - b.toMs);
@@ -116,7 +116,7 @@ function overrunsOfIntervals(admitted: readonly Admitted[], losses: Losses, boun
  * No hit may pass if the earlier hits of this window plus the part of the previous window that still counts exceed the
  * limit; fractions of a hit are dropped.
  */
-function overrunsOfEstimate({ limit, windowMs }: ChaosRule, admitted: readonly Admitted[], losses: Losses): Overrun[] {
+function estimateOverruns({ limit, windowMs }: ChaosRule, admitted: readonly Admitted[], losses: Losses): Overrun[] {
   const windows = byWindow(admitted, windowMs);
   const overruns: Overrun[] = [];
   for (const [at, within] of windows) {

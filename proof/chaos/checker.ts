@@ -4,7 +4,7 @@ import { findReservationFindings } from './reservations.ts';
 import { type ChaosRule, hasIds } from './rules.ts';
 import type { InstanceFaultKind } from './schedule.ts';
 import { findSlotFindings } from './slots.ts';
-import { isTrouble, spellsOf } from './spells.ts';
+import { findSpells, isTrouble } from './spells.ts';
 
 /** A violated invariant, with the log lines that show it. */
 export interface Violation {
@@ -102,7 +102,7 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
   );
   if (hasIds(rule.algorithm)) return violations;
   for (let instance = 0; instance < plan.instances; instance++) {
-    const share = shareOf(rule, plan.workers?.[instance] ?? 1);
+    const share = divideLimit(rule, plan.workers?.[instance] ?? 1);
     const own = passed.filter((call) => countedAlone(call) && call.instance === instance);
     const starts = countOverlaps(faults.filter(({ on, effects }) => on === instance && effects.includes('local_lost')));
     const admitted = own.map((call) => certainly(call, []));
@@ -161,7 +161,7 @@ const isOpened = ({ outcome, sentMs, answeredMs }: CallRecord, withinMs: number)
 
 /** The limit of the store and of all instances by themselves. */
 function withShares(rule: ChaosRule, { instances, workers }: RunLog['plan']): ChaosRule {
-  const shares = Array.from({ length: instances }, (_, at) => shareOf(rule, workers?.[at] ?? 1));
+  const shares = Array.from({ length: instances }, (_, at) => divideLimit(rule, workers?.[at] ?? 1));
   const limit = shares.reduce((sum, share) => sum + share.limit, rule.limit);
   if (rule.burst === undefined) return { ...rule, limit };
   return { ...rule, limit, burst: shares.reduce((sum, share) => sum + (share.burst ?? 0), rule.burst) };
@@ -255,7 +255,7 @@ const countOverlaps =
  *
  * @param workers  worker processes of the instance; each counts separately
  */
-function shareOf(rule: ChaosRule, workers: number): ChaosRule {
+function divideLimit(rule: ChaosRule, workers: number): ChaosRule {
   const { localShare = 1, limit, burst } = rule;
   const part = (hits: number): number => Math.floor(hits / localShare);
   const ofAll = (hits: number): number => hits * workers;
@@ -312,7 +312,7 @@ function neverReached({ key, isTotal }: ChaosRule, calls: readonly CallRecord[])
 
 function notNormal(log: RunLog): Violation[] {
   const { normalWithinMs } = log.plan;
-  return spellsOf(log).flatMap(({ faults, endedMs, calls }): Violation[] => {
+  return findSpells(log).flatMap(({ faults, endedMs, calls }): Violation[] => {
     const trouble = calls.filter((call) => isTrouble(call) && call.sentMs > endedMs + normalWithinMs);
     if (trouble.length === 0) return [];
     const after = faults.length === 0 ? 'before the first fault' : `more than ${normalWithinMs} ms after`;

@@ -118,7 +118,7 @@ export async function countedHits(port: number, { key, limit }: ChaosRule): Prom
           resolve(answer),
         );
       });
-      counted = response && answerOf(response).degraded === undefined ? response : undefined;
+      counted = response && parseAnswer(response).degraded === undefined ? response : undefined;
       return counted !== undefined;
     });
   } finally {
@@ -172,16 +172,16 @@ function ask(client: Client, { key, hits, id, isRelease, isCommit }: SentCall): 
   const options = { deadline: Date.now() + DEADLINE_MS };
   return new Promise((resolve) => {
     client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, options, (error, response) => {
-      resolve(response === undefined ? { outcome: nameOf(error) } : answerOf(response));
+      resolve(response === undefined ? { outcome: statusName(error) } : parseAnswer(response));
     });
   });
 }
 
-const nameOf = (error: ServiceError | null): string => status[error?.code ?? status.UNKNOWN];
+const statusName = (error: ServiceError | null): string => status[error?.code ?? status.UNKNOWN];
 
 const OVER_LIMIT = 2;
 
-function answerOf({ overall_code, dynamic_metadata }: WireResponse): Answer {
+function parseAnswer({ overall_code, dynamic_metadata }: WireResponse): Answer {
   const outcome = overall_code === OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
   if (!dynamic_metadata) return { outcome };
   const metadata = fromStruct(dynamic_metadata) as AnswerMetadata; // written by src/edge/rls/metadata.ts

@@ -7,7 +7,7 @@ import type { InstanceFaultKind, PlannedFault, StoreFaultKind } from './schedule
 import { type ChaosServer, type ChaosStore, command } from './stores.ts';
 
 /** The effects of a fault on counters, besides failed calls. */
-export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: readonly Effect[] } = {
+export const faultEffects: { readonly [K in StoreFaultKind | InstanceFaultKind]?: readonly Effect[] } = {
   frozen: ['clock_frozen'],
   stopped: ['data_lost', 'clock_frozen'], // a replica may have taken over
   unreachable: ['clock_frozen'],

@@ -5,7 +5,7 @@ import { signal } from '../../test/helpers/child-processes.ts';
 import { parseExposition } from '../../test/helpers/exposition.ts';
 import { freePort } from '../../test/helpers/process.ts';
 import { startWeir, type Weir } from '../../test/helpers/weir.ts';
-import { treeOf } from '../processes/process-tree.ts';
+import { readTree } from '../processes/process-tree.ts';
 import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
 
 /** Instances of the built service that share rules and counters. */
@@ -41,7 +41,7 @@ export interface Scrape {
   readonly counters: ReadonlyMap<string, number>;
 }
 
-export interface FleetOptions {
+interface FleetOptions {
   /** The folder for the rules and the output of the instances. */
   readonly folder: string;
   /** The settings of each instance besides those that all of them have. */
@@ -109,11 +109,11 @@ export async function startFleet({ folder, envs, rules, onUnplanned }: FleetOpti
         .then((response) => response.text())
         .catch(() => undefined); // it has ended
       const page = await Promise.race([answered, sleep(SCRAPE_TIMEOUT_MS, undefined)]); // it may be frozen or busy
-      return page === undefined ? undefined : { pid: weir.pid, counters: countersOf(page) };
+      return page === undefined ? undefined : { pid: weir.pid, counters: parseCounters(page) };
     },
     signal(at, name) {
       const pid = instances[at]?.weir?.pid;
-      for (const one of pid === undefined ? [] : treeOf(pid)) signal(one, name);
+      for (const one of pid === undefined ? [] : readTree(pid)) signal(one, name);
     },
     end,
     start: launch,
@@ -145,7 +145,7 @@ export async function startFleet({ folder, envs, rules, onUnplanned }: FleetOpti
 const SCRAPE_TIMEOUT_MS = 2_000;
 
 /** The values that may only grow: of counters and histograms, by series. */
-function countersOf(page: string): ReadonlyMap<string, number> {
+function parseCounters(page: string): ReadonlyMap<string, number> {
   const growing = Array.from(parseExposition(page)).filter(
     ([name, { type }]) => name.startsWith('weir_') && (type === 'counter' || type === 'histogram'),
   );
@@ -154,7 +154,7 @@ function countersOf(page: string): ReadonlyMap<string, number> {
 
 /** The process ids of the listening workers, newest last. */
 function listeningWorkers(output: string): readonly number[] {
-  const pidsOf = (pattern: RegExp) => Array.from(output.matchAll(pattern), ([, pid]) => Number(pid));
-  const ended = new Set(pidsOf(/worker \d+ \(process (\d+)\) exited/g));
-  return pidsOf(/worker \d+ \(process (\d+)\) is listening/g).filter((pid) => !ended.has(pid));
+  const findPids = (pattern: RegExp) => Array.from(output.matchAll(pattern), ([, pid]) => Number(pid));
+  const ended = new Set(findPids(/worker \d+ \(process (\d+)\) exited/g));
+  return findPids(/worker \d+ \(process (\d+)\) is listening/g).filter((pid) => !ended.has(pid));
 }

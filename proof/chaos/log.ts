@@ -36,7 +36,7 @@ export interface Plan {
   /** Number of processes that answer, by instance; absent: one each. */
   readonly workers?: readonly number[];
   readonly rules: readonly ChaosRule[];
-  /** The longest that a call may take unless its instance was down or frozen: STORE_TIMEOUT plus a margin. */
+  /** Maximum time of a call unless its instance was down or frozen, STORE_TIMEOUT plus a margin. */
   readonly answerWithinMs: number;
   /** How long after the end of a fault calls may still fail, unless the next fault begins. */
   readonly normalWithinMs: number;

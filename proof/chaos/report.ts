@@ -1,9 +1,9 @@
 import { table } from '../tables/table.ts';
 import { type Evidence, findFailingOpenOverruns, isUndecided, type Violation } from './checker.ts';
 import type { RunLog } from './log.ts';
-import { isTrouble, type Spell, spellsOf } from './spells.ts';
+import { findSpells, isTrouble, type Spell } from './spells.ts';
 
-/** The most log lines shown for each violation. */
+/** Maximum number of log lines shown for each violation. */
 const EVIDENCE_LINES = 30;
 
 /**
@@ -12,7 +12,7 @@ const EVIDENCE_LINES = 30;
  */
 export function toMarkdown(log: RunLog): string {
   const byKind = new Map<string, Spell[]>();
-  for (const spell of spellsOf(log)) {
+  for (const spell of findSpells(log)) {
     const kinds = spell.faults.length === 0 ? ['none yet'] : new Set(spell.faults.map(({ kind }) => kind));
     for (const kind of kinds) byKind.set(kind, [...(byKind.get(kind) ?? []), spell]);
   }
@@ -36,7 +36,7 @@ function line(kind: string, spells: readonly Spell[]): string[] {
  * A table with what a caller that fails open is exposed to: the hits that were not decided, and by how much the worst
  * interval exceeds the bound of the limit with them.
  */
-export function exposureOf(log: RunLog): string {
+export function describeExposure(log: RunLog): string {
   const rows = log.plan.rules.map((rule) => {
     const calls = log.calls.filter(({ key }) => key === rule.key);
     const undecided = calls.filter(isUndecided).reduce((hits, call) => hits + call.hits, 0);

@@ -5,7 +5,7 @@ import { isUndone, takenAtLatest } from './slots.ts';
 import { isTrouble } from './spells.ts';
 
 /** Charges and holds exceeded the limit, or a request was refused although they cannot have reached it. */
-export interface ReservationFinding {
+interface ReservationFinding {
   readonly kind: 'too many' | 'not free';
   readonly atMs: number;
   readonly hits: number;
@@ -84,8 +84,8 @@ function tooMany(rule: ChaosRule, all: readonly Reservation[], faults: readonly 
         earliest(reserve) + ttlMs - CLOCK_SLACK_MS > answeredMs &&
         commits.every((commit) => commit.sentMs > answeredMs),
     );
-    const level = levelOf(before, answeredMs + CLOCK_SLACK_MS, limit / windowMs);
-    const hits = level + sumOf(held) + call.hits;
+    const level = bucketLevel(before, answeredMs + CLOCK_SLACK_MS, limit / windowMs);
+    const hits = level + sumHits(held) + call.hits;
     const fromMs = Math.min(sentMs - ttlMs, ...before.map(({ atMs }) => atMs));
     const most = burst * (1 + lost.filter((one) => overlaps(one, fromMs, answeredMs)).length);
     if (hits <= most) continue;
@@ -123,7 +123,7 @@ function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly 
       );
       return reserve !== call && reserve.sentMs <= answeredMs && expiresMs >= sentMs && !isEnded;
     });
-    const hits = levelOf(before, sentMs - CLOCK_SLACK_MS, limit / windowMs) + sumOf(held) + call.hits;
+    const hits = bucketLevel(before, sentMs - CLOCK_SLACK_MS, limit / windowMs) + sumHits(held) + call.hits;
     if (hits > burst - ROUNDING) continue;
     const evidence = [call, ...held.map(({ reserve }) => reserve)];
     findings.push({ kind: 'not free', atMs: sentMs, hits, most: burst, calls: evidence });
@@ -133,14 +133,14 @@ function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly 
 
 const isDone = ({ outcome }: CallRecord): boolean => outcome === 'OK';
 
-const sumOf = (held: readonly Reservation[]): number => held.reduce((sum, { reserve }) => sum + reserve.hits, 0);
+const sumHits = (held: readonly Reservation[]): number => held.reduce((sum, { reserve }) => sum + reserve.hits, 0);
 
 /**
  * The level of a bucket that these charges fill and that drains at this rate.
  *
  * @param charges  newest first
  */
-function levelOf(charges: readonly Charged[], nowMs: number, perMs: number): number {
+function bucketLevel(charges: readonly Charged[], nowMs: number, perMs: number): number {
   let [sum, level] = [0, 0];
   for (const { hits, atMs } of charges) {
     sum += hits;

@@ -23,7 +23,7 @@ export interface ChaosRule {
   readonly weight: number;
 }
 
-export type ChaosAlgorithm =
+type ChaosAlgorithm =
   | 'fixed_window'
   | 'sliding_window_log'
   | 'sliding_window_counter'
@@ -88,7 +88,7 @@ const rules: readonly ChaosRule[] = [
 ];
 
 /** The rules that a topology supports: memcached has no logs, leases, slots and reservations. */
-export const rulesOf = (topology: Topology): readonly ChaosRule[] =>
+export const selectRules = (topology: Topology): readonly ChaosRule[] =>
   topology === 'memcached'
     ? rules.filter(({ key, algorithm, isLeased }) => key !== 'log' && !hasIds(algorithm) && !isLeased).map(withoutLog)
     : rules;
@@ -101,9 +101,9 @@ const withoutLog = (rule: ChaosRule): ChaosRule =>
 
 /** The rule file. JSON is YAML. */
 export const ruleFile = (rules: readonly ChaosRule[]): string =>
-  JSON.stringify({ domain: DOMAIN, descriptors: rules.map(nodeOf) });
+  JSON.stringify({ domain: DOMAIN, descriptors: rules.map(createNode) });
 
-function nodeOf(rule: ChaosRule): object {
+function createNode(rule: ChaosRule): object {
   const { key, algorithm, limit, windowMs, burst, ttlMs, onStoreFailure, localShare, isLeased } = rule;
   const common = { algorithm, requests_per_unit: limit, on_store_failure: onStoreFailure };
   if (algorithm === 'in_flight') {

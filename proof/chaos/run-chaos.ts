@@ -2,16 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { withCleanup } from '../processes/cleanup.ts';
 import { CLOCK_SLACK_MS } from './admission.ts';
 import { countedHits, startClients } from './clients.ts';
-import { createInstanceFaults, createStoreFaults, effectsOf } from './faults.ts';
+import { createInstanceFaults, createStoreFaults, faultEffects } from './faults.ts';
 import { startFleet } from './fleet.ts';
 import { type FaultRecord, openCounts, openFaults, writePlan } from './log.ts';
-import { INSTANCES, LOSSY, rulesOf, WITH_WORKERS, WORKERS } from './rules.ts';
-import { type InstanceFaultKind, isMasterLoss, type PlannedFault, scheduleOf, type Topology } from './schedule.ts';
+import { INSTANCES, LOSSY, selectRules, WITH_WORKERS, WORKERS } from './rules.ts';
+import { createSchedule, type InstanceFaultKind, isMasterLoss, type PlannedFault, type Topology } from './schedule.ts';
 import { startScrapes } from './scrapes.ts';
 import { startStore } from './stores.ts';
 import { createWallClock } from './wall-clock.ts';
 
-export interface ChaosOptions {
+interface ChaosOptions {
   readonly topology: Topology;
   readonly seed: number;
   /** The length of the schedule; starting, waiting and stopping take additional time. */
@@ -24,12 +24,12 @@ export interface ChaosOptions {
   readonly onStep?: (step: string) => void;
 }
 
-/** The longest delay by a busy machine; a call that hangs takes longer. */
+/** Maximum delay by a busy machine; a call that hangs takes longer. */
 const ANSWER_MARGIN_MS = 3_000;
 const NORMAL_WITHIN_MS = 5_000;
 
 /** First connections are retried at least once within NORMAL_WITHIN_MS. */
-const settingsOf = (storeTimeoutMs: number) => ({
+const createSettings = (storeTimeoutMs: number) => ({
   STORE_TIMEOUT: `${storeTimeoutMs}ms`,
   REDIS_STARTUP_INITIAL_INTERVAL: '100ms',
   REDIS_STARTUP_MAX_INTERVAL: '1s',
@@ -43,7 +43,7 @@ const settingsOf = (storeTimeoutMs: number) => ({
 export async function runChaos(options: ChaosOptions): Promise<void> {
   const { topology, seed, lengthMs, folder, storeTimeoutMs = 500, onStep } = options;
   const { nowMs, setByMs } = createWallClock();
-  const rules = rulesOf(topology);
+  const rules = selectRules(topology);
   const answerWithinMs = storeTimeoutMs + ANSWER_MARGIN_MS;
   const plan = {
     topology,
@@ -65,7 +65,7 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       log.write({ kind: 'ended by itself', on, begunMs: atMs, endedMs: atMs, effects: ['unplanned'] });
     };
     const envs = Array.from({ length: INSTANCES }, (_, at) => ({
-      ...settingsOf(storeTimeoutMs),
+      ...createSettings(storeTimeoutMs),
       ...(LOSSY.has(at) ? store.lossyEnv : store.env),
     }));
     const fleet = await startFleet({ folder, envs, rules, onUnplanned });
@@ -83,10 +83,10 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       const { kind } = fault;
       const begunMs = nowMs();
       const isSkipped = (await act(fault)) === false;
-      const what = isSkipped ? { kind: `${kind} (skipped)`, effects: [] } : { kind, effects: effectsOf[kind] ?? [] };
+      const what = isSkipped ? { kind: `${kind} (skipped)`, effects: [] } : { kind, effects: faultEffects[kind] ?? [] };
       log.write({ ...what, on, begunMs, endedMs: nowMs() });
     };
-    const steps = scheduleOf(topology, seed, lengthMs);
+    const steps = createSchedule(topology, seed, lengthMs);
     for (const [at, { calmMs, store: onStore, instance: onInstance }] of steps.entries()) {
       const kinds = [onStore, onInstance].flatMap((fault) => (fault ? [fault.kind] : []));
       onStep?.(`fault ${at + 1} of ${steps.length}: ${kinds.join(', ')}`);
@@ -94,7 +94,7 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       if (onStore && isMasterLoss(onStore.kind)) await store.whole();
       await Promise.all([
         onStore && recorded(onStore, 'store', faults.store),
-        onInstance && recorded(onInstance, targetOf(onInstance), faults.instance),
+        onInstance && recorded(onInstance, findTarget(onInstance), faults.instance),
       ]);
     }
     await sleep(NORMAL_WITHIN_MS + storeTimeoutMs);
@@ -111,7 +111,7 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
     );
 }
 
-function targetOf({ kind, target }: PlannedFault<InstanceFaultKind>): FaultRecord['on'] {
+function findTarget({ kind, target }: PlannedFault<InstanceFaultKind>): FaultRecord['on'] {
   if (kind === 'rules rewritten' || kind === 'rules broken') return 'rules';
   return kind.startsWith('worker') ? WITH_WORKERS : target;
 }

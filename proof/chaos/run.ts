@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { choiceOf, countOf, numberOf } from '../options.ts';
+import { parseChoice, parseCount, parseNumber } from '../options.ts';
 import { check } from './checker.ts';
 import { readRunLog } from './log.ts';
-import { describeViolations, exposureOf, toMarkdown } from './report.ts';
+import { describeExposure, describeViolations, toMarkdown } from './report.ts';
 import { runChaos } from './run-chaos.ts';
 import { topologies } from './schedule.ts';
 
@@ -32,9 +32,9 @@ const MS_PER_MINUTE = 60_000;
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
-  const seed = countOf('--seed', values.seed);
-  const minutes = numberOf('--minutes', values.minutes, [0.01, 9_999]);
-  const chosen = choiceOf('--topology', values.topology, [...topologies, 'all']);
+  const seed = parseCount('--seed', values.seed);
+  const minutes = parseNumber('--minutes', values.minutes, [0.01, 9_999]);
+  const chosen = parseChoice('--topology', values.topology, [...topologies, 'all']);
   for (const topology of chosen === 'all' ? topologies : [chosen]) {
     const folder = await mkdtemp(join(tmpdir(), `chaos-${topology}-`));
     const isWhole = await runOne({ topology, seed, lengthMs: minutes * MS_PER_MINUTE, folder });
@@ -51,7 +51,7 @@ async function runOne(run: Parameters<typeof runChaos>[0]): Promise<boolean> {
   const log = readRunLog(run.folder);
   const violations = check(log);
   console.log(`${toMarkdown(log)}\n`);
-  console.log(`${exposureOf(log)}\n`);
+  console.log(`${describeExposure(log)}\n`);
   if (violations.length > 0) console.log(`${describeViolations(violations)}\n`);
   const verdict = violations.length === 0 ? 'every invariant held' : `${violations.length} violations`;
   console.log(`${log.calls.length} calls, ${log.faults.length} faults: ${verdict}\n`);

@@ -44,7 +44,7 @@ export type StoreFaultKind =
   | MasterLoss
   | 'dead returned'
   | 'frozen returned';
-export type MasterLoss = 'master killed' | 'master frozen';
+type MasterLoss = 'master killed' | 'master frozen';
 export type InstanceFaultKind =
   | 'instance killed'
   | 'instance terminated'
@@ -63,14 +63,14 @@ export interface PlannedFault<K = StoreFaultKind | InstanceFaultKind> {
   readonly target: number;
 }
 
-/** A calm period, then one fault, or two at once. */
+/** A calm period, then one fault or two simultaneous ones. */
 export interface Step {
   readonly calmMs: number;
   readonly store?: PlannedFault<StoreFaultKind>;
   readonly instance?: PlannedFault<InstanceFaultKind>;
 }
 
-/** The shortest and the longest duration, in milliseconds. */
+/** Minimum and maximum duration, in milliseconds. */
 type Range = readonly [number, number];
 
 const AT_ONCE: Range = [0, 0];
@@ -157,23 +157,23 @@ export const faultKinds: ReadonlySet<string> = new Set([
 ]);
 
 /** The kinds of a run's faults, in order. */
-export const kindsOf = (steps: readonly Step[]): readonly (StoreFaultKind | InstanceFaultKind)[] =>
+export const plannedKinds = (steps: readonly Step[]): readonly (StoreFaultKind | InstanceFaultKind)[] =>
   steps.flatMap(({ store, instance }) => [...(store ? [store.kind] : []), ...(instance ? [instance.kind] : [])]);
 
 /** Whether a replica must take over. */
 export const isMasterLoss = (kind: StoreFaultKind): kind is MasterLoss => kind in returns;
 
-/** The most masters that a topology has: those of a Cluster. */
-const MOST_MASTERS = 3;
+/** Maximum number of masters of a topology, that of a Cluster. */
+const MAX_MASTERS = 3;
 
 const CALM_MS: Range = [2_000, 6_000];
 /** The approximate length of a step besides its calm period. */
 const STEP_MS = 1_500;
 
 /** The faults of a run, the same for the same seed. Each kind occurs once before any occurs twice. */
-export function scheduleOf(topology: Topology, seed: number, lengthMs: number): readonly Step[] {
+export function createSchedule(topology: Topology, seed: number, lengthMs: number): readonly Step[] {
   const draw = createDraw(seed);
-  const storeDeck = createDeck(storeFaults[topology], MOST_MASTERS, draw);
+  const storeDeck = createDeck(storeFaults[topology], MAX_MASTERS, draw);
   const instanceDeck = createDeck(instanceFaults, INSTANCES, draw);
   const steps: Step[] = [];
   for (let atMs = 0; atMs < lengthMs; ) {

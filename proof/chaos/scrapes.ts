@@ -14,7 +14,7 @@ export function startScrapes(fleet: Fleet, folder: string, nowMs: () => number):
     while (!stopping.signal.aborted) {
       const scrape = await fleet.scrape(instance);
       if (scrape && last?.pid === scrape.pid)
-        log.write({ instance, atMs: nowMs(), series: scrape.counters.size, decreased: decreasesOf(last, scrape) });
+        log.write({ instance, atMs: nowMs(), series: scrape.counters.size, decreased: findDecreases(last, scrape) });
       last = scrape ?? last;
       await sleep(EVERY_MS, undefined, { signal: stopping.signal }).catch(() => {});
     }
@@ -29,7 +29,7 @@ export function startScrapes(fleet: Fleet, folder: string, nowMs: () => number):
   };
 }
 
-const decreasesOf = ({ counters: before }: Scrape, { counters: after }: Scrape): ScrapeRecord['decreased'] =>
+const findDecreases = ({ counters: before }: Scrape, { counters: after }: Scrape): ScrapeRecord['decreased'] =>
   Array.from(before).flatMap(([series, value]) => {
     const now = after.get(series);
     if (now !== undefined && now >= value) return [];

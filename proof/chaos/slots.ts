@@ -4,7 +4,7 @@ import type { ChaosRule } from './rules.ts';
 import { isTrouble } from './spells.ts';
 
 /** Too many slots were held at a time, or a request was refused although a slot was free. */
-export interface SlotFinding {
+interface SlotFinding {
   readonly kind: 'too many' | 'not back';
   readonly atMs: number;
   readonly held: number;
@@ -65,7 +65,7 @@ function tooMany(
 
 const MAX_FINDINGS = 3;
 
-/** When a slot was certainly held: from the answer until the release was sent or its ttl was over. */
+/** The time during which a slot was certainly held, from the answer until the release was sent or its ttl was over. */
 function certainly(
   acquire: CallRecord,
   release: CallRecord | undefined,
@@ -102,7 +102,7 @@ function notBack(
   return findings.slice(0, MAX_FINDINGS);
 }
 
-/** When a slot may have been held: until its release was answered, or else until its ttl was over. */
+/** The time during which a slot may have been held, until its release was answered or else its ttl was over. */
 function possibly(
   acquire: CallRecord,
   release: CallRecord | undefined,

@@ -17,7 +17,7 @@ export const isTrouble = ({ outcome, degraded }: CallRecord): boolean =>
   degraded !== undefined || (outcome !== 'OK' && outcome !== 'OVER_LIMIT');
 
 /** Splits a run into the time before the first fault, and a spell for each group of overlapping faults. */
-export function spellsOf({ faults, calls }: Pick<RunLog, 'faults' | 'calls'>): readonly Spell[] {
+export function findSpells({ faults, calls }: Pick<RunLog, 'faults' | 'calls'>): readonly Spell[] {
   const groups: FaultRecord[][] = [[]];
   let endedMs = Number.NEGATIVE_INFINITY;
   for (const fault of faults.toSorted((a, b) => a.begunMs - b.begunMs)) {

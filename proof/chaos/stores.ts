@@ -221,10 +221,10 @@ async function startSingle(folder: string, program: string): Promise<ChaosStore>
 async function startOneMemcached(): Promise<ChaosStore> {
   const memcached = await startMemcached({ args: ['-b', String(BACKLOG)] });
   const proxy = await startLossyProxy(memcached.port);
-  const envOf = (address: string) => ({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: address });
+  const memcachedEnv = (address: string) => ({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: address });
   return {
-    env: envOf(memcached.address),
-    lossyEnv: envOf(`127.0.0.1:${proxy.port}`),
+    env: memcachedEnv(memcached.address),
+    lossyEnv: memcachedEnv(`127.0.0.1:${proxy.port}`),
     proxies: [proxy],
     masters: async () => [memcached],
     async flush() {

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 /** A child process that answers one question at a time. It ends with this process. */
 export interface Child<Question, Answer> {
   readonly pid: number;
-  /** @throws Error  it failed, has ended, or did not answer in time */
+  /** @throws Error if it failed, has ended, or did not answer in time */
   ask(question: Question, timeoutMs?: number): Promise<Answer>;
-  /** Ends it and its connections at once. */
+  /** Ends it and its connections immediately. */
   kill(): Promise<void>;
 }
 

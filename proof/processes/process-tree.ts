@@ -17,19 +17,19 @@ const TICK_MS = 10;
 /** Indexes of the fields after the name in parentheses, from 0 for the state. @see proc_pid_stat(5) */
 const field = { ppid: 1, utime: 11, stime: 12 } as const;
 
-/** @throws  there is no such process */
-export function usageOf(root: number): Usage {
-  const inTree = entriesOf(root);
+/** @throws Error if there is no such process */
+export function readUsage(root: number): Usage {
+  const inTree = readEntries(root);
   return {
     cpuMs: inTree.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
     memoryBytes: inTree.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
   };
 }
 
-/** The process and all its descendants. @throws  there is no such process */
-export const treeOf = (root: number): readonly number[] => entriesOf(root).map(({ pid }) => pid);
+/** The process and all its descendants. @throws Error if there is no such process */
+export const readTree = (root: number): readonly number[] => readEntries(root).map(({ pid }) => pid);
 
-function entriesOf(root: number): readonly Entry[] {
+function readEntries(root: number): readonly Entry[] {
   const entries = readAll();
   if (!entries.some(({ pid }) => pid === root)) throw new Error(`there is no process ${root}`);
   const tree = new Set([root]);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { treeOf } from '../../proof/processes/process-tree.ts';
+import { readTree } from '../../proof/processes/process-tree.ts';
 import { signal } from './child-processes.ts';
 
 /** The time in each period that the processes run. */
@@ -14,7 +14,7 @@ export interface Throttled {
 
 /** Stops a process and its descendants for 60 ms of every 100 ms, as the kernel does if their CPU quota is used up. */
 export function throttle(root: number): Throttled {
-  const pids = treeOf(root);
+  const pids = readTree(root);
   let isOver = false;
   const run = async (): Promise<void> => {
     while (!isOver) {

@@ -26,7 +26,7 @@ interface Burst {
   readonly calls: number;
 }
 
-/** Sends some calls at once, and keeps the connection open. */
+/** Sends some calls together, and keeps the connection open. */
 const burst =
   (make: () => Burst): Attack['prepare'] =>
   () => {
@@ -40,7 +40,7 @@ const burst =
     };
   };
 
-/** Health checks, as many at a time as a connection's window takes, again and again on so many connections. */
+/** Repeats health checks on this number of connections, as many at a time as a connection's window takes. */
 const healthChecks =
   (connections: number): Attack['prepare'] =>
   () => {
@@ -56,7 +56,7 @@ const healthChecks =
       });
   };
 
-/** Messages of a few kilobytes that are megabytes when they are unpacked. */
+/** Messages of a few kilobytes that unpack to megabytes. */
 export const compressed: readonly Attack[] = [
   { name: 'gzip: health checks on 60 connections, a thousand at a time', prepare: healthChecks(60) },
   {

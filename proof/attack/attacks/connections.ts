@@ -31,10 +31,10 @@ function clientHello(): Promise<Buffer> {
   });
 }
 
-/** More than fit into the memory for connections. */
+/** Number of connections that exceeds the memory for connections. */
 const IDLE = 1_000;
 const OTHERS = 100;
-/** The service has found those idle that have not been used for this time. */
+/** Time after which the service has found unused connections idle. */
 const UNTIL_IDLE_MS = 3_000;
 
 /** Connections that stay open after a call; others that connect later must be answered. */

@@ -11,7 +11,7 @@ import { BUDGETS } from '../verdict.ts';
 
 const HEAD = encodeFields(callFields());
 
-/** Sends a call without waiting for its answer. @returns false  the connection has ended */
+/** Sends a call without waiting for its answer. @returns false if the connection has ended */
 async function call(client: Http2Client, body: Buffer, head = HEAD): Promise<boolean> {
   const id = client.takeStreams(1);
   return (await client.send(frame(FrameType.HEADERS, Flag.END_HEADERS, id, head))) && client.sendBody(id, body, true);
@@ -31,15 +31,15 @@ async function paced(attacker: Attacker, client: Http2Client, bodies: readonly B
   }
 }
 
-/** As many as a request may have, about. */
+/** Approximate maximum of a request. */
 const DESCRIPTORS = 250;
-const bodyOf = (descriptors: readonly Buffer[]): Buffer => framed(request(descriptors));
+const createBody = (descriptors: readonly Buffer[]): Buffer => framed(request(descriptors));
 
 /** Fills a counter, then names it in all descriptors of a call. */
 interface LongCounter {
   readonly name: string;
   readonly rule: string;
-  /** The descriptors of the calls that fill the counter. */
+  /** Descriptors of the calls that fill the counter. */
   readonly fill: readonly (readonly Buffer[])[];
   readonly attack: readonly Buffer[];
 }
@@ -90,8 +90,8 @@ const COUNTER_MS = 8_000;
 const filledThenNamed =
   (fill: readonly (readonly Buffer[])[], named: readonly Buffer[]): Attack['prepare'] =>
   () => {
-    const bodies = fill.map(bodyOf);
-    const body = bodyOf(named);
+    const bodies = fill.map(createBody);
+    const body = createBody(named);
     return async (attacker) => {
       const client = await attacker.http2();
       await Promise.race([inTurn(client, bodies), attacker.over]);
@@ -100,8 +100,8 @@ const filledThenNamed =
   };
 
 const MATCH_EVERY_MS = 20;
-const LONGEST_TEXT = 16_000;
-const textOf = (length: number): string => '/v'.repeat(length / 2);
+const MAX_TEXT = 16_000;
+const createText = (length: number): string => '/v'.repeat(length / 2);
 
 const patternRules = (count: number): string => {
   const rules = range(count).map(
@@ -114,8 +114,8 @@ const patternRules = (count: number): string => {
 /** Calls with a text that almost matches each of the patterns, and calls with as much text as possible. */
 function patternAttack(count: number): Attack {
   const bodiesWith = (key: string) => [
-    ...range(24).map(() => bodyOf([descriptor(entry(key, textOf(LONGEST_TEXT)))])),
-    bodyOf(range(DESCRIPTORS).map(() => descriptor(entry(key, textOf(LONGEST_TEXT))))),
+    ...range(24).map(() => createBody([descriptor(entry(key, createText(MAX_TEXT)))])),
+    createBody(range(DESCRIPTORS).map(() => descriptor(entry(key, createText(MAX_TEXT))))),
   ];
   const prepareWith =
     (key: string): Attack['prepare'] =>
@@ -137,7 +137,7 @@ const MANY_PATTERNS = 1_000;
 
 /** Posts texts that almost match each of the patterns on all connections at the same time. */
 const jsonPatterns = (key: string): Attack['prepare'] => {
-  const entries = [{ key, value: textOf(LONGEST_TEXT) }];
+  const entries = [{ key, value: createText(MAX_TEXT) }];
   const body = Buffer.from(JSON.stringify({ domain: DOMAIN, descriptors: [{ entries }] }));
   const call = post(body, { connection: 'keep-alive' });
   return () => async (attacker) => {
@@ -152,13 +152,13 @@ const jsonPatterns = (key: string): Attack['prepare'] => {
 const CHECK_RATE_LIMIT = encodeFields(
   callFields({ ':path': '/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit' }),
 );
-/** The longest text in a message of Kuadrant's service. */
+/** Maximum length of a text in a message of Kuadrant's service. */
 const CHECKED_CHARS = 4_000;
 const CHECKS_AT_ONCE = 20;
 
 /** Sends as many calls as fit a turn by their size, each with a text that almost matches each of the patterns. */
 const checkedPatterns = (key: string): Attack['prepare'] => {
-  const body = bodyOf([descriptor(entry(key, textOf(CHECKED_CHARS)))]);
+  const body = createBody([descriptor(entry(key, createText(CHECKED_CHARS)))]);
   return () => async (attacker) => {
     const client = await attacker.http2();
     for (;;) {

@@ -14,7 +14,7 @@ const SILENT = 1_500;
 /** Clients that connect after the attacker, each on a new connection. */
 const OTHERS = 20;
 const FULL = 100;
-/** The service has found those idle that have not been used for this time. */
+/** Time after which the service has found unused connections idle. */
 const UNTIL_IDLE_MS = 3_000;
 
 const TOKEN = 'attack';

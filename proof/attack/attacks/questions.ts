@@ -19,7 +19,7 @@ const rules = `${defaultRules}${range(VALUES)
 const misspelt = (number: number): string => `custamor-nunber-${number}x1928374650abc`;
 
 const FIND = { ':path': '/weir.v1.Rules/Find' };
-/** The most descriptors in a call. */
+/** Maximum descriptors in a call. */
 const FIND_DESCRIPTORS = 64;
 const MAX_OPEN_CALLS = 50;
 const PIPELINED = 60;

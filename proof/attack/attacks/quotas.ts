@@ -8,7 +8,7 @@ import { BUDGETS } from '../verdict.ts';
 
 const RLQS = { ':path': '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas' };
 const env = { RLQS: 'true' };
-/** The longest text of a bucket id. */
+/** Maximum length of a text in a bucket id. */
 const LONG_TEXT = 1_024;
 const LONG_PAIRS = 16;
 const CANCEL = 8;
@@ -18,11 +18,11 @@ const UNKNOWN_FIELD = 15;
 const USAGE_TAG = (2 << 3) | 2;
 
 /** A proxy's report on its buckets, framed for gRPC. */
-const reportOf = (usages: readonly Buffer[]): Buffer => framed(Buffer.concat([DOMAIN_FIELD, ...usages]));
+const createReport = (usages: readonly Buffer[]): Buffer => framed(Buffer.concat([DOMAIN_FIELD, ...usages]));
 
 /** A report on buckets of the rule for users, numbered from `from`. */
 const users = (from: number, count: number): Buffer =>
-  reportOf(range(count).map((at) => usage(entry('user', digits(from + at)))));
+  createReport(range(count).map((at) => usage(entry('user', digits(from + at)))));
 
 /** A bucket with an id of maximum length. */
 const longUsage = (number: number): Buffer =>
@@ -40,7 +40,7 @@ async function openStream(client: Http2Client): Promise<number> {
   return id;
 }
 
-/** Time for the service to handle a report: it ends a stream on which more reports wait. */
+/** Time for the service to handle a report, as it ends a stream on which more reports wait. */
 const PAUSE_MS = 50;
 
 /** Sends reports on a stream, one after the other. */
@@ -79,7 +79,7 @@ export const quotas: readonly Attack[] = [
     env,
     leavesBytes: BUDGETS.shares,
     prepare: reports(10, (which) =>
-      range(10).map((at) => reportOf(range(100).map((one) => longUsage(which * 1_000 + at * 100 + one)))),
+      range(10).map((at) => createReport(range(100).map((one) => longUsage(which * 1_000 + at * 100 + one)))),
     ),
   },
   {
@@ -100,7 +100,7 @@ export const quotas: readonly Attack[] = [
   {
     name: 'quotas: reports of a million empty usages',
     env,
-    prepare: reports(4, () => range(20).map(() => reportOf([repeated(1_000_000, Buffer.of(USAGE_TAG, 0))]))),
+    prepare: reports(4, () => range(20).map(() => createReport([repeated(1_000_000, Buffer.of(USAGE_TAG, 0))]))),
   },
   {
     name: 'quotas: 9,900 streams with a bucket each on 4 connections',
@@ -123,7 +123,7 @@ export const quotas: readonly Attack[] = [
     leavesBytes: BUDGETS.shares,
     prepare: () => {
       const busy = users(0, 500);
-      const long = reportOf([field(UNKNOWN_FIELD, Buffer.alloc(380_000))]);
+      const long = createReport([field(UNKNOWN_FIELD, Buffer.alloc(380_000))]);
       const batches = range(7).map(() => new CallBatch({ body: busy, fields: RLQS, isEnd: false }, 1));
       return (attacker) =>
         crowd(attacker, batches.length, async (which) => {

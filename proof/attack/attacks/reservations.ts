@@ -2,13 +2,13 @@ import { framed } from '../../../test/helpers/h2-client.ts';
 import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, placesIn } from '../calls.ts';
-import { DOMAIN_FIELD, descriptor, entry, field, limitOf, varintField } from '../messages.ts';
+import { createLimit, DOMAIN_FIELD, descriptor, entry, field, varintField } from '../messages.ts';
 import { defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 
 const KUADRANT = '/kuadrant.service.ratelimit.v1.RateLimitService';
 const CONNECTIONS = 10;
-/** Together below a connection's limit of such calls: more would only be refused. */
+/** Number of calls, below a connection's limit since more would only be refused. */
 const BATCH_CALLS = 40;
 const MAX_OPEN_CALLS = 50;
 
@@ -73,7 +73,10 @@ export const reservations: readonly Attack[] = [
     name: 'Report with distinct limits that callers bring, under long names',
     leavesBytes: BUDGETS.counters + BUDGETS.statistics,
     rules,
-    prepare: calls('Report', Buffer.concat([DOMAIN_FIELD, descriptor(entry('user', longId), limitOf(1_000_000, 3))])),
+    prepare: calls(
+      'Report',
+      Buffer.concat([DOMAIN_FIELD, descriptor(entry('user', longId), createLimit(1_000_000, 3))]),
+    ),
   },
   {
     name: 'CheckRateLimit of 100 descriptors',

@@ -4,7 +4,7 @@ import { range } from '../../tables/figures.ts';
 import { type Attack, type Attacker, crowd, FIXED_MS } from '../attack.ts';
 import { CallBatch, DIGITS_PLACE, digits, placesIn } from '../calls.ts';
 import { get, readPage } from '../http1.ts';
-import { descriptor, entry, limitOf, request } from '../messages.ts';
+import { createLimit, descriptor, entry, request } from '../messages.ts';
 import { defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 
@@ -70,7 +70,7 @@ export const state: readonly Attack[] = [
     timeMs: FIXED_MS,
     leavesBytes: BUDGETS.statistics + BUDGETS.counters,
     prepare: namesThenScrapes(
-      () => request(range(25).map(() => descriptor(entry('name', longName(900)), limitOf(1_000_000, 3)))),
+      () => request(range(25).map(() => descriptor(entry('name', longName(900)), createLimit(1_000_000, 3)))),
       1_100,
     ),
   },

@@ -21,13 +21,13 @@ const begunMessage = (length: number, sent: number): Buffer =>
   Buffer.concat([Buffer.of(0), uint32(length), Buffer.alloc(sent, 1)]);
 
 /** The id of a connection's stream, counted from 0. */
-const idOf = (stream: number): number => 2 * stream + 1;
+const streamId = (stream: number): number => 2 * stream + 1;
 
 /** The HEADERS frames of requests, as the first such requests on a connection. */
 function heads(fields: Fields, from: number, count: number): readonly Buffer[] {
   const { first, later } = encodeRequestHeaders(callFields(fields).map(([name, value]) => ({ name, value })));
   return range(count).map((at) =>
-    frame(FrameType.HEADERS, Flag.END_HEADERS, idOf(from + at), at === 0 ? first : later),
+    frame(FrameType.HEADERS, Flag.END_HEADERS, streamId(from + at), at === 0 ? first : later),
   );
 }
 
@@ -124,7 +124,7 @@ export const streams: readonly Attack[] = [
         ...heads({ ':path': '/no.such/Method' }, 0, refused),
         ...heads({}, refused, cancelled),
         ...heads({}, refused + 2 * cancelled, 1), // in the slot of the first
-        ...range(cancelled).map((at) => rstStream(idOf(refused + at), CANCEL)),
+        ...range(cancelled).map((at) => rstStream(streamId(refused + at), CANCEL)),
       ]);
       return async (attacker) => {
         for (let made = 0; made < 600 && !attacker.isOver; made++) {

@@ -45,7 +45,7 @@ export async function measureArrivals(sites: readonly Site[], connections: numbe
     for (const site of [await cannedSite(), ...sites]) {
       console.error(`${connections} connections in a second, ${site.name} …`);
       const order = { connections, overMs: ROUND_MS };
-      lines.push(lineOf(site, await roundsOf(site, bare.grpcPort, { order, rounds, crowd, generator })));
+      lines.push(formatLine(site, await runRounds(site, bare.grpcPort, { order, rounds, crowd, generator })));
     }
     const head = [
       ...[`${connections} connections in a second`, "others' p99, ms", 'as many elsewhere', 'as many here'],
@@ -66,14 +66,15 @@ interface Means {
   readonly generator: Generator;
 }
 
-async function roundsOf(
+async function runRounds(
   site: Site,
   barePort: number,
   { order, rounds, crowd, generator }: Means,
 ): Promise<readonly Round[]> {
   const { name, command, args, env, grpcPort: port } = site;
   const service: Running = await start(command, args, { name, env: { ...env } });
-  const drive = async (elapsedMs: number): Promise<number> => (await generator.drive(loadOf(port, elapsedMs))).p99Ms;
+  const drive = async (elapsedMs: number): Promise<number> =>
+    (await generator.drive(createLoad(port, elapsedMs))).p99Ms;
   const driveWhile = async (to: number, calls: boolean): Promise<readonly [p99Ms: number, openMs: number]> => {
     const both = await Promise.all([drive(ROUND_MS), crowd.open({ ...order, port: to, calls })]);
     await crowd.close();
@@ -96,14 +97,14 @@ async function roundsOf(
   }
 }
 
-const loadOf = (port: number, elapsedMs: number): Load => ({
+const createLoad = (port: number, elapsedMs: number): Load => ({
   port,
   connections: CALLING_CONNECTIONS,
   pace: { kind: 'open', callsPerSecond: CALLS_PER_SECOND, end: { elapsedMs } },
   question: QUESTION,
 });
 
-function lineOf({ name }: Site, rounds: readonly Round[]): string[] {
+function formatLine({ name }: Site, rounds: readonly Round[]): string[] {
   const of = (number: (round: Round) => number): number => median(rounds.map(number));
   return [
     name,

@@ -21,7 +21,7 @@ export interface Crowd {
    * @throws Error  a connection failed, or not all were open in time
    */
   open(order: CrowdOrder): Promise<number>;
-  /** Closes all connections at once with a reset, so that no port stays in use. */
+  /** Closes all connections immediately with a reset, so that no port stays in use. */
   close(): Promise<void>;
   kill(): Promise<void>;
 }

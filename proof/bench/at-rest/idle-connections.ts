@@ -5,7 +5,7 @@ import { table } from '../../tables/table.ts';
 import { bareSite } from './bare-server.ts';
 import { startCrowd } from './crowd.ts';
 import type { Site } from './site.ts';
-import { restUsageOf } from './usage.ts';
+import { readRestUsage } from './usage.ts';
 
 /** Time before memory is read, in which V8 collects the garbage of the start and of new connections. */
 const SETTLE_MS = 10_000;
@@ -56,10 +56,10 @@ async function hold(site: Site, connections: number, calls: boolean): Promise<He
     await crowd.open({ port, connections: WARM_UP, overMs: 1, calls });
     await crowd.close();
     await sleep(SETTLE_MS);
-    const { residentBytes: beforeBytes } = restUsageOf(service.pid);
+    const { residentBytes: beforeBytes } = readRestUsage(service.pid);
     await crowd.open({ port, connections, overMs, calls });
     await sleep(SETTLE_MS);
-    return { name, beforeBytes, withBytes: restUsageOf(service.pid).residentBytes };
+    return { name, beforeBytes, withBytes: readRestUsage(service.pid).residentBytes };
   } finally {
     await crowd.kill();
     await service.stop();

@@ -5,7 +5,7 @@ import { table } from '../../tables/table.ts';
 import { firstAnswer } from './first-answer.ts';
 import type { Site } from './site.ts';
 import { type StartTime, timeStarts } from './starts.ts';
-import { type RestUsage, restUsageOf } from './usage.ts';
+import { type RestUsage, readRestUsage } from './usage.ts';
 
 /** How long a service has been idle when its memory is read and its CPU time begins to count. */
 const SETTLE_MS = 5_000;
@@ -50,11 +50,11 @@ export async function measureIdle(
       await firstAnswer(grpcPort, () => true);
     }
     await sleep(SETTLE_MS);
-    const usages = [running.map(({ pid }) => restUsageOf(pid))];
+    const usages = [running.map(({ pid }) => readRestUsage(pid))];
     for (const part of ['at first', 'afterwards']) {
       console.error(`idle for ${seconds} s, ${part} …`);
       await sleep(seconds * 1_000);
-      usages.push(running.map(({ pid }) => restUsageOf(pid)));
+      usages.push(running.map(({ pid }) => readRestUsage(pid)));
     }
     const rows = sites.map((site, at) => {
       const [settled, later, last] = usages.map((all) => all[at]);

@@ -8,7 +8,7 @@ const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
 const NPM_LIMIT_MS = 120_000;
 
 /** The size of the npm package, packed and installed in an empty folder. */
-export interface PackageSize {
+interface PackageSize {
   readonly packedBytes: number;
   readonly installedBytes: number;
   /** The number of installed packages, itself included. */

@@ -21,25 +21,25 @@ export async function timeStarts(sites: readonly Site[], rounds: number): Promis
   for (let round = 0; round <= rounds; round++) {
     console.error(`start ${round} of ${rounds} …`);
     for (const [site, times] of found) {
-      const nodeMs = timeOfNode();
-      const ms = await timeOfStart(site);
+      const nodeMs = timeNode();
+      const ms = await timeStart(site);
       if (round > 0) times.push({ ratio: ms / nodeMs, ms }); // the first round reads files into the page cache
     }
   }
-  const medianOf = (times: readonly StartTime[]): StartTime => ({
+  const medianStart = (times: readonly StartTime[]): StartTime => ({
     ratio: median(times.map(({ ratio }) => ratio)),
     ms: median(times.map(({ ms }) => ms)),
   });
-  return new Map([...found].map(([site, times]) => [site, medianOf(times)]));
+  return new Map([...found].map(([site, times]) => [site, medianStart(times)]));
 }
 
-function timeOfNode(): number {
+function timeNode(): number {
   const startedMs = performance.now();
   spawnSync(process.execPath, ['-e', '0']);
   return performance.now() - startedMs;
 }
 
-async function timeOfStart({ command, args, env, grpcPort }: Site): Promise<number> {
+async function timeStart({ command, args, env, grpcPort }: Site): Promise<number> {
   const startedMs = performance.now();
   const child = spawn(command, args, { env, stdio: 'ignore' });
   const ended = once(child, 'exit');

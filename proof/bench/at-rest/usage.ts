@@ -1,13 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { treeOf } from '../../processes/process-tree.ts';
+import { readTree } from '../../processes/process-tree.ts';
 
 /** The memory of a process and its descendants, and what they have used since their start. */
 export interface RestUsage {
   /** Resident memory; pages that processes share count for each of them. */
   readonly residentBytes: number;
-  /** The same, but pages shared by the service's processes count once: PSS, if no other process ran Node. */
+  /**
+   * The same, with pages shared by the service's processes counted once, which is PSS if no other process runs Node.
+   */
   readonly togetherBytes: number;
-  /** The kernel's PSS: a shared page is divided among all its processes, including those outside the service. */
+  /**
+   * The kernel's PSS, in which a shared page is divided among all its processes, including those outside the service.
+   */
   readonly proportionalBytes: number;
   /** CPU time of all threads. */
   readonly cpuNs: number;
@@ -16,15 +20,15 @@ export interface RestUsage {
 }
 
 /** @see proc(5), and https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat */
-export function restUsageOf(root: number): RestUsage {
-  const processes = treeOf(root).map(readProcess);
-  const sumOf = (key: Exclude<keyof Process, 'fileBytes'>): number => processes.reduce((sum, one) => sum + one[key], 0);
+export function readRestUsage(root: number): RestUsage {
+  const processes = readTree(root).map(readProcess);
+  const sumBy = (key: Exclude<keyof Process, 'fileBytes'>): number => processes.reduce((sum, one) => sum + one[key], 0);
   return {
-    residentBytes: sumOf('residentBytes'),
-    togetherBytes: sumOf('ownBytes') + Math.max(...processes.map(({ fileBytes }) => fileBytes)),
-    proportionalBytes: sumOf('proportionalBytes'),
-    cpuNs: sumOf('cpuNs'),
-    wakeUps: sumOf('wakeUps'),
+    residentBytes: sumBy('residentBytes'),
+    togetherBytes: sumBy('ownBytes') + Math.max(...processes.map(({ fileBytes }) => fileBytes)),
+    proportionalBytes: sumBy('proportionalBytes'),
+    cpuNs: sumBy('cpuNs'),
+    wakeUps: sumBy('wakeUps'),
   };
 }
 

@@ -12,7 +12,7 @@ const refusals: readonly string[] = ['4', '8', '14'];
 const codes: readonly (Code | undefined)[] = [undefined, 'OK', 'OVER_LIMIT'];
 
 /** The end of a call. */
-export interface CallEnd {
+interface CallEnd {
   /** All of its DATA: one message, framed for gRPC. */
   readonly data: Buffer | undefined;
   /** Its last header block. */

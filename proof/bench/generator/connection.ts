@@ -67,7 +67,7 @@ export class Connection {
   #receiveWindowBytes = MAX_WINDOW;
   #isOver = false;
 
-  /** Resolves when connected. Calls may begin at once, but are sent only after the server's SETTINGS. */
+  /** Resolves when connected. Calls may begin immediately, but are sent only after the server's SETTINGS. */
   static async open(options: ConnectionOptions): Promise<Connection> {
     const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true });
     await once(socket, 'connect');
@@ -88,7 +88,7 @@ export class Connection {
       }
     });
     this.#control(PREFACE);
-    this.#control(frameOf(FrameType.SETTINGS, 0, 0, Buffer.alloc(0)));
+    this.#control(createFrame(FrameType.SETTINGS, 0, 0, Buffer.alloc(0)));
     this.#grow(MAX_WINDOW - DEFAULT_WINDOW);
     this.flush();
   }
@@ -112,7 +112,7 @@ export class Connection {
     for (const [stream, { startedMs }] of this.#calls) {
       if (startedMs + deadlineMs > nowMs) break;
       this.#calls.delete(stream);
-      this.#control(frameOf(FrameType.RST_STREAM, 0, stream, CANCEL));
+      this.#control(createFrame(FrameType.RST_STREAM, 0, stream, CANCEL));
       expired.push(startedMs);
     }
     while (this.#waiting.length > 0 && (this.#waiting[0] ?? 0) + deadlineMs <= nowMs)
@@ -160,7 +160,7 @@ export class Connection {
     }
   }
 
-  /** Makes room for bytes. Written bytes are not moved, since the socket may not have sent them yet. */
+  /** Reserves space for bytes without moving written ones, which the socket may not have sent yet. */
   #reserve(bytes: number): void {
     if (this.#written + bytes <= this.#output.length) return;
     this.flush();
@@ -182,7 +182,7 @@ export class Connection {
   #grow(bytes: number): void {
     const payload = Buffer.alloc(4);
     payload.writeUInt32BE(bytes);
-    this.#control(frameOf(FrameType.WINDOW_UPDATE, 0, 0, payload));
+    this.#control(createFrame(FrameType.WINDOW_UPDATE, 0, 0, payload));
   }
 
   #read(chunk: Buffer): void {
@@ -269,22 +269,22 @@ export class Connection {
     }
     const { bytes } = this.#options.requests;
     if ((settings.get(Setting.INITIAL_WINDOW_SIZE) ?? DEFAULT_WINDOW) < bytes) {
-      throw new Error(`the server must let a call send ${bytes} bytes at once; its window is smaller`);
+      throw new Error(`the server's window must allow ${bytes} bytes per call, but is smaller`);
     }
     if ((settings.get(Setting.HEADER_TABLE_SIZE) ?? DEFAULT_TABLE_SIZE) < DEFAULT_TABLE_SIZE) {
       throw new Error(`the server must keep ${DEFAULT_TABLE_SIZE} bytes of headers; its table is smaller`);
     }
     if (this.#maxCalls === 0) this.#maxCalls = Number.POSITIVE_INFINITY;
     this.#maxCalls = settings.get(Setting.MAX_CONCURRENT_STREAMS) ?? this.#maxCalls;
-    this.#control(frameOf(FrameType.SETTINGS, Flag.ACK, 0, Buffer.alloc(0)));
+    this.#control(createFrame(FrameType.SETTINGS, Flag.ACK, 0, Buffer.alloc(0)));
     this.#sendWaiting();
   }
 
   #ping(payload: Buffer, flags: number): void {
-    if (!(flags & Flag.ACK)) this.#control(frameOf(FrameType.PING, Flag.ACK, 0, payload));
+    if (!(flags & Flag.ACK)) this.#control(createFrame(FrameType.PING, Flag.ACK, 0, payload));
   }
 
-  /** Only the connection's window matters: a call sends its whole message at once. */
+  /** Checks the connection's window, since a call sends its whole message together. */
   #widen(bytes: number, stream: number): void {
     if (stream !== 0) return;
     this.#sendWindowBytes += bytes;
@@ -292,7 +292,7 @@ export class Connection {
   }
 }
 
-function frameOf(type: number, flags: number, stream: number, payload: Buffer): Buffer {
+function createFrame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
   const bytes = Buffer.allocUnsafe(FRAME_HEADER_BYTES + payload.length);
   writeHead(bytes, 0, { type, flags, stream, bytes: payload.length });
   payload.copy(bytes, FRAME_HEADER_BYTES);

@@ -28,7 +28,7 @@ export interface HttpTally {
  * What the proxy did with a request. It adds `x-ratelimit-*` headers only to answers of the rate limit service:
  * UNLIMITED passed without a decision, and FAILED did not pass without one.
  */
-export type HttpOutcome = 'ADMITTED' | 'REFUSED' | 'UNLIMITED' | 'FAILED';
+type HttpOutcome = 'ADMITTED' | 'REFUSED' | 'UNLIMITED' | 'FAILED';
 
 const STALL_MS = 60_000;
 const NS_PER_MS = 1e6;
@@ -58,7 +58,7 @@ export async function driveHttp({ port, connections: count, pace, users }: HttpL
         if (pacer.answered(connection, performance.now())) resolve();
       };
       const open = async (_: unknown, at: number) => {
-        const request = requestOf(users[at % users.length] ?? '');
+        const request = createRequest(users[at % users.length] ?? '');
         connections.push(await HttpConnection.open({ port, request, onAnswer, onBusy, onFailure: reject }));
       };
       Promise.all(Array.from({ length: count }, open)).then(() => {
@@ -74,7 +74,7 @@ export async function driveHttp({ port, connections: count, pace, users }: HttpL
   return { answers, notSent, elapsedMs: endMs - startMs, p99Ms: latencyNs.percentile(99) / NS_PER_MS };
 }
 
-const requestOf = (user: string): Buffer =>
+const createRequest = (user: string): Buffer =>
   Buffer.from(`GET / HTTP/1.1\r\nhost: localhost\r\nx-user: ${user}\r\n\r\n`, 'latin1');
 
 interface HttpConnectionOptions {

@@ -12,10 +12,10 @@ export type Pace =
   | { readonly kind: 'open'; readonly callsPerSecond: number; readonly end: { readonly elapsedMs: number } };
 
 /** The condition after which no further call begins. */
-export type End = { readonly calls: number } | { readonly elapsedMs: number };
+type End = { readonly calls: number } | { readonly elapsedMs: number };
 
 /** Begins the calls of one load. Times in milliseconds are from `performance.now()`. */
-export interface Pacer {
+interface Pacer {
   begin(nowMs: number): void;
   /** @returns  whether that was the last answer */
   answered(connection: Line, nowMs: number): boolean;

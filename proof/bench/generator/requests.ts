@@ -17,7 +17,7 @@ export interface Descriptor {
 }
 
 const DIGITS = 6;
-/** Shares no factor with a power of ten, so that all values are visited before the first one repeats. */
+/** Stride without a factor of a power of ten, so that all values are visited before the first one repeats. */
 const STRIDE = 61_803;
 const GRPC_PREFIX_BYTES = 5;
 const ZERO = 48;
@@ -34,7 +34,7 @@ export function createRequests({ domain, descriptors }: Question): Requests {
     domain,
     hits_addend: 0,
     descriptors: descriptors.map(({ key, value, values }) => ({
-      entries: [{ key, value: values === undefined ? value : firstOf(value) }],
+      entries: [{ key, value: values === undefined ? value : firstValue(value) }],
       limit: null,
       hits_addend: null,
       is_negative_hits: false,
@@ -46,7 +46,7 @@ export function createRequests({ domain, descriptors }: Question): Requests {
   let end = 0;
   const varied = descriptors.flatMap(({ value, values }) => {
     if (values === undefined) return [];
-    const first = firstOf(value);
+    const first = firstValue(value);
     end = template.indexOf(first, end) + first.length;
     return [{ values, end }];
   });
@@ -61,7 +61,7 @@ export function createRequests({ domain, descriptors }: Question): Requests {
   };
 }
 
-const firstOf = (value: string) => `${value}-${'0'.repeat(DIGITS)}`;
+const firstValue = (value: string) => `${value}-${'0'.repeat(DIGITS)}`;
 
 function writeDigits(target: Buffer, end: number, number: number): void {
   let rest = number;

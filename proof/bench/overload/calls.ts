@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startRedis } from '../../../test/helpers/redis.ts';
 import { startWeir, type Weir } from '../../../test/helpers/weir.ts';
 import { temporaryFolder, withCleanup } from '../../processes/cleanup.ts';
-import { type Usage, usageOf } from '../../processes/process-tree.ts';
+import { readUsage, type Usage } from '../../processes/process-tree.ts';
 import { MIB } from '../../tables/figures.ts';
 import { tableHead, tableRow } from '../../tables/table.ts';
 import { IN_TIME_MS, type Load, type Tally } from '../generator/drive.ts';
@@ -27,7 +27,7 @@ const MAX_GROWTH = 1.2;
 /** An overloaded service uses one whole core, unless it or the load waits for other processes. */
 const MIN_CORES = 0.8;
 
-const lengthOf = ({ pace: { end } }: Load): string =>
+const totalLength = ({ pace: { end } }: Load): string =>
   'elapsedMs' in end ? `${end.elapsedMs / 1_000} s` : `${end.calls} calls`;
 
 interface Options {
@@ -55,13 +55,13 @@ const withWeir = (env: Environment, use: (weir: Weir) => Promise<void>): Promise
 
 /** Drives one load, and prints its row; `calls` is the text of the second column. */
 async function drive(generator: Generator, { pid }: Weir, load: Load, [name, calls]: [string, string]) {
-  console.error(`${name}, ${lengthOf(load)} …`);
+  console.error(`${name}, ${totalLength(load)} …`);
   const memory = watchMemory(pid);
-  const before = usageOf(pid).cpuMs;
+  const before = readUsage(pid).cpuMs;
   const tally = await generator.drive(load);
-  const cpuMs = usageOf(pid).cpuMs - before;
-  const { mostBytes, growth } = memory.stop();
-  console.log(rowOf(name, calls, tally, { cpuMs, memoryBytes: mostBytes }));
+  const cpuMs = readUsage(pid).cpuMs - before;
+  const { maxBytes, growth } = memory.stop();
+  console.log(formatRow(name, calls, tally, { cpuMs, memoryBytes: maxBytes }));
   return { ...tally, cores: cpuMs / tally.elapsedMs, growth } satisfies Outcome;
 }
 
@@ -145,22 +145,22 @@ const loadOn = (port: number, { connections, callsInFlight, ms }: typeof NORMAL)
 /** Tracks the memory of a process from now on. */
 function watchMemory(pid: number) {
   const samples: number[] = [];
-  const sample = () => void samples.push(usageOf(pid).memoryBytes);
+  const sample = () => void samples.push(readUsage(pid).memoryBytes);
   const timer = setInterval(sample, SAMPLE_INTERVAL_MS);
   sample();
   return {
-    stop(): { readonly mostBytes: number; readonly growth: number } {
+    stop(): { readonly maxBytes: number; readonly growth: number } {
       clearInterval(timer);
       sample();
       const half = Math.ceil(samples.length / 2);
       const [first, second] = [Math.max(...samples.slice(0, half)), Math.max(...samples.slice(half))];
-      return { mostBytes: Math.max(first, second), growth: second / first };
+      return { maxBytes: Math.max(first, second), growth: second / first };
     },
   };
 }
 
 /** @param service  its CPU time and peak memory */
-function rowOf(
+function formatRow(
   name: string,
   calls: string,
   { answers, inTime, elapsedMs, p50Ms, p99Ms, cpuMs }: Tally,

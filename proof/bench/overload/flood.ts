@@ -80,9 +80,9 @@ export async function flood(options: FloodOptions): Promise<void> {
       for (const listener of ['open', 'closed'] as const) {
         console.error(`flood: ${one.name}, Envoy fails ${listener} …`);
         const outcome = await run(one, listener, { ...options, honestGenerator });
-        console.log(rowOf(one.name, listener, outcome));
+        console.log(formatRow(one.name, listener, outcome));
         if (one.isJudged)
-          problems.push(...problemsOf(outcome).map((text) => `${one.name}, Envoy fails ${listener}: ${text}`));
+          problems.push(...findProblems(outcome).map((text) => `${one.name}, Envoy fails ${listener}: ${text}`));
       }
     }
   } finally {
@@ -107,7 +107,7 @@ async function run(
     redis?.resume();
   };
   try {
-    const capacity = await capacityOf(proxied, listener, generator);
+    const capacity = await measureCapacity(proxied, listener, generator);
     const port = proxied.envoy.portOf(listeners[listener]);
     const open = (requestsPerSecond: number, ms: number) =>
       ({ kind: 'open', callsPerSecond: requestsPerSecond, end: { elapsedMs: ms } }) as const;
@@ -138,26 +138,29 @@ async function run(
 }
 
 /** The requests a second of one user over its limit that Envoy and the service answer. */
-async function capacityOf({ envoy }: Proxied, listener: keyof typeof listeners, generator: Generator): Promise<number> {
+async function measureCapacity(
+  { envoy }: Proxied,
+  listener: keyof typeof listeners,
+  generator: Generator,
+): Promise<number> {
   const { answers, elapsedMs } = await generator.driveHttp({
     port: envoy.portOf(listeners[listener]),
     connections: ABUSER_CONNECTIONS,
     pace: { kind: 'closed', callsInFlight: 1, end: { elapsedMs: CAPACITY_MS } },
     users: ['capacity'],
   });
-  return Math.round((totalOf(answers) / elapsedMs) * 1_000);
+  return Math.round((total(answers) / elapsedMs) * 1_000);
 }
 
-const totalOf = (answers: HttpTally['answers']): number =>
-  Object.values(answers).reduce((sum, count) => sum + count, 0);
+const total = (answers: HttpTally['answers']): number => Object.values(answers).reduce((sum, count) => sum + count, 0);
 
-const passedOf = ({ answers: { ADMITTED, UNLIMITED } }: HttpTally): number => ADMITTED + UNLIMITED;
+const countPassed = ({ answers: { ADMITTED, UNLIMITED } }: HttpTally): number => ADMITTED + UNLIMITED;
 
 /** The share of due requests that the service decided before Envoy's timeout, and admitted, as they are within limits. */
-const shareInTime = ({ answers, notSent }: HttpTally): number => answers.ADMITTED / (totalOf(answers) + notSent);
+const shareInTime = ({ answers, notSent }: HttpTally): number => answers.ADMITTED / (total(answers) + notSent);
 
-function problemsOf({ abuser, alone, honest }: Outcome): readonly string[] {
-  const passed = passedOf(abuser);
+function findProblems({ abuser, alone, honest }: Outcome): readonly string[] {
+  const passed = countPassed(abuser);
   const share = shareInTime(honest);
   const shareAlone = percent(shareInTime(alone));
   return [
@@ -170,14 +173,14 @@ function problemsOf({ abuser, alone, honest }: Outcome): readonly string[] {
   ];
 }
 
-function rowOf(name: string, listener: string, { capacity, alone, abuser, honest }: Outcome): string {
+function formatRow(name: string, listener: string, { capacity, alone, abuser, honest }: Outcome): string {
   const cells = [
     name,
     listener,
     capacity,
     capacity * OVERLOAD_FACTOR,
-    ((totalOf(abuser.answers) / abuser.elapsedMs) * 1_000).toFixed(0),
-    passedOf(abuser),
+    ((total(abuser.answers) / abuser.elapsedMs) * 1_000).toFixed(0),
+    countPassed(abuser),
     abuser.answers.UNLIMITED,
     percent(shareInTime(alone)),
     percent(shareInTime(honest)),

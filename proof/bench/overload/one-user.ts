@@ -4,7 +4,7 @@ import { throttle } from '../../../test/helpers/throttle.ts';
 import { tableHead, tableRow } from '../../tables/table.ts';
 import type { HttpTally } from '../generator/drive-http.ts';
 import type { Generator } from '../generator/generator.ts';
-import { programOf } from '../peers/peer.ts';
+import { findProgram } from '../peers/peer.ts';
 import { referencePeer } from '../peers/reference.ts';
 import type { Service } from '../subjects.ts';
 import { type Environment, type LimitedService, listeners, referenceWith, startProxied, weirWith } from './proxied.ts';
@@ -39,7 +39,7 @@ export async function exhaustOneUser(
   mode: keyof typeof hindrances,
   { generator, env }: { readonly generator: Generator; readonly env: Environment },
 ): Promise<void> {
-  const binary = programOf(referencePeer, process.env);
+  const binary = findProgram(referencePeer, process.env);
   console.log(`\n${tableHead([mode, 'connections', 'passed', 'of these undecided', 'refused', 'seconds'])}`);
   const problems: string[] = [];
   for (const connections of CONNECTIONS) {
@@ -52,7 +52,7 @@ export async function exhaustOneUser(
         timeoutMs: TIMEOUT_MS,
         hinder: hindrances[mode],
       });
-      console.log(rowOf(service.name, connections, tally));
+      console.log(formatRow(service.name, connections, tally));
       return tally.answers.ADMITTED + tally.answers.UNLIMITED;
     };
     const reference = binary === undefined ? LIMIT : await passedBy(referenceWith(binary, LIMIT));
@@ -95,7 +95,7 @@ export async function sendAsOneUser(
   }
 }
 
-function rowOf(name: string, connections: number, { answers, elapsedMs }: HttpTally): string {
+function formatRow(name: string, connections: number, { answers, elapsedMs }: HttpTally): string {
   const { ADMITTED, UNLIMITED, REFUSED } = answers;
   const cells = [name, connections, ADMITTED + UNLIMITED, UNLIMITED, REFUSED, (elapsedMs / 1_000).toFixed(1)];
   return tableRow(cells);

@@ -28,14 +28,14 @@ export const weirWith = ({ limit, env, onStoreFailure = 'error' }: WeirOptions):
   name: 'Weir',
   async start({ folder, redisUrl }) {
     const rules = join(folder, 'rules.yaml');
-    writeFileSync(rules, rulesOf(limit, onStoreFailure));
+    writeFileSync(rules, createRules(limit, onStoreFailure));
     const store: Environment = redisUrl === undefined ? {} : { REDIS_URL: redisUrl };
     const weir = await startWeir({ ...store, ...env, RULES_PATH: rules }, { isPatient: false });
     return { pid: weir.pid, port: weir.grpcPort, stop: weir.stop };
   },
 });
 
-const rulesOf = (limit: number, onStoreFailure: string): string => `
+const createRules = (limit: number, onStoreFailure: string): string => `
 domain: ${DOMAIN}
 descriptors:
   - {key: user, rate_limit: {unit: day, requests_per_unit: ${limit}, on_store_failure: ${onStoreFailure}}}

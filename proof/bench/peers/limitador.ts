@@ -1,6 +1,6 @@
 import { run } from '../../processes/run-program.ts';
 import { limitador } from '../subjects.ts';
-import { cachedAs, type Peer, programOf } from './peer.ts';
+import { cachedAs, findProgram, type Peer } from './peer.ts';
 
 const CRATE = 'limitador-server';
 const QUERY_LIMIT_MS = 60_000;
@@ -17,7 +17,7 @@ export const limitadorPeer: Peer = {
    * is not installed even if that name appears in the registry one day: anyone could have published it.
    */
   async build() {
-    if (programOf(this, {}) !== undefined) return; // an operator put it there
+    if (findProgram(this, {}) !== undefined) return; // an operator put it there
     await run('cargo', ['--quiet', 'info', CRATE], { limitMs: QUERY_LIMIT_MS }).catch((error: Error) => {
       const instead = 'the library crate limitador has no server; build the server from its repository';
       throw new Error(`${error.message}\n${instead} and name it in ${this.variable}`, { cause: error });

@@ -26,7 +26,7 @@ export const cachedAs = (name: string): string => join(CACHE, name);
  *
  * @throws  the variable names something that cannot be executed
  */
-export function programOf(
+export function findProgram(
   { variable, cached }: Pick<Peer, 'variable' | 'cached'>,
   env: Readonly<Record<string, string | undefined>>,
 ): string | undefined {

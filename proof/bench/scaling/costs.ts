@@ -33,7 +33,7 @@ const LEASES = 'results/sharing.md';
 
 /** Reads the costs from tables in docs/. @throws Error  a table lacks a row */
 export function measuredCosts(): Costs {
-  const of = (calls: string, service = 'Weir (h2)') => costOf(rowOf(BENCH, calls, service));
+  const of = (calls: string, service = 'Weir (h2)') => parseCost(findRow(BENCH, calls, service));
   const hotKey = of('Redis, one hot key');
   const manyKeys = of('Redis, 100000 keys');
   const [withBatches, withoutBatches] = leverRows();
@@ -50,7 +50,7 @@ export function measuredCosts(): Costs {
 }
 
 /** The row with a fixed rate, which the model is compared with. */
-export const fixedRateRow = (): Pair => costOf(rowOf(BENCH, /^Redis, 100000 keys, fixed rate/, 'Weir (h2)'));
+export const fixedRateRow = (): Pair => parseCost(findRow(BENCH, /^Redis, 100000 keys, fixed rate/, 'Weir (h2)'));
 
 /** All rows of docs/results/sharing.md. */
 export function measuredLeases(): readonly LeaseRow[] {
@@ -75,7 +75,7 @@ interface Pair {
 }
 
 /** Reads a row of the tables of `npm run bench`. */
-const costOf = (cells: readonly string[]): Pair => ({ weirUs: Number(cells[3]), redisUs: Number(cells[4]) });
+const parseCost = (cells: readonly string[]): Pair => ({ weirUs: Number(cells[3]), redisUs: Number(cells[4]) });
 
 /** The rows for one hot key with and without batching, from the same run. */
 function leverRows(): readonly [withBatches: Pair, withoutBatches: Pair] {
@@ -83,7 +83,7 @@ function leverRows(): readonly [withBatches: Pair, withoutBatches: Pair] {
   const without = rows.findIndex(([, service]) => service === 'without batching');
   const [before, row] = [rows[without - 1], rows[without]];
   if (!before || !row) throw new Error(`expected a row 'without batching' in docs/${BENCH}`);
-  return [costOf(before), costOf(row)];
+  return [parseCost(before), parseCost(row)];
 }
 
 /** The size of a fixed window's counter in Redis. */
@@ -93,7 +93,7 @@ function bytesPerCounter(): number {
   return Number(bytes);
 }
 
-function rowOf(name: string, calls: string | RegExp, service: string): readonly string[] {
+function findRow(name: string, calls: string | RegExp, service: string): readonly string[] {
   const isRow = (cell: string): boolean => (typeof calls === 'string' ? cell === calls : calls.test(cell));
   const found = tableRows(name).find(([first = '', second]) => isRow(first) && second === service);
   if (!found) throw new Error(`expected a row ${calls} of ${service} in docs/${name}`);

@@ -63,4 +63,4 @@ export const nothingOn: Switches = {
   groups: 1,
 };
 
-export const usualPlanning: Planning = { utilization: 0.5, gatherMs: 0.25, redisNodeBytes: 32 * 2 ** 30 };
+export const defaultPlanning: Planning = { utilization: 0.5, gatherMs: 0.25, redisNodeBytes: 32 * 2 ** 30 };

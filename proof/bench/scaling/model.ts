@@ -53,7 +53,7 @@ interface Group extends ScaledLoad {
 export function groupsFor(load: ScaledLoad, switches: Switches, costs: Costs, planning: Planning): number {
   for (let groups = 1; ; groups++) {
     const { bounds } = planFor(load, { ...switches, groups }, costs, planning);
-    const isEnough = bounds.every((part) => !part.name.includes('of a Redis') || usedOf(part) <= 1);
+    const isEnough = bounds.every((part) => !part.name.includes('of a Redis') || usedFraction(part) <= 1);
     if (isEnough || groups >= MAX_INSTANCES) return groups;
   }
 }
@@ -61,8 +61,8 @@ export function groupsFor(load: ScaledLoad, switches: Switches, costs: Costs, pl
 /** Plans the machines for a load. Deterministic, without a clock. */
 export function planFor(load: ScaledLoad, switches: Switches, costs: Costs, planning: Planning): ScalingPlan {
   const count = switches.sites * switches.groups;
-  const group = groupOf(load, switches);
-  const instances = instancesOf(group, costs, planning);
+  const group = divideLoad(load, switches);
+  const instances = requiredInstances(group, costs, planning);
   const cost = costAt(group, instances, costs, planning);
   const memoryBytes = group.keys * costs.redisBytesPerCounter * MEMORY_FACTOR;
   const redisCores = (group.decisionsPerSecond * cost.redisUs) / 1e6 / planning.utilization;
@@ -91,7 +91,7 @@ export function planFor(load: ScaledLoad, switches: Switches, costs: Costs, plan
     instances: instances * count,
     redisNodes: nodes * count,
     weirPerSecond: group.decisionsPerSecond * count,
-    bounds: bounds.toSorted((one, other) => usedOf(other) - usedOf(one)),
+    bounds: bounds.toSorted((one, other) => usedFraction(other) - usedFraction(one)),
   };
 }
 
@@ -100,13 +100,13 @@ const hotKeyCores = ({ decisionsPerSecond, hotShare, hotKeys }: Group, cost: Dec
   ((decisionsPerSecond * hotShare) / hotKeys / 1e6) * cost.redisUsOfHotKey;
 
 /** The used fraction of a part; above 1: it is not enough. */
-export const usedOf = ({ needed, available }: BoundedPart): number => needed / available;
+export const usedFraction = ({ needed, available }: BoundedPart): number => needed / available;
 
 /** The load of one group: sites divide proxies and the use of each key, groups divide keys. */
-function groupOf(load: ScaledLoad, switches: Switches): Group {
+function divideLoad(load: ScaledLoad, switches: Switches): Group {
   const { sites, groups } = switches;
   const count = sites * groups;
-  const usual = {
+  const perGroup = {
     ...load,
     switches,
     keys: load.keys / count,
@@ -114,15 +114,15 @@ function groupOf(load: ScaledLoad, switches: Switches): Group {
     hotKeys: load.hotKeys / groups,
     overKeys: load.overKeys / groups,
   };
-  if (switches.quotaParts === 0) return { ...usual, decisionsPerSecond: load.decisionsPerSecond / count };
+  if (switches.quotaParts === 0) return { ...perGroup, decisionsPerSecond: load.decisionsPerSecond / count };
   const reports = (load.proxies * load.hotKeys) / REPORT_SECONDS;
   const decided = load.decisionsPerSecond * (1 - load.hotShare);
   const overShare = (load.decisionsPerSecond * load.overShare) / (decided + reports);
-  return { ...usual, decisionsPerSecond: (decided + reports) / count, hotShare: 0, overShare };
+  return { ...perGroup, decisionsPerSecond: (decided + reports) / count, hotShare: 0, overShare };
 }
 
 /** The smallest number of instances for which one core each is enough. */
-function instancesOf(group: Group, costs: Costs, { utilization, ...planning }: Planning): number {
+function requiredInstances(group: Group, costs: Costs, { utilization, ...planning }: Planning): number {
   const coresAt = (instances: number): number =>
     (group.decisionsPerSecond * costAt(group, instances, costs, { utilization, ...planning }).weirUs) /
     1e6 /

@@ -9,7 +9,7 @@ import { fakeClock } from '../../../test/helpers/clock.ts';
 import { fixedWindowOf, type PolicedLimit } from '../../../test/helpers/limits.ts';
 
 /** Requests at random times, on simulated clocks: the same for the same seed. */
-export interface SimulatedTraffic {
+interface SimulatedTraffic {
   readonly seed: number;
   readonly instances: number;
   readonly keys: number;
@@ -61,7 +61,7 @@ export async function simulateLeases(traffic: SimulatedTraffic): Promise<number>
   };
   const terms = { monotonicMs: clock, maxLeases: traffic.keys, idleMs: LEASE_IDLE_MS, run, isLive: () => true };
   const instances = Array.from({ length: traffic.instances }, () => new Leases(terms));
-  for (const { atMs, instance, debit } of requestsOf(traffic, limit)) {
+  for (const { atMs, instance, debit } of generateRequests(traffic, limit)) {
     clock.set(atMs);
     const leases = instances[instance];
     if (leases && !leases.spend(debit)) await leases.answer(debit, TIMEOUT_MS);
@@ -78,7 +78,7 @@ export async function simulateRefusals(traffic: SimulatedTraffic): Promise<numbe
   const terms = { monotonicMs: clock, maxBytes: Number.POSITIVE_INFINITY, isLive: () => true };
   const instances = Array.from({ length: traffic.instances }, () => new Refusals(terms));
   let [calls, refusedCount] = [0, 0];
-  for (const { atMs, instance, debit } of requestsOf(traffic, limit)) {
+  for (const { atMs, instance, debit } of generateRequests(traffic, limit)) {
     clock.set(atMs);
     const cache = instances[instance];
     if (!cache) continue;
@@ -101,7 +101,7 @@ interface SimulatedHit {
 }
 
 /** Requests for random keys, at random instances. */
-function* requestsOf(
+function* generateRequests(
   { seed, instances, keys, perSecond, seconds }: SimulatedTraffic,
   limit: PolicedLimit,
 ): Iterable<SimulatedHit> {

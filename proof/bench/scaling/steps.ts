@@ -1,9 +1,9 @@
 import type { Costs } from './costs.ts';
 import { nothingOn, type Planning, type ScaledLoad, type Switches } from './load.ts';
-import { groupsFor, planFor, type ScalingPlan, usedOf } from './model.ts';
+import { groupsFor, planFor, type ScalingPlan, usedFraction } from './model.ts';
 
 /** A configuration for a load, and its plan. */
-export interface ScalingStep {
+interface ScalingStep {
   readonly name: string;
   readonly switches: Switches;
   readonly plan: ScalingPlan;
@@ -37,7 +37,7 @@ export function stepsFor(load: ScaledLoad, costs: Costs, planning: Planning): re
 }
 
 /** Whether no part is used beyond its bound. */
-export const isEnough = ({ plan }: ScalingStep): boolean => plan.bounds.every((part) => usedOf(part) <= 1);
+export const isEnough = ({ plan }: ScalingStep): boolean => plan.bounds.every((part) => usedFraction(part) <= 1);
 
 /** The load scaled to this number of decisions per second, with keys and proxies in proportion. */
 export function atSize(load: ScaledLoad, decisionsPerSecond: number): ScaledLoad {
@@ -60,7 +60,7 @@ export function fullAt(
 ): number | undefined {
   const isFull = (size: number): boolean => {
     const { bounds } = planFor(atSize(load, size), switches, costs, planning);
-    return bounds.some((part) => part.name === partName && usedOf(part) > 1);
+    return bounds.some((part) => part.name === partName && usedFraction(part) > 1);
   };
   if (!isFull(LARGEST_SIZE)) return undefined;
   let [low, high] = [Math.log(SMALLEST_SIZE), Math.log(LARGEST_SIZE)];

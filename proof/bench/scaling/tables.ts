@@ -2,7 +2,7 @@ import { table } from '../../tables/table.ts';
 import { groupedCalls, leasedCalls } from './calls.ts';
 import { type Costs, fixedRateRow, measuredLeases } from './costs.ts';
 import { nothingOn, type Planning, type ScaledLoad, type Switches } from './load.ts';
-import { type BoundedPart, planFor, usedOf } from './model.ts';
+import { type BoundedPart, planFor, usedFraction } from './model.ts';
 import { simulateBatches, simulateLeases, simulateRefusals } from './simulation.ts';
 import { atSize, fullAt, isEnough, LARGEST_SIZE, stepsFor } from './steps.ts';
 
@@ -20,7 +20,7 @@ export function stepsTable(load: ScaledLoad, costs: Costs, planning: Planning): 
   const lines = stepsFor(load, costs, planning).map(({ name, plan }) => [
     ...[name, inWords(plan.instances), inWords(plan.redisNodes)],
     ...[plan.weirUs.toFixed(1), plan.redisUs.toFixed(1), plan.redisCalls.toFixed(2)],
-    boundOf(plan.bounds[0]),
+    boundText(plan.bounds[0]),
   ]);
   return table(head, 1, lines);
 }
@@ -37,9 +37,9 @@ export function sizesTable(load: ScaledLoad, costs: Costs, planning: Planning): 
     const found = steps.find(isEnough);
     return [
       ...[own.decisionsPerSecond, own.keys, own.proxies].map(inWords),
-      boundOf(steps[0]?.plan.bounds[0]),
+      boundText(steps[0]?.plan.bounds[0]),
       ...(found
-        ? [found.name, inWords(found.plan.instances), inWords(found.plan.redisNodes), boundOf(found.plan.bounds[0])]
+        ? [found.name, inWords(found.plan.instances), inWords(found.plan.redisNodes), boundText(found.plan.bounds[0])]
         : ['none', '', '', '']),
     ];
   });
@@ -148,8 +148,8 @@ const instancesInWords = (count: number): string => `${count} ${count === 1 ? 'i
 const rounded = (size: number): string => Number(size.toPrecision(2)).toLocaleString('en-US');
 
 /** `cores of a Redis: 3.4 ×` if it is not enough, else `cores of a Redis: 71 %`. */
-function boundOf(part: BoundedPart | undefined): string {
+function boundText(part: BoundedPart | undefined): string {
   if (!part) return '';
-  const used = usedOf(part);
+  const used = usedFraction(part);
   return `${part.name}: ${used > 1 ? `**${used.toPrecision(3)} ×**` : `${Math.round(used * 100)} %`}`;
 }

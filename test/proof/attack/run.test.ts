@@ -1,7 +1,7 @@
 import { attacks } from '../../../proof/attack/attacks.ts';
 import { runAttack } from '../../../proof/attack/run-attack.ts';
 import { PROJECT } from '../../../proof/attack/service.ts';
-import { problemsOf } from '../../../proof/attack/verdict.ts';
+import { findProblems } from '../../../proof/attack/verdict.ts';
 
 const HEAP_MIB = 256;
 
@@ -30,7 +30,7 @@ test.each([
     compares: false,
   };
   const result = await runAttack(attack, options);
-  const problems = problemsOf(result, HEAP_MIB).filter((problem) => asserted.includes(problem));
+  const problems = findProblems(result, HEAP_MIB).filter((problem) => asserted.includes(problem));
   expect({ ...result, problems }).toMatchObject({ problems: [], end: undefined });
   expect(result.sentBytes).toBeGreaterThan(10_000);
 });

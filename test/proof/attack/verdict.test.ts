@@ -1,6 +1,6 @@
 import { resultRow } from '../../../proof/attack/report.ts';
 import type { Result } from '../../../proof/attack/run-attack.ts';
-import { problemsOf } from '../../../proof/attack/verdict.ts';
+import { findProblems } from '../../../proof/attack/verdict.ts';
 
 const MIB = 1_048_576;
 const HEAP_MIB = 256;
@@ -30,7 +30,7 @@ test.each<[readonly string[], Partial<Result>]>([
   [[], { bystander: { ...sight, answered: 399 }, valid: { ...sight, answered: 490 }, comparesAnswers: true }],
   [['accepts two lengths'], { faults: ['accepts two lengths'] }],
 ])('the verdict on a result has the problems %j', (problems, changes) => {
-  expect(problemsOf({ ...withstood, ...changes }, HEAP_MIB)).toEqual(problems);
+  expect(findProblems({ ...withstood, ...changes }, HEAP_MIB)).toEqual(problems);
 });
 
 test('a row shows the measurements and the verdict', () => {

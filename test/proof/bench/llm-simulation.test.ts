@@ -8,8 +8,8 @@ test('an adaptive estimate refuses less than a flat one, and overspends less tha
   if (!adaptive || !flat || !atEnd) throw new Error('there are three');
   expect(adaptive.refused).toBeLessThan(flat.refused);
   expect(adaptive.refusedInVain).toBeLessThan(flat.refusedInVain);
-  expect(adaptive.mostOverspent).toBeLessThan(0.1);
-  expect(atEnd.mostOverspent).toBeGreaterThan(0.2);
+  expect(adaptive.maxOverspent).toBeLessThan(0.1);
+  expect(atEnd.maxOverspent).toBeGreaterThan(0.2);
   expect(atEnd.refusedInVain).toBe(0);
   expect(simulate(2_000, 'p95')).toEqual(simulate(2_000, 'p95'));
 });

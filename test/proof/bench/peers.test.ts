@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { programOf } from '../../../proof/bench/peers/peer.ts';
+import { findProgram } from '../../../proof/bench/peers/peer.ts';
 import { peers } from '../../../proof/bench/peers/peers.ts';
 import { toMarkdown } from '../../../proof/bench/report.ts';
 import { shapes } from '../../../proof/bench/shapes.ts';
@@ -11,13 +11,13 @@ const node = process.execPath;
 const absent = { variable: 'PEER_BIN', cached: '/nonexistent/peer' };
 
 test("a peer's variable takes precedence over the cache", () => {
-  expect(programOf({ ...absent, cached: node }, { PEER_BIN: '/bin/sh' })).toBe('/bin/sh');
-  expect(programOf({ ...absent, cached: node }, {})).toBe(node);
-  expect(programOf(absent, {})).toBeUndefined();
+  expect(findProgram({ ...absent, cached: node }, { PEER_BIN: '/bin/sh' })).toBe('/bin/sh');
+  expect(findProgram({ ...absent, cached: node }, {})).toBe(node);
+  expect(findProgram(absent, {})).toBeUndefined();
 });
 
 test('a variable that names no program is an error, even with a program in the cache', () => {
-  expect(() => programOf({ ...absent, cached: node }, { PEER_BIN: '/nonexistent/other' })).toThrow(
+  expect(() => findProgram({ ...absent, cached: node }, { PEER_BIN: '/nonexistent/other' })).toThrow(
     "PEER_BIN must be the path of a program, got '/nonexistent/other'",
   );
 });

@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { restUsageOf } from '../../../proof/bench/at-rest/usage.ts';
+import { readRestUsage } from '../../../proof/bench/at-rest/usage.ts';
 import { run } from '../../../proof/processes/run-program.ts';
 import { start } from '../../helpers/process.ts';
 
@@ -46,7 +46,7 @@ test('file pages that two processes of a service share are counted once', async 
   const parent = await start(process.execPath, ['-e', PARENT]);
   try {
     await parent.waitFor('started');
-    const { residentBytes, togetherBytes, proportionalBytes, cpuNs, wakeUps } = restUsageOf(parent.pid);
+    const { residentBytes, togetherBytes, proportionalBytes, cpuNs, wakeUps } = readRestUsage(parent.pid);
     expect(togetherBytes).toBeLessThan(residentBytes);
     expect(proportionalBytes).toBeGreaterThan(0);
     expect(proportionalBytes).toBeLessThan(residentBytes);

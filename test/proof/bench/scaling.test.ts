@@ -3,23 +3,23 @@ import { scalingPage } from '../../../docs/scaling-page.ts';
 import { groupedCalls, leasedCalls } from '../../../proof/bench/scaling/calls.ts';
 import { fixedRateRow, measuredCosts, measuredLeases } from '../../../proof/bench/scaling/costs.ts';
 import {
+  defaultPlanning,
   largeLoad,
   nothingOn,
   type ScaledLoad,
   type Switches,
-  usualPlanning,
 } from '../../../proof/bench/scaling/load.ts';
-import { groupsFor, planFor, usedOf } from '../../../proof/bench/scaling/model.ts';
+import { groupsFor, planFor, usedFraction } from '../../../proof/bench/scaling/model.ts';
 import { simulateBatches, simulateLeases, simulateRefusals } from '../../../proof/bench/scaling/simulation.ts';
 import { atSize, fullAt, isEnough, stepsFor } from '../../../proof/bench/scaling/steps.ts';
 import { settingsTable } from '../../../src/settings/table.ts';
 
 const costs = measuredCosts();
 const plan = (changes: Partial<Switches> = {}, load: Partial<ScaledLoad> = {}) =>
-  planFor({ ...largeLoad, ...load }, { ...nothingOn, ...changes }, costs, usualPlanning);
+  planFor({ ...largeLoad, ...load }, { ...nothingOn, ...changes }, costs, defaultPlanning);
 const used = ({ bounds }: ReturnType<typeof plan>, name: string): number => {
   const part = bounds.find((one) => one.name === name);
-  return part ? usedOf(part) : Number.NaN;
+  return part ? usedFraction(part) : Number.NaN;
 };
 
 test('the page has the tables that the command prints', async () => {
@@ -38,7 +38,7 @@ describe('the model', () => {
     const sizes = Array.from({ length: 40 }, (_, at) => 1e3 * 10 ** (at / 8));
     for (const changes of [{}, { denyCache: true, leases: true }, { cluster: true }, { cluster: true, sites: 4 }]) {
       const plans = sizes.map((size) =>
-        planFor(atSize(largeLoad, size), { ...nothingOn, ...changes }, costs, usualPlanning),
+        planFor(atSize(largeLoad, size), { ...nothingOn, ...changes }, costs, defaultPlanning),
       );
       const instances = plans.map((one) => one.instances);
       expect(instances).toEqual(instances.toSorted((one, other) => one - other));
@@ -84,20 +84,20 @@ describe('the model', () => {
   });
 
   test('finds the fewest groups', () => {
-    const groups = groupsFor(largeLoad, nothingOn, costs, usualPlanning);
+    const groups = groupsFor(largeLoad, nothingOn, costs, defaultPlanning);
     expect(used(plan({ groups }), 'cores of a Redis')).toBeLessThanOrEqual(1);
     expect(used(plan({ groups: groups - 1 }), 'cores of a Redis')).toBeGreaterThan(1);
   });
 
   test('finds the size at which a part is full', () => {
-    const size = fullAt('cores of a Redis', nothingOn, largeLoad, costs, usualPlanning) ?? Number.NaN;
-    const at = (part: number) => planFor(atSize(largeLoad, size * part), nothingOn, costs, usualPlanning);
+    const size = fullAt('cores of a Redis', nothingOn, largeLoad, costs, defaultPlanning) ?? Number.NaN;
+    const at = (part: number) => planFor(atSize(largeLoad, size * part), nothingOn, costs, defaultPlanning);
     expect(used(at(0.98), 'cores of a Redis')).toBeLessThan(1);
     expect(used(at(1.02), 'cores of a Redis')).toBeGreaterThan(1);
   });
 
   test("has a step that is enough for the largest size, and names Redis' core as the first bound before it", () => {
-    const steps = stepsFor(largeLoad, costs, usualPlanning);
+    const steps = stepsFor(largeLoad, costs, defaultPlanning);
     expect(steps[0]?.plan.bounds[0]?.name).toBe('cores of a Redis');
     expect(steps.filter(isEnough)).not.toEqual([]);
   });

@@ -1,6 +1,6 @@
 import { check, type Invariant } from '../../../proof/chaos/checker.ts';
 import type { CallRecord, FaultRecord, Plan, RunLog, ScrapeRecord } from '../../../proof/chaos/log.ts';
-import { exposureOf } from '../../../proof/chaos/report.ts';
+import { describeExposure } from '../../../proof/chaos/report.ts';
 import type { ChaosRule } from '../../../proof/chaos/rules.ts';
 
 const fixed: ChaosRule = {
@@ -168,7 +168,7 @@ describe('a limit', () => {
     const undecided = call(300, { hits: 3, outcome: 'UNAVAILABLE' });
     const log = logOf(fixed, [...passed(100, 200), undecided], [fault('crashed', 50, 500)]);
     expect(check(log)).toEqual([]);
-    expect(exposureOf(log)).toContain('| k | error | 3 | 3 |');
+    expect(describeExposure(log)).toContain('| k | error | 3 | 3 |');
   });
 
   test('may be exceeded by the share of an instance that was late, whatever its policy is', () => {

@@ -5,7 +5,7 @@ import { check, timedInvariants } from '../../../proof/chaos/checker.ts';
 import { readRunLog } from '../../../proof/chaos/log.ts';
 import { describeViolations, toMarkdown } from '../../../proof/chaos/report.ts';
 import { runChaos } from '../../../proof/chaos/run-chaos.ts';
-import { faultKinds, kindsOf, scheduleOf, type Topology } from '../../../proof/chaos/schedule.ts';
+import { createSchedule, faultKinds, plannedKinds, type Topology } from '../../../proof/chaos/schedule.ts';
 
 /** On a busy machine, a reply of a healthy store may take longer than 500 ms. */
 const STORE_TIMEOUT_MS = 2_000;
@@ -19,7 +19,9 @@ const runs: readonly [Topology, { readonly seed: number; readonly lengthMs: numb
 ];
 
 test('the runs below have every kind of fault', () => {
-  const kinds = runs.flatMap(([topology, { seed, lengthMs }]) => kindsOf(scheduleOf(topology, seed, lengthMs)));
+  const kinds = runs.flatMap(([topology, { seed, lengthMs }]) =>
+    plannedKinds(createSchedule(topology, seed, lengthMs)),
+  );
   expect(new Set<string>(kinds)).toEqual(faultKinds);
 });
 
@@ -31,7 +33,7 @@ test.each(runs)(
     const log = readRunLog(folder);
     const violations = check(log).filter(({ invariant }) => !timedInvariants.has(invariant));
     expect({ folder, violations: describeViolations(violations) }).toEqual({ folder, violations: '' });
-    const planned = kindsOf(scheduleOf(topology, seed, lengthMs));
+    const planned = plannedKinds(createSchedule(topology, seed, lengthMs));
     expect(log.faults.map(({ kind }) => kind).sort()).toEqual(planned.toSorted()); // none was skipped
     for (const kind of planned) expect(toMarkdown(log)).toContain(`| ${kind} | `);
     rmSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-import { usageOf } from '../../../proof/processes/process-tree.ts';
+import { readUsage } from '../../../proof/processes/process-tree.ts';
 import { start } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -14,14 +14,14 @@ test('the usage of a process includes its child processes', async () => {
   const parent = await start(process.execPath, ['-e', PARENT]);
   try {
     await parent.waitFor('started');
-    const { cpuMs, memoryBytes } = usageOf(parent.pid);
+    const { cpuMs, memoryBytes } = readUsage(parent.pid);
     expect(memoryBytes).toBeGreaterThan(1024 * 1024);
-    await until('half a second of CPU time', () => usageOf(parent.pid).cpuMs >= cpuMs + 500);
+    await until('half a second of CPU time', () => readUsage(parent.pid).cpuMs >= cpuMs + 500);
   } finally {
     await parent.stop();
   }
 });
 
 test('a process that does not exist is an error', () => {
-  expect(() => usageOf(2 ** 30)).toThrow(`there is no process ${2 ** 30}`);
+  expect(() => readUsage(2 ** 30)).toThrow(`there is no process ${2 ** 30}`);
 });

@@ -1,7 +1,7 @@
-import { orderOfRound } from '../../../proof/tables/order.ts';
+import { roundOrder } from '../../../proof/tables/order.ts';
 
 const ordersOf = (rounds: number, subjects: number) =>
-  Array.from({ length: rounds }, (_, round) => orderOfRound(round, subjects));
+  Array.from({ length: rounds }, (_, round) => roundOrder(round, subjects));
 
 test('six rounds measure three subjects in all six orders', () => {
   expect(ordersOf(6, 3)).toEqual([
