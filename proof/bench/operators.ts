@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startWeir, type Weir } from '../../test/helpers/weir.ts';
-import { countOf } from '../options.ts';
-import { processorWaitMs, usageOf } from '../processes/process-tree.ts';
+import { parseCount } from '../options.ts';
+import { processorWaitMs, readUsage } from '../processes/process-tree.ts';
 import { median, range } from '../tables/figures.ts';
-import { orderOfRound } from '../tables/order.ts';
+import { roundOrder } from '../tables/order.ts';
 import { table } from '../tables/table.ts';
 import type { Load, Tally } from './generator/drive.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
@@ -108,9 +108,9 @@ interface Measured {
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
   const [rate, seconds, rounds] = (['rate', 'seconds', 'rounds'] as const).map((name) =>
-    countOf(`--${name}`, values[name]),
+    parseCount(`--${name}`, values[name]),
   ) as [number, number, number];
-  const rules = countOf('--rules', values.rules, MAX_RULES);
+  const rules = parseCount('--rules', values.rules, MAX_RULES);
   setPriority(LOWEST_PRIORITY); // the operators' client would be on another machine
   const { measured, series, processors } = await measureOperators({ rules, rate, seconds, rounds });
   console.log(describe(measured, `${rules} rules, ${rate} calls/s`));
@@ -140,13 +140,13 @@ export async function measureOperators({ rules, rate, seconds, rounds }: Operato
   const folder = mkdtempSync(join(tmpdir(), 'operators-'));
   let version = 0;
   const samples: Sample[][] = uses.map(() => []);
-  const cpuOf = (name: string): number =>
+  const medianCpu = (name: string): number =>
     median((samples[uses.findIndex((use) => use.name === name)] ?? []).map(({ cpu }) => cpu));
   const nextRules = (): string => ruleFile(rules, ++version);
   writeFileSync(join(folder, 'rules.yaml'), nextRules());
   const generator = startGenerator();
   const weir = await startWeir({ LOG_LEVEL: 'warn', ADMIN_TOKEN: TOKEN }, { args: ['--rules', folder] });
-  const reloadCpuMs = () => (cpuOf(RELOAD) - cpuOf(NOTHING)) * REPEAT_MS || 0;
+  const reloadCpuMs = () => (medianCpu(RELOAD) - medianCpu(NOTHING)) * REPEAT_MS || 0;
   const site: Site = { weir, generator, folder, nextRules, reloadCpuMs };
   try {
     const processors = pin(weir.pid, generator.pid);
@@ -160,7 +160,7 @@ export async function measureOperators({ rules, rate, seconds, rounds }: Operato
     };
     await generator.drive(load);
     for (const round of range(rounds))
-      for (const at of orderOfRound(round, uses.length)) {
+      for (const at of roundOrder(round, uses.length)) {
         const use = uses[at] as Use; // the order has a position for each
         console.error(`round ${round + 1} of ${rounds}: ${use.name} …`);
         samples[at]?.push(await sample(use, load, site));
@@ -320,7 +320,7 @@ async function send({ weir, generator }: Site, key: string, values: number, call
 async function sample(use: Use, load: Load, site: Site): Promise<Sample> {
   const { weir, generator } = site;
   const state = () => ({
-    cpuMs: usageOf(weir.pid).cpuMs,
+    cpuMs: readUsage(weir.pid).cpuMs,
     deciderWaitMs: processorWaitMs(weir.pid) ?? Number.NaN,
     generatorWaitMs: processorWaitMs(generator.pid) ?? Number.NaN,
   });

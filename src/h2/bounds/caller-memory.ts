@@ -257,12 +257,10 @@ class Account implements MemoryAccount {
 /** @param bytes  memory besides that of the connection itself */
 const classForBytes = (bytes: number): number => 32 - Math.clz32(Math.max(bytes, 0) >>> CLASS_SHIFT);
 
-/** File descriptors reserved for files and for connections that are not callers'. */
+/** Open files reserved for files on disk and for connections that are not callers'. */
 const RESERVED = 448;
 
-/**
- * Minimum fraction of the remaining descriptors for callers, and the maximum, which leaves some for ending connections.
- */
+/** Minimum fraction of the remaining open files for callers, and the maximum, which leaves some for ending connections. */
 const MIN_FRACTION = 1 / 4;
 const MAX_FRACTION = 7 / 8;
 

@@ -39,7 +39,7 @@ interface Peer<C> {
  * may be on its way. When more than half are unused, new ones go before idle ones, so that a flood of connections does
  * not cost other clients behind the same address theirs.
  *
- * Servers mark connections in regular checks rather than on each request, so `retireOne` passes over those in use since.
+ * Servers mark connections in regular checks rather than on each request, so `retireOne` passes over those used since.
  * Each check adds a connection at most once, so the amortized cost of `retireOne` is constant.
  */
 export class ConnectionLimit<C extends PlacedConnection = PlacedConnection> {

@@ -45,8 +45,8 @@ class InvalidCertificates extends Error {
  *
  * A worker that starts while they are invalid begins with the supervisor's.
  *
- * @param onProblem  called once for each invalid change, after which the current certificates are kept, and once when the
- * current certificate expires
+ * @param onProblem  called once for each invalid change, after which the current certificates are kept, and once
+ * when the current certificate expires
  * @throws InvalidCertificates if they are invalid at the start
  */
 export function openCertificates(

@@ -13,7 +13,8 @@ export const FOLLOWED_KEY_BYTES = 1_000;
  *
  * The burst that a key needs at a rate is the size of the smallest token bucket, refilled at that rate, that would have
  * passed all of its hits, which is the maximum of (hits in an interval − rate × length) over all intervals. As a
- * function of the rate it is the conjugate of the arrival curve of network calculus, of which `mostWithin` is the concave hull.
+ * function of the rate it is the conjugate of the arrival curve of network calculus, of which `mostWithin` is the
+ * concave hull.
  *
  * @see https://doi.org/10.1109/18.61109 Cruz, A calculus for network delay
  * @see https://leboudec.github.io/netcal/ Le Boudec and Thiran, Network Calculus, section 1.2

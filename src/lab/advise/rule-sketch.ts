@@ -270,7 +270,7 @@ class HeavyKeys {
     return this.#followed;
   }
 
-  /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals, or undefined if it is not heavy */
+  /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals if it is heavy */
   add(key: string, hits: number, sampled: KeyArrivals | undefined): KeyArrivals | undefined {
     const name = createTextName(key);
     if (!this.#counts.addToKnown(name, hits)) {
