@@ -1,6 +1,6 @@
 import { adviceOperations } from '../src/operate/admin/advice-operations.ts';
 import type { ApiOperation } from '../src/operate/admin/api.ts';
-import { decideOperation } from '../src/operate/admin/openapi.ts';
+import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
 import type { AdminOptions } from '../src/operate/admin/options.ts';
 import type { ObjectSchema, Schema } from '../src/operate/admin/schema.ts';
@@ -18,7 +18,7 @@ function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const sites = {} as Parameters<typeof siteOperations>[0];
   const ofSites = siteOperations(sites);
   const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live)];
-  return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined), decideOperation];
+  return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined), ...callerOperations];
 }
 
 const needs = {

@@ -1,15 +1,16 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { requestFromJson, responseToJson } from '../../engine/wire/json.ts';
+import { holdFromJson, requestFromJson, responseToJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import { codeNumbers } from '../../engine/wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
 import type { Overload } from '../overload/overload.ts';
-import { requestCost } from '../rls/cost.ts';
+import { hostedCost, requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
+import { type HoldOutcome, type HoldsService, holdAnswerToJson, holdMethods } from '../rls/holds.ts';
 import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
 import { crossSiteReason } from './cross-site.ts';
 import { CallerDisconnected, type HttpRequest } from './request.ts';
@@ -28,13 +29,16 @@ export function apiRoutes(
   service: RlsService,
   readiness: () => Readiness,
   overload: JsonOverload,
+  holds?: HoldsService,
 ): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
+    ...(holds ? holdRoutes(holds, overload) : []),
     [
       '/json',
       {
         help: 'a RateLimitRequest as JSON; 200 within, 429 over the limit',
-        answer: (request) => decideJson(request, service, overload),
+        answer: (request) =>
+          answerJson(request, overload, (body, reply) => decide(body, request, service, reply), pageOf),
       },
     ],
     [
@@ -47,24 +51,55 @@ export function apiRoutes(
   ]);
 }
 
-function decideJson(request: HttpRequest, service: RlsService, overload: JsonOverload): Page | Promise<Page> {
+/** The methods of `weir.v1.Holds`, as JSON. */
+function holdRoutes(holds: HoldsService, overload: JsonOverload): readonly (readonly [string, Route])[] {
+  return holdMethods.map((method) => {
+    const path = `/holds/${method}`;
+    const run = (body: Buffer, request: HttpRequest, reply: (outcome: HoldOutcome<object>) => void): number => {
+      const message = holdFromJson(body);
+      const { bytes, units } = hostedCost(message, body.length);
+      request.charge(bytes);
+      if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
+      const caller = {
+        timeLeftMs: () => Number.POSITIVE_INFINITY, // no deadline
+        onGone: (listener: () => void) => request.onGone(listener),
+      };
+      void holds[method](message, caller).then(reply);
+      return units;
+    };
+    const answer: Route['answer'] = (request) =>
+      answerJson(request, overload, (body, reply) => run(body, request, reply), pageOfHold);
+    return [path, { help: `${method} of weir.v1.Holds as JSON; 429 without a slot or a reservation`, answer }];
+  });
+}
+
+/** @param run  see `outcomeInTurn` */
+function answerJson<T>(
+  request: HttpRequest,
+  overload: JsonOverload,
+  run: (body: Buffer, reply: (outcome: T) => void) => number,
+  toPage: (outcome: T) => Page,
+): Page | Promise<Page> {
   const reason = crossSiteReason(request);
   if (reason !== undefined) return refused(403, 'Forbidden\n', reason, status.PERMISSION_DENIED);
   const error = overload.refusal();
   if (error) return pageOf({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
     if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
-    return outcomeInTurn(body, request, service, overload).then(pageOf, pageOfFailure);
+    return outcomeInTurn(body, overload, run).then(toPage, pageOfFailure);
   });
 }
 
-/** Decides the request in a turn of the call queue. Nothing refers to the body afterwards. */
-function outcomeInTurn(
+/**
+ * Handles the body in a turn of the call queue. Nothing refers to the body afterwards.
+ *
+ * @param run  returns units of work
+ */
+function outcomeInTurn<T>(
   body: Buffer,
-  request: HttpRequest,
-  service: RlsService,
   { queue }: JsonOverload,
-): Promise<CallOutcome> {
+  run: (body: Buffer, reply: (outcome: T) => void) => number,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const estimate = body.length / OCTETS_PER_UNIT;
     const call: PendingCall = {
@@ -72,7 +107,7 @@ function outcomeInTurn(
       ...{ dueAtMs: monotonicMs(), expiresAtMs: Number.POSITIVE_INFINITY }, // the caller has no deadline
       run() {
         try {
-          return decide(body, request, service, resolve);
+          return run(body, resolve);
         } catch (error) {
           reject(error);
           return estimate;
@@ -131,6 +166,12 @@ function refused(httpStatus: number, body: string, reason: string, code: status)
 function pageOf(outcome: CallOutcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
+}
+
+function pageOfHold(outcome: HoldOutcome<object>): Page {
+  if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
+  const answer = holdAnswerToJson(outcome.response);
+  return json(answer.held === false || answer.reserved === false ? 429 : 200, answer);
 }
 
 function pageOfFailure(cause: unknown): Page {

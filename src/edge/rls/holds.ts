@@ -5,7 +5,14 @@ import { CallerGone } from '../../engine/decide/queues.ts';
 import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/decide/reservations.ts';
 import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/decide/slots.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
-import { codeNumbers, type WireDescriptor, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
+import type { HoldAnswerJson } from '../../engine/wire/shapes.ts';
+import {
+  codeNumbers,
+  type WireDescriptor,
+  type WireDuration,
+  type WireRequest,
+  type WireResponse,
+} from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { type Extras, type GrpcStatus, toStatus } from './service.ts';
 
@@ -20,6 +27,9 @@ export interface HoldsService {
   reserve(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<ReserveResponse>>;
   commit(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<CommitResponse>>;
 }
+
+/** The methods of the service. */
+export const holdMethods = ['acquire', 'renew', 'release', 'reserve', 'commit'] as const;
 
 export function createHoldsService(slots: Slots, reservations: Reservations): HoldsService {
   return {
@@ -104,11 +114,22 @@ const toDuration = (ms: number): WireDuration => ({
   nanos: (ms % 1_000) * 1e6,
 });
 
-/** A duration on the wire. */
-interface WireDuration {
-  readonly seconds: number;
-  readonly nanos: number;
+/** Converts an answer to JSON: durations as in proto3's mapping, numbers as numbers. */
+export function holdAnswerToJson(answer: object): HoldAnswerJson {
+  const { ttl, retry_after, outcome, ...rest } = answer as Partial<HoldResponse & ReserveResponse & CommitResponse>; // one of these
+  const isGranted = rest.held !== false && rest.reserved !== false;
+  return {
+    ...rest,
+    ...(ttl && isGranted && { ttl: durationText(ttl) }),
+    ...(retry_after && { retryAfter: durationText(retry_after) }),
+    ...(outcome !== undefined && { outcome: outcomeNames[outcome] ?? 'UNKNOWN' }),
+  };
 }
+
+const outcomeNames = [undefined, 'COMMITTED', 'LATE', 'UNKNOWN', 'REPEATED'] as const;
+
+const durationText = ({ seconds, nanos }: WireDuration): string =>
+  nanos === 0 ? `${seconds}s` : `${seconds + nanos / 1e9}s`;
 
 /** The messages of `proto/weir/v1/holds.proto`. */
 interface HoldRequest {

@@ -8,6 +8,7 @@ import {
   nameOf,
   requestUnitNumbers,
   unitNumbers,
+  type WireDuration,
   type WireRequest,
   type WireResponse,
 } from './wire.ts';
@@ -131,6 +132,30 @@ const request = message<WireRequest>({
 export function requestFromJson(body: Buffer): WireRequest {
   const from = new JsonReader(body);
   const read = request(from);
+  from.end();
+  return read;
+}
+
+const duration: Read<WireDuration> = (from) => {
+  const { position } = from;
+  const [, seconds = '', fraction = ''] = /^(\d{1,9})(?:\.(\d{1,9}))?s$/.exec(from.shortString() ?? '') ?? [];
+  if (seconds === '') return from.mismatch('a duration such as "1.5s"', position);
+  return { seconds: Number(seconds), nanos: Number(fraction.padEnd(9, '0')) };
+};
+
+const hold = message<{ request: WireRequest | null; max_delay: WireDuration | null }>({
+  request: optional(request),
+  max_delay: optional(duration),
+});
+
+/**
+ * Reads a request of `weir.v1.Holds` likewise; only `acquire` uses `max_delay`.
+ *
+ * @throws InvalidJson
+ */
+export function holdFromJson(body: Buffer) {
+  const from = new JsonReader(body);
+  const read = hold(from);
   from.end();
   return read;
 }

@@ -61,3 +61,23 @@ export const rateLimitResponse = fields(
   { responseHeadersToAdd: listOf(header), dynamicMetadata: anyObject },
 );
 export type RateLimitResponseJson = ValueOf<typeof rateLimitResponse>;
+
+/** `1.5s`. */
+const duration = { ...text, description: 'A duration in seconds, such as `1.5s`.' };
+
+/** The body of the methods of `weir.v1.Holds` as JSON. */
+export const holdRequest = fields({ request: rateLimitRequest });
+export const acquireRequest = fields({ request: rateLimitRequest }, { maxDelay: duration });
+
+/** Their answers. */
+export const holdAnswer = fields({ held: flag }, { ttl: duration, retryAfter: duration });
+export const releaseAnswer = fields({});
+export const reserveAnswer = fields({ reserved: flag, hits: whole }, { ttl: duration, retryAfter: duration });
+export const commitAnswer = fields({
+  outcome: oneOf('COMMITTED', 'LATE', 'UNKNOWN', 'REPEATED'),
+  charged: whole,
+  overrun: whole,
+});
+export type HoldAnswerJson = Partial<
+  ValueOf<typeof holdAnswer> & ValueOf<typeof reserveAnswer> & ValueOf<typeof commitAnswer>
+>;

@@ -27,6 +27,12 @@ export interface WireResponse {
   readonly response_headers_to_add: readonly WireHeader[];
   readonly dynamic_metadata?: WireStruct | null;
 }
+/** A google.protobuf.Duration. */
+export interface WireDuration {
+  readonly seconds: number;
+  readonly nanos: number;
+}
+
 /** A response header for the client. */
 export interface WireHeader {
   readonly key: string;

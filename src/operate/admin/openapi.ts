@@ -1,5 +1,14 @@
 import type { JsonShape } from '../../base/shape.ts';
-import { rateLimitRequest, rateLimitResponse } from '../../engine/wire/shapes.ts';
+import {
+  acquireRequest,
+  commitAnswer,
+  holdAnswer,
+  holdRequest,
+  rateLimitRequest,
+  rateLimitResponse,
+  releaseAnswer,
+  reserveAnswer,
+} from '../../engine/wire/shapes.ts';
 import { answers } from '../answers/all.ts';
 import { type ApiOperation, operationsByPath } from './api.ts';
 import { noQuery } from './parameters.ts';
@@ -7,16 +16,60 @@ import type { Schema } from './schema.ts';
 
 type Documented = Omit<ApiOperation, 'answer'>;
 
-/** The operation for callers without gRPC, which is served on another port. */
-export const decideOperation: Documented = {
-  path: '/json',
-  method: 'POST',
-  summary: 'decides a request and counts its hits, on the HTTP port (`PORT`, 8080)',
-  need: 'open',
-  query: noQuery,
-  body: 'any',
-  answers: 'The answer with status 200 if the request passes, else 429.',
+/** An operation for callers without gRPC, which is served on another port. */
+interface CallerOperation {
+  readonly summary: string;
+  readonly body: JsonShape<unknown>;
+  readonly answer: JsonShape<unknown>;
+  /** Absent: it refuses nothing. */
+  readonly refusal?: string;
+}
+
+const callerPaths: Readonly<Record<string, CallerOperation>> = {
+  '/json': {
+    summary: 'decides a request and counts its hits',
+    body: rateLimitRequest,
+    answer: rateLimitResponse,
+    refusal: 'a limit is exceeded',
+  },
+  '/holds/acquire': {
+    summary: 'takes slots of limits with `algorithm: in_flight`, or renews them; may wait for them',
+    body: acquireRequest,
+    answer: holdAnswer,
+    refusal: 'there are not as many slots',
+  },
+  '/holds/renew': {
+    summary: 'renews slots without waiting',
+    body: holdRequest,
+    answer: holdAnswer,
+    refusal: 'the slots have expired, and there are not as many',
+  },
+  '/holds/release': { summary: 'releases slots', body: holdRequest, answer: releaseAnswer },
+  '/holds/reserve': {
+    summary: 'reserves hits of limits with `reserve`',
+    body: holdRequest,
+    answer: reserveAnswer,
+    refusal: 'there are not as many hits left',
+  },
+  '/holds/commit': {
+    summary: 'charges the hits that a reservation has used, once, and frees the rest',
+    body: holdRequest,
+    answer: commitAnswer,
+  },
 };
+
+/** The operations for callers without gRPC. */
+export const callerOperations: readonly Documented[] = Object.entries(callerPaths).map(
+  ([path, { summary, refusal }]) => ({
+    path,
+    method: 'POST',
+    summary: `${summary}, on the HTTP port (\`PORT\`, 8080)`,
+    need: 'open',
+    query: noQuery,
+    body: 'any',
+    answers: refusal === undefined ? 'The answer.' : `The answer with status 200, or 429 if ${refusal}.`,
+  }),
+);
 
 const shapes: Readonly<Record<string, JsonShape<unknown>>> = answers;
 
@@ -31,7 +84,7 @@ export function openApiDocument(operations: readonly ApiOperation[], version: st
       description: 'Explains answers, lists unmatched descriptors, and changes counters. Served on the debug port.',
     },
     paths: {
-      '/json': decidePath,
+      ...Object.fromEntries(callerOperations.map((operation) => [operation.path, callerPath(operation)])),
       ...Object.fromEntries(
         Array.from(byPath, ([path, own]) => [
           path,
@@ -110,28 +163,35 @@ function operationObject(declared: Documented) {
 
 const descriptionOf = ({ description }: Schema) => (description === undefined ? {} : { description });
 
-const ofDecision = { 'application/json': { schema: rateLimitResponse } };
-const refused = { content: { 'text/plain': { schema: { type: 'string' } } } };
+const ofFailure = { content: { 'text/plain': { schema: { type: 'string' } } } };
 
-const decidePath = {
-  servers: [
-    {
-      url: 'http://{host}:{port}',
-      description: 'The HTTP server for callers: HOST and PORT.',
-      variables: { host: { default: 'localhost' }, port: { default: '8080' } },
-    },
-  ],
-  post: {
-    ...operationObject(decideOperation),
-    responses: {
-      200: { description: 'The request passes.', content: ofDecision },
-      429: { description: 'A limit is exceeded.', content: ofDecision },
-      '4XX': {
-        description: 'The request is not valid, or not allowed, or cannot be decided.',
-        headers: { 'x-weir-reason': { description: 'The reason.', schema: { type: 'string' } } },
-        ...refused,
-      },
-      '5XX': { description: 'The request could not be answered.', ...refused },
-    },
-  },
+const callerServer = {
+  url: 'http://{host}:{port}',
+  description: 'The HTTP server for callers: HOST and PORT.',
+  variables: { host: { default: 'localhost' }, port: { default: '8080' } },
 };
+
+function callerPath(operation: Documented) {
+  const { body, answer, refusal } = callerPaths[operation.path] as CallerOperation; // as listed from these paths
+  const content = { 'application/json': { schema: answer } };
+  return {
+    servers: [callerServer],
+    post: {
+      ...operationObject(operation),
+      requestBody: { required: true, content: { 'application/json': { schema: body } } },
+      responses: {
+        200: { description: refusal === undefined ? 'The answer.' : 'The request passes.', content },
+        ...(refusal !== undefined && { 429: { description: `Refused: ${refusal}.`, content } }),
+        '4XX': {
+          description: 'The request is not valid, or not allowed, or cannot be decided.',
+          headers: {
+            'x-weir-reason': { description: 'The reason.', schema: { type: 'string' } },
+            'grpc-status': { description: 'The status code of gRPC.', schema: { type: 'integer' } },
+          },
+          ...ofFailure,
+        },
+        '5XX': { description: 'The request could not be answered.', ...ofFailure },
+      },
+    },
+  };
+}

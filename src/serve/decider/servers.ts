@@ -38,7 +38,7 @@ export function openServers(
   { routes, ...handlers }: Handlers,
   context: ProcessContext,
 ): Promise<Servers> {
-  const { service, overload, health, quotas } = handlers;
+  const { service, overload, health, quotas, holds } = handlers;
   const { address, maxConnections } = settings.http;
   return openParts(async (add) => {
     const servers: { close(graceMs: number): Promise<void> }[] = [];
@@ -50,7 +50,7 @@ export function openServers(
         await Promise.all(servers.map((server) => server.close(settings.drain.timeoutMs)));
       },
     });
-    const pages = apiRoutes(service, () => readiness.state(), overload);
+    const pages = apiRoutes(service, () => readiness.state(), overload, holds);
     const bounds = { memory: overload.memory, maxConnections, isChecked: undefined };
     const http = await openHttp('PORT', address, { routes: routes?.(pages) ?? pages, bounds }, context.log);
     servers.push(http);

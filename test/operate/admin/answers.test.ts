@@ -170,7 +170,8 @@ test('the answers of every operation conform to the OpenAPI document', async () 
   const asked = new Set(made.map(({ operation }) => operation));
   asked.add('POST /json'); // in the next test
   const ofSites = ['GET /api/v1/sites', 'GET /api/v1/sites/limits']; // these need several sites: test/edge/sites/operations.test.ts
-  expect(documented.operations.filter((one) => !asked.has(one)).toSorted()).toEqual(ofSites);
+  const others = documented.operations.filter((one) => !asked.has(one) && !one.includes(' /holds/')); // test/edge/http/holds.test.ts
+  expect(others.toSorted()).toEqual(ofSites);
 });
 
 test('the answers of /json conform to the OpenAPI document, whether a request passes or not', async () => {
