@@ -66,8 +66,7 @@ export class Dispatcher {
   readonly #schedule = (): void => {
     if (this.#isScheduled || this.#queue.length === 0) return;
     this.#isScheduled = true;
-    if (this.#options.batches || this.#queue.length > 1) setImmediate(this.#flush);
-    else this.#flush();
+    setImmediate(this.#flush);
   };
 
   /**
