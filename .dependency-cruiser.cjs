@@ -19,7 +19,7 @@ const packageOf = {
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',
   '^ipaddr.js$': '^src/engine/rules/read/',
   '^luxon$': '^src/engine/rules/time/',
-  '^(pino|pino-pretty|prom-client|hot-shots|re2js)$': '^src/operate/observe/',
+  '^(pino|pino-pretty|hot-shots|re2js)$': '^src/operate/observe/',
   '^@opentelemetry': '^src/operate/tracing/',
   '^csv-parse': '^src/lab/replay/readers/',
   '^pure-rand$': '^src/lab/simulate/',

@@ -13,6 +13,7 @@ import { plots } from './plots.ts';
 import { ruleKeysPage } from './rule-keys-page.ts';
 import { scalingPage } from './scaling-page.ts';
 import { withScenarios } from './scenarios-page.ts';
+import { statisticsPage } from './statistics-page.ts';
 
 /** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([
@@ -22,6 +23,7 @@ export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/command-line.md', commandLinePage()],
   ['docs/admin-api.md', adminApiPage()],
   ['docs/replay.md', withScenarios(readFileSync(new URL('replay.md', import.meta.url), 'utf8'))],
+  ['docs/statistics.md', statisticsPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
   ...plots,
   ...dashboards,

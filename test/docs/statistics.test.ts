@@ -1,17 +1,15 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { noQuotaCounts } from '../../src/edge/rlqs/quota-counts.ts';
 import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
-import { candidateMetrics } from '../../src/operate/admin/metrics.ts';
-import type { TrialReport } from '../../src/operate/candidate/report.ts';
 import { cutName, MAX_NAME_LENGTH, MAX_NAME_LEVELS, MAX_NAMES, OTHER } from '../../src/operate/observe/caller-names.ts';
-import { ownUse } from '../../src/operate/observe/process-use.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../src/operate/observe/stats.ts';
+import { type InstanceFacts, partFigures } from '../../src/operate/observe/table.ts';
 import { parseExposition } from '../helpers/exposition.ts';
+import { idle, usedCache } from '../helpers/metrics.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
@@ -28,8 +26,6 @@ function tableBelow(title: string): readonly (readonly [name: string, kind: stri
 
 const sorted = <R extends readonly [string, string]>(rows: readonly R[]): readonly R[] =>
   [...rows].sort(([one], [other]) => (one < other ? -1 : 1));
-
-const cache = { counts: { lookups: 9, hits: 9, expired: 9, evicted: 9, overwritten: 9 }, size: () => 9 };
 
 const reserved = { reserved: 9, charged: 8, overrun: 7, held: 6, open: 5, oldestMs: 4 };
 
@@ -64,11 +60,13 @@ const withPlaceholders = (name: string): string =>
     .replace('.d.domain_not_found', '.<domain>.domain_not_found')
     .replace('_d_domain_not_found', '_<domain>_domain_not_found');
 
-test('docs/statistics.md names every statistic of StatsD', async () => {
-  const counters = [...(await referenceCounters(everything())).keys()].map(
+const figures = { ...idle.figures, ...usedCache };
+
+test('docs/statistics.md names every statistic of StatsD', () => {
+  const counters = [...referenceCounters(everything()).keys()].map(
     (name) => [withPlaceholders(name), 'counter'] as const,
   );
-  const gauges = [...referenceGauges(cache).keys()].map((name) => [name, 'gauge'] as const);
+  const gauges = [...referenceGauges(figures).keys()].map((name) => [name, 'gauge'] as const);
   const named = [...counters, ...gauges, [responseTimeName('<method>'), 'timer'] as const];
   expect(tableBelow('StatsD, DogStatsD and `/stats`')).toEqual(sorted(named));
 });
@@ -81,46 +79,44 @@ const metricsIn = (text: string) =>
       .map(([name, { type }]) => [withPlaceholders(name), type] as const),
   );
 
-test('docs/statistics.md names every Prometheus metric with a name of envoyproxy/ratelimit', async () => {
-  const statistics = everything();
-  const gauges = () => referenceGauges(cache);
-  const metrics = createReferenceMetrics(statistics, {
-    extraTags: new Map(),
-    responseTimeAsMilliseconds: false,
-    gauges,
-  });
-  expect(metricsIn(String((await metrics.render()).body))).toEqual(
+test('docs/statistics.md names every Prometheus metric with a name of envoyproxy/ratelimit', () => {
+  const options = { extraTags: new Map(), responseTimeAsMilliseconds: false, figures: () => figures };
+  const metrics = createReferenceMetrics(everything(), options);
+  expect(metricsIn(String(metrics.render().body))).toEqual(
     tableBelow('Prometheus under the names of envoyproxy/ratelimit'),
   );
 });
 
-test('docs/statistics.md names every metric of the debug port, with its labels', async () => {
-  const store = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0, processes: ownUse };
-  const metrics = createMetrics(everything(), () => true, store, {
-    rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
-    lastLoad: () => ({ atMs: 1_000, hash: 'abc', isNewest: true }),
-    load: () => ({
-      ...{ inFlight: 1, held: 0, connections: 1, watches: 0, latenessMs: 0, callerBytes: 0, callerMaxBytes: 0 },
-      quotas: noQuotaCounts(),
-      commits: { pending: 0, sent: 0, dropped: 0 },
-      sites: {
-        peers: [{ site: 'west', ...noPeerCounts(), askedMsAgo: -1, silentMs: 1 }],
-        errorRatio: 0,
-        errorBound: 0,
-      },
-    }),
-    store: () => ({ isUp: true, reason: undefined, latencyMs: 1, lastSuccessAtMs: 1_000 }),
-    memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),
-    restarts: () => 0,
-    version: '1.2.3',
-  });
+const tally = { requests: 4, liveRefused: 1, candidateRefused: 2, newlyRefused: 1, newlyPassed: 0 };
+
+/** An instance with everything that metrics show. */
+const facts: InstanceFacts = {
+  ...{ ...idle, openCircuits: new Map([['10.0.0.7:6379', 0]]) },
+  figures: { ...figures, ...Object.fromEntries(Object.keys(partFigures).map((name) => [name, 1])) },
+  rules: rulesFrom(`
+    domain: d
+    descriptors:
+      - { key: k, rate_limit: { unit: day, requests_per_unit: 5, active: { hours: '00:00-12:00' } } }
+  `),
+  inForce: { atMs: 1_000, hash: 'abc', isNewest: true },
+  sites: { peers: [{ site: 'west', ...noPeerCounts(), askedMsAgo: -1, silentMs: 1 }], errorRatio: 0, errorBound: 0 },
+  store: { isUp: true, reason: undefined, latencyMs: 1, lastSuccessAtMs: 1_000 },
+  unmatched: [{ domain: 'd', reason: 'no_such_key', count: 1 }],
+  overrides: [{ domain: 'd', effect: { kind: 'block' } }],
+  candidate: {
+    isOn: true,
+    report: { inFlight: 1, failed: 0, dropped: { behind: 1, overload: 1 }, rules: [{ rule: 'd.k', ...tally }] },
+  },
+};
+
+test('docs/statistics.md names every metric of the debug port, with its labels', () => {
+  const metrics = createMetrics(everything());
   metrics.onCallFinished('Check', 0, 1);
-  const body = String((await metrics.render()).body);
+  const body = String(metrics.render(facts).body);
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));
   for (const [name, { samples }] of parseExposition(body)) {
     if (!name.startsWith('weir_')) continue;
-    const [, labels = ''] = new RegExp(`^\\| \`${name}\` \\| \\w+ \\|(.*)\\|$`, 'm').exec(page) ?? [];
-    const [named = ''] = labels.split(':');
+    const [, named = ''] = new RegExp(`^\\| \`${name}\` \\| \\w+ \\| ([^|]*) \\|`, 'm').exec(page) ?? [];
     for (const series of samples.keys()) {
       const has = Array.from(series.matchAll(/(\w+)="/g), ([, label]) => label).filter((label) => label !== 'le');
       expect([series, has.sort()]).toEqual([
@@ -131,31 +127,11 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
   }
 });
 
-test('docs/statistics.md names every metric of a candidate', async () => {
-  const tally = { requests: 4, liveRefused: 1, candidateRefused: 2, newlyRefused: 1, newlyPassed: 0 };
-  const keys = { list: { entries: [], total: 0, unlistedAtMost: 0 }, count: 0, isAtLeast: false };
-  const report: TrialReport = {
-    ...{
-      sinceMs: 0,
-      ruleCount: 1,
-      hash: 'abc',
-      inFlight: 1,
-      inFlightBytes: 100,
-      failed: 0,
-      withheld: 0,
-      evicted: 0,
-      moreRules: 0,
-    },
-    ...{ dropped: { behind: 1, overload: 1 }, totals: tally },
-    rules: [{ ...tally, rule: 'd.k', inLive: true, inCandidate: true, newlyRefusedKeys: keys, newlyPassedKeys: keys }],
-  };
-  const ask = async () => [{ process: 'this process', reply: { kind: 'candidate', report } }];
-  const facts = { state: 'on', hash: 'abc' };
-  const text = await candidateMetrics({ ask, candidate: { facts } } as never, 'text'); // the only properties that it reads
-  expect(metricsIn(text)).toEqual(tableBelow('Candidate'));
-  expect(text).toContain('weir_candidate_decisions_total{rule="d.k",live="ok",candidate="ok"} 2\n');
-  const off = await candidateMetrics({ ask, candidate: { facts: { state: 'off' } } } as never, 'text');
-  expect([...parseExposition(off).keys()]).toEqual(['weir_candidate_on']);
+test('without a candidate, only weir_candidate_on is shown of it', () => {
+  const text = (some: Partial<InstanceFacts>) => String(createMetrics(everything()).render({ ...facts, ...some }).body);
+  expect(text({})).toContain('weir_candidate_decisions_total{rule="d.k",live="ok",candidate="ok"} 2\n');
+  const off = parseExposition(text({ candidate: idle.candidate }));
+  expect([...off.keys()].filter((name) => name.includes('candidate'))).toEqual(['weir_candidate_on']);
 });
 
 test.each([

@@ -54,7 +54,7 @@ function Alarming({ is, children }: { readonly is: boolean; readonly children: C
 function Store() {
   const now = snapshot.value;
   if (!now) return null;
-  const { store, circuits, leased, denyCache } = now;
+  const { store, circuits, figures } = now;
   const isDown = store.isUp === false;
   return (
     <section class="panel">
@@ -80,15 +80,15 @@ function Store() {
           </Fact>
         ))}
         <Fact name="Leased, unused hits">
-          <span class="number">{exact(leased)}</span>
+          <span class="number">{exact(figures.leased)}</span>
         </Fact>
         <Fact name="Remembered refusals">
-          {denyCache ? (
+          {figures.cacheSize !== undefined ? (
             <>
-              <span class="number">{exact(denyCache.size)}</span>
-              {denyCache.lookups > 0 && (
-                <span class="dim">, {percent(denyCache.hits / denyCache.lookups)} of lookups answered</span>
-              )}
+              <span class="number">{exact(figures.cacheSize)}</span>
+              {figures.cacheHits !== undefined && figures.cacheLookups ? (
+                <span class="dim">, {percent(figures.cacheHits / figures.cacheLookups)} of lookups answered</span>
+              ) : undefined}
             </>
           ) : (
             <span class="dim">off</span>
@@ -102,7 +102,7 @@ function Store() {
 function Processes() {
   const now = snapshot.value;
   if (!now) return null;
-  const { workers, processes, startedAtMs, load } = now;
+  const { workers, processes, startedAtMs, figures } = now;
   const isMissing = workers.expected > 1 && processes.length < workers.expected;
   return (
     <section class="panel">
@@ -126,7 +126,7 @@ function Processes() {
           <Time atMs={startedAtMs} />
         </Fact>
         <Fact name="Late by">
-          {millis(load.latenessMs)} <span class="dim">at most, in the last 15 seconds</span>
+          {millis(figures.latenessMs)} <span class="dim">at most, in the last 15 seconds</span>
         </Fact>
         <Fact name="Version">{session.value?.version ?? '–'}</Fact>
       </dl>
@@ -137,19 +137,19 @@ function Processes() {
 function Calls() {
   const now = snapshot.value;
   if (!now) return null;
-  const { load, rates } = now;
+  const { figures, rates } = now;
   return (
     <section class="panel">
       <h2>Calls</h2>
       <dl class="facts">
         <Fact name="Connections of callers">
-          <span class="number">{exact(load.connections)}</span>
+          <span class="number">{exact(figures.connections)}</span>
         </Fact>
         <Fact name="Calls in flight">
-          <span class="number">{exact(load.inFlight)}</span>
+          <span class="number">{exact(figures.inFlight)}</span>
         </Fact>
         <Fact name="Calls held">
-          <span class="number">{exact(load.held)}</span> <span class="dim">by max_delay</span>
+          <span class="number">{exact(figures.held)}</span> <span class="dim">by max_delay</span>
         </Fact>
         <Fact name="Without a decision">
           <Alarming is={rates.undecided > 0}>{exact(rates.undecided)} per s</Alarming>
@@ -165,23 +165,31 @@ function Calls() {
 function Memory() {
   const now = snapshot.value;
   if (!now) return null;
-  const { memory, process, load } = now;
+  const {
+    rssBytes,
+    heapBytes,
+    callerBytes,
+    callerMaxBytes,
+    memoryCounters,
+    memoryBytes = 0,
+    memoryEvicted = 0,
+  } = now.figures;
   return (
     <section class="panel">
       <h2>Memory</h2>
       <dl class="facts">
-        <Fact name={'Memory of all processes'}>{bytes(process.rssBytes)}</Fact>
-        <Fact name="JavaScript heap">{bytes(process.heapBytes)}</Fact>
+        <Fact name={'Memory of all processes'}>{bytes(rssBytes)}</Fact>
+        <Fact name="JavaScript heap">{bytes(heapBytes)}</Fact>
         <Fact name="Held for callers">
-          {bytes(load.callerBytes)} <span class="dim">of {bytes(load.callerMaxBytes)}</span>
+          {bytes(callerBytes)} <span class="dim">of {bytes(callerMaxBytes)}</span>
         </Fact>
-        {memory && (
+        {memoryCounters !== undefined && (
           <>
             <Fact name="Counters">
-              <span class="number">{exact(memory.counters)}</span> <span class="dim">in {bytes(memory.bytes)}</span>
+              <span class="number">{exact(memoryCounters)}</span> <span class="dim">in {bytes(memoryBytes)}</span>
             </Fact>
             <Fact name="Evicted">
-              <Alarming is={memory.evicted > 0}>{exact(memory.evicted)}</Alarming> <span class="dim">to make room</span>
+              <Alarming is={memoryEvicted > 0}>{exact(memoryEvicted)}</Alarming> <span class="dim">to make room</span>
             </Fact>
           </>
         )}

@@ -135,10 +135,10 @@ function Problems() {
           unlimited.
         </p>
       )}
-      {now.load.latenessMs >= LATE_MS && (
+      {now.figures.latenessMs >= LATE_MS && (
         <p class="notice warn" role="alert">
-          {now.workers.expected > 1 ? 'A process' : 'The process'} was late by {millis(now.load.latenessMs)} in the last{' '}
-          15 seconds. Give it more processor time.
+          {now.workers.expected > 1 ? 'A process' : 'The process'} was late by {millis(now.figures.latenessMs)} in the
+          last 15 seconds. Give it more processor time.
         </p>
       )}
     </>
@@ -279,7 +279,7 @@ function StateOfParts() {
             {workers.restarts > 0 && <span> {exact(workers.restarts)} restarts</span>}
             <span class="dim">
               {' '}
-              started {duration(now.atMs - now.startedAtMs)} ago, {bytes(now.process.rssBytes)}
+              started {duration(now.atMs - now.startedAtMs)} ago, {bytes(now.figures.rssBytes)}
             </span>
           </dd>
         </div>

@@ -22,13 +22,3 @@ export const noQuotaCounts = (): QuotaCounts => ({
   unknown: 0,
   unavailable: 0,
 });
-
-export const sumQuotaCounts = (one: QuotaCounts, other: QuotaCounts): QuotaCounts => ({
-  streams: one.streams + other.streams,
-  buckets: one.buckets + other.buckets,
-  reports: one.reports + other.reports,
-  assignments: one.assignments + other.assignments,
-  abandoned: one.abandoned + other.abandoned,
-  unknown: one.unknown + other.unknown,
-  unavailable: one.unavailable + other.unavailable,
-});

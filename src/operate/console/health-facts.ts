@@ -1,9 +1,8 @@
-import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { ProcessUse } from '../observe/process-use.ts';
-import type { Load, MemoryFacts, ServiceGauges, StoreFacts } from '../observe/service-gauges.ts';
+import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
 
 /** State that is read for each snapshot. */
 export interface HealthFacts {
@@ -17,13 +16,8 @@ export interface HealthFacts {
   };
   /** For each node of the store, the number of processes whose circuit to it is open. */
   readonly circuits: readonly { readonly node: string; readonly open: number }[];
-  readonly memory?: MemoryFacts;
-  readonly load: Load;
-  readonly leased: number;
-  readonly denyCache?: { readonly size: number } & DenyCacheState['counts'];
+  readonly figures: ReportedFigures;
   readonly workers: { readonly expected: number; readonly restarts: number };
-  /** The memory of all processes. */
-  readonly process: { readonly rssBytes: number; readonly heapBytes: number };
   readonly rules: {
     readonly hash?: string;
     readonly loadedAtMs?: number;
@@ -36,22 +30,16 @@ export interface HealthFacts {
 
 /** The state of the processes that answer requests. */
 export interface ResponderFacts {
-  /** The cache of refusals; undefined: disabled. */
-  cache(): DenyCacheState | undefined;
+  /** What all processes of this instance report. */
+  figures(): ReportedFigures;
   /** The number of processes with an open circuit, for each node of the store. */
   openCircuits(): ReadonlyMap<string, number>;
-  /** Leased but unused hits. */
-  leased(): number;
-  /** What all processes of this instance use. */
-  processes(): ProcessUse;
   /** Where the counters are, for people. */
   storeDescription(): string;
   /** The state of the store; undefined: counters are in the memory of these processes. */
   store(): StoreFacts | undefined;
-  /** Counters in the memory of these processes; undefined: they are elsewhere. */
-  memory(): MemoryFacts | undefined;
-  /** The load of all these processes. */
-  load(): Load;
+  /** The exchanges with other sites; undefined: this is the only one. */
+  sites(): SitesReport | undefined;
   /** The number of replaced workers. */
   restarts(): number;
 }
@@ -60,7 +48,7 @@ export interface ResponderFacts {
 interface HealthSources {
   readonly rules: {
     readonly book: { rules(): RuleTree | undefined };
-    readonly inForce: ServiceGauges['lastLoad'];
+    inForce(): RulesInForceFacts | undefined;
     lastLoad(): LoadedRules | undefined;
   };
   readonly responders: ResponderFacts;
@@ -72,9 +60,6 @@ const MAX_SHOWN_PROBLEMS = 20;
 
 export function healthFacts({ rules, responders, workers }: HealthSources): HealthFacts {
   const state = responders.store();
-  const cache = responders.cache();
-  const memory = responders.memory();
-  const { rssBytes, heapBytes } = responders.processes();
   return {
     store: {
       description: responders.storeDescription(),
@@ -84,12 +69,8 @@ export function healthFacts({ rules, responders, workers }: HealthSources): Heal
       ...(state?.lastSuccessAtMs !== undefined && { lastSuccessAtMs: state.lastSuccessAtMs }),
     },
     circuits: Array.from(responders.openCircuits(), ([node, open]) => ({ node, open })),
-    ...(memory && { memory }),
-    load: responders.load(),
-    leased: responders.leased(),
-    ...(cache && { denyCache: { size: cache.size(), ...cache.counts } }),
+    figures: responders.figures(),
     workers: { expected: workers, restarts: responders.restarts() },
-    process: { rssBytes, heapBytes },
     rules: rulesFacts(rules),
   };
 }

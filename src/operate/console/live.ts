@@ -3,7 +3,7 @@ import type { PageOutput } from '../../edge/http/server.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
 import { describeTop, mergeRules } from '../admin/top-keys.ts';
 import type { ShownKey } from '../answers/views.ts';
-import type { DurationTotals } from '../observe/duration-histogram.ts';
+import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { HealthFacts } from './health-facts.ts';
 import { AllRuleSeries, type RuleRates, type SeriesView } from './rule-series.ts';

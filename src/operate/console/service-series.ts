@@ -1,4 +1,4 @@
-import type { DurationTotals } from '../observe/duration-histogram.ts';
+import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { type Range, Series } from './series.ts';
 
@@ -64,7 +64,7 @@ export class ServiceSeries {
 const countsOf = ({ answers, degraded, undecided }: Statistics) => ({
   passed: answers.OK,
   refused: answers.OVER_LIMIT,
-  degraded: [...degraded.values()].reduce((sum, hits) => sum + hits, 0),
+  degraded: Object.values(degraded).reduce((sum, hits) => sum + hits, 0),
   undecided: Object.values(undecided).reduce((sum, requests) => sum + requests, 0),
 });
 

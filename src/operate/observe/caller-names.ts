@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { escapedValue } from './exposition.ts';
+import { escapedValue } from './metric.ts';
 
 /** Distinct names of one kind that callers may create; further ones are counted as `OTHER`. */
 export const MAX_NAMES = 10_000;

@@ -2,36 +2,42 @@ import { inOnePiece } from '../../engine/backends/key.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
+import type { MetricRow } from './metric.ts';
 import { asStatisticName } from './statistic-name.ts';
+import { holdRows, reservationRows, ruleRows } from './table.ts';
 
-/** Hits by outcome, with envoyproxy/ratelimit's names. */
-export interface HitCounts {
-  totalHits: number;
-  withinLimit: number;
-  nearLimit: number;
-  overLimit: number;
-  /** The part of `overLimit` that was refused from the local cache. */
-  overLimitWithLocalCache: number;
-  /** The part of `overLimit` that shadow mode did not let pass. */
-  overLimitRefused: number;
-  shadowMode: number;
-  /** Hits of requests that passed on the soft part of a limit. */
-  softLimit: number;
-  /** Descriptors that the rule answered OK. */
-  answeredOk: number;
-  /** Descriptors that the rule answered OVER_LIMIT. */
-  answeredOver: number;
+/** What is counted for the rows of a table: sums for counters, for gauges the largest value of the last minute. */
+export type Cells<R> = { -readonly [K in keyof R]: R[K] extends { readonly kind: 'gauge' } ? RecentMaximum : number };
+
+/** The numbers of cells. */
+export type CellValues<R> = { readonly [K in keyof R]: number };
+
+type Rows = Readonly<Record<string, MetricRow>>;
+
+function newCells<R extends Rows>(rows: R): Cells<R> {
+  const cells = Object.entries(rows).map(([name, { kind }]) => [name, kind === 'gauge' ? new RecentMaximum() : 0]);
+  return Object.fromEntries(cells) as Cells<R>; // it has a cell for each row
 }
 
-export const NO_HITS: HitCounts = {
-  ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-  ...{ overLimitWithLocalCache: 0, overLimitRefused: 0, shadowMode: 0, softLimit: 0 },
-  ...{ answeredOk: 0, answeredOver: 0 },
-};
-export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // NO_HITS has no other keys
+function numbersOf<R extends Rows>(rows: R, cells: Cells<R>): CellValues<R> {
+  const numbers = Object.keys(rows).map((name) => [name, numberOf(cells[name as keyof R])]); // it is a key of that table
+  return Object.fromEntries(numbers) as CellValues<R>; // it has a number for each row
+}
+
+export const numberOf = (cell: number | RecentMaximum): number => (typeof cell === 'number' ? cell : cell.value);
+
+/** Adds the numbers of another process. */
+function addTo<R extends Rows>(rows: R, cells: Cells<R>, numbers: CellValues<R>): void {
+  const open: Record<keyof R, number | RecentMaximum> = cells;
+  for (const name in rows) {
+    const cell = open[name];
+    if (typeof cell === 'number') open[name] = cell + numbers[name];
+    else cell.note(numbers[name]);
+  }
+}
 
 /** The hits of one rule by outcome. */
-export interface RuleCounts extends HitCounts {
+export interface RuleCounts extends Cells<typeof ruleRows> {
   readonly domain: string;
   /** Names of the levels below the domain. */
   readonly levels: readonly string[];
@@ -41,40 +47,15 @@ export interface RuleCounts extends HitCounts {
   readonly named: Rule['named'];
   /** Domain and levels as part of a statistic's name; not unique. */
   readonly key: string;
-  /** The highest share of its limit that any counter of the rule had used. */
-  readonly share: RecentMaximum;
   /** For limits on requests in flight; absent: none was seen. */
   holds?: HoldCounts;
   /** For limits with reservations; absent: none was seen. */
-  reservations?: ReservationCounts;
-}
-
-/** The outcomes of a rule's reservations. */
-interface ReservationSums {
-  /** In hits. */
-  reserved: number;
-  committed: number;
-  overrun: number;
-  /** In commits. */
-  late: number;
-  unknown: number;
-  repeated: number;
-}
-
-export interface ReservationCounts extends ReservationSums {
-  /** The most hits on hold that any counter had. */
-  readonly held: RecentMaximum;
+  reservations?: Cells<typeof reservationRows>;
 }
 
 /** A rule's slots in flight. */
-export interface HoldCounts {
-  /** Slots that expired unreleased. */
-  expired: number;
-  /** The most slots that any counter had. */
-  readonly held: RecentMaximum;
-  /** The longest time that any slot had been held, in milliseconds. */
-  readonly oldestMs: RecentMaximum;
-  /** The highest values of both since they were last taken. */
+interface HoldCounts extends Cells<typeof holdRows> {
+  /** The highest values since they were last taken. */
   peaks: HoldPeaks;
 }
 
@@ -93,11 +74,29 @@ export function takePeaks(holds: HoldCounts): HoldPeaks {
 }
 
 /** The counts of one rule, as sent to another process. */
-export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share' | 'holds' | 'reservations'> & {
-  readonly highestShare: number;
-  readonly holds?: { readonly expired: number; readonly held: number; readonly oldestMs: number };
-  readonly reservations?: Readonly<ReservationSums> & { readonly held: number };
-};
+export interface CountedRule
+  extends CellValues<typeof ruleRows>,
+    Pick<RuleCounts, 'domain' | 'levels' | 'algorithm' | 'named'> {
+  readonly holds?: CellValues<typeof holdRows>;
+  readonly reservations?: CellValues<typeof reservationRows>;
+}
+
+export function countedRule(counts: RuleCounts): CountedRule {
+  const { domain, levels, algorithm, named, holds, reservations } = counts;
+  return {
+    ...{ domain, levels, algorithm, named },
+    ...numbersOf(ruleRows, counts),
+    ...(holds && { holds: numbersOf(holdRows, holds) }),
+    ...(reservations && { reservations: numbersOf(reservationRows, reservations) }),
+  };
+}
+
+/** Adds the counts of another process. */
+export function addRule(ours: RuleCounts, theirs: CountedRule): void {
+  addTo(ruleRows, ours, theirs);
+  if (theirs.holds) noteHolds(ours, theirs.holds);
+  if (theirs.reservations) noteReservations(ours, theirs.reservations);
+}
 
 /** A rule, with the names of its levels for one request. */
 type Found = { readonly rule: Rule; readonly levels: readonly string[] };
@@ -139,40 +138,26 @@ export function createRuleCounts(maxNameBytes: number) {
       if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
-    /** Whether a rule whose name does not depend on requests has counts. */
-    has: ({ domain, rule, algorithm, named }: Pick<RuleCounts, 'domain' | 'rule' | 'algorithm' | 'named'>): boolean =>
-      named === 'by_rule' && known.has(`${algorithm} ${domain.length}:${domain}.${rule}`),
     /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };
 }
 
 /** Records the slots that were seen in flight. */
-export function noteHolds(
-  counts: RuleCounts,
-  { expired, held, oldestMs }: HoldPeaks & { readonly expired: number },
-): void {
-  counts.holds ??= { expired: 0, held: new RecentMaximum(), oldestMs: new RecentMaximum(), peaks: NO_PEAKS };
+export function noteHolds(counts: RuleCounts, seen: CellValues<typeof holdRows>): void {
+  counts.holds ??= { ...newCells(holdRows), peaks: NO_PEAKS };
   const { holds } = counts;
-  holds.expired += expired;
-  holds.held.note(held);
-  holds.oldestMs.note(oldestMs);
+  addTo(holdRows, holds, seen);
+  const { held, oldestMs } = seen;
   const { peaks } = holds;
   if (held > peaks.held || oldestMs > peaks.oldestMs)
     holds.peaks = { held: Math.max(held, peaks.held), oldestMs: Math.max(oldestMs, peaks.oldestMs) };
 }
 
-const NO_RESERVATIONS: ReservationSums = { reserved: 0, committed: 0, overrun: 0, late: 0, unknown: 0, repeated: 0 };
-const reservationSums = Object.keys(NO_RESERVATIONS) as readonly (keyof ReservationSums)[]; // it has no other keys
-
 /** Adds the outcomes of reservations. */
-export function noteReservations(
-  counts: RuleCounts,
-  { held, ...sums }: Readonly<ReservationSums> & { readonly held: number },
-): void {
-  counts.reservations ??= { ...NO_RESERVATIONS, held: new RecentMaximum() };
-  for (const name of reservationSums) counts.reservations[name] += sums[name];
-  counts.reservations.held.note(held);
+export function noteReservations(counts: RuleCounts, outcomes: CellValues<typeof reservationRows>): void {
+  counts.reservations ??= newCells(reservationRows);
+  addTo(reservationRows, counts.reservations, outcomes);
 }
 
 function newCounts(
@@ -183,7 +168,7 @@ function newCounts(
 ): RuleCounts {
   const rule = levels.join('.');
   const key = inOnePiece(asStatisticName(`${domain}.${rule}`));
-  return { domain, levels, rule, algorithm, named, key, share: new RecentMaximum(), ...NO_HITS };
+  return { domain, levels, rule, algorithm, named, key, ...newCells(ruleRows) };
 }
 
 /** The time that one slot covers. */
@@ -204,6 +189,7 @@ export class RecentMaximum {
   #slot = 0;
 
   note(value: number): void {
+    if (value <= 0) return;
     if (!isTicking) startTicking();
     this.#largest ??= new Array<number>(SLOTS).fill(0);
     if (this.#slot !== slot) this.#advance(this.#largest);

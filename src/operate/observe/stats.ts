@@ -13,67 +13,28 @@ import { type Limit, nominalCapacity } from '../../engine/holds/limits.ts';
 import { commitEvents, isCommit, type ReservationReport } from '../../engine/holds/reports.ts';
 import type { LedgerEntry } from '../../engine/ledger/debit.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
+import type { MetricRow } from './metric.ts';
 import {
+  addRule,
   type CountedRule,
+  countedRule,
   createRuleCounts,
-  hitCounts,
   noteHolds,
   noteReservations,
   type RuleCounts,
 } from './rule-counts.ts';
+import { type Counts, type Sums, sumRows, type Tallies, tallyRows } from './table.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-/** Why a request failed: the store was unavailable, or anything else. */
-export type FailedBy = 'store' | 'service';
-
-/**
- * Why a request got no decision, so that its proxy may have let it pass.
- *
- * store     the store did not answer, and no policy decided
- * overload  this process could not ask the store in time, and no policy decided
- * other     it was invalid, there were no rules, or there is a bug
- */
-type UndecidedBy = 'store' | 'overload' | 'other' | MissedBy;
-
 /** The counts of one process, as sent to another. */
-export interface Counted
-  extends Pick<
-    Statistics,
-    | 'answers'
-    | 'domainAnswers'
-    | 'failures'
-    | 'undecided'
-    | 'calls'
-    | 'connectionErrors'
-    | 'degraded'
-    | 'unknownDomains'
-    | 'sums'
-  > {
+export interface Counted extends Counts {
   readonly rules: readonly CountedRule[];
 }
 
-/** Counters without labels. */
-export interface Sums {
-  /** Answers that only the service's global shadow mode turned into OK. */
-  shadowed: number;
-  /** Hits answered from a lease. */
-  fromLease: number;
-  /** Decisions that were not logged since there were too many. */
-  decisionsNotLogged: number;
-  /** Requests that were recorded. */
-  recorded: number;
-  /** Requests that were not recorded since there were too many, or the files could not be written. */
-  notRecorded: number;
-}
-
 /** Counts answers. Called after an answer was sent, never before. */
-export interface Statistics {
+export interface Statistics extends Counts {
   answered(domain: string, answer: Answer): void;
-  /** Answers by domain, for domains with rules. */
-  readonly domainAnswers: ReadonlyMap<string, Readonly<Record<Code, number>>>;
-  /** Whether a rule already has its own counts. */
-  hasRule(rule: Pick<RuleCounts, 'domain' | 'rule' | 'algorithm' | 'named'>): boolean;
   /** A request failed. */
   failed(cause: unknown): void;
   /** A gRPC call; `method` such as `ShouldRateLimit`. */
@@ -91,27 +52,8 @@ export interface Statistics {
   merge(counted: Counted): void;
   /** Every rule that was hit. */
   rules(): Iterable<RuleCounts>;
-  /** Requests by overall code. */
-  readonly answers: Readonly<Record<Code, number>>;
-  readonly failures: Readonly<Record<FailedBy, number>>;
-  /** Requests without a decision, by reason. */
-  readonly undecided: Readonly<Record<UndecidedBy, number>>;
-  /** gRPC calls by method. */
-  readonly calls: ReadonlyMap<string, number>;
-  /** gRPC connections and streams ended, by error code. */
-  readonly connectionErrors: ReadonlyMap<string, number>;
-  /** Hits answered by a limit's failure policy while the store was unavailable, by policy. */
-  readonly degraded: ReadonlyMap<string, number>;
-  /** Loads of rules by outcome. */
-  readonly loads: Readonly<Record<'success' | 'error', number>>;
-  /** Descriptors of unknown domains, by domain. */
-  readonly unknownDomains: ReadonlyMap<string, number>;
-  readonly sums: Readonly<Sums>;
+  counted(): Counted;
 }
-
-const NO_SUMS: Sums = {
-  ...{ shadowed: 0, fromLease: 0, decisionsNotLogged: 0, recorded: 0, notRecorded: 0 },
-};
 
 /** The default for `STATISTICS_MAX_BYTES`. */
 const DEFAULT_NAME_BYTES = 2 * 1024 * 1024;
@@ -123,17 +65,8 @@ const DEFAULT_NAME_BYTES = 2 * 1024 * 1024;
 export function createStatistics(nearLimitRatio: number, maxNameBytes: number = DEFAULT_NAME_BYTES): Statistics {
   const rules = createRuleCounts(maxNameBytes / 2);
   const domains = createDomainCounts(maxNameBytes / 2);
-  const calls = new Map<string, number>();
-  const connectionErrors = new Map<string, number>();
-  const degraded = new Map<string, number>();
-  const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
-  const failures: Record<FailedBy, number> = { store: 0, service: 0 };
-  const undecided: Record<UndecidedBy, number> = {
-    ...{ store: 0, overload: 0, late: 0, cancelled: 0, in_flight: 0, other: 0 },
-  };
-  const loads = { success: 0, error: 0 };
-  const sums = { ...NO_SUMS };
-
+  const tallies = newTallies();
+  const sums = zeros(Object.keys(sumRows)) as Sums; // it has no other keys
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
     if (verdict.kind === 'limited') countHolds(rules, domain, verdict);
@@ -141,106 +74,59 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
     countShadowed(rules, domain, verdict);
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
-    if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
+    if (verdict.decision.degraded) increase(tallies.degraded, verdict.decision.degraded, verdict.hits);
   };
   const domainAnswers = createDomainAnswers();
+  const counts = { ...tallies, domainAnswers: domainAnswers.counts, unknownDomains: domains.counts, sums };
 
   return {
     answered(domain, answer) {
-      answers[answer.overallCode]++;
+      tallies.answers[answer.overallCode]++;
       if (answer.verdicts[0]?.kind !== 'no_domain') domainAnswers.of(domain)[answer.overallCode]++;
       if (answer.shadowed) sums.shadowed++;
       for (const verdict of answer.verdicts) count(domain, verdict);
     },
     failed(cause) {
       const isOfStore = cause instanceof StoreUnavailable;
-      failures[isOfStore ? 'store' : 'service']++;
+      tallies.failures[isOfStore ? 'store' : 'service']++;
       const isOverload = cause instanceof CountersUnavailable && cause.isOverload;
-      undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
+      tallies.undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
       if (!(cause instanceof CountersUnavailable)) return;
       for (const one of cause.matched) countMatched(rules, cause.domain, one);
     },
-    onCallFinished: (method) => increase(calls, method, 1),
-    missed: (by) => void undecided[by]++,
-    decisionsNotLogged: (decisionsNotLogged) => addSums(sums, { decisionsNotLogged }),
-    recorded: (recorded, notRecorded) => addSums(sums, { recorded, notRecorded }),
-    connectionFailed: (code) => increase(connectionErrors, code, 1),
-    rulesLoaded: (ok) => void loads[ok ? 'success' : 'error']++,
-    merge: (counted) =>
-      mergeInto(
-        { rules, domains, domainAnswers, answers, failures, undecided, calls, connectionErrors, degraded, sums },
-        counted,
-      ),
+    onCallFinished: (method) => increase(tallies.calls, method, 1),
+    missed: (by) => void tallies.undecided[by]++,
+    decisionsNotLogged: (decisions) => increase(sums, 'decisionsNotLogged', decisions),
+    recorded(recorded, notRecorded) {
+      sums.recorded += recorded;
+      sums.notRecorded += notRecorded;
+    },
+    connectionFailed: (code) => increase(tallies.connectionErrors, code, 1),
+    rulesLoaded: (ok) => void tallies.loads[ok ? 'success' : 'error']++,
+    merge(counted) {
+      for (const theirs of counted.rules)
+        addRule(rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named), theirs);
+      for (const [domain, theirs] of counted.domainAnswers) addCounts(domainAnswers.of(domain), theirs);
+      for (const [domain, times] of counted.unknownDomains) domains.add(domain, times);
+      for (const name of Object.keys(tallies) as (keyof Tallies)[]) addCounts(tallies[name], counted[name]); // it has no other keys
+      addCounts(sums, counted.sums);
+    },
     rules: rules.all,
-    hasRule: rules.has,
-    answers,
-    domainAnswers: domainAnswers.counts,
-    failures,
-    undecided,
-    calls,
-    connectionErrors,
-    degraded,
-    loads,
-    unknownDomains: domains.counts,
-    sums,
+    counted: () => ({ rules: Array.from(rules.all(), countedRule), ...counts }),
+    ...counts,
   };
 }
 
-/** The counts of one process, to which those of others are added. */
-interface OwnCounts {
-  readonly rules: ReturnType<typeof createRuleCounts>;
-  readonly domains: ReturnType<typeof createDomainCounts>;
-  readonly domainAnswers: ReturnType<typeof createDomainAnswers>;
-  readonly answers: Record<Code, number>;
-  readonly failures: Record<FailedBy, number>;
-  readonly undecided: Record<UndecidedBy, number>;
-  readonly calls: Map<string, number>;
-  readonly connectionErrors: Map<string, number>;
-  readonly degraded: Map<string, number>;
-  readonly sums: Sums;
+function newTallies(): Tallies {
+  const { unknownDomains: _, ...rows } = tallyRows;
+  const tallies = Object.entries<MetricRow>(rows).map(([name, { known = [] }]) => [name, zeros(known)]);
+  return Object.fromEntries(tallies) as Tallies; // each has a row
 }
 
-function mergeInto(own: OwnCounts, counted: Counted): void {
-  for (const theirs of counted.rules)
-    addRule(own.rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named), theirs);
-  for (const [domain, theirs] of counted.domainAnswers) addAnswers(own.domainAnswers.of(domain), theirs);
-  addAnswers(own.answers, counted.answers);
-  for (const by of ['store', 'service'] as const) own.failures[by] += counted.failures[by];
-  for (const by of Object.keys(own.undecided) as UndecidedBy[]) own.undecided[by] += counted.undecided[by]; // it has no other keys
-  for (const [method, times] of counted.calls) increase(own.calls, method, times);
-  for (const [code, times] of counted.connectionErrors) increase(own.connectionErrors, code, times);
-  for (const [policy, hits] of counted.degraded) increase(own.degraded, policy, hits);
-  for (const [domain, times] of counted.unknownDomains) own.domains.add(domain, times);
-  addSums(own.sums, counted.sums);
-}
+const zeros = (names: readonly string[]): Record<string, number> => Object.fromEntries(names.map((name) => [name, 0]));
 
-function addSums(sums: Sums, more: Partial<Sums>): void {
-  for (const name of Object.keys(more) as (keyof Sums)[]) sums[name] += more[name] ?? 0; // Sums has no other keys
-}
-
-/** The counts so far. */
-export function countedBy({ rules, ...statistics }: Statistics): Counted {
-  const { answers, domainAnswers, failures, undecided, calls, connectionErrors, degraded, unknownDomains, sums } =
-    statistics;
-  return {
-    rules: Array.from(rules(), ({ rule: _, key: __, share, holds, reservations, ...counted }) => ({
-      ...counted,
-      highestShare: share.value,
-      ...(holds && {
-        holds: { expired: holds.expired, held: holds.held.value, oldestMs: holds.oldestMs.value },
-      }),
-      ...(reservations && { reservations: { ...reservations, held: reservations.held.value } }),
-    })),
-    answers,
-    domainAnswers,
-    failures,
-    undecided,
-    calls,
-    connectionErrors,
-    degraded,
-    unknownDomains,
-    sums,
-  };
+function addCounts(ours: Record<string, number>, theirs: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(theirs)) increase(ours, name, count);
 }
 
 /** Counts the hits that limits in shadow mode, other than the limit that is shown, would have refused. */
@@ -289,19 +175,7 @@ function countMatched(
   if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
 }
 
-function addRule(ours: RuleCounts, theirs: CountedRule): void {
-  for (const name of hitCounts) ours[name] += theirs[name];
-  if (theirs.highestShare > 0) ours.share.note(theirs.highestShare);
-  if (theirs.holds) noteHolds(ours, theirs.holds);
-  if (theirs.reservations) noteReservations(ours, theirs.reservations);
-}
-
 type Answers = Record<Code, number>;
-
-function addAnswers(ours: Answers, theirs: Readonly<Answers>): void {
-  ours.OK += theirs.OK;
-  ours.OVER_LIMIT += theirs.OVER_LIMIT;
-}
 
 /** Answers by domain, for domains with rules: their number is bounded by the rule files. */
 function createDomainAnswers() {
@@ -327,14 +201,15 @@ function createDomainCounts(maxNameBytes: number) {
     add(domain: string, times: number): void {
       const [name = ''] = cutName([domain]);
       const isKnown = counts.has(name);
-      if (isKnown || name === OTHER || !budget.take([name])) increase(counts, isKnown ? name : OTHER, times);
-      else counts.set(inOnePiece(name), times);
+      if (!isKnown && name !== OTHER && budget.take([name])) return void counts.set(inOnePiece(name), times);
+      const shown = isKnown ? name : OTHER;
+      counts.set(shown, (counts.get(shown) ?? 0) + times);
     },
   };
 }
 
-const increase = (counts: Map<string, number>, name: string, by: number): void => {
-  counts.set(name, (counts.get(name) ?? 0) + by);
+const increase = (counts: Record<string, number>, name: string, by: number): void => {
+  counts[name] = (counts[name] ?? 0) + by;
 };
 
 /**

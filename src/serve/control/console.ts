@@ -45,7 +45,7 @@ export async function openConsole(
   const live = new Live({
     ...{ statistics, ask: responders.ask, clock, every },
     durations: metrics.durations,
-    latenessMs: () => responders.load().latenessMs,
+    latenessMs: () => responders.figures().latenessMs,
     health: () => healthFacts({ rules, responders, workers: settings.workers }),
     hash: sources.hash,
     monotonicMs,

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import {
   type AgentQuestion,
   type AgentReply,
@@ -8,9 +9,8 @@ import {
   type ReplyTo,
   replyTo,
 } from '../../operate/admin/agent.ts';
-import type { ProcessUse } from '../../operate/observe/process-use.ts';
-import type { MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
+import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { DeciderQuestion, DeciderReply, StartedDecider, ToControl } from '../link/messages.ts';
 import type { Responders } from '../link/responders.ts';
 import { createTotals } from './totals.ts';
@@ -142,16 +142,13 @@ export class Deciders implements Responders {
     );
   };
 
-  readonly cache = () => this.#totals.cache();
-  readonly leased = () => this.#totals.leased();
+  readonly figures = (): ReportedFigures => this.#totals.figures();
   readonly openCircuits = () => this.#totals.openCircuits();
-  readonly load = () => this.#totals.load();
+  readonly sites = (): SitesReport | undefined => this.#totals.sites();
   readonly restarts = (): number => this.#restarts;
   readonly isReady = (): boolean => this.#totals.isReady();
-  readonly processes = (): ProcessUse => this.#totals.processes();
   readonly storeDescription = (): string => this.#counters;
   readonly store = (): StoreFacts | undefined => this.#totals.store();
-  readonly memory = (): MemoryFacts | undefined => this.#totals.memory();
 
   async #repeat(closing: AbortSignal): Promise<void> {
     while (!closing.aborted) {

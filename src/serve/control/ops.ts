@@ -4,11 +4,12 @@ import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { type DebugSources, debugRoutes } from '../../edge/http/debug.ts';
 import { shareRendering } from '../../edge/http/metrics.ts';
 import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
-import { candidateMetrics, overrideMetrics, unmatchedMetrics } from '../../operate/admin/metrics.ts';
-import type { ExpositionFormat } from '../../operate/observe/exposition.ts';
+import { operatorFacts } from '../../operate/admin/metrics.ts';
+import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
+import type { InstanceFacts } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Responders } from '../link/responders.ts';
 import { at, openHttp } from '../parts/http.ts';
@@ -46,14 +47,9 @@ export function openOps(
   context: ProcessContext,
 ): Promise<Ops> {
   const { records, rules, hash } = core;
-  const { ask, askOne, refresh, load, restarts, memory, store, isReady } = responders;
-  const gauges = () => referenceGauges(responders.cache());
+  const { ask, askOne, refresh, figures } = responders;
   const refreshed = shareRendering(refresh);
-  const metrics = createMetrics(statistics, isReady, responders, {
-    ...{ version, load, restarts, memory, store },
-    rules: rules.book.rules,
-    lastLoad: rules.inForce,
-  });
+  const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const console = add(
       await openConsole(settings, { records, rules, hash, responders, statistics, metrics, version }, context),
@@ -65,16 +61,14 @@ export function openOps(
     };
     const own = {
       ...{ core, ask, askOne, version, advice, requestsOfMinute, console: console.operations, standing: overrides },
-      sites: () => load().sites,
+      sites: responders.sites,
     };
     const admin = add(openAdminPages(settings, own, context));
-    const sink = add(await openSink(settings.sink, { statistics, earlier, gauges, refresh }, context.log));
+    const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context.log));
     const rendering = (format: ExpositionFormat) =>
       shareRendering(async () => {
         await refreshed();
-        const first = await ownMetrics(core, ask, format);
-        const { contentType, body } = await metrics.render(format);
-        return { contentType, body: Buffer.concat([Buffer.from(first), body]) };
+        return metrics.render(await instanceFacts(core, responders, version), format);
       });
     const rendered = { text: rendering('text'), openmetrics: rendering('openmetrics') };
     const pages: DebugSources = {
@@ -84,7 +78,7 @@ export function openOps(
       metrics: (format = 'text') => rendered[format](),
       async statistics() {
         await refreshed();
-        return [...referenceCounters(statistics), ...gauges()];
+        return [...referenceCounters(statistics), ...referenceGauges(figures())];
       },
     };
     const { address, tls: files } = settings.debug;
@@ -113,13 +107,16 @@ async function openAdvice(
   return new LiveAdvice({ ...{ maxBytes, ask, every, rules: rules.book.rules, hash }, seed: randomInt(2 ** 31) });
 }
 
-/** The metrics that deciders are asked for. */
-async function ownMetrics(
+/** What metrics show besides statistics; deciders are asked for some of it. */
+async function instanceFacts(
   { rules, overrides }: ControlCore,
-  ask: Responders['ask'],
-  format: ExpositionFormat,
-): Promise<string> {
-  const ofOverrides = overrideMetrics(overrides, rules.book.rules(), format);
-  const ofCandidate = await candidateMetrics({ ask, candidate: rules.candidate }, format);
-  return `${await unmatchedMetrics(ask, format)}${ofOverrides}${ofCandidate}`;
+  responders: Responders,
+  version: string,
+): Promise<InstanceFacts> {
+  const { ask, isReady, figures, openCircuits, store, sites, restarts } = responders;
+  const ofOperators = await operatorFacts({ ask, overrides, candidate: rules.candidate });
+  return {
+    ...{ isReady: isReady(), figures: figures(), openCircuits: openCircuits(), store: store(), sites: sites() },
+    ...{ rules: rules.book.rules(), inForce: rules.inForce(), restarts: restarts(), version, ...ofOperators },
+  };
 }

@@ -1,8 +1,9 @@
 import { compressed } from '../../edge/http/compressed.ts';
 import { metricsRoute, shareRendering } from '../../edge/http/metrics.ts';
 import type { Logger } from '../../operate/observe/log.ts';
-import { referenceCounters } from '../../operate/observe/reference-names.ts';
+import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
+import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { openHttp } from '../parts/http.ts';
 
@@ -18,8 +19,7 @@ interface MetricsSource {
   readonly statistics: Statistics;
   /** The part of the statistics that earlier processes have sent. */
   readonly earlier: Statistics;
-  /** Gauges by their StatsD names. */
-  readonly gauges: () => ReadonlyMap<string, number>;
+  readonly figures: () => ReportedFigures;
   /** Updates both. */
   readonly refresh: () => Promise<void>;
 }
@@ -42,7 +42,8 @@ async function sendStatsd(options: Settings['sink'], source: MetricsSource, log:
   const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({
-    ...{ ...statsd, names, gauges: source.gauges },
+    ...{ ...statsd, names },
+    gauges: () => referenceGauges(source.figures()),
     counters: () => referenceCounters(source.statistics),
     sentBefore: () => referenceCounters(source.earlier),
     onDown: (error) => log[isExplicit ? 'warn' : 'info'](`no statistics to ${at}: ${error.message}`),
@@ -52,12 +53,12 @@ async function sendStatsd(options: Settings['sink'], source: MetricsSource, log:
 
 async function servePrometheus(
   { prometheus, extraTags }: Settings['sink'],
-  { statistics, gauges, refresh }: MetricsSource,
+  { statistics, figures, refresh }: MetricsSource,
   log: Logger,
 ): Promise<Sink> {
   const { createReferenceMetrics } = await import('../../operate/observe/prometheus-reference.ts');
   const { address, path, responseTimeAsMilliseconds } = prometheus;
-  const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, gauges });
+  const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, figures });
   const render = shareRendering(async () => {
     await refresh();
     return metrics.render();

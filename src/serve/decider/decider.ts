@@ -55,8 +55,9 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       hasRules = true;
       const responder = add(await openResponder(settings, core, reporter, context));
       answerQuestions(responder.agent);
-      const gauges = { store: core.store, readiness: core.readiness, load: responder.load };
-      reports.take = (since) => reporter.take(since, gauges);
+      const { figures, sites } = responder;
+      const state = { store: core.store, readiness: core.readiness, figures, sites };
+      reports.take = (since) => reporter.take(since, state);
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
       add(core.readiness);
       void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store, uptime() * 1_000).then(onNeverReached);

@@ -1,14 +1,13 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
 import type { MissedBy } from '../../edge/rls/service.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
-import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
-import type { DenyCacheState } from '../../engine/ledger/refusals.ts';
-import { ownUse } from '../../operate/observe/process-use.ts';
-import type { Load } from '../../operate/observe/service-gauges.ts';
-import { type Counted, countedBy, createStatistics } from '../../operate/observe/stats.ts';
+import { readFigures } from '../../operate/observe/figures.ts';
+import { type Counted, createStatistics } from '../../operate/observe/stats.ts';
+import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { CallTimes, Report } from '../link/messages.ts';
 
 /** Notified of the outcome of requests. */
@@ -27,18 +26,14 @@ export interface ServiceObserver {
 }
 
 /** The state of a decider, for its reports. */
-interface DeciderGauges {
+interface DeciderState {
   readonly store: {
-    readonly ledger: {
-      readonly refusals: DenyCacheState | undefined;
-      readonly leases: { readonly leased: number } | undefined;
-    };
     readonly breakers: Pick<Breakers, 'states'>;
     readonly watch?: Pick<StoreWatch, 'state'> | undefined;
-    readonly memory?: Pick<MemoryBackend, 'held'> | undefined;
   };
   readonly readiness: Pick<ReadinessCheck, 'state'>;
-  load(): Load;
+  figures(): ReportedFigures;
+  sites(): SitesReport | undefined;
 }
 
 /** Collects a decider's counts for the control process. */
@@ -48,9 +43,9 @@ interface Reporter extends ServiceObserver {
    * The counts since the last report, or since the start, for a control process that has none of the earlier reports.
    * Durations of calls are those since the last report.
    *
-   * @param gauges  undefined: the decider is not open
+   * @param state  undefined: the decider is not open
    */
-  take(since: 'start' | 'last', gauges?: DeciderGauges): Report;
+  take(since: 'start' | 'last', state?: DeciderState): Report;
 }
 
 /** The most names in a part of a report: about a millisecond of work. */
@@ -78,30 +73,24 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
       statistics.onCallFinished(method);
       times.add(method, status, elapsedMs);
     },
-    take(since, gauges) {
-      const counted = countedBy(statistics);
+    take(since, state) {
+      const counted = statistics.counted();
       const calls = times.all();
       reported.merge(counted);
       statistics = createStatistics(nearLimitRatio, maxNameBytes);
       times = new CallTimer();
-      return { counted: since === 'start' ? countedBy(reported) : counted, calls, ...stateOf(gauges) };
+      return { counted: since === 'start' ? reported.counted() : counted, calls, ...stateOf(state) };
     },
   };
 }
 
-function stateOf(gauges: DeciderGauges | undefined): Omit<Report, 'counted' | 'calls'> {
-  const cache = gauges?.store.ledger.refusals;
-  return {
-    circuits: gauges?.store.breakers.states() ?? new Map(),
-    leased: gauges?.store.ledger.leases?.leased ?? 0,
-    load: gauges?.load(),
-    process: ownUse(),
-    isReady: gauges?.readiness.state().ready ?? false,
-    store: gauges?.store.watch?.state(),
-    memory: gauges?.store.memory?.held(),
-    cache: cache && { counts: cache.counts, size: cache.size() },
-  };
-}
+const stateOf = (state: DeciderState | undefined): Omit<Report, 'counted' | 'calls'> => ({
+  circuits: state?.store.breakers.states() ?? new Map(),
+  figures: state?.figures() ?? readFigures(),
+  sites: state?.sites(),
+  isReady: state?.readiness.state().ready ?? false,
+  store: state?.store.watch?.state(),
+});
 
 /** The durations of calls, by method and status. */
 class CallTimer {
@@ -122,7 +111,7 @@ class CallTimer {
   }
 }
 
-const NOTHING: Counted = countedBy(createStatistics(0));
+const NOTHING: Counted = createStatistics(0).counted();
 
 /**
  * Splits a report into parts with a limited number of names, so that handling a part takes no longer than a slice of

@@ -2,25 +2,25 @@ import cluster from 'node:cluster';
 import { every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import { type Overload, openOverload } from '../../edge/overload/overload.ts';
-import type { QuotaService } from '../../edge/rlqs/quota-service.ts';
+import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
-import { createHealth, type Health } from '../../edge/rls/health.ts';
+import { createHealth } from '../../edge/rls/health.ts';
 import { createHoldsService, createKuadrantService } from '../../edge/rls/holds.ts';
 import { createRlsService, INTERNAL_ERROR, type Observer } from '../../edge/rls/service.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../engine/decide/kuadrant.ts';
 import { createReservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
-import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { awaitStore } from '../../engine/open/store.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
 import { type FollowedCandidate, followCandidate } from '../../operate/candidate/followed.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
+import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
-import type { Load } from '../../operate/observe/service-gauges.ts';
+import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -29,7 +29,7 @@ import type { DeciderCore } from './core.ts';
 import type { Recording } from './record.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openServers, type Servers } from './servers.ts';
-import type { OpenSites } from './sites.ts';
+
 import { openTracing } from './tracing.ts';
 import type { TrialSources } from './trial.ts';
 
@@ -37,7 +37,9 @@ import type { TrialSources } from './trial.ts';
 interface Responder extends Part {
   /** Serves operators. */
   readonly agent: AdminAgent;
-  load(): Load;
+  readonly figures: () => ReportedFigures;
+  /** The exchanges with other sites; undefined: this is the only one. */
+  readonly sites: () => SitesReport | undefined;
   /**
    * Opens the gRPC and HTTP servers.
    *
@@ -90,7 +92,8 @@ export function openResponder(
     const health = createHealth(() => core.readiness.state());
     return {
       agent,
-      load: () => loadOf({ ledger: store.ledger, overload, held, health, quotas, sites }),
+      figures: () => readFigures({ ledger: store.ledger, memory: store.memory, overload, held, health, quotas }),
+      sites: () => sites?.report(),
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
         await core.shareHashKey();
@@ -128,28 +131,6 @@ function openOptional(settings: Settings, core: DeciderCore, { recorded }: Servi
     };
   });
 }
-
-interface LoadSources {
-  readonly ledger: Ledger;
-  readonly overload: Overload;
-  readonly held: { readonly count: number };
-  readonly health: Health;
-  readonly quotas: QuotaService | undefined;
-  readonly sites: OpenSites | undefined;
-}
-
-const loadOf = ({ overload, held, health, quotas, ledger, sites }: LoadSources): Load => ({
-  inFlight: overload.inFlight(),
-  held: held.count,
-  connections: overload.memory.connections,
-  watches: health.openWatches,
-  latenessMs: overload.latenessMs(),
-  callerBytes: overload.memory.bytes,
-  callerMaxBytes: overload.memory.maxBytes,
-  ...(quotas && { quotas: quotas.counts }),
-  ...(ledger.pendingCommits && { commits: ledger.pendingCommits.counts() }),
-  ...(sites && { sites: sites.report() }),
-});
 
 /** The names of a store's spans; none for counters in memory. */
 const storeSpans = {

@@ -1,13 +1,12 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import type { DenyCacheCounts } from '../../engine/ledger/refusals.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
-import type { ProcessUse } from '../../operate/observe/process-use.ts';
-import type { Load, MemoryFacts, StoreFacts } from '../../operate/observe/service-gauges.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
+import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The addresses of a decider, and its store. */
@@ -24,18 +23,12 @@ export interface Report {
   readonly calls: readonly CallTimes[];
   /** Its circuits, by node of the store. */
   readonly circuits: ReadonlyMap<string, BreakerState>;
-  /** Leased but unused hits. */
-  readonly leased: number;
-  /** Undefined: it is not open. */
-  readonly load: Load | undefined;
+  readonly figures: ReportedFigures;
+  /** Its exchanges with other sites; undefined: this is the only one. */
+  readonly sites: SitesReport | undefined;
   readonly isReady: boolean;
-  readonly process: ProcessUse;
   /** The state of the store; undefined: counters are in its memory. */
   readonly store: StoreFacts | undefined;
-  /** Undefined: counters are not in its memory. */
-  readonly memory: MemoryFacts | undefined;
-  /** Its cache of refusals since its start; undefined: none. */
-  readonly cache: { readonly counts: DenyCacheCounts; readonly size: number } | undefined;
 }
 
 /** Durations of calls with the same method and status. */

@@ -1,4 +1,3 @@
-import { ownUse } from '../../../src/operate/observe/process-use.ts';
 import { backendThat, ledgerOf } from '../../helpers/ledger.ts';
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
@@ -18,6 +17,7 @@ import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
 import { gate } from '../../helpers/gate.ts';
+import { idle } from '../../helpers/metrics.ts';
 import { overloadOf } from '../../helpers/overload.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
@@ -67,11 +67,8 @@ const post = (path: string, body: string) => get(path, { method: 'POST', body })
 /** The service with counters in memory, and its statistics. */
 function build(changes: Partial<Decider> = {}, isReady = true) {
   const statistics = createStatistics(0.8);
-  const metrics = createMetrics(statistics, () => isReady, {
-    openCircuits: () => new Map(),
-    leased: () => 0,
-    processes: ownUse,
-  });
+  const metrics = createMetrics(statistics);
+  const render = (format?: 'text' | 'openmetrics') => metrics.render({ ...idle, isReady }, format);
   const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
   const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {
@@ -79,7 +76,7 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
     failed: (_status, cause) => statistics.failed(cause),
   });
   const counters = async () => referenceCounters(statistics);
-  return { service, statistics, metrics, numbers: { metrics: metrics.render, statistics: counters } };
+  return { service, statistics, metrics, numbers: { metrics: render, statistics: counters } };
 }
 
 const ready = (): Readiness => ({ ready: true, reasons: [] });
@@ -514,8 +511,14 @@ descriptors:
         'weir_hits_total{domain="demo",rule="user",algorithm="fixed_window"} 3',
         'weir_hits_within_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
         'weir_hits_within_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 2',
-        'weir_leased_hits 0',
+        ...['calls_held', 'calls_in_flight', 'candidate_on', 'connections', 'health_watches', 'leased_hits'].map(
+          (name) => `weir_${name} 0`,
+        ),
+        `weir_build_info{version="1.2.3",node="${process.version}"} 1`,
+        'weir_process_late_seconds 0',
         'weir_ready 1',
+        'weir_store_up 1',
+        'weir_worker_restarts_total 0',
         'weir_rule_loads_total{outcome="error"} 2',
         'weir_rule_loads_total{outcome="success"} 1',
       ].sort(),

@@ -2,7 +2,7 @@ import { Borrower, type Peer } from '../../../src/edge/sites/borrower.ts';
 import { Lender } from '../../../src/edge/sites/lender.ts';
 import { LowCounters } from '../../../src/edge/sites/low-counters.ts';
 import { MeasuredError } from '../../../src/edge/sites/measured-error.ts';
-import { noPeerCounts, type SitesReport, sumSites } from '../../../src/edge/sites/site-counts.ts';
+import { noPeerCounts } from '../../../src/edge/sites/site-counts.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
@@ -145,27 +145,6 @@ test('counters that are no longer low are not requested', async () => {
   clock.advance(11_000);
   expect(low.all()).toEqual([]);
   expect(siteShare.capacity(east.limit)).toBe(50);
-});
-
-test('figures of several processes are added up, and of times the newest is used', () => {
-  const peer = { site: 'west', ...noPeerCounts() };
-  const one: SitesReport = {
-    peers: [{ ...peer, exchanges: 2, borrowed: 7, asked: 4, roundTripMs: 30, silentMs: 500, askedMsAgo: -1 }],
-    ...{ errorRatio: 0.01, errorBound: 0.05 },
-  };
-  const other: SitesReport = {
-    peers: [{ ...peer, exchanges: 1, failing: 2, problem: 'cut off', silentMs: -1, askedMsAgo: 900 }],
-    ...{ errorRatio: 0.02, errorBound: 0 },
-  };
-  expect(sumSites(one, other)).toEqual({
-    peers: [
-      {
-        ...{ ...peer, exchanges: 3, failing: 2, borrowed: 7, asked: 4 },
-        ...{ roundTripMs: 30, silentMs: 500, askedMsAgo: 900, problem: 'cut off' },
-      },
-    ],
-    ...{ errorRatio: 0.02, errorBound: 0 }, // for one limit
-  });
 });
 
 test('a counter is low after a refused peek, and after a charge that leaves little', async () => {

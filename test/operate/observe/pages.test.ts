@@ -2,26 +2,28 @@ import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { debugRoutes } from '../../../src/edge/http/debug.ts';
 import type { Page } from '../../../src/edge/http/server.ts';
-import { ownUse } from '../../../src/operate/observe/process-use.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
-import { referenceCounters, referenceGauges } from '../../../src/operate/observe/reference-names.ts';
+import { referenceCounters } from '../../../src/operate/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
 import { parseExposition } from '../../helpers/exposition.ts';
+import { idle, usedCache } from '../../helpers/metrics.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { promtool } from '../../helpers/tools.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
-const gauges = () =>
-  referenceGauges({ counts: { lookups: 1, hits: 0, expired: 0, evicted: 0, overwritten: 0 }, size: () => 0 });
-const storeGauges = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0, processes: ownUse };
+const facts = { ...idle, figures: { ...idle.figures, ...usedCache }, openCircuits: new Map([['10.0.0.7:6379', 0]]) };
 
 /** Renders a page of the statistics. */
 const pages: Readonly<Record<string, (statistics: Statistics) => Promise<string>>> = {
-  '/metrics': async (statistics) => String((await createMetrics(statistics, () => true, storeGauges).render()).body),
+  '/metrics': async (statistics) => String(createMetrics(statistics).render(facts).body),
   'the page of the reference': async (statistics) => {
-    const options = { extraTags: new Map([['zone', 'a']]), responseTimeAsMilliseconds: false, gauges };
-    return String((await createReferenceMetrics(statistics, options).render()).body);
+    const options = {
+      extraTags: new Map([['zone', 'a']]),
+      responseTimeAsMilliseconds: false,
+      figures: () => facts.figures,
+    };
+    return String(createReferenceMetrics(statistics, options).render().body);
   },
   '/stats': (statistics) => debugPage('/stats', statistics),
 };

@@ -4,6 +4,7 @@ import { startHttpServer } from '../../../src/edge/http/server.ts';
 import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
 import { type ParsedMetric, parseExposition } from '../../helpers/exposition.ts';
+import { idle, usedCache } from '../../helpers/metrics.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 type ReferenceMetricsOptions = Parameters<typeof createReferenceMetrics>[1];
@@ -11,7 +12,7 @@ type ReferenceMetricsOptions = Parameters<typeof createReferenceMetrics>[1];
 const options: ReferenceMetricsOptions = {
   extraTags: new Map(),
   responseTimeAsMilliseconds: false,
-  gauges: () => new Map(),
+  figures: () => idle.figures,
 };
 
 const PREFIX = 'ratelimit_service_rate_limit_';
@@ -99,15 +100,16 @@ test('extra tags are labels of every series, and never override its own', async 
     ['grpc_method', 'nor'],
   ]);
   const statistics = played();
-  const metrics = createReferenceMetrics(statistics, { ...options, extraTags, gauges: () => new Map([['a.b', 5]]) });
+  const figures = () => ({ ...idle.figures, ...usedCache });
+  const metrics = createReferenceMetrics(statistics, { ...options, extraTags, figures });
   metrics.onCallFinished('Check', 7);
   const parsed = parseExposition(String((await metrics.render()).body));
   const shared = 'app_k8s_name="last",_1st="x"';
-  expect(Object.keys(seriesOf(parsed, /over_limit$|total_requests|load_success|^a_b$/))).toEqual([
+  expect(Object.keys(seriesOf(parsed, /over_limit$|total_requests|load_success|entryCount$/))).toEqual([
     `${PREFIX}over_limit{domain="d",key1="k3",${shared},grpc_method="nor"}`,
     `ratelimit_service_total_requests{grpc_method="ShouldRateLimit",${shared},domain="never"}`,
     `ratelimit_service_config_load_success{${shared},domain="never",grpc_method="nor"}`,
-    `a_b{${shared},domain="never",grpc_method="nor"}`,
+    `ratelimit_localcache_entryCount{${shared},domain="never",grpc_method="nor"}`,
   ]);
   const [times] = Object.keys(seriesOf(parsed, /response_time/)).filter((series) => series.includes('_count'));
   expect(times).toContain('grpc_method="Check"');
@@ -133,7 +135,7 @@ test.each([
 
 test('gauges of the local cache have their escaped names', async () => {
   const metrics = await scrape(createStatistics(0.8), {
-    gauges: () => new Map([['ratelimit.localcache.entryCount', 0]]),
+    figures: () => ({ ...idle.figures, cacheSize: 0 }),
   });
   expect(metrics.get('ratelimit_localcache_entryCount')).toEqual({
     type: 'gauge',

@@ -53,7 +53,7 @@ test.each([
     };
     report('start', 3);
     report('last', 2);
-    expect(statistics.calls).toEqual(new Map([['ShouldRateLimit', 5]]));
-    expect(earlier.calls.get('ShouldRateLimit') ?? 0).toBe(earlierCalls);
+    expect(statistics.calls).toEqual({ ShouldRateLimit: 5 });
+    expect(earlier.calls.ShouldRateLimit ?? 0).toBe(earlierCalls);
   },
 );

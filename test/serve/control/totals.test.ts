@@ -1,33 +1,25 @@
-import { noQuotaCounts } from '../../../src/edge/rlqs/quota-counts.ts';
 import { Breakers } from '../../../src/engine/backends/breaker.ts';
-import { countedBy, createStatistics } from '../../../src/operate/observe/stats.ts';
-import { createTotals, NO_LOAD } from '../../../src/serve/control/totals.ts';
+import { readFigures } from '../../../src/operate/observe/figures.ts';
+import { createStatistics } from '../../../src/operate/observe/stats.ts';
+import type { ReportedFigures } from '../../../src/operate/observe/table.ts';
+import { createTotals } from '../../../src/serve/control/totals.ts';
 import { createReporter, partsOf } from '../../../src/serve/decider/reporter.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
-type DeciderGauges = NonNullable<Parameters<ReturnType<typeof createReporter>['take']>[1]>;
+type DeciderState = NonNullable<Parameters<ReturnType<typeof createReporter>['take']>[1]>;
 
 const OK = 0;
 const UNAVAILABLE = 14;
 
-/** The gauges of a worker with this number of cache lookups. */
+/** The state of a worker with these figures. */
 const keeping = (
-  lookups: number,
-  size: number,
-  {
-    breakers = new Breakers(() => performance.now()),
-    leases,
-  }: { breakers?: DeciderGauges['store']['breakers']; leases?: { leased: number } } = {},
-): DeciderGauges => ({
-  store: {
-    ledger: {
-      refusals: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
-      leases,
-    },
-    breakers,
-  },
+  figures: Partial<ReportedFigures> = {},
+  breakers: DeciderState['store']['breakers'] = new Breakers(() => performance.now()),
+): DeciderState => ({
+  store: { breakers },
   readiness: { state: () => ({ ready: true, reasons: [] }) },
-  load: () => NO_LOAD,
+  figures: () => ({ ...readFigures(), ...figures }),
+  sites: () => undefined,
 });
 
 test('a report has the counts since the previous one', () => {
@@ -43,17 +35,12 @@ test('a report has the counts since the previous one', () => {
     { method: 'ShouldRateLimit', status: UNAVAILABLE, elapsedMs: [500] },
     { method: 'Check', status: OK, elapsedMs: [0.5] },
   ]);
-  expect(first.counted.calls).toEqual(
-    new Map([
-      ['ShouldRateLimit', 3],
-      ['Check', 1],
-    ]),
-  );
+  expect(first.counted.calls).toEqual({ ShouldRateLimit: 3, Check: 1 });
   expect(first.counted.answers.OK).toBe(1);
 
   reporter.failed(new Error('a bug'));
   const { calls, counted } = reporter.take('last');
-  expect([calls, counted.calls, counted.answers.OK, counted.failures.service]).toEqual([[], new Map(), 0, 1]);
+  expect([calls, counted.calls, counted.answers.OK, counted.failures.service]).toEqual([[], {}, 0, 1]);
 });
 
 test('a report since the start has the counts of earlier reports as well', () => {
@@ -69,7 +56,7 @@ test('a report since the start has the counts of earlier reports as well', () =>
 test('the service is ready while there are deciders, and all are ready', () => {
   const whole = createTotals(createStatistics(0.8));
   const report = (worker: number, ready: boolean) => {
-    const gauges = { ...keeping(0, 0), readiness: { state: () => ({ ready, reasons: [] }) } };
+    const gauges = { ...keeping(), readiness: { state: () => ({ ready, reasons: [] }) } };
     whole.add(worker, createReporter(0.8).take('last', gauges), () => {});
   };
   expect(whole.isReady()).toBe(false);
@@ -86,7 +73,7 @@ test('calls beyond 100,000 of a kind are counted, though not timed', () => {
   for (let at = 0; at < 100_010; at++) reporter.onCallFinished('Check', OK, 1);
   const { calls, counted } = reporter.take('last');
   expect(calls[0]?.elapsedMs).toHaveLength(100_000);
-  expect(counted.calls.get('Check')).toBe(100_010);
+  expect(counted.calls.Check).toBe(100_010);
 });
 
 test("the totals are the sums of the workers' reports, with calls one by one", () => {
@@ -107,46 +94,41 @@ test("the totals are the sums of the workers' reports, with calls one by one", (
     ['Check', OK, 7],
   ]);
   expect(statistics.answers.OK).toBe(2);
-  expect(statistics.calls.get('Check')).toBe(2);
-  expect(whole.cache()).toBeUndefined();
+  expect(statistics.calls.Check).toBe(2);
+  expect(whole.figures().cacheSize).toBeUndefined();
 });
 
 test('caches are added up, with the counts of ended workers but not their contents', () => {
   const whole = createTotals(createStatistics(0.8));
-  const report = (worker: number, lookups: number, size: number) =>
-    whole.add(worker, createReporter(0.8).take('last', keeping(lookups, size)), () => {});
-  const told = () => ({ ...whole.cache()?.counts, size: whole.cache()?.size() });
+  const report = (worker: number, cacheLookups: number, cacheSize: number) => {
+    const figures = { cacheLookups, cacheHits: 1, cacheExpired: 2, cacheEvicted: 3, cacheOverwritten: 4, cacheSize };
+    whole.add(worker, createReporter(0.8).take('last', keeping(figures)), () => {});
+  };
   report(1, 10, 5);
   report(2, 100, 7);
   report(1, 11, 6); // counts since the worker's start
-  const both = { lookups: 111, hits: 2, expired: 4, evicted: 6, overwritten: 8 };
-  expect(told()).toEqual({ ...both, size: 13 });
+  const both = { cacheLookups: 111, cacheHits: 2, cacheExpired: 4, cacheEvicted: 6, cacheOverwritten: 8 };
+  expect(whole.figures()).toMatchObject({ ...both, cacheSize: 13 });
   whole.ended(1);
-  expect(told()).toEqual({ ...both, size: 7 });
+  expect(whole.figures()).toMatchObject({ ...both, cacheSize: 7 });
   whole.ended(2);
   report(3, 1_000, 1);
-  expect(told()).toEqual({ lookups: 1_111, hits: 3, expired: 6, evicted: 9, overwritten: 12, size: 1 });
+  const all = { cacheLookups: 1_111, cacheHits: 3, cacheExpired: 6, cacheEvicted: 9, cacheOverwritten: 12 };
+  expect(whole.figures()).toMatchObject({ ...all, cacheSize: 1 });
 });
 
 test('pending commits and quotas are added up, with the counts of ended workers but not what they held', () => {
   const whole = createTotals(createStatistics(0.8));
   for (const worker of [1, 2]) {
-    const commits = { pending: 1, sent: 10, dropped: 100 };
-    const quotas = { ...noQuotaCounts(), streams: 1, buckets: 2, reports: 30 };
-    whole.add(
-      worker,
-      createReporter(0.8).take('last', {
-        ...keeping(0, 0),
-        load: () => ({ ...NO_LOAD, inFlight: 5, commits, quotas }),
-      }),
-      () => {},
-    );
+    const commits = { pendingCommits: 1, commitsSent: 10, commitsDropped: 100 };
+    const quotas = { quotaStreams: 1, quotaBuckets: 2, quotaReports: 30 };
+    const state = keeping({ inFlight: 5, ...commits, ...quotas });
+    whole.add(worker, createReporter(0.8).take('last', state), () => {});
   }
   whole.ended(1);
-  expect(whole.load()).toMatchObject({
-    inFlight: 5,
-    commits: { pending: 1, sent: 20, dropped: 200 },
-    quotas: { streams: 1, buckets: 2, reports: 60 },
+  expect(whole.figures()).toMatchObject({
+    ...{ inFlight: 5, pendingCommits: 1, commitsSent: 20, commitsDropped: 200 },
+    ...{ quotaStreams: 1, quotaBuckets: 2, quotaReports: 60 },
   });
 });
 
@@ -160,13 +142,19 @@ test('open circuits, leased hits and undecided calls are added up, without the c
     const reporter = createReporter(0.8);
     reporter.missed('late');
     const states = new Map([['a:6379', 'open'] as const, ['b:6379', worker === 1 ? 'half_open' : 'closed'] as const]);
-    const kept = keeping(0, 0, { breakers: { states: () => states }, leases: { leased } });
+    const kept = keeping({ leased }, { states: () => states });
     whole.add(worker, structuredClone(reporter.take('last', kept)), () => {});
   }
   expect(statistics.undecided.late).toBe(2);
-  expect([whole.leased(), whole.openCircuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
+  expect([whole.figures().leased, whole.openCircuits()]).toEqual([
+    42,
+    new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 })),
+  ]);
   whole.ended(1);
-  expect([whole.leased(), whole.openCircuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
+  expect([whole.figures().leased, whole.openCircuits()]).toEqual([
+    12,
+    new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 })),
+  ]);
 });
 
 test('a report is sent in parts of at most 1,000 names, which are equivalent together', () => {
@@ -174,7 +162,7 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
   for (let at = 0; at < 2_500; at++) reporter.answered('d', answerOf([verdictOf([`user_${at}`])]));
   for (let at = 0; at < 3_100; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
   reporter.onCallFinished('Check', OK, 1.5);
-  const report = reporter.take('last', keeping(10, 5));
+  const report = reporter.take('last', keeping({ cacheLookups: 10 }));
   const parts = [...partsOf(report)];
   expect(parts.map(({ counted }) => [counted.rules.length, counted.unknownDomains.size])).toEqual([
     [1_000, 1_000],
@@ -187,9 +175,9 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
   const [one, several] = [createTotals(whole), createTotals(ofParts)];
   one.add(1, report, () => {});
   for (const part of parts) several.add(1, structuredClone(part), (_method, _status, ms) => times.push(ms));
-  expect(countedBy(ofParts)).toEqual(countedBy(whole));
+  expect(ofParts.counted()).toEqual(whole.counted());
   expect(times).toEqual([1.5]);
-  expect(several.cache()?.counts).toEqual(one.cache()?.counts);
+  expect(several.figures().cacheLookups).toBe(one.figures().cacheLookups);
 });
 
 test('a report without names is sent in one part', () => {

@@ -1,11 +1,14 @@
 import '../../helpers/realm.ts';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { decide } from '../../../src/engine/decide/decide.ts';
-import { ownUse } from '../../../src/operate/observe/process-use.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
-import type { ServiceGauges } from '../../../src/operate/observe/service-gauges.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
+import type { InstanceFacts } from '../../../src/operate/observe/table.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+
 import { parseExposition } from '../../helpers/exposition.ts';
+import { idle } from '../../helpers/metrics.ts';
+
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const rules = rulesFrom(`
@@ -19,33 +22,18 @@ descriptors:
   - { key: each, detailed_metric: true, rate_limit: { unit: second, requests_per_unit: 5 } }
 `);
 
-const quiet: ServiceGauges = {
-  rules: () => rules,
-  lastLoad: () => undefined,
-  load: () => ({ inFlight: 0, held: 0, connections: 0, watches: 0, latenessMs: 0, callerBytes: 0, callerMaxBytes: 0 }),
-  store: () => undefined,
-  memory: () => undefined,
-  restarts: () => 0,
-  version: '1.2.3',
-};
-const circuits = { openCircuits: () => new Map(), leased: () => 0, processes: ownUse };
-
 /** The samples of a page with this prefix, after `times` requests of user=alice. */
-async function samples(
-  prefix: string,
-  times = 0,
-  gauges: Partial<ServiceGauges> = {},
-): Promise<Record<string, number>> {
+async function samples(prefix: string, times = 0, facts: Partial<InstanceFacts> = {}): Promise<Record<string, number>> {
   const statistics = createStatistics(0.8);
-  const metrics = createMetrics(statistics, () => true, circuits, { ...quiet, ...gauges });
+  const metrics = createMetrics(statistics);
   const decider = deciderOf(rules);
   for (let sent = 0; sent < times; sent++) {
     const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], requestLimit: undefined, hits: 1 }];
     statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, 1_000));
   }
-  const all = [...parseExposition(String((await metrics.render()).body)).values()].flatMap((metric) => [
-    ...metric.samples,
-  ]);
+  const all = [...parseExposition(String(metrics.render({ ...idle, rules, ...facts }).body)).values()].flatMap(
+    (metric) => [...metric.samples],
+  );
   return Object.fromEntries(all.filter(([series]) => series.startsWith(prefix)));
 }
 
@@ -86,9 +74,32 @@ test('a limit in shadow mode beside the shown one counts the hits that it would 
 
 test('a store that is down is 0, regardless of its other states', async () => {
   const store = { isUp: false, reason: 'down', latencyMs: 2, lastSuccessAtMs: 1_500 };
-  expect(await samples('weir_store_', 0, { store: () => store })).toMatchObject({
+  expect(await samples('weir_store_', 0, { store })).toMatchObject({
     weir_store_up: 0,
     weir_store_latency_seconds: 0.002,
     weir_store_last_success_timestamp_seconds: 1.5,
   });
+});
+
+test('the first page has no statistics of event loop delays that have not been measured', async () => {
+  const body = String(createMetrics(createStatistics(0.8)).render(idle).body);
+  expect(body).toContain('# TYPE nodejs_eventloop_lag_min_seconds gauge\n');
+  expect(body).not.toMatch(/^nodejs_eventloop_lag_(min|mean|stddev)/m);
+  expect([...body.matchAll(/ (\S*(?:Na[nN]|Inf)|9223372036\S*)$/gm)]).toEqual([]);
+});
+
+test('metrics of the process have the names, types and labels of those of prom-client', async () => {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const shapeOf = (text: string) =>
+    Object.fromEntries(
+      Array.from(parseExposition(text), ([name, { type, samples }]) => {
+        const labels = [...samples.keys()].flatMap((series) =>
+          [...series.matchAll(/(\w+)="/g)].map(([, label]) => label),
+        );
+        return [name, { type, labels: /_active_|_gc_/.test(name) ? [] : [...new Set(labels)] }] as const; // which ones there are changes
+      }),
+    );
+  const ours = shapeOf(String(createMetrics(createStatistics(0.8)).render(idle).body));
+  expect(ours).toMatchObject(shapeOf(await registry.metrics()));
 });

@@ -1,0 +1,45 @@
+import type { Distribution, MetricSample } from './metric.ts';
+
+/** The observations with the same labels. */
+interface Observations extends Distribution {
+  readonly counts: number[];
+  sum: number;
+}
+
+/**
+ * A histogram with one or two labels. They are keys of maps, since a text made of them would be too slow for every
+ * observation.
+ */
+export class Histogram {
+  readonly #bounds: readonly number[];
+  readonly #byLabels = new Map<string, Map<string | number | undefined, Observations>>();
+
+  /** @param bounds  upper bounds of the buckets */
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+  }
+
+  observe(value: number, label: string, second?: string | number): void {
+    const observations = this.#byLabels.get(label)?.get(second) ?? this.#begin(label, second);
+    let bucket = 0;
+    while (bucket < this.#bounds.length && value > (this.#bounds[bucket] as number)) bucket++; // below the length
+    observations.counts[bucket] = (observations.counts[bucket] ?? 0) + 1;
+    observations.sum += value;
+  }
+
+  samples(): readonly MetricSample[] {
+    return Array.from(this.#byLabels, ([label, bySecond]) =>
+      Array.from(bySecond, ([second, observations]): MetricSample => {
+        const labels = second === undefined ? [label] : [label, String(second)];
+        return [labels, { ...observations, counts: [...observations.counts] }];
+      }),
+    ).flat();
+  }
+
+  #begin(label: string, second: string | number | undefined): Observations {
+    const fresh = { bounds: this.#bounds, counts: new Array<number>(this.#bounds.length + 1).fill(0), sum: 0 };
+    const bySecond = this.#byLabels.get(label) ?? new Map<string | number | undefined, Observations>();
+    this.#byLabels.set(label, bySecond.set(second, fresh));
+    return fresh;
+  }
+}
