@@ -1,5 +1,5 @@
 /**
- * Prints the section of a version in CHANGELOG.md: `npx tsx deploy/release/notes.ts 0.2.0`. Exits with 1 if there is
+ * Prints the section of a version in CHANGELOG.md: `npx tsx deploy/release/notes.ts 0.3.0`. Exits with 1 if there is
  * none.
  */
 import { readFileSync } from 'node:fs';

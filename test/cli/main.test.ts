@@ -638,7 +638,7 @@ describe('the command line', () => {
   test.each([
     [['--help'], 0, 'Usage: weir [options] [command]'],
     [['ask', '--help'], 0, 'key=value[,key=value…]'],
-    [['--version'], 0, '0.2.0'],
+    [['--version'], 0, '0.3.0'],
     [['--bogus'], 1, "unknown option '--bogus'"],
     [['bogus'], 1, "unknown command 'bogus'"],
     [['chek', 'config'], 1, "unknown command 'chek'; did you mean 'check'?"],

@@ -350,7 +350,7 @@ test("Envoy Gateway's own chart accepts the values, and deploys the image", asyn
     provider: { kubernetes: { rateLimitDeployment: object } };
   }; // EnvoyGateway
   const { rateLimitDeployment } = provider.kubernetes;
-  expect(rateLimitDeployment).toMatchObject({ replicas: 2, container: { image: 'weir:0.2.0' } });
+  expect(rateLimitDeployment).toMatchObject({ replicas: 2, container: { image: 'weir:0.3.0' } });
 
   // The configuration has no schema, but the resource EnvoyProxy, which includes the same block, has one.
   const proxy = {

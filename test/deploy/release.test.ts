@@ -218,6 +218,10 @@ describe('release notes', () => {
 });
 
 describe('the version of a release', () => {
+  test('is that of the project, the client, the chart and a section of the changelog', () => {
+    expect(commonVersion()).toBe(manifest.version);
+  });
+
   test.each([
     ['client/package.json', /"version": "[^"]+"/, '"version": "9.9.9"'],
     ['deploy/helm/weir/Chart.yaml', /^version: .*$/m, 'version: 9.9.9'],

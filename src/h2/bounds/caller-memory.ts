@@ -260,7 +260,7 @@ const classForBytes = (bytes: number): number => 32 - Math.clz32(Math.max(bytes,
 /** Open files reserved for files on disk and for connections that are not callers'. */
 const RESERVED = 448;
 
-/** Minimum and maximum fraction of the remaining open files for callers; the rest is for connections that end. */
+/** Minimum fraction of the remaining open files for callers, and the maximum, which leaves some for ending ones. */
 const MIN_FRACTION = 1 / 4;
 const MAX_FRACTION = 7 / 8;
 
