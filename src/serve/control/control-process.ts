@@ -9,6 +9,9 @@ import { openControl } from './control.ts';
 
 // The entry of the control process, which the supervisor starts, and starts again if it ends.
 
+/** How often this process shows the supervisor that it runs. */
+const ALIVE_INTERVAL_MS = 5_000;
+
 /** The processors are for the deciders first. */
 const NICENESS = 5;
 
@@ -35,7 +38,7 @@ async function start({ env, rules, version, ...rest }: ControlStart): Promise<vo
       for (const message of early.splice(0)) listener(message);
     };
     control = await openControl(settings, { clock: Date.now, log, version, start: rest, send, onMessage });
-    every(1_000, () => send({ kind: 'alive' }));
+    every(ALIVE_INTERVAL_MS, () => send({ kind: 'alive' }));
     lowerPriority(); // the start no longer waits for it
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;

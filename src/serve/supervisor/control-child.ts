@@ -115,25 +115,29 @@ const endOf = (child: ChildProcess): Promise<string> =>
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
 
-/** The seconds of silence after which an open control process counts as hanging; checking rules takes some. */
+/** A shorter interval would wake an idle decider more often than its other timers do. */
+const CHECK_INTERVAL_MS = 10_000;
+/** The silence after which an open control process counts as hanging; checking rules takes seconds. */
 const MAX_SILENT_S = 30;
+/** Checks without a message; the first and the last are that far apart. */
+const MAX_SILENT_CHECKS = (MAX_SILENT_S * 1_000) / CHECK_INTERVAL_MS + 1;
 
-/** Calls back when a control process hangs. Only seconds in which this process runs count. */
+/** Calls back when a control process hangs. Time in which this process does not run counts as one check at most. */
 function watchSilence(onHanging: () => void) {
   /** Since the last message; undefined: the control process is starting. */
-  let silentS: number | undefined;
-  const stop = every(1_000, () => {
-    if (silentS === undefined || ++silentS < MAX_SILENT_S) return;
-    silentS = undefined;
+  let silentChecks: number | undefined;
+  const stop = every(CHECK_INTERVAL_MS, () => {
+    if (silentChecks === undefined || ++silentChecks < MAX_SILENT_CHECKS) return;
+    silentChecks = undefined;
     onHanging();
   });
   return {
     stop,
     starts() {
-      silentS = undefined;
+      silentChecks = undefined;
     },
     heard({ kind }: FromControl) {
-      if (silentS !== undefined || kind === 'opened') silentS = 0;
+      if (silentChecks !== undefined || kind === 'opened') silentChecks = 0;
     },
   };
 }
