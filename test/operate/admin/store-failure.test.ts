@@ -8,13 +8,14 @@ import type { Stoppable } from '../../helpers/stoppable.ts';
 import { until } from '../../helpers/until.ts';
 
 const POLICIES = ['allow', 'deny', 'local', 'none'] as const;
+/** A process that is late on a busy machine decides as if it were not. */
 const RULES = `
 domain: demo
 descriptors:
-  - {key: allow, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: allow}}
-  - {key: deny, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny}}
+  - {key: allow, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: allow, on_overload: error}}
+  - {key: deny, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny, on_overload: error}}
   - {key: local, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: local}}
-  - {key: none, rate_limit: {unit: year, requests_per_unit: 5}}
+  - {key: none, rate_limit: {unit: year, requests_per_unit: 5, on_overload: error}}
 `;
 
 interface Store {

@@ -60,7 +60,7 @@ test('a database is used once it may be selected again', async () => {
   expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
   expect(await operator.dbsize()).toBe(0);
   await operator.select(7);
-  expect(await operator.keys('*')).toEqual(['counter']);
+  expect(await operator.keys('*')).toContain('counter'); // beside the number of instances, once that is counted
 });
 
 describe.each<[string, (operator: Client) => Promise<unknown>, (operator: Client) => Promise<unknown>]>([
