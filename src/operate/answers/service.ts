@@ -84,7 +84,6 @@ const columns = mapOf(listOf(number));
 export type Columns = ValueOf<typeof columns>;
 
 const series = fields({ ...rangeFields, series: columns }, { rule: text });
-export type SeriesColumns = ValueOf<typeof series>;
 
 export const serviceAnswers = {
   'GET /api/v1/openapi.json': fields({ openapi: text, info: anyObject, paths: anyObject, components: anyObject }),

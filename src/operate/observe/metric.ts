@@ -179,7 +179,7 @@ function* writeDistribution(name: string, labels: string, { bounds, counts, sum 
 }
 
 /** Adds a label to formatted ones. */
-export const withLabel = (labels: string, name: string, value: string): string =>
+const withLabel = (labels: string, name: string, value: string): string =>
   `{${name}="${escapedValue(value)}"${labels === '' ? '}' : `,${labels.slice(1)}`}`;
 
 /** `{domain="shop",rule="user"}`; empty without labels. */

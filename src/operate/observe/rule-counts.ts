@@ -10,7 +10,7 @@ import { holdRows, reservationRows, ruleRows } from './table.ts';
 export type Cells<R> = { -readonly [K in keyof R]: R[K] extends { readonly kind: 'gauge' } ? RecentMaximum : number };
 
 /** The numbers of cells. */
-export type CellValues<R> = { readonly [K in keyof R]: number };
+type CellValues<R> = { readonly [K in keyof R]: number };
 
 type Rows = Readonly<Record<string, MetricRow>>;
 

@@ -274,7 +274,7 @@ class ReconnectingStream extends Writable {
 }
 
 /** Maps names of statistics to a sink's names and tags, in the same order. */
-export type StatsdNames = (names: readonly string[]) => readonly StatsdTarget[];
+type StatsdNames = (names: readonly string[]) => readonly StatsdTarget[];
 
 /**
  * StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted, as in envoyproxy/ratelimit.

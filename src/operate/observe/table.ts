@@ -230,7 +230,7 @@ export interface DeciderParts {
 }
 
 /** Counters in the memory of a process. */
-export interface MemoryFacts {
+interface MemoryFacts {
   readonly counters: number;
   readonly bytes: number;
   /** Counters evicted before they expired, to make room. */

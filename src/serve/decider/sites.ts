@@ -17,7 +17,7 @@ import { openTls } from '../parts/tls.ts';
 type SiteSettings = NonNullable<Settings['sites']>;
 
 /** The exchange with other sites. */
-export interface OpenSites extends Part {
+interface OpenSites extends Part {
   /** The same ledger; hits for counters that run low are borrowed. */
   readonly ledger: DecidingLedger;
   report(): SitesReport;

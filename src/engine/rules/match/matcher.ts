@@ -2,7 +2,7 @@ import type { RequestWork } from '../../../base/request-work.ts';
 
 /** What nodes may require of a value, in the order of precedence. */
 const kinds = ['exact', 'addresses', 'wildcard', 'any_value'] as const;
-export type MatcherKind = (typeof kinds)[number];
+type MatcherKind = (typeof kinds)[number];
 
 /** The precedence of a kind: of the nodes that match an entry, one of the lowest rank is chosen. */
 export const rankOf = (kind: MatcherKind): number => kinds.indexOf(kind);
