@@ -46,7 +46,7 @@ describe('a checkout to compare with', () => {
 
   test('must be built', () => {
     expect(() => checkoutAt(folder)).toThrow(
-      `--against must name a built checkout of Weir: there is no ${join(folder, 'dist/main.js')}`,
+      `--against must name a built checkout of Weir, but there is no ${join(folder, 'dist/main.js')}`,
     );
   });
 
