@@ -59,7 +59,7 @@ let restoreSignals: (() => void) | undefined;
 export function endStartOnSignals(): () => void {
   if (cluster.isWorker) return () => {};
   const end = (signal: NodeJS.Signals): void => {
-    const message = `ended by ${signal} before the service was open`;
+    const message = `stopped by ${signal} during startup`;
     if (hasJsonLog(process.env)) printRecord('info', message);
     else console.error(`weir: ${message}`);
     process.exit(); // keeps the exit code of an earlier failure
