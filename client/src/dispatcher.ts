@@ -13,7 +13,7 @@ const MAX_BATCH_CHARS = 50_000;
 /** A call without an answer from its server is sent to one other server. */
 const MAX_ATTEMPTS = 2;
 
-/** Maximum calls with the same key to send in one turn if more than a batch is queued: a refusal settles the rest. */
+/** Maximum calls with the same key to send in one turn if more than a batch is queued; a refusal settles the rest. */
 const MAX_SAME_KEY = 32;
 
 /** The first pause before a call is sent again to a server that has too many; doubled with each attempt. */
@@ -145,7 +145,7 @@ export class Dispatcher {
     else call.settle(new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet'));
   }
 
-  /** @returns  undefined: no server admits calls; `full`: none of those that do has room */
+  /** @returns  `full` if no server that admits calls can take another one, undefined if none admits calls */
   #pickWithRoom([call]: readonly PendingCall[]): Server | 'full' | undefined {
     const server = this.pick(call?.failedOn);
     if (!server || server.hasRoom(call?.isAlone === true)) return server;

@@ -6,7 +6,7 @@ import { settleAtEnd, settleAtEndOfBody } from './middleware/settle.ts';
 
 /** Options of the middleware for Hono. */
 export interface HonoLimitOptions extends LimitOptions<Context>, CostAfter<Context, Response> {
-  /** The connected address. Default: the socket's, on Node; elsewhere, `peer`, `trustProxy` or `key` is required. */
+  /** The connected address. Defaults to the socket's on Node; `peer`, `trustProxy` or `key` is required elsewhere. */
   readonly peer?: (context: Context) => string | undefined;
   /** Answers a refused request instead of the problem document. The headers are added. */
   readonly onRefused?: (refusal: Refused, context: Context) => Response | Promise<Response>;

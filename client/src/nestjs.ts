@@ -20,7 +20,7 @@ export type NestRequest = Pick<IncomingMessage, 'headers' | 'socket' | 'method' 
 
 /** Options of the guard for NestJS. */
 export interface NestLimitOptions extends LimitOptions<NestRequest>, CostAfter<NestRequest, ServerResponse> {
-  /** The exception for a refused request. The response has the headers. Default: a problem document. */
+  /** Creates the exception for a refused request; its response has the headers already. Default: a problem document. */
   readonly onRefused?: (refusal: Refused, request: NestRequest) => Error;
 }
 
@@ -50,7 +50,7 @@ export const SkipLimit = () => SetMetadata(OVERRIDE, 'skip');
 type Override = Partial<NestLimitOptions> | 'skip' | undefined;
 
 /** Limits the HTTP requests of all controllers: `imports: [WeirModule.forRoot({ client, domain: 'demo' })]`. */
-// biome-ignore lint/complexity/noStaticOnlyClass: the form of a module in Nest
+// biome-ignore lint/complexity/noStaticOnlyClass: Nest requires a module to be a class
 export class WeirModule {
   static forRoot(options: NestLimitOptions): DynamicModule {
     return WeirModule.forRootAsync({ useFactory: () => options });

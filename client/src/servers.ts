@@ -73,7 +73,7 @@ export function openServers(options: ClientOptions, now: () => number): Servers 
   return { all, loading, ready, close };
 }
 
-/** No servers: the engine decides. */
+/** No servers, since the engine decides. */
 function serversOf(engine: DecisionEngine, now: () => number): Servers {
   return {
     all: [],

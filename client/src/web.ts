@@ -10,17 +10,17 @@ export { type Field, fieldsOf, violatedPolicies } from './middleware/headers.ts'
 export interface WebLimitOptions extends LimitOptions<Request> {
   /** The connected address, which a standard request does not have. Required without `trustProxy` or `key`. */
   readonly peer?: (request: Request) => string | undefined;
-  /** The response to a refused request. Default: a problem document. The headers are added to it. */
+  /** Creates the response to a refused request; the headers are added to it. Default: a problem document. */
   readonly onRefused?: (refusal: Refused, request: Request) => Response | Promise<Response>;
 }
 
 /** The outcome of a request. */
 export interface WebOutcome {
-  /** The response to a refused request; undefined: it passed. */
+  /** The response to a refused request, or undefined if it passed. */
   readonly response: Response | undefined;
   /** Headers for the response to a request that passed. */
   readonly headers: Headers;
-  /** Counts the final cost of a request that passed: the difference to `cost`. Never rejects. */
+  /** Charges or refunds the difference between `cost` and the final cost of a request that passed. Never rejects. */
   readonly settle: Passed['settle'];
 }
 

@@ -40,8 +40,8 @@ const NODE_PACKAGES: Readonly<Record<string, { readonly name: string; readonly i
 };
 
 /**
- * Debian packages with the libraries that Node's binary loads, and with CAs, in their newest versions: a rebuild brings
- * security updates.
+ * Debian packages with CAs and the libraries that Node's binary loads, in their newest versions, so that a rebuild
+ * brings security updates.
  */
 const DEBIAN_PACKAGES = ['libc6', 'libgcc-s1', 'libstdc++6', 'ca-certificates'];
 

@@ -12,7 +12,7 @@ function ownTurn(): Promise<unknown> {
 export async function* inTurns<T>(items: Iterable<T>, count: number): AsyncGenerator<readonly T[]> {
   let slice: T[] = [];
   for (const item of items) {
-    if (slice.length === 0) await ownTurn(); // before the first as well, else that of many questions would run in one turn
+    if (slice.length === 0) await ownTurn(); // the first too, so that those of many questions do not share one
     slice.push(item);
     if (slice.length < count) continue;
     yield slice;

@@ -3,7 +3,7 @@ import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import { type LimitRequest, units, windowMsOf } from '../wire/messages.ts';
 import type { Cancel, Outcome } from './transport.ts';
 
-/** An engine that decides in this process: the parts of `createEngine` of `weir-rls/engine` that the client uses. */
+/** An engine that decides in this process, such as one from `createEngine` of `weir-rls/engine`. */
 export interface DecisionEngine {
   decide(request: EngineRequest, options: { readonly timeoutMs: number }): Promise<EngineAnswer>;
   /** Whether the store can be reached. */
@@ -27,7 +27,7 @@ export interface EngineAnswer {
   readonly verdicts: readonly EngineVerdict[];
   /** How long to hold the request. */
   readonly delayMs: number;
-  /** Absent: the request passed; infinite: it never could. */
+  /** Infinity if the request could never pass, absent if it passed. */
   readonly retryAfterMs?: number | undefined;
 }
 

@@ -42,7 +42,8 @@ async function sendStatsd(options: Settings['sink'], source: MetricsSource, log:
   const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({
-    ...{ ...statsd, names },
+    ...statsd,
+    names,
     gauges: () => referenceGauges(source.figures()),
     counters: () => referenceCounters(source.statistics),
     sentBefore: () => referenceCounters(source.earlier),
