@@ -12,7 +12,7 @@ import { peers } from './peers/peers.ts';
 import { comparisonsToMarkdown, toMarkdown } from './report.ts';
 import { type Shape, shapes, viewShapes, workerShapes } from './shapes.ts';
 import { measureSpread } from './spread.ts';
-import { weirOn, weirWithCandidate, weirWithConsole, weirWithWorkers } from './subjects.ts';
+import { nodeFloor, weirOn, weirWithCandidate, weirWithConsole, weirWithWorkers } from './subjects.ts';
 
 const ownTransports = Object.keys(transports).join(',');
 
@@ -122,6 +122,7 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
   const subjects = [
     ...own,
     ...present,
+    ...(isAlone ? [] : [nodeFloor]),
     ...(plan.levers ? withoutEach() : []),
     ...(plan.console ? [weirWithConsole('h2')] : []),
     ...(plan.candidate ? [weirWithCandidate('h2')] : []),

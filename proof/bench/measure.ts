@@ -73,11 +73,12 @@ export async function measureShape(
     for (const stage of stages) {
       rates.push(chooseRate(await drive(stage, shape, closedLoop(shape, warmUpMs), generator)));
     }
-    const callsPerSecond = shape.pace === 'half capacity' ? (offered ?? Math.floor(Math.min(...rates) / 2)) : undefined;
+    const callsPerSecond = rateOf(shape, offered ?? Math.floor(Math.min(...rates) / 2));
+    const isEven = typeof shape.pace === 'number';
     const pace = (elapsedMs: number): Pace =>
       callsPerSecond === undefined
         ? closedLoop(shape, elapsedMs)
-        : { kind: 'open', callsPerSecond, end: { elapsedMs } };
+        : { kind: 'open', callsPerSecond, isEven, end: { elapsedMs } };
     const all = await takeRounds(stages, { rounds, onRound }, async (stage) => {
       await drive(stage, shape, pace(REWARM_MS), generator);
       return measure(stage, shape, pace(roundMs), generator);
@@ -142,6 +143,9 @@ async function drive({ subject, service }: Stage, shape: Shape, pace: Pace, gene
     throw new Error(`${subject.name} failed at "${shape.name}": ${reason}`, { cause });
   }
 }
+
+const rateOf = ({ pace }: Shape, halfCapacity: number): number | undefined =>
+  typeof pace === 'number' ? pace : pace === 'half capacity' ? halfCapacity : undefined;
 
 const closedLoop = ({ callsInFlight }: Shape, elapsedMs: number): Pace => ({
   kind: 'closed',

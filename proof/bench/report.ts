@@ -16,8 +16,8 @@ const NOT_MEASURED = 'not measured';
  */
 export function toMarkdown(rows: readonly Row[], bases: readonly Subject[], missing: readonly Subject[] = []): string {
   const head = [
-    ...['calls', 'service', 'decisions/s', 'CPU µs', 'of Redis', 'p50 ms', 'p99 ms', 'MiB', 'generator'],
-    ...bases.map(({ name }) => `CPU, rate ÷ ${name}`),
+    ...['calls', 'service', 'decisions/s', 'CPU µs', 'of Redis', 'sum', 'p50 ms', 'p99 ms', 'MiB', 'generator'],
+    ...bases.map(({ name }) => `CPU, sum, rate ÷ ${name}`),
   ];
   const lines = rows.flatMap((row) => [
     ...[...row.measured].map(([subject, measured]) => line(row, subject, measured, bases)),
@@ -50,7 +50,7 @@ const comparisonLine = (row: ComparedRow, of: string, comparison: Comparison): s
 ];
 
 const rowName = ({ shape, callsPerSecond }: { shape: Shape; callsPerSecond: number | undefined }): string =>
-  callsPerSecond === undefined ? shape.name : `${shape.name} of ${callsPerSecond}/s`;
+  callsPerSecond === undefined || shape.pace === callsPerSecond ? shape.name : `${shape.name} of ${callsPerSecond}/s`;
 
 function line(row: Row, subject: Subject, own: Measurement, bases: readonly Subject[]): string[] {
   return [
@@ -59,6 +59,7 @@ function line(row: Row, subject: Subject, own: Measurement, bases: readonly Subj
     own.callsPerSecond.toFixed(0),
     own.serviceUs.toFixed(1),
     own.redisUs?.toFixed(1) ?? '',
+    sumOf(own).toFixed(1),
     own.p50Ms.toFixed(2),
     own.p99Ms.toFixed(2),
     (own.memoryBytes / MIB).toFixed(0),
@@ -67,7 +68,12 @@ function line(row: Row, subject: Subject, own: Measurement, bases: readonly Subj
   ];
 }
 
+/** CPU time per call of the service and its Redis. */
+const sumOf = ({ serviceUs, redisUs = 0 }: Measurement): number => serviceUs + redisUs;
+
 const ratios = (own: Measurement, base: Measurement | undefined): string =>
   base && base !== own
-    ? `${(own.serviceUs / base.serviceUs).toFixed(2)}, ${(own.callsPerSecond / base.callsPerSecond).toFixed(2)}`
+    ? [own.serviceUs / base.serviceUs, sumOf(own) / sumOf(base), own.callsPerSecond / base.callsPerSecond]
+        .map((ratio) => ratio.toFixed(2))
+        .join(', ')
     : '';

@@ -22,8 +22,11 @@ export interface Shape {
   readonly connections: number;
   /** Calls in flight on each connection, in a closed loop. */
   readonly callsInFlight: number;
-  /** half capacity: the same rate for all services, half of the slowest one's in a closed loop. */
-  readonly pace: 'closed loop' | 'half capacity';
+  /**
+   * half capacity: the same rate for all services, half of the slowest one's in a closed loop. A number: calls per
+   * second, evenly spaced.
+   */
+  readonly pace: 'closed loop' | 'half capacity' | number;
   /** The expected code of every answer after the warm-up. */
   readonly code: Code;
   /** Size of the deny cache; 0: off. */
@@ -82,14 +85,33 @@ export const workerShapes: readonly Shape[] = [
   { ...distinct, name: `Redis, ${KEYS} keys, 8 connections`, connections: 8 },
 ];
 
+const twoRules = [probe, user, { ...user, key: 'path' }];
+const path = { key: 'path', value: '/checkout' };
+
+/** Calls that come one by one, as most installations have them. */
+const pacedShapes: readonly Shape[] = [500, 2_000, 10_000, 40_000].flatMap((callsPerSecond) => {
+  const few = { key: 'user', value: 'user', values: 20 };
+  const paced = { ...ordinary, connections: 20, pace: callsPerSecond };
+  return [
+    { ...paced, name: `Redis, ${callsPerSecond} calls/s`, question: { domain: DOMAIN, descriptors: [few] } },
+    {
+      ...paced,
+      name: `Redis, ${callsPerSecond} calls/s, two descriptors`,
+      rules: twoRules,
+      question: { domain: DOMAIN, descriptors: [few, path] },
+    },
+  ];
+});
+
 export const shapes: readonly Shape[] = [
+  ...pacedShapes,
   { ...ordinary, name: 'Redis, one hot key' },
   { ...distinct, name: `Redis, ${KEYS} keys` },
   {
     ...ordinary,
     name: 'Redis, two descriptors',
-    rules: [probe, user, { ...user, key: 'path' }],
-    question: { domain: DOMAIN, descriptors: [manyUsers, { key: 'path', value: '/checkout' }] },
+    rules: twoRules,
+    question: { domain: DOMAIN, descriptors: [manyUsers, path] },
   },
   { ...ordinary, name: 'Redis, 64 connections of one call', connections: 64, callsInFlight: 1 },
   {
@@ -101,6 +123,7 @@ export const shapes: readonly Shape[] = [
   },
   { ...distinct, name: `Redis, ${KEYS} keys, fixed rate`, pace: 'half capacity' },
   { ...ordinary, name: 'memory, one hot key', store: 'memory' },
+  { ...ordinary, name: 'memory, 64 connections of one call', store: 'memory', connections: 64, callsInFlight: 1 },
   { ...distinct, name: `memory, ${KEYS} keys`, store: 'memory' },
   ...algorithms.map((algorithm) => ({
     ...distinct,

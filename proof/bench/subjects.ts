@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { accepts, freePort, start } from '../../test/helpers/process.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
 import { type BenchRule, DOMAIN, type Shape } from './shapes.ts';
@@ -150,6 +151,24 @@ export async function referenceEnvironment(
     LOG_LEVEL: 'error',
   };
 }
+
+/** A Node server that answers fixed bytes after one PING to Redis: the floor for any service in Node. */
+export const nodeFloor: Subject = {
+  name: 'Node, fixed bytes',
+  serves: ({ code, rules }) => code === 'OK' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
+  async start(_shape, { redisUrl }) {
+    const port = await freePort();
+    const program = fileURLToPath(new URL('./at-rest/canned-process.ts', import.meta.url));
+    const env = {
+      ...process.env,
+      CANNED_PORT: String(port),
+      ...(redisUrl !== undefined && { CANNED_REDIS_PORT: redisUrl.slice(redisUrl.lastIndexOf(':') + 1) }),
+    };
+    const server = await start(process.execPath, ['--import', 'tsx', program], { name: 'the floor', env });
+    await server.waitFor(() => accepts(port));
+    return { pid: server.pid, port, stop: server.stop };
+  },
+};
 
 /** Limitador, counting in memory. */
 export const limitador = (binary: string): Subject => ({

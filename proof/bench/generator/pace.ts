@@ -9,7 +9,13 @@ export type Pace =
   /** Every connection has this many calls in flight; each answer starts the next call. */
   | { readonly kind: 'closed'; readonly callsInFlight: number; readonly end: End }
   /** Calls begin at this rate on each connection in turn, without waiting for earlier ones. */
-  | { readonly kind: 'open'; readonly callsPerSecond: number; readonly end: { readonly elapsedMs: number } };
+  | {
+      readonly kind: 'open';
+      readonly callsPerSecond: number;
+      readonly end: { readonly elapsedMs: number };
+      /** Each call begins when it is due, which takes a whole core; absent: those of a millisecond begin together. */
+      readonly isEven?: boolean;
+    };
 
 /** The condition after which no further call begins. */
 type End = { readonly calls: number } | { readonly elapsedMs: number };
@@ -58,26 +64,37 @@ function closedLoop({ callsInFlight, end }: Extract<Pace, { kind: 'closed' }>, c
   };
 }
 
-/** About every millisecond, begins all calls that are due. */
-function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, connections: readonly Line[]): Pacer {
+/** Begins all calls that are due: about every millisecond, or in every turn of the event loop. */
+function openLoop(
+  { callsPerSecond, end, isEven = false }: Extract<Pace, { kind: 'open' }>,
+  connections: readonly Line[],
+): Pacer {
   const callsPerMs = callsPerSecond / 1000;
   const calls = Math.ceil(end.elapsedMs * callsPerMs);
   let begun = 0;
   let answers = 0;
   let timer: NodeJS.Timeout | undefined;
+  let turn: NodeJS.Immediate | undefined;
   const beginDue = (startMs: number) => {
     const nowMs = performance.now();
     const due = Math.min(calls, Math.floor((nowMs - startMs) * callsPerMs));
     for (; begun < due; begun++) {
       const dueMs = startMs + begun / callsPerMs;
-      connections[begun % connections.length]?.call(nowMs - dueMs > TIMER_MS ? dueMs : nowMs);
+      const connection = connections[begun % connections.length];
+      connection?.call(isEven || nowMs - dueMs > TIMER_MS ? dueMs : nowMs);
+      if (isEven) connection?.flush();
     }
-    for (const connection of connections) connection.flush();
-    if (begun < calls) timer = setTimeout(beginDue, 1, startMs);
+    if (!isEven) for (const connection of connections) connection.flush();
+    if (begun === calls) return;
+    if (isEven) turn = setImmediate(beginDue, startMs);
+    else timer = setTimeout(beginDue, 1, startMs);
   };
   return {
     begin: beginDue,
     answered: () => ++answers === calls,
-    stop: () => clearTimeout(timer),
+    stop() {
+      clearTimeout(timer);
+      clearImmediate(turn);
+    },
   };
 }

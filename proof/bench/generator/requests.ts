@@ -10,14 +10,14 @@ export interface Descriptor {
   readonly key: string;
   readonly value: string;
   /**
-   * The number of values, equally frequent, from `<value>-000000`: a power of ten, at most a million. Absent: one
-   * value.
+   * The number of values, equally frequent, from `<value>-000000`: at most a million, without a factor of `STRIDE`.
+   * Absent: one value.
    */
   readonly values?: number;
 }
 
 const DIGITS = 6;
-/** Stride without a factor of a power of ten, so that all values are visited before the first one repeats. */
+/** Stride without the factors 2 and 5, so that all values are visited before the first one repeats. */
 const STRIDE = 61_803;
 const GRPC_PREFIX_BYTES = 5;
 const ZERO = 48;

@@ -162,6 +162,12 @@ export interface Backend {
    * `timeoutMs`. Replies that need no waiting come without a promise.
    */
   run(operations: readonly Operation[], how: RunOptions): Eventual<Replies>;
+  /**
+   * Whether the node of a counter owes replies for much longer than they usually take. Absent: unknown.
+   *
+   * @param nowMs  on the clock of the process's monotonic time
+   */
+  isSilent?(operation: Operation, nowMs: number): boolean;
   /** Operations of the same shard can be settled together. */
   shardOf(operation: Operation): string;
   /**

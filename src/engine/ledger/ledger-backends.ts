@@ -57,6 +57,11 @@ export class LedgerBackends {
     );
   }
 
+  /** As `Backend.isSilent`; a backend that cannot tell is not silent. */
+  isSilent(operation: Operation, nowMs: number): boolean {
+    return this.of(operation).isSilent?.(operation, nowMs) ?? false;
+  }
+
   /** Subscribes to changes by other instances. */
   listen(listener: InvalidationListener): void {
     for (const backend of this.all) {

@@ -19,6 +19,7 @@ const clock = fakeClock();
 let overload: keyof typeof overloads | undefined;
 let instances: number;
 let asked: number;
+let isSilent: boolean;
 let timers: ManualTimers;
 let store: ReturnType<typeof createMemoryBackend>;
 let ledger: Ledger;
@@ -27,6 +28,7 @@ beforeEach(() => {
   overload = undefined;
   instances = 1;
   asked = 0;
+  isSilent = false;
   timers = manualTimers();
   store = createMemoryBackend(clock, { maxCounters: 1_000 });
   const run = (operations: readonly Operation[], how: RunOptions): Eventual<Replies> => {
@@ -36,7 +38,10 @@ beforeEach(() => {
     return operations.map(() => overloads[overload ?? 'unsent']);
   };
   ledger = settlingLedger(
-    backendThat(run, { settle: (settlement, timeoutMs) => store.settle(settlement, timeoutMs) }),
+    backendThat(run, {
+      settle: (settlement, timeoutMs) => store.settle(settlement, timeoutMs),
+      isSilent: ({ key }) => isSilent && key !== 'elsewhere',
+    }),
     clock,
     { every: timers.every, local: { maxCounters: 100, maxBytes: 1_000_000, instances: () => instances } },
   );
@@ -113,6 +118,38 @@ test.each([undefined, 'allow', 'deny'] as const)(
 test('slots in flight are never counted by one process alone', async () => {
   overload = 'unsent';
   expect(await codes(1, inFlightOf(4))).toBe('?');
+});
+
+describe('while the store is silent', () => {
+  const full: Limit = { ...fixedWindowOf(2), onStoreFailure: 'local' };
+  const free: Limit = { ...fixedWindowOf(9), onStoreFailure: 'local' };
+
+  test('a known refusal is repeated without asking, if the rule lets this process decide', async () => {
+    expect(await codes(3, full)).toBe('++-');
+    isSilent = true;
+    expect(await spend(hit(full), hit(free, 'other'))).toMatchObject([
+      { code: 'OVER_LIMIT', degraded: 'local' },
+      { code: 'OK', degraded: 'local' },
+    ]);
+    expect(asked).toBe(3);
+    clock.advance(60_000);
+    expect(await codes(3, full)).toBe('++-');
+    expect(asked).toBe(6);
+  });
+
+  test.each<[string, () => Debit[]]>([
+    ['the rule has another policy', () => [hit(fixedWindowOf(2))]],
+    ['another limit of the request has', () => [hit(full), hit(fixedWindowOf(9), 'other')]],
+    ['the hits fit', () => [hit(free, 'other')]],
+    ['the counter is on another node', () => [hit(full, 'elsewhere')]],
+    ['the limit only watches', () => [{ ...hit(full), blocks: false }]],
+  ])('the store is asked if %s', async (_why, request) => {
+    for (const key of ['k', 'elsewhere']) for (let time = 0; time < 3; time++) await spend(hit(full, key));
+    isSilent = true;
+    asked = 0;
+    await spend(...request());
+    expect(asked).toBe(1);
+  });
 });
 
 test('a request without time left is not sent, and counted here', async () => {

@@ -119,6 +119,11 @@ export class RedisBackend implements Backend {
     );
   }
 
+  isSilent({ key }: Operation, nowMs: number): boolean {
+    const batcher = this.#redis instanceof Cluster ? this.#batchers.get(this.#slotKeys.slotOf(key)) : this.#onlyBatcher;
+    return batcher?.isSilent(nowMs) ?? false;
+  }
+
   shardOf({ key }: Operation): string {
     return String(this.#slotIn(key) ?? '');
   }

@@ -36,6 +36,9 @@ const WAITS_OF_SILENCE = 4;
 /** Shortest silence of a node that counts as a failure, for callers with Envoy's default timeout or a shorter one. */
 const MIN_SILENCE_MS = 60;
 
+/** Shortest time without a reply that counts as longer than usual. */
+const MIN_PAUSE_MS = 5;
+
 /** The longest time that a request of a call may wait. */
 const patienceOf = (requests: readonly Waiting[]): number =>
   requests.reduce((longestMs, { timeoutMs }) => Math.max(longestMs, timeoutMs), 0);
@@ -111,6 +114,8 @@ export class Batcher {
   #callMs = 0;
   /** The time of the longest recent call, which decays. */
   #peakMs = 0;
+  /** The time of the earliest call since the last reply, or of that reply if calls are in flight; undefined: none are. */
+  #waitsSinceMs: number | undefined;
   /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
@@ -140,6 +145,12 @@ export class Batcher {
     this.#watch(untilMs);
     this.#schedule();
     return waiting;
+  }
+
+  /** Whether the node owes a reply for much longer than replies take. */
+  isSilent(nowMs: number): boolean {
+    if (this.#waitsSinceMs === undefined) return false;
+    return nowMs - this.#waitsSinceMs > Math.max(WAITS_OF_SILENCE * this.#callMs, MIN_PAUSE_MS);
   }
 
   /** Stops watching deadlines: the connection has ended, and all calls with it. */
@@ -198,7 +209,7 @@ export class Batcher {
   }
 
   #send(requests: readonly Waiting[]): void {
-    const { send, slowMs, isAnswer, lateness } = this.#options;
+    const { send, isAnswer, lateness } = this.#options;
     const breaker = this.#options.breaker();
     this.#inFlight++;
     lateness.began();
@@ -206,12 +217,12 @@ export class Batcher {
     breaker.began();
     let isPending = true;
     const sentAtMs = this.#nowMs();
+    this.#waitsSinceMs ??= sentAtMs;
     const stoodBeforeMs = lateness.stoodMs;
     const extraWork = extraWorkOf(requests);
     this.#extraWork += extraWork;
     const isBehindCostly = this.#extraWork > 0; // or is costly itself
-    const silenceMs = WAITS_OF_SILENCE * Math.max(patienceOf(requests), this.#callMs);
-    const allowedMs = Math.min(slowMs, Math.max(silenceMs, MIN_SILENCE_MS)) * (1 + this.#extraWork);
+    const allowedMs = this.#allowedMs(requests);
     const end = (): void => {
       isPending = false;
       clearTimeout(slow);
@@ -222,9 +233,7 @@ export class Batcher {
     };
     const succeed = (): void => {
       if (!isPending) return; // too late
-      const tookMs = this.#nowMs() - sentAtMs;
-      this.#callMs += (tookMs - this.#callMs) * NEWEST_CALL_WEIGHT;
-      notePeak(tookMs);
+      notePeak(this.#noteReply(sentAtMs));
       breaker.succeeded();
       end();
     };
@@ -265,6 +274,21 @@ export class Batcher {
         for (const request of requests) this.#giveUp(request, reason, isUnknown);
       },
     );
+  }
+
+  /** Returns how long the call took. */
+  #noteReply(sentAtMs: number): number {
+    const nowMs = this.#nowMs();
+    this.#waitsSinceMs = this.#inFlight > 1 ? nowMs : undefined;
+    const tookMs = nowMs - sentAtMs;
+    this.#callMs += (tookMs - this.#callMs) * NEWEST_CALL_WEIGHT;
+    return tookMs;
+  }
+
+  /** How long a call may take before it counts as failed. */
+  #allowedMs(requests: readonly Waiting[]): number {
+    const silenceMs = WAITS_OF_SILENCE * Math.max(patienceOf(requests), this.#callMs);
+    return Math.min(this.#options.slowMs, Math.max(silenceMs, MIN_SILENCE_MS)) * (1 + this.#extraWork);
   }
 
   #forget(requests: readonly Waiting[]): void {

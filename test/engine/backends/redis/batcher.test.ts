@@ -312,3 +312,35 @@ test('a closed batcher leaves no timer, so that its process can end', async () =
   batcher.close();
   expect(jest.getTimerCount()).toBe(0);
 });
+
+test('a node is silent once it owes a reply for much longer than usual, until it replies', async () => {
+  const { calls, ask, batcher } = started();
+  const isSilent = () => batcher.isSilent(performance.now());
+  const answerAfter = async (ms: number) => {
+    await advance(ms);
+    calls.at(-1)?.answer();
+    await turns();
+  };
+  for (let call = 0; call < 30; call++) {
+    ask(1, 1_000);
+    await turns();
+    await answerAfter(10);
+  }
+  await advance(500);
+  expect(isSilent()).toBe(false); // it owes nothing
+  ask(1, 1_000);
+  await turns();
+  await advance(38);
+  expect(isSilent()).toBe(false);
+  ask(1, 1_000); // a later call does not begin the wait anew
+  await turns();
+  await advance(5);
+  expect(isSilent()).toBe(true);
+  calls.at(-1)?.answer();
+  await turns();
+  expect(isSilent()).toBe(false);
+  await advance(30);
+  expect(isSilent()).toBe(false); // the other call waits since the last reply
+  await advance(15);
+  expect(isSilent()).toBe(true);
+});
