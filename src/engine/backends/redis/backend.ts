@@ -27,8 +27,9 @@ import { clockOf, decodeBatch } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
+import { decodeLone, encodeLone, loneSpendOf } from './lone.ts';
 import { answered, reasonOf } from './reason.ts';
-import { ScriptCommand, script } from './script.ts';
+import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 
 interface RedisBackendOptions {
@@ -255,8 +256,17 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    const { replay, foreign, monotonicMs } = this.#options;
+    const lone = replay ? undefined : loneSpendOf(requests, foreign);
+    const calledAtMs = monotonicMs();
+    if (lone) {
+      const { operation, limit } = lone;
+      const args = ['1', operation.key, encodeLone(lone, this.#clock())];
+      const reply = await this.#callScript(loneScripts[limit.algorithm], args, slot);
+      this.#checkClock(slot, clockOf(reply), calledAtMs);
+      return [decodeLone(reply, lone)];
+    }
     const batch = this.#encode(requests, this.#clock());
-    const calledAtMs = this.#options.monotonicMs();
     const reply = await this.#call(batch, slot);
     this.#checkClock(slot, clockOf(reply), calledAtMs);
     return decodeBatch(reply, batch);
@@ -285,19 +295,27 @@ export class RedisBackend implements Backend {
    * @param slot  of its keys; has no effect without a Cluster
    * @param more  the script's arguments after the clock
    */
-  async #call(
+  #call(
     { keys, packed, nowMs }: Batch,
     slot: number | undefined,
     more: readonly (string | number)[] = [],
   ): Promise<Buffer> {
     const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
-    const { sha1, text } = this.#options.foreign?.script ?? script;
-    const args = [sha1, String(keys.length), ...keys, packed, ...clockMs.map(String), ...more.map(String)];
+    const args = [String(keys.length), ...keys, packed, ...clockMs.map(String), ...more.map(String)];
+    return this.#callScript(this.#options.foreign?.script ?? script, args, slot);
+  }
+
+  /** @param args  the number of keys, the keys, the arguments */
+  async #callScript(
+    { sha1, text }: Script,
+    args: readonly (string | Buffer)[],
+    slot: number | undefined,
+  ): Promise<Buffer> {
     try {
-      return bytes(await this.#redis.sendCommand(new ScriptCommand(args, slot)));
+      return bytes(await this.#redis.sendCommand(new ScriptCommand([sha1, ...args], slot)));
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return bytes(await this.#redis.callBuffer('EVAL', text, ...args.slice(1))); // it did not run: safe to retry
+      return bytes(await this.#redis.callBuffer('EVAL', text, ...args)); // it did not run: safe to retry
     }
   }
 }

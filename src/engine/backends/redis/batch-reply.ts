@@ -12,7 +12,8 @@ import {
 import type { Batch, BatchRequest, Run } from './batch.ts';
 import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
 
-const ACCEPTED = 1;
+/** Flag of an outcome. */
+export const ACCEPTED = 1;
 const CHARGED = 2;
 /** The outcome of a counter with several spends: its state before them follows, instead of a reply for each. */
 const STATE_BEFORE = 8;

@@ -1,7 +1,7 @@
 --[[
   Runs the operations of a batch of requests: reads every counter once, steps, writes every changed counter. script.ts
-  assembles the script: `algorithms`, by their places, and `decide_requests`, for requests that need more than runs,
-  come before this text.
+  assembles the script: counters.lua, `algorithms`, by their places, and `decide_requests`, for requests that need more
+  than runs, come before this text.
 
   Nearly all operations are independent spends. They are packed in runs: spends of the same number of hits under one
   limit. All other operations follow as requests, see requests.lua. Runs are counted first: no earlier operation of the
@@ -20,8 +20,7 @@
            For a counter with several spends and a short state: STATE_BEFORE, the length of the state, the state before
            the first spend; with a long state, an outcome and a report for each spend
 
-  A counter is a string: its state as little-endian doubles. Counters of an algorithm with a loader have
-  another format, see requests.lua.
+  Counters of an algorithm with a loader have another format, see requests.lua.
 
   The clock stands still in a script, so an algorithm with long states reads one once: its first step on a counter
   prepares the state, and all of them change it in place. A step without a charge changes no outcome of later ones.
@@ -29,64 +28,7 @@
 local ACCEPTED, CHARGED, STATE_BEFORE = 1, 2, 8
 local SHORT_STATE = 16 -- numbers: sending and stepping a longer one costs more than the replies
 
-local CHUNK = 128 -- numbers at a time: Lua limits the arguments and results of a call
-
-local call, keys = redis.call, KEYS
-local pack, unpack_packed = struct.pack, struct.unpack
-
-local formats = {}
-
-local function format_of(count)
-  local format = formats[count]
-  if not format then
-    format = '<' .. string.rep('d', count)
-    formats[count] = format
-  end
-  return format
-end
-
--- Packs the numbers from place `numbers.first`, or all of them; or those of all lists in `numbers.lists`.
-local function pack_numbers(numbers)
-  local from, to = numbers.first or 1, #numbers
-  if numbers.lists then
-    local packed = {}
-    for i = 1, #numbers.lists do
-      packed[i] = pack_numbers(numbers.lists[i])
-    end
-    return table.concat(packed)
-  elseif to == from + 1 then
-    return pack('<dd', numbers[from], numbers[to])
-  elseif to - from < CHUNK then
-    return pack(format_of(to - from + 1), unpack(numbers, from, to))
-  end
-  local parts = {}
-  for first = from, to, CHUNK do
-    local last = math.min(first + CHUNK - 1, to)
-    parts[#parts + 1] = pack(format_of(last - first + 1), unpack(numbers, first, last))
-  end
-  return table.concat(parts)
-end
-
-local function unpack_numbers(packed)
-  local count = math.floor(#packed / 8)
-  if count == 2 then
-    local first, second = unpack_packed('<dd', packed)
-    return { first, second }
-  elseif count <= CHUNK then
-    local numbers = { unpack_packed(format_of(count), packed) }
-    numbers[count + 1] = nil -- `struct.unpack` also returns the end position
-    return numbers
-  end
-  local numbers = {}
-  for first = 1, count, CHUNK do
-    local size = math.min(CHUNK, count - first + 1)
-    local part = { unpack_packed(format_of(size), packed, (first - 1) * 8 + 1) }
-    for i = 1, size do
-      numbers[first + i - 1] = part[i]
-    end
-  end
-  return numbers
-end
+local keys = KEYS
 
 -- A caller's clock may be behind the server's, on which keys expire.
 local MAX_BEHIND_MS = 10000
@@ -98,8 +40,7 @@ local function clock_ms()
   if has_given_clock then
     return tonumber(ARGV[2])
   end
-  local time = call('TIME')
-  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  return server_ms()
 end
 
 local now_ms = clock_ms()
@@ -119,35 +60,15 @@ for i = 1, input[1] do
 end
 at = at + 1
 
-local CHECKED_NUMBERS = 16 -- of a state: another program's value shows at its beginning
-
--- The state of a counter; nil if there is none, or if another program wrote it: a number is no integer below 2^53.
--- Without `length`, any is accepted. Twin of `unpackState` in packed-state.ts.
 local function state_of(key, length)
-  local packed = stored[key]
-  if not packed or packed == '' or (length and #packed ~= 8 * length) or #packed % 8 ~= 0 then
-    return nil
-  end
-  local state = unpack_numbers(packed)
-  for i = 1, math.min(#state, CHECKED_NUMBERS) do
-    local number = state[i]
-    if number % 1 ~= 0 or number > MAX_COUNT or number < -MAX_COUNT then
-      return nil
-    end
-  end
-  return state
+  return unpack_state(stored[key], length)
 end
 
--- Stores the new state. Returns it packed. A counter that is still in the same window keeps its time to live, which
--- costs Redis half as much as setting it.
+-- Stores the new state. Returns it packed.
 local function keep(key, before, state, ttl_ms, algorithm)
   local packed = pack_numbers(state)
   if ttl_ms > 0 then
-    if algorithm.is_windowed and before and before[1] == state[1] and #before == #state then
-      call('SETRANGE', keys[key], 0, packed)
-    else
-      call('SET', keys[key], packed, 'PX', ttl_ms + grace_ms)
-    end
+    store(keys[key], before, state, packed, ttl_ms + grace_ms, algorithm.is_windowed)
     stored[key] = packed
   elseif stored[key] then
     call('DEL', keys[key])

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Command } from 'ioredis';
+import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
 import { holdListScript } from '../../holds/hold-list.ts';
-import { algorithmNames, rowOf } from '../../holds/limits.ts';
+import { type AlgorithmName, algorithmNames, rowOf } from '../../holds/limits.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
@@ -22,6 +23,19 @@ interface ForeignStep {
 
 const read = (url: URL): string => readFileSync(url, 'utf8');
 
+const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
+
+/** What Redis must know of an algorithm besides its steps. */
+function traitsOf(name: AlgorithmName): readonly (readonly [string, string])[] {
+  const row = rowOf(name);
+  const { length } = row.state;
+  return [
+    ['is_windowed', String(row.windows !== undefined)],
+    ['peeked_hits', String(peekedHits(row))],
+    ['state_length', length === undefined ? 'nil' : String(length)],
+  ];
+}
+
 /** The script that decides in Redis: every algorithm's Lua twin, and the dispatcher that calls them. */
 export const script: Script = assembleScript([]);
 
@@ -33,14 +47,13 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
       const row = rowOf(name);
-      const length = row.state.length === undefined ? '' : `, state_length = ${row.state.length}`;
-      const more = `is_windowed = ${row.windows !== undefined}, peeked_hits = ${peekedHits(row)}${length}`;
-      return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more };
+      const more = traitsOf(name).map(([trait, value]) => `${trait} = ${value}`);
+      return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more: more.join(', ') };
     }),
     ...foreign.map(({ name, url }) => ({ name, urls: [url], more: `load = ${name}_load` })),
   ];
-  const text = [
-    `local MAX_COUNT = ${MAX_COUNT}`,
+  return createScript([
+    ...counters,
     'local algorithms = {}',
     'setmetatable(algorithms, { __index = function(_, place)',
     ...algorithms.flatMap(({ name, urls, more }, at) => [
@@ -53,7 +66,25 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
     'end })',
     read(new URL('./requests.lua', import.meta.url)),
     read(new URL('./dispatcher.lua', import.meta.url)),
-  ].join('\n');
+  ]);
+}
+
+/** The scripts that spend on one counter of a rate. */
+export const loneScripts = Object.fromEntries(
+  rateNames.map((name) => [
+    name,
+    createScript([
+      ...counters,
+      read(rowOf(name).script),
+      `local step = ${name}`,
+      ...traitsOf(name).map(([trait, value]) => `local ${trait} = ${value}`),
+      read(new URL('./lone.lua', import.meta.url)),
+    ]),
+  ]),
+) as Readonly<Record<RateName, Script>>; // has every name
+
+function createScript(parts: readonly string[]): Script {
+  const text = parts.join('\n');
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 

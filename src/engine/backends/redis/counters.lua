@@ -1,0 +1,95 @@
+--[[
+  What every script does with counters: a counter is a string, its state as little-endian doubles. script.ts puts this
+  text before the others.
+]]
+local CHUNK = 128 -- numbers at a time: Lua limits the arguments and results of a call
+
+local call = redis.call
+local pack, unpack_packed = struct.pack, struct.unpack
+
+local formats = {}
+
+local function format_of(count)
+  local format = formats[count]
+  if not format then
+    format = '<' .. string.rep('d', count)
+    formats[count] = format
+  end
+  return format
+end
+
+-- Packs the numbers from place `numbers.first`, or all of them; or those of all lists in `numbers.lists`.
+local function pack_numbers(numbers)
+  local from, to = numbers.first or 1, #numbers
+  if numbers.lists then
+    local packed = {}
+    for i = 1, #numbers.lists do
+      packed[i] = pack_numbers(numbers.lists[i])
+    end
+    return table.concat(packed)
+  elseif to == from + 1 then
+    return pack('<dd', numbers[from], numbers[to])
+  elseif to - from < CHUNK then
+    return pack(format_of(to - from + 1), unpack(numbers, from, to))
+  end
+  local parts = {}
+  for first = from, to, CHUNK do
+    local last = math.min(first + CHUNK - 1, to)
+    parts[#parts + 1] = pack(format_of(last - first + 1), unpack(numbers, first, last))
+  end
+  return table.concat(parts)
+end
+
+local function unpack_numbers(packed)
+  local count = math.floor(#packed / 8)
+  if count == 2 then
+    local first, second = unpack_packed('<dd', packed)
+    return { first, second }
+  elseif count <= CHUNK then
+    local numbers = { unpack_packed(format_of(count), packed) }
+    numbers[count + 1] = nil -- `struct.unpack` also returns the end position
+    return numbers
+  end
+  local numbers = {}
+  for first = 1, count, CHUNK do
+    local size = math.min(CHUNK, count - first + 1)
+    local part = { unpack_packed(format_of(size), packed, (first - 1) * 8 + 1) }
+    for i = 1, size do
+      numbers[first + i - 1] = part[i]
+    end
+  end
+  return numbers
+end
+
+local function server_ms()
+  local time = call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local CHECKED_NUMBERS = 16 -- of a state: another program's value shows at its beginning
+
+-- The state in a counter; nil if there is none, or if another program wrote it: a number is no integer below 2^53.
+-- Without `length`, any is accepted. Twin of `unpackState` in packed-state.ts.
+local function unpack_state(packed, length)
+  if not packed or packed == '' or (length and #packed ~= 8 * length) or #packed % 8 ~= 0 then
+    return nil
+  end
+  local state = unpack_numbers(packed)
+  for i = 1, math.min(#state, CHECKED_NUMBERS) do
+    local number = state[i]
+    if number % 1 ~= 0 or number > MAX_COUNT or number < -MAX_COUNT then
+      return nil
+    end
+  end
+  return state
+end
+
+-- Stores a packed state for a time. A counter that is still in the same window keeps its time to live, which costs Redis
+-- half as much as setting it.
+local function store(name, before, state, packed, ttl_ms, is_windowed)
+  if is_windowed and before and before[1] == state[1] and #before == #state then
+    call('SETRANGE', name, 0, packed)
+  else
+    call('SET', name, packed, 'PX', ttl_ms)
+  end
+end

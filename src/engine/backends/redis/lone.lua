@@ -1,0 +1,25 @@
+--[[
+  Spends hits on one counter, as the dispatcher does for a batch, whose text would take Redis longer than the step.
+  script.ts puts counters.lua and one algorithm before this text: `step`, `is_windowed`, `state_length`.
+
+  KEYS[1]  the counter
+  ARGV[1]  little-endian doubles: the hits, the limit
+  Returns  as the dispatcher for one spend: the clock, the outcome, the length of the report, the report
+]]
+local ACCEPTED, CHARGED = 1, 2
+
+local key = KEYS[1]
+local now_ms = server_ms()
+local limit = unpack_numbers(ARGV[1])
+local hits = table.remove(limit, 1)
+local stored = call('MGET', key)[1] -- GET fails on a key of another type
+local before = unpack_state(stored, state_length)
+local accepted, state, ttl_ms, report = step(limit, before, now_ms, hits, true)
+local packed = pack_numbers(state)
+if ttl_ms > 0 then
+  store(key, before, state, packed, ttl_ms, is_windowed)
+elseif stored then
+  call('DEL', key)
+end
+local packed_report = report and pack_numbers(report) or packed
+return pack('<ddd', now_ms, accepted and ACCEPTED + CHARGED or CHARGED, #packed_report / 8) .. packed_report

@@ -1,0 +1,51 @@
+import { type RateLimit, rateFor } from '../../algorithms/index.ts';
+import { isRateLimit } from '../../holds/limits.ts';
+import type { Operation, Replies } from '../backend.ts';
+import type { BatchRequest, ForeignCounters } from './batch.ts';
+import { ACCEPTED } from './batch-reply.ts';
+import { DOUBLE_BYTES, PackedNumbers, viewOf } from './packed-numbers.ts';
+
+/** One spend of a rate's hits: what most calls are at ordinary load. */
+export interface LoneSpend {
+  readonly operation: Operation;
+  readonly limit: RateLimit;
+  readonly receipts: boolean | undefined;
+}
+
+/** The only operation of the requests, if it is a spend that the lone scripts can count. */
+export function loneSpendOf(
+  [request, other]: readonly BatchRequest[],
+  foreign: ForeignCounters | undefined,
+): LoneSpend | undefined {
+  if (!request || other || request.spend !== 'each' || request.operations.length !== 1) return undefined;
+  const operation = request.operations[0] as Operation; // there is one
+  const { kind, limit } = operation;
+  if (kind !== 'spend' || !isRateLimit(limit) || foreign?.has(operation)) return undefined;
+  return { operation, limit, receipts: request.receipts };
+}
+
+/** A buffer, reused for all calls. */
+const packed = new PackedNumbers();
+const nothing = new PackedNumbers();
+
+/** The ARGV[1] of lone.lua. @param nowMs  this process's clock, around which calendar windows are computed */
+export function encodeLone({ operation, limit }: LoneSpend, nowMs: number): Buffer {
+  packed.clear();
+  packed.add(operation.hits);
+  packed.addAll(rateFor(limit).scriptArgs(limit, nowMs));
+  return packed.copyBefore(nothing);
+}
+
+/** @throws RangeError  if the reply is too short: it is not this script's */
+export function decodeLone(reply: Buffer, { operation: { hits }, limit, receipts }: LoneSpend): Replies {
+  const view = viewOf(reply);
+  const numberAt = (at: number): number => view.getFloat64(at * DOUBLE_BYTES, true);
+  const nowMs = numberAt(0);
+  const report = Array.from({ length: numberAt(2) }, (_, at) => numberAt(REPORT_AT + at));
+  const accepted = (numberAt(1) & ACCEPTED) !== 0;
+  const decision = rateFor(limit).describe(limit, report, nowMs, { hits, accepted, charged: true });
+  return [receipts ? { ...decision, chargedAtMs: nowMs } : decision];
+}
+
+/** The place of the report in a reply, after the clock, the outcome and the report's length. */
+const REPORT_AT = 3;
