@@ -192,7 +192,8 @@ class PendingReplies<T> {
     });
   }
 
-  received(number: number, reply: T): void {
+  /** @param reply  undefined: there will be none */
+  received(number: number, reply: T | undefined): void {
     this.#pending.get(number)?.(reply);
   }
 

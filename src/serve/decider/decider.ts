@@ -71,7 +71,11 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
         case 'ask': {
           const { number, question } = message;
           const answer = agent.then((opened) => opened.ask(question)); // overrides may arrive before it is open
-          return void answer.then((reply) => send({ kind: 'reply', number, reply }));
+          return void answer
+            .catch((error: unknown): undefined => {
+              log.error({ err: error }, `the operators' question '${question.kind}' has no answer`);
+            })
+            .then((reply) => send({ kind: 'reply', number, reply }));
         }
         default:
           return rules.receive(message);

@@ -71,7 +71,8 @@ export type DeciderReply =
     }
   /** All parts of the report with this number have been sent. */
   | { readonly kind: 'reported'; readonly number: number }
-  | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply };
+  /** Undefined: the question has no answer, since something failed. */
+  | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply | undefined };
 
 export type ToDecider = SpreadMessage | DeciderQuestion;
 
