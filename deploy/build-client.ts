@@ -1,7 +1,8 @@
-import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { replaceFolder } from './replace-folder.ts';
 import { writeTypes } from './types.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -40,9 +41,7 @@ export async function buildClient(licences: (inputs: readonly string[]) => strin
   writeTypes({ project: CLIENT, entries: ENTRIES, source: 'client/src', folder: join(aside, 'types') });
   writeCommonJs(aside);
   writeFileSync(join(aside, 'LICENSES.txt'), licences(Object.keys(metafile.inputs)));
-  const dist = join(CLIENT, 'dist');
-  rmSync(dist, { recursive: true, force: true });
-  renameSync(aside, dist);
+  replaceFolder(join(CLIENT, 'dist'), aside);
 }
 
 /**

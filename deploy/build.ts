@@ -1,18 +1,10 @@
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { buildClient } from './build-client.ts';
+import { replaceFolder } from './replace-folder.ts';
 import { writeTypes } from './types.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -114,8 +106,7 @@ async function bundle(): Promise<void> {
   const consoleMeta = await bundleConsole();
   writeFileSync(join(ASIDE, 'LICENSES.txt'), licences([...inputs, ...Object.keys(consoleMeta.inputs)]));
   chmodSync(join(ASIDE, 'main.js'), 0o755);
-  rmSync(DIST, { recursive: true, force: true });
-  renameSync(ASIDE, DIST);
+  replaceFolder(DIST, ASIDE);
   await buildClient(licences);
 }
 
