@@ -1,7 +1,7 @@
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { formatLine, formatProblem } from '../../engine/rules/read/problem.ts';
+import { formatLine, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { compressed } from './compressed.ts';
 import { metricsRoute, type RenderMetrics, shareRendering } from './metrics.ts';
@@ -96,7 +96,10 @@ function* describeRules(
   withWarnings: boolean,
 ): Iterable<string> {
   const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
-  if (lastLoad && !lastLoad.ok) yield '# The newest rules are invalid; the rules listed below were loaded before.\n';
+  if (lastLoad && !lastLoad.ok) {
+    const why = isUnread(lastLoad.problems) ? 'could not be read, which is tried again' : 'are invalid';
+    yield `# The newest rules ${why}; the rules listed below were loaded before.\n`;
+  }
   for (const problem of problems) yield `# ${formatProblem(problem)}\n`;
   for (const { name, spend, overlaid = [] } of tree?.domains.values() ?? []) {
     const from = overlaid.map(({ file, line }) => ` (${formatLine({ file, line })})`).join('');

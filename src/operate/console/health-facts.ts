@@ -1,6 +1,6 @@
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
+import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
 
@@ -22,6 +22,8 @@ export interface HealthFacts {
     readonly hash?: string;
     readonly loadedAtMs?: number;
     readonly isNewest: boolean;
+    /** Newer rules could not be read, which is tried again. */
+    readonly isUnread: boolean;
     readonly count: number;
     readonly problems: readonly string[];
     readonly moreProblems: number;
@@ -82,6 +84,7 @@ function rulesFacts({ book, inForce, lastLoad }: HealthSources['rules']): Health
   return {
     ...(loaded && { hash: loaded.hash, loadedAtMs: loaded.atMs }),
     isNewest: loaded?.isNewest ?? true,
+    isUnread: problems.length > 0 && isUnread(problems),
     count: book.rules()?.rules.length ?? 0,
     problems: problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem),
     moreProblems: Math.max(countProblems(problems) - MAX_SHOWN_PROBLEMS, 0),

@@ -3,7 +3,13 @@ import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { listOverlaid } from '../../engine/rules/read/overlaid.ts';
-import { countProblems, formatProblem, MAX_KEPT_PROBLEMS, type Problem } from '../../engine/rules/read/problem.ts';
+import {
+  countProblems,
+  formatProblem,
+  isUnread,
+  MAX_KEPT_PROBLEMS,
+  type Problem,
+} from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { compareRules, type Reload } from '../../engine/rules/reload/reload.ts';
 import type { Logger } from './log.ts';
@@ -23,7 +29,9 @@ export function logRuleLoads(statistics: Statistics, log: Logger, split: SiteSpl
     statistics.rulesLoaded(loaded.ok);
     logProblems(loaded.ok ? loaded.warnings : loaded.problems, log);
     if (!loaded.ok) {
-      if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce)}`);
+      const next = isUnread(loaded.problems) ? 'can be read' : 'are valid';
+      if (inForce)
+        log.error(`the rules in force are kept: hash ${hashOf(inForce)}; newer ones apply when they ${next}`);
       isTroubled = true;
       return undefined;
     }

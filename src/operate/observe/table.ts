@@ -595,7 +595,7 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
   ),
   ofPage.gauge(
     'weir_rules_newest',
-    '1 while the rules in force are the newest, 0 while newer rules are invalid.',
+    '1 while the rules in force are the newest, 0 while newer rules are invalid or cannot be read.',
     ({ inForce }) => inForce && Number(inForce.isNewest),
   ),
   ofPage.gauge('weir_rules_info', 'The hash of the rules in force.', ({ inForce }) => inForce && [[inForce.hash, 1]], {

@@ -17,6 +17,8 @@ export interface Problem extends Place {
   readonly message: string;
   /** The number of problems that this one stands for, if they are not listed. */
   readonly count?: number;
+  /** The file could not be read or checked, which says nothing about the rules in it. */
+  readonly isUnread?: true;
 }
 
 /** The problems that were found in rules. */
@@ -72,6 +74,10 @@ export function firstProblems(found: readonly Problem[]): readonly Problem[] {
 /** The number of problems in a list that `firstProblems` may have cut. */
 export const countProblems = (problems: readonly Problem[]): number =>
   problems.reduce((sum, { count = 1 }) => sum + count, 0);
+
+/** Whether rules could not be read or checked, rather than being invalid. */
+export const isUnread = (problems: readonly Problem[]): boolean =>
+  problems.filter(isError).every((problem) => problem.isUnread === true);
 
 const isError = ({ severity }: Problem): boolean => severity === 'error';
 

@@ -11,6 +11,7 @@ import {
   type LoadOptions,
   loadRules,
   type RuleFileState,
+  unreadProblem,
 } from './load.ts';
 import { checkOverlaid, type Overlay } from './overlay-files.ts';
 
@@ -60,9 +61,16 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { files, state } = await listFiles(source);
     return { files, state: `${state}\n${overlay?.revision}` };
   };
+  const check = (files: readonly RuleFileState[], checking: LoadOptions): CheckedRules => {
+    try {
+      return checkRuleFiles(files, checking);
+    } catch (error) {
+      return uncheckable(source, error); // a part of this program may be gone, or memory short
+    }
+  };
   const load = (files: readonly RuleFileState[] | string, state: string): void => {
     const { valid, invalid } = checkOverlaid(overlay, (over) =>
-      typeof files === 'string' ? unreadable(source, files) : checkRuleFiles(files, { ...loadOptions, overlay: over }),
+      typeof files === 'string' ? unreadable(source, files) : check(files, { ...loadOptions, overlay: over }),
     );
     const news = invalid ?? valid;
     if (!news || !history.add(state, news)) return;
@@ -142,7 +150,14 @@ export async function loadSource(source: RuleSource, options: LoadOptions): Prom
   return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
 }
 
-function unreadable({ description }: RuleSource, reason: string): Extract<LoadedRules, { ok: false }> {
-  const message = `cannot be read: ${reason}`;
-  return { ok: false, problems: [{ file: description, line: 1, path: '', severity: 'error', message }] };
-}
+type Unread = Extract<LoadedRules, { ok: false }>;
+
+const unreadable = ({ description }: RuleSource, reason: string): Unread => ({
+  ok: false,
+  problems: [unreadProblem(description, `cannot be read: ${reason}`)],
+});
+
+const uncheckable = ({ description }: RuleSource, error: unknown): Unread => ({
+  ok: false,
+  problems: [unreadProblem(description, `cannot be checked: ${error instanceof Error ? error.message : error}`)],
+});

@@ -129,9 +129,22 @@ function readBlocks(
       return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
     if (thrown instanceof TooManyBytes) return error(1, `error loading config file: ${thrown.message}`);
     if (!(isSystemError(thrown) || thrown instanceof NotAFile)) throw thrown;
-    return error(1, `cannot be read: ${thrown.message}`);
+    const message = `cannot be read: ${thrown.message}`;
+    if (!('syscall' in thrown)) return error(1, message); // it is no file, or not UTF-8
+    problems.add([unreadProblem(file, message)]);
+    return [];
   }
 }
+
+/** The problem of a file that could not be read or checked. */
+export const unreadProblem = (file: string, message: string): Problem => ({
+  file,
+  line: 1,
+  path: '',
+  severity: 'error',
+  message,
+  isUnread: true,
+});
 
 /** The largest rule file: about 100,000 rules. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@ import fs, { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { formatProblem } from '../../../../src/engine/rules/read/problem.ts';
+import { formatProblem, isUnread } from '../../../../src/engine/rules/read/problem.ts';
 import { loadSource, openRuleBook, type RuleBook } from '../../../../src/engine/rules/reload/book.ts';
 import { plainPath, type RuleSource } from '../../../../src/engine/rules/reload/files.ts';
 import type { LoadedRules } from '../../../../src/engine/rules/reload/load.ts';
@@ -75,6 +75,11 @@ async function loaded(): Promise<void> {
 const inForce = (): readonly string[] | undefined => {
   const tree = book?.rules();
   return tree && Array.from(tree.rules, ({ path }) => path);
+};
+
+const isLastUnread = (): boolean | undefined => {
+  const last = loads.at(-1);
+  return last && !last.ok && isUnread(last.problems);
 };
 
 /** The result of each load: the number of rules, or the problems. */
@@ -355,18 +360,40 @@ test('a file that was unreadable for a moment is read at the next poll, even if 
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');
   write('rules.yaml', ruleFor('path').replace('requests_per_unit: 1', 'requests_per_unit: 22'));
-  const full = Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+  const full = Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE', syscall: 'open' });
   const read = jest.spyOn(fs, 'openSync').mockImplementationOnce(() => {
     throw full;
   });
   await look();
   read.mockRestore();
-  expect({ rules: inForce(), told: outcomes().at(-1) }).toEqual({
+  expect({ rules: inForce(), told: outcomes().at(-1), isUnread: isLastUnread() }).toEqual({
     rules: ['demo.user'],
     told: [expect.stringContaining('cannot be read: EMFILE')],
+    isUnread: true,
   });
   await look();
   expect(inForce()).toEqual(['demo.path']);
+});
+
+test('rules that could not be checked are not called invalid, and are checked again', async () => {
+  write('rules.yaml', ruleFor('user'));
+  await open('rules.yaml');
+  write('rules.yaml', ruleFor('address'));
+  const gone = jest.spyOn(TextDecoder.prototype, 'decode').mockImplementationOnce(() => {
+    throw new Error("Cannot find module 'chunk.js'");
+  });
+  await look();
+  gone.mockRestore();
+  expect({ rules: inForce(), told: outcomes().at(-1), isUnread: isLastUnread() }).toEqual({
+    rules: ['demo.user'],
+    told: [`${at('rules.yaml')}:1: cannot be checked: Cannot find module 'chunk.js'`],
+    isUnread: true,
+  });
+  await look();
+  expect(inForce()).toEqual(['demo.address']);
+  write('rules.yaml', 'domain: [');
+  await look();
+  expect(isLastUnread()).toBe(false);
 });
 
 test('invalid rules are retried with increasing delays while no file changes, and at once when one does', async () => {
