@@ -79,7 +79,7 @@ function composerOf(text: string): Composer {
   try {
     return new Composer(text, eventsOf(text), true);
   } catch (error) {
-    const isIndentation = error instanceof YamlError && error.message === 'deficient indentation';
+    const isIndentation = error instanceof YamlError && error.message === DEFICIENT;
     const indented = isIndentation ? indentFlow(text) : undefined;
     if (indented === undefined) throw error;
     return new Composer(indented, eventsOf(indented), false); // its columns differ from the file's
@@ -94,9 +94,18 @@ function eventsOf(text: string): readonly Event[] {
     if (!(error instanceof YAMLException)) throw error;
     const reason = error.reason.startsWith('nesting exceeded') ? TOO_DEEP : error.reason;
     const { line = 0, column = 0 } = error.mark ?? {};
+    if (reason !== DEFICIENT && isIndentedByTab(text, line)) throw new YamlError(TAB, line + 1, column + 1);
     throw new YamlError(`${reason}${hintFor(reason)}`, line + 1, column + 1);
   }
 }
+
+/** An error after which flow collections are indented, and read again. */
+const DEFICIENT = 'deficient indentation';
+
+const TAB = 'a tab indents this line; YAML allows only spaces there: replace the tab';
+
+/** @param at  counted from 0 */
+const isIndentedByTab = (text: string, at: number): boolean => /^ *\t/.test(text.split('\n', at + 1)[at] ?? '');
 
 /** What the author most likely meant. */
 function hintFor(reason: string): string {

@@ -193,7 +193,8 @@ describe('invalid YAML', () => {
   test.each([
     ["'''\n", 2, 'unexpected end of the stream within a single quoted scalar'],
     ['a: 1\nb: [1, 2\nc: 3\n', 3, 'missed comma between flow collection entries'],
-    ['a:\n\t- b\n', 2, 'tab characters must not be used in indentation'],
+    ['a:\n\t- b\n', 2, 'a tab indents this line; YAML allows only spaces there: replace the tab'],
+    ['a:\n  b: 1\n \tc: 2\n', 3, 'a tab indents this line; YAML allows only spaces there: replace the tab'],
     ['a: b\nc: d: e\n', 2, 'bad indentation of a mapping entry'],
     ['a: 1\nb: *nope\n', 2, `unknown anchor 'nope' referenced; if the text is meant, put it in quotes: "*nope"`],
     ['a: &x [*x]\n', 1, `unknown anchor 'x' referenced; if the text is meant, put it in quotes: "*x"`], // itself
