@@ -118,7 +118,7 @@ function assessConfidence(observed: ObservedRule, maxKeysHit: number): RuleAdvic
   const because = [
     ...(followed.length < needed
       ? [
-          `${counted(followed.length, 'key')} show only that at most ${percent(unseenPart(followed.length))} of keys are hit; ${percent(maxKeysHit)} needs ${needed} keys`,
+          `${counted(followed.length, 'key')} can only show that at most ${percent(unseenPart(followed.length))} of keys are hit; ${percent(maxKeysHit)} needs ${needed} keys`,
         ]
       : []),
     ...(spanDays < 1
@@ -200,12 +200,15 @@ function boundary(
 ): RuleAdvice['warnings'] {
   if (algorithm !== 'fixed_window' || !admitted || admitted.hits <= requestsPerUnit) return [];
   const times = Number((admitted.hits / Math.max(requestsPerUnit, 1)).toPrecision(2));
-  return [
-    {
-      kind: 'boundary',
-      text: `${shownKey(admitted.key)} got ${count(admitted.hits)} through within ${spanText(windowMs)}, ${times} times the limit: a fixed window restarts at each boundary`,
-    },
-  ];
+  const got = `${shownKey(admitted.key)} got ${count(admitted.hits)} through within ${spanText(windowMs)}, ${times} times the limit`;
+  if (admitted.hits > 2 * requestsPerUnit)
+    return [
+      {
+        kind: 'beyond_boundary',
+        text: `${got}, and the boundary of a fixed window admits only twice as much: was there an override, a reset, or an answer without counters?`,
+      },
+    ];
+  return [{ kind: 'boundary', text: `${got}: a fixed window restarts at each boundary` }];
 }
 
 /** Maximum number of named keys with many clients. */

@@ -117,6 +117,11 @@ export class RuleSketch {
     if (client !== undefined) arrivals.addClient(client);
   }
 
+  /** Forgets what another limit admitted. */
+  limitChanged(): void {
+    this.#admitted?.restart();
+  }
+
   /** Drops half of the sample. */
   halve(): void {
     this.#raiseTo(this.#sample.level + 1);

@@ -104,6 +104,7 @@ export class RuleSketches {
 
   #sketchOf(limit: AdvisedLimit, known: readonly Followed[]): RuleSketch {
     const same = known.find((one) => one.limit.windowMs === limit.windowMs && one.limit.at === limit.at);
+    if (same && same.limit.requestsPerUnit !== limit.requestsPerUnit) same.sketch.limitChanged();
     return (
       same?.sketch ??
       new RuleSketch({

@@ -99,7 +99,10 @@ const ruleAdvice = fields(
     ),
     refusedNow: fields({ hits: number, keys: keyShare }),
     warnings: listOf(
-      fields({ kind: oneOf('never_fires', 'fires_often', 'one_key', 'boundary', 'many_clients'), text }),
+      fields({
+        kind: oneOf('never_fires', 'fires_often', 'one_key', 'boundary', 'beyond_boundary', 'many_clients'),
+        text,
+      }),
     ),
   },
   {

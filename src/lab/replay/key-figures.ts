@@ -141,6 +141,14 @@ export class PeakHits {
     if (sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: sum };
   }
 
+  /** Forgets all hits. */
+  restart(): void {
+    for (const row of this.#places.values()) this.#rows.remove(row);
+    this.#budget.left += this.#places.size;
+    this.#places.clear();
+    this.peak = undefined;
+  }
+
   /**
    * Drops keys without hits in the last window, at most once per part. @returns whether the budget allows another key
    */

@@ -127,7 +127,7 @@ test('the confidence depends on the number of keys, hours and days, and names wh
   const few = advise(steady('user', 60, 10));
   expect(few.confidence).toMatchObject({ grade: 'low', keys: 60, days: 1, requests: 12_000 });
   expect(few.confidence.because).toEqual([
-    '60 keys show only that at most 4.87 % of keys are hit; 1 % needs 299 keys',
+    '60 keys can only show that at most 4.87 % of keys are hit; 1 % needs 299 keys',
     'it spans 19.9 min, not all hours of the day',
   ]);
   expect(few.proposal?.atMostShare).toBeCloseTo(0.0487, 4);
@@ -182,18 +182,20 @@ test('a key with more than a fifth of the hits is reported', () => {
   expect(warnings.map(({ text }) => text)).toEqual(['one has 25 % of all hits: consider a rule of its own']);
 });
 
-test('hits beyond the limit that pass around a boundary are reported', () => {
+test.each([
+  [120, 'boundary', '2 times the limit: a fixed window restarts at each boundary'],
+  [
+    186,
+    'beyond_boundary',
+    '3.1 times the limit, and the boundary of a fixed window admits only twice as much: was there an override, a reset, or an answer without counters?',
+  ],
+])('%i hits that pass around a boundary are reported with a possible cause', (hits, kind, why) => {
   function* boundary(): Iterable<Seen> {
-    for (let hit = 0; hit < 120; hit++)
-      yield { key: 'eager', timeMs: START_MS + 5 * MINUTE_MS + (hit < 60 ? -1_000 : 1_000) };
+    for (let hit = 0; hit < hits; hit++)
+      yield { key: 'eager', timeMs: START_MS + 5 * MINUTE_MS + (hit < hits / 2 ? -1_000 : 1_000) };
   }
   const seen = together(steady('user', 100, 6), boundary(), [{ key: 'user-1', timeMs: START_MS, isRefused: true }]);
-  expect(advise(seen).warnings).toEqual([
-    {
-      kind: 'boundary',
-      text: 'eager got 120 through within 1 min, 2 times the limit: a fixed window restarts at each boundary',
-    },
-  ]);
+  expect(advise(seen).warnings).toEqual([{ kind, text: `eager got ${hits} through within 1 min, ${why}` }]);
 });
 
 /** One address with 200 requests per minute, from `clients` clients in turn. */

@@ -73,3 +73,26 @@ descriptors:
     ['demo.user', 1_000, 9],
   ]);
 });
+
+test('hits that a higher limit let pass before it was lowered are not attributed to the lower one', () => {
+  const limit = (requests: number) =>
+    rulesFrom(`domain: demo
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: ${requests} } }
+`);
+  const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, 1);
+  const arrive = (hits: number, refusedBy?: number): void =>
+    sketches.add({ rule: 'demo.user', key: 'k', hits, timeMs: AT_MS, refusedBy, client: undefined, level: 0 });
+  const explanations = (): readonly string[] =>
+    [...sketches.advice({ maxKeysHit: 0.01, shownKey: (key) => key })].flatMap(({ warnings }) =>
+      warnings.map(({ kind }) => kind),
+    );
+  sketches.follow(limit(1_000));
+  arrive(186);
+  arrive(1, 60_000);
+  sketches.follow(limit(60));
+  arrive(10);
+  expect(explanations()).not.toContain('boundary');
+  arrive(60);
+  expect(explanations()).toContain('boundary');
+});
