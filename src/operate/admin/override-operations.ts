@@ -20,7 +20,7 @@ import type { OverrideRecords } from './override-records.ts';
 import { type ChangeBody, descriptor, domain, noQuery, reason, refuseHashes } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
-import { describeOverride, type Shown, shownBy, shownEntries } from './shown.ts';
+import { describeOverride, HIDDEN, type Shown, shownBy, shownEntries } from './shown.ts';
 import { whyWithoutValues } from './unmatched.ts';
 
 export interface OverrideOptions {
@@ -160,9 +160,20 @@ const listedOverride = (override: StandingOverride, shown: Shown): ListedOverrid
   ...shownName(override, shown),
 });
 
-/** All overrides that this process follows. */
-export function* listOverrides(overrides: Pick<Overrides, 'all'>, shown: Shown): Iterable<ListedOverride> {
-  for (const override of overrides.all()) yield listedOverride(override, shown);
+/**
+ * All overrides that this process follows.
+ *
+ * @param seesValues  else values of callers are hidden, and reasons, which often name a caller
+ */
+export function* listOverrides(
+  overrides: Pick<Overrides, 'all'>,
+  seesValues: boolean,
+  hash: Hash | undefined,
+): Iterable<ListedOverride> {
+  for (const override of overrides.all()) {
+    const listed = listedOverride(override, shownBy(seesValues, hash));
+    yield seesValues ? listed : { ...listed, reason: HIDDEN };
+  }
 }
 
 async function known(

@@ -8,9 +8,12 @@ import type { Entry } from '../../engine/rules/match/match.ts';
 /** Turns a value that a caller sent into the text to show. */
 export type Shown = (value: string) => string;
 
+/** What is shown in place of what a client may not see. */
+export const HIDDEN = '(hidden)';
+
 /** @param hash  undefined: values are shown unchanged */
 export const shownBy = (seesValues: boolean, hash: Hash | undefined): Shown => {
-  if (!seesValues) return () => '(hidden)';
+  if (!seesValues) return () => HIDDEN;
   return hash ?? ((value) => value);
 };
 

@@ -18,7 +18,6 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { listOverrides } from '../../operate/admin/override-operations.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../../operate/admin/override-records.ts';
 import { sessionOperations } from '../../operate/admin/session-operations.ts';
-import { shownBy } from '../../operate/admin/shown.ts';
 import { siteOperations } from '../../operate/admin/site-operations.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -110,7 +109,7 @@ export function openAdminPages(
   return {
     overrides: {
       seesValues: (request) => seesValues(request, access),
-      list: (isShown) => listOverrides(core.overrides, shownBy(isShown, hash)),
+      list: (isShown) => listOverrides(core.overrides, isShown, hash),
     },
     isChecked: (request) => isChecked(request, access),
     routes: new Map([...profileRoutes(profilers, takeProfile), ...operationRoutes(operations, access, failed)]),

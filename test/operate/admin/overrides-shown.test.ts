@@ -57,7 +57,8 @@ test('overrides are shown with the rules and in metrics, with values only for cl
   expect(lines).toContain('demo.user: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false');
   const open = await page('/rlconfig');
   expect(open).toContain('# override: demo user=(hidden): block until ');
-  expect(open).not.toMatch(/alice|bob/);
+  expect(open).toContain(', set by admin: (hidden)\n');
+  expect(open).not.toMatch(/alice|bob|case/);
   const asJson = JSON.parse(await page('/rlconfig?format=json', token));
   expect(asJson.overrides).toContainEqual(
     expect.objectContaining({ domain: 'demo', descriptor: 'user=bob', effect: 'block', reason: 'case\n7' }),
