@@ -53,7 +53,9 @@ describe('the alert rules', () => {
   test('all have a section in the runbooks', () => {
     const page = readFileSync(join(PROJECT, 'docs/runbooks.md'), 'utf8');
     for (const { alert, annotations } of alerts) {
-      expect(annotations.runbook_url).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
+      expect(annotations.runbook_url).toBe(
+        `https://github.com/weir-rls/weir/blob/main/docs/runbooks.md#${alert.toLowerCase()}`,
+      );
       expect(page).toContain(`\n## ${alert}\n`);
     }
     expect(alerts.length).toBeGreaterThanOrEqual(8);
@@ -291,8 +293,23 @@ describe('a Prometheus that scrapes instances under load, each with a different 
     2 * DEADLINE_MS,
   );
 
+  test(
+    'a Prometheus without targets raises WeirAbsent, and nothing else',
+    async () => {
+      const empty = await startPrometheus({ targets: {}, rules: SOON });
+      stops.push(() => empty.stop());
+      const seen = await empty.until(
+        () => empty.firing(),
+        (firing) => firing.length > 0,
+        DEADLINE_MS,
+      );
+      expect(names(seen, undefined)).toEqual(['WeirAbsent']);
+    },
+    2 * DEADLINE_MS,
+  );
+
   test('every alert is raised by one of these faults', () => {
-    expect([...new Set([...Object.values(expected).flat(), ...ofJob])].sort()).toEqual(
+    expect([...new Set([...Object.values(expected).flat(), ...ofJob, 'WeirAbsent'])].sort()).toEqual(
       alerts.map(({ alert }) => alert).sort(),
     );
   });
