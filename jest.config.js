@@ -5,7 +5,7 @@
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
   '/test/(conformance|deploy|e2e|examples|proof)/',
-  '/test/cli/main\\.',
+  '/test/cli/(main|commands/completion)\\.',
   '/test/client/(calls|deferral|deferral-drain|deferral-recovery|faults|fetch-shared|frameworks|package|readme|reference|reservations|slots)\\.',
   '/test/docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)\\.',
   '/test/edge/grpc/(clients|full-ports|tls)\\.',

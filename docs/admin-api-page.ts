@@ -7,6 +7,7 @@ import type { ObjectSchema, Schema } from '../src/operate/admin/schema.ts';
 import { sessionOperations } from '../src/operate/admin/session-operations.ts';
 import { siteOperations } from '../src/operate/admin/site-operations.ts';
 import { type ConsoleOptions, consoleOperations } from '../src/operate/console/operations.ts';
+import { statusOperation } from '../src/operate/console/status.ts';
 import { wrapped } from '../test/words/wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
@@ -17,7 +18,8 @@ function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const live = {} as ConsoleOptions; // the same
   const sites = {} as Parameters<typeof siteOperations>[0];
   const ofSites = siteOperations(sites);
-  const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live)];
+  const status = statusOperation({} as Parameters<typeof statusOperation>[0]);
+  const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live), status];
   return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined), ...callerOperations];
 }
 

@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import { Command, Help } from 'commander';
 
 // Prints the help of every command of `weir` as JSON, without running one: src/cli/main.ts builds the commands and at once
 // parses the arguments, so this script replaces parsing.
@@ -16,7 +16,10 @@ function helpsOf(command: Command, parents: readonly string[]): readonly { name:
   command.configureHelp({ ...command.configureHelp(), helpWidth: 100 });
   return [
     { name: names.join(' '), help: command.helpInformation() },
-    ...command.commands.filter((one) => one.name() !== 'help').flatMap((one) => helpsOf(one, names)),
+    ...new Help()
+      .visibleCommands(command)
+      .filter((one) => one.name() !== 'help')
+      .flatMap((one) => helpsOf(one, names)),
   ];
 }
 

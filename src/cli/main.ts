@@ -4,17 +4,20 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
 import { DESCRIPTOR } from '../engine/rules/match/descriptor-text.ts';
 import { startControl } from '../serve/supervisor/fork-control.ts';
-import { addAdminCommands, groupCommands, type Surroundings } from './commands/admin.ts';
+import { addAdminCommands, type Surroundings, targetOption } from './commands/admin.ts';
 import { addAdviseCommand } from './commands/advise.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
+import { addCompletionCommand } from './commands/completion.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
+import { groupCommands, styleTexts } from './commands/help.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
+import { addStatusCommand } from './commands/status.ts';
 import type { ReplaySurroundings } from './commands/traffic-input.ts';
 import { endStartOnSignals, fail, version } from './process/process.ts';
 
@@ -22,8 +25,8 @@ import { endStartOnSignals, fail, version } from './process/process.ts';
 
 const program = new Command('weir')
   .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
-  .version(version)
-  .showHelpAfterError('(see --help)');
+  .version(version);
+styleTexts(program);
 
 /** Flags of `weir serve` that set environment variables, and take precedence over them. */
 const serveFlags: readonly (readonly [flags: string, variable: string, meaning: string])[] = [
@@ -98,12 +101,16 @@ program
   .argument('<domain>')
   .argument('<descriptor...>', `each is one descriptor: ${DESCRIPTOR}`)
   .option('--hits <n>', 'hits of the request; 0 peeks and counts nothing', hits, 1)
-  .option('--target <address>', 'host:port of the gRPC server, or the path of its unix socket', 'localhost:8081')
-  .option('--tls', 'use TLS', false)
+  .addOption(targetOption())
+  .option(
+    '--grpc <address>',
+    'host:port of a gRPC server, or the path of its unix socket, instead of the one that the debug port names',
+  )
+  .option('--tls', 'use TLS for gRPC', false)
   .option('--ca <file>', "CA file for the server's certificate, instead of the system CAs; implies --tls")
   .option('--cert <file>', 'file with the client certificate; implies --tls')
   .option('--key <file>', 'file with the key of the client certificate')
-  .option('--server-name <name>', "name in the server's certificate, if it is not the target's host")
+  .option('--server-name <name>', "name in the server's certificate, if it is not the host of its address")
   .option('--json', "print the service's answer as JSON", false)
   .action(askService);
 
@@ -111,9 +118,16 @@ const surroundings: Surroundings = {
   clock: Date.now,
   env: process.env,
   isTerminal: process.stdout.isTTY,
-  print: (text) => console.log(text),
+  print(text) {
+    endWithReader();
+    console.log(text);
+  },
   fail,
+  exitWith(code) {
+    process.exitCode = code;
+  },
 };
+addStatusCommand(program, surroundings);
 addAdminCommands(program, surroundings);
 addEnvoyCommands(program, surroundings);
 addDoctor(program, surroundings);
@@ -131,13 +145,24 @@ const replaySurroundings: ReplaySurroundings = {
 addReplayCommands(program, replaySurroundings);
 addSimulateCommand(program, replaySurroundings);
 addAdviseCommand(program, replaySurroundings);
+program
+  .command('version')
+  .summary('print the version of this program')
+  .description('Print the version of this program; weir status prints those of all instances of a service.')
+  .action(() => console.log(version));
+addCompletionCommand(program);
 groupCommands(program);
 
 await program.parseAsync();
 
-/** Resolves when more can be written; ends the process if the reader has gone: `weir replay --answers | head`. */
-function writeOutput(text: string): Promise<void> {
+/** Ends the process without an error if the reader of its output has gone: `weir get | head`. */
+function endWithReader(): void {
   if (process.stdout.listenerCount('error') === 0) process.stdout.on('error', () => process.exit());
+}
+
+/** Resolves when more can be written. */
+function writeOutput(text: string): Promise<void> {
+  endWithReader();
   return new Promise((resolve) => void process.stdout.write(text, () => resolve()));
 }
 
@@ -212,6 +237,7 @@ async function testRules(files: readonly string[], options: { readonly rules?: s
 interface AskFlags {
   readonly hits: number;
   readonly target: string;
+  readonly grpc?: string;
   readonly json: boolean;
   readonly tls: boolean;
   readonly ca?: string;
@@ -221,19 +247,23 @@ interface AskFlags {
 }
 
 async function askService(domain: string, descriptors: readonly string[], flags: AskFlags): Promise<void> {
-  const [{ ask, InvalidQuestion }, { InvalidDescriptor }] = await Promise.all([
+  const [{ ask, InvalidQuestion }, { InvalidDescriptor }, { CommandFailed, findGrpcAddress }] = await Promise.all([
     import('./ask.ts'),
     import('../engine/rules/match/descriptor-text.ts'),
+    import('./commands/client.ts'),
   ]);
-  const { hits: asked, target, json, tls, ...files } = flags;
+  const { hits: asked, target, grpc, json, tls, ...files } = flags;
   const isTls = tls || files.ca !== undefined || files.cert !== undefined;
+  const debugCa = /^https:/.test(target) ? files.ca : undefined;
+  let address = grpc;
   try {
-    console.log(
-      await ask({ domain, descriptors, hits: asked, target, json, tls: isTls ? files : undefined }, Date.now),
-    );
+    address ??= await findGrpcAddress({ target, token: undefined, ca: debugCa });
+    const question = { domain, descriptors, hits: asked, target: address, json, tls: isTls ? files : undefined };
+    console.log(await ask(question, Date.now));
   } catch (error) {
-    if (error instanceof InvalidQuestion || error instanceof InvalidDescriptor) fail(error.message);
-    else fail(`${target}: ${error instanceof Error ? error.message : error}`);
+    const isKnown = [InvalidQuestion, InvalidDescriptor, CommandFailed].some((known) => error instanceof known);
+    const message = error instanceof Error ? error.message : String(error);
+    fail(isKnown ? message : `${address}: ${message}`);
   }
 }
 

@@ -30,7 +30,7 @@ const adminRows = {
   ADVISE_BYTES: setting(
     integer(0, 2 ** 40, 'bytes'),
     '0',
-    'memory for the use of each limit by its keys, which `weir advise --from` evaluates (/api/v1/advice): about 1,000 bytes per key; 0: disabled',
+    'memory for the use of each limit by its keys, which `weir advise --live` evaluates (/api/v1/advice): about 1,000 bytes per key; 0: disabled',
   ),
   HASH_KEYS: setting(
     flag,

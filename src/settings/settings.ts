@@ -53,7 +53,7 @@ export async function readSettings(env: Environment, rules?: string) {
     },
     /** Amounts of data that each process keeps for operators. */
     agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
-    /** Memory for `weir advise --from`; 0 to disable it. */
+    /** Memory for `weir advise --live`; 0 to disable it. */
     advice: { maxBytes: values.ADVISE_BYTES },
     admin: {
       tokens: values.ADMIN_TOKEN,

@@ -54,13 +54,19 @@ async function weir(args: readonly string[], env: Readonly<Record<string, string
   return { code, output: running.output() };
 }
 
+async function run(program: string, args: readonly string[]) {
+  const running = await start(program, args, { env: { PATH: process.env.PATH } });
+  const { code } = await running.exited;
+  return { code, output: running.output() };
+}
+
 async function service(env: Readonly<Record<string, string>>, args: readonly string[] = []): Promise<Weir> {
   const started = await startWeir(env, { args });
   stops.push(started.stop);
   return started;
 }
 
-const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--target', `127.0.0.1:${grpcPort}`]);
+const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--grpc', `127.0.0.1:${grpcPort}`]);
 const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${httpPort}${path}`);
 
 /** Repeats the question until the answer is as expected. */
@@ -78,7 +84,7 @@ describe('serve', () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     expect(running.output()).toContain('1 domain, 1 rule\n            demo.user: 2 per day\n');
     expect(running.output()).toContain(`gRPC      127.0.0.1:${running.grpcPort}\n`);
-    expect(running.output()).toContain(`npx weir ask demo user=alice --target localhost:${running.grpcPort}`);
+    expect(running.output()).toContain(`npx weir ask demo user=alice --target localhost:${running.debugPort}`);
     expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
   });
 
@@ -466,7 +472,7 @@ describe('ask', () => {
 
   test('names the address that it could not reach', async () => {
     const port = await freePort();
-    const { code, output } = await weir(['ask', 'demo', 'user=alice', '--target', `127.0.0.1:${port}`]);
+    const { code, output } = await weir(['ask', 'demo', 'user=alice', '--grpc', `127.0.0.1:${port}`]);
     expect({ code, output }).toEqual({
       code: 1,
       output: expect.stringContaining(`weir: 127.0.0.1:${port}: 14 UNAVAILABLE`),
@@ -501,9 +507,9 @@ describe('ask with other targets and rules', () => {
     const rules = ['--rules', file('rules.yaml', RULES)];
     const running = await service({ GRPC_SERVER_USE_TLS: 'true', ...tls }, rules);
     const shown = ['--ca', ca, '--cert', caller.cert, '--key', caller.key];
-    const target = ['--target', `localhost:${running.grpcPort}`];
+    const target = ['--grpc', `localhost:${running.grpcPort}`];
     expect((await weir(['ask', 'demo', 'user=alice', ...target, ...shown])).output).toContain('1 remaining');
-    const byName = ['--target', `127.0.0.1:${running.grpcPort}`, '--server-name', 'localhost', ...shown];
+    const byName = ['--grpc', `127.0.0.1:${running.grpcPort}`, '--server-name', 'localhost', ...shown];
     expect((await weir(['ask', 'demo', 'user=alice', ...byName])).output).toContain('0 remaining');
     expect(await weir(['ask', 'demo', 'user=alice', ...target, '--tls'])).toMatchObject({ code: 1 });
     const missing = await weir(['ask', 'demo', 'user=alice', ...target, '--ca', join(folder, 'none')]);
@@ -513,8 +519,63 @@ describe('ask with other targets and rules', () => {
   test('supports unix sockets by path', async () => {
     const path = join(folder, 'weir.sock');
     await service({ GRPC_UDS: path }, ['--rules', file('rules.yaml', RULES)]);
-    expect((await weir(['ask', 'demo', 'user=alice', '--target', path])).output).toContain('1 remaining');
+    expect((await weir(['ask', 'demo', 'user=alice', '--grpc', path])).output).toContain('1 remaining');
   });
+});
+
+describe('ask', () => {
+  test('finds the gRPC port through the debug port, by --target or WEIR_TARGET', async () => {
+    const { debugPort } = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    const target = `127.0.0.1:${debugPort}`;
+    expect((await weir(['ask', 'demo', 'user=a', '--target', target])).output).toContain('1 remaining');
+    expect((await weir(['ask', 'demo', 'user=a'], { WEIR_TARGET: target })).output).toContain('0 remaining');
+  });
+
+  test('says what to use if the debug port does not answer, or names a unix socket', async () => {
+    const port = await freePort();
+    expect(await weir(['ask', 'demo', 'user=a', '--target', `127.0.0.1:${port}`])).toEqual({
+      code: 1,
+      output: `weir: 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; to call a gRPC server without asking a debug port, use --grpc\n`,
+    });
+    const rules = ['--rules', file('rules.yaml', RULES)];
+    const { debugPort } = await service({ GRPC_UDS: join(folder, 'weir.sock') }, rules);
+    expect(await weir(['ask', 'demo', 'user=a', '--target', `127.0.0.1:${debugPort}`])).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('its gRPC server is a unix socket: name the path with --grpc'),
+    });
+  });
+});
+
+test.each([
+  [['--unknown'], "weir: unknown option '--unknown'\n(see --help)\n"],
+  [['overide'], "weir: unknown command 'overide'; did you mean 'override'?\n(see --help)\n"],
+  [['reset', 'demo', 'user=a'], "weir: required option '--reason <text>' not specified\n(see --help)\n"],
+  [['check', '/none'], /^\/none:1: cannot be read: .*\nweir: /],
+])('%j prints its error in the style of all commands', async (args, expected) => {
+  const { code, output } = await weir(args);
+  expect(code).toBe(1);
+  if (typeof expected === 'string') expect(output).toBe(expected);
+  else expect(output).toMatch(expected);
+});
+
+test('help marks required options, and shows no secret of the environment', async () => {
+  const { output } = await weir(['override', 'set', '--help'], { WEIR_TOKEN: 'secret' });
+  expect(output).toMatch(/--for <time> .*\(required\)/);
+  expect(output).toMatch(/--reason <text> .*\(required\)/);
+  expect(output).toContain('Set an override of a descriptor, replacing the previous one.');
+  expect(output).not.toContain('secret');
+});
+
+test('version prints the version', async () => {
+  const { version } = JSON.parse(readFileSync(join(__dirname, '../../package.json'), 'utf8')) as { version: string };
+  expect(await weir(['version'])).toEqual({ code: 0, output: `${version}\n` });
+});
+
+test('a reader that leaves ends a command without an error', async () => {
+  const { debugPort } = await service({}, ['--rules', file('rules.yaml', RULES)]);
+  const command = `"${process.execPath}" "${MAIN}" status --watch --target 127.0.0.1:${debugPort} | head -1`;
+  const { code, output } = await run('sh', ['-c', command]);
+  expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^HEALTHY [^\n]*\n$/) });
 });
 
 test('flags of serve override the environment', async () => {
@@ -536,10 +597,11 @@ test('the help of weir lists every command on one line, grouped by purpose', asy
   const lines = output.trimEnd().split('\n');
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
   const headings = lines.filter((line) => /^\S.*:$/.test(line));
-  expect(headings).toEqual(['Options:', 'Run:', 'Change rules safely:', 'Ask why:', 'Operate:', 'Envoy:']);
+  const groups = ['Run:', 'Change rules safely:', 'Ask why:', 'Operate:', 'Envoy:', 'This program:'];
+  expect(headings).toEqual(['Options:', ...groups]);
   const listed = lines.slice(lines.indexOf('Run:')).flatMap((line) => /^ {2}(\w+) .* {2,}\S/.exec(line)?.[1] ?? []);
   expect(listed.toSorted()).toEqual([...commandsInSource()].sort());
-  expect(lines).toHaveLength(lines.indexOf('Run:') + listed.length + 9); // five headings, with lines between
+  expect(lines).toHaveLength(lines.indexOf('Run:') + listed.length + 11); // six headings, with lines between
 });
 
 /** The names of the program's commands in its source, without subcommands. */
@@ -549,7 +611,7 @@ function commandsInSource(): ReadonlySet<string> {
   const added = files.flatMap((name) => [
     ...readFileSync(join(src, name), 'utf8').matchAll(/(?:program\s*\.command\(|\bcommand\(\s*program,\s*)'(\w+)'/g),
   ]);
-  return new Set(added.map(([, name = '']) => name));
+  return new Set(added.map(([, name = '']) => name).filter((name) => name !== 'complete')); // which is hidden
 }
 
 describe('the log of rules at info', () => {

@@ -66,7 +66,7 @@ describe('the installed service', () => {
   let weir: Weir;
   const main = (): string => join(folder, 'node_modules/.bin/weir');
   const ask = (...args: readonly string[]): Promise<string> =>
-    run(main(), ['ask', ...args, '--target', `localhost:${weir.grpcPort}`], folder);
+    run(main(), ['ask', ...args, '--grpc', `localhost:${weir.grpcPort}`], folder);
 
   afterEach(() => weir?.stop());
 

@@ -105,7 +105,7 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     expect(await ask(weir, 'bob', 2)).toEqual([200, 200]);
     await untilShown(weir, 'all are tried', ({ totals }) => totals.requests === 8);
     const { text } = await weirCandidate(weir);
-    expect(text).toContain('1 rule of demo is tried: the admin API, by admin: lower');
+    expect(text).toContain('1 rule of demo is tried, from the admin API by admin: lower');
     expect(text).toContain('8 requests, refused 1 live, 4 by the candidate: 3 newly refused, 0 newly passed');
     expect(text).toContain('newly refused: 1 key\n    3  user=alice\n');
     const invalid = await call(weir, 'POST', '/candidate?reason=slip', rules('two').repeat(2));

@@ -12,7 +12,7 @@ describe('on the newest Node with long-term support', () => {
   afterAll(() => weir.stop());
 
   test('the service answers over gRPC and HTTP, and shows its metrics', async () => {
-    const target = ['--target', `127.0.0.1:${weir.grpcPort}`];
+    const target = ['--grpc', `127.0.0.1:${weir.grpcPort}`];
     const printed = execFileSync(node, ['dist/main.js', 'ask', 'demo', 'user=ann', ...target], { encoding: 'utf8' });
     expect(printed).toContain('OK');
     const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] });

@@ -17,7 +17,7 @@ export interface PrintedEnvoy extends Pick<Running, 'stop'> {
 export interface PrintedEnvoyOptions {
   /** The rule file. */
   readonly rules: string;
-  /** `--target`, the gRPC address of Weir. */
+  /** `--grpc`, the gRPC address of Weir. */
   readonly target: string;
   readonly upstreamPort: number;
   /** Changes the configuration before Envoy starts. */
@@ -30,7 +30,7 @@ export interface PrintedEnvoyOptions {
  */
 export async function startPrintedEnvoy(options: PrintedEnvoyOptions): Promise<PrintedEnvoy> {
   const { rules, target, upstreamPort, edit = (config) => config } = options;
-  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, 'envoy', rules, '--target', target]);
+  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, 'envoy', rules, '--grpc', target]);
   const [port, adminPort] = [await freePort(), await freePort()];
   const config = stdout
     .replace('address: 0.0.0.0, port_value: 10000', `address: 127.0.0.1, port_value: ${port}`)

@@ -5,6 +5,7 @@ import {
   composeLoader,
   cyclonedxSchemas,
   envoy,
+  fish,
   ghz,
   goControlPlane,
   goSource,
@@ -24,13 +25,14 @@ import {
   redis6Server,
   redisServer,
   valkeyServer,
+  zsh,
 } from './tools.ts';
 
 /** Installs every tool before the first test, so that downloads do not count towards a test's timeout. */
 export default async function setup(): Promise<void> {
   await redisServer();
   if (process.env.TESTS === 'quick') return;
-  await memcached().then(h2load).then(bubblewrap).then(chromium).then(promtool); // apt-get runs once at a time
+  await memcached().then(h2load).then(bubblewrap).then(chromium).then(promtool).then(zsh).then(fish); // apt-get runs once at a time
   await Promise.all([
     redis6Server(),
     valkeyServer(),

@@ -48,6 +48,10 @@ export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-clien
 /** Path of bwrap, which runs a program in separate namespaces, likewise. */
 export const bubblewrap = (): Promise<string> => systemTool('bwrap', 'bubblewrap', 'bubblewrap 0.8 or later');
 
+/** Path of zsh and of fish, the shells, likewise. */
+export const zsh = (): Promise<string> => systemTool('zsh', 'zsh', 'zsh');
+export const fish = (): Promise<string> => systemTool('fish', 'fish', 'fish');
+
 /** Path of Chromium, the browser, likewise. */
 export const chromium = (): Promise<string> => systemTool('chromium', 'chromium', 'Chromium');
 

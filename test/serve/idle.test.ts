@@ -33,7 +33,7 @@ async function timersThatFire(): Promise<readonly string[]> {
 
 test('while nothing is in flight, no timer of a second or less fires in a decider', async () => {
   weir = await startWeir({ NODE_OPTIONS: `--require ${COUNT_TIMERS}` });
-  const target = ['--target', `localhost:${weir.grpcPort}`];
+  const target = ['--grpc', `localhost:${weir.grpcPort}`];
   await promisify(execFile)(process.execPath, [MAIN, 'ask', 'demo', 'user=ann', ...target]);
   await fetch(`http://127.0.0.1:${weir.httpPort}/healthcheck`);
   await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`);

@@ -110,11 +110,11 @@ describe("a private CA in the system's store is trusted", () => {
       ...{ OTEL_BSP_SCHEDULE_DELAY: '100', OTEL_EXPORTER_OTLP_TIMEOUT: '2000' },
     };
     const weir = await weirWith({ ...trusting, ...tracing });
-    await command({}, 'ask', 'demo', 'user=alice', '--target', `127.0.0.1:${weir.grpcPort}`);
+    await command({}, 'ask', 'demo', 'user=alice', '--grpc', `127.0.0.1:${weir.grpcPort}`);
     await until('a span arrives', () => collector.spans.length > 0);
     const count = collector.spans.length;
     const exclusive = await weirWith({ ...trusting, ...tracing, OTEL_EXPORTER_OTLP_CERTIFICATE: other });
-    await command({}, 'ask', 'demo', 'user=alice', '--target', `127.0.0.1:${exclusive.grpcPort}`);
+    await command({}, 'ask', 'demo', 'user=alice', '--grpc', `127.0.0.1:${exclusive.grpcPort}`);
     await exclusive.waitFor('could not be sent');
     expect(collector.spans).toHaveLength(count);
   });
@@ -124,7 +124,7 @@ describe("a private CA in the system's store is trusted", () => {
       ...{ GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: files.cert, GRPC_SERVER_TLS_KEY: files.key },
       ...{ DEBUG_TLS_CERT: files.cert, DEBUG_TLS_KEY: files.key },
     });
-    const ask = ['ask', 'demo', 'user=alice', '--target', `localhost:${weir.grpcPort}`, '--tls'];
+    const ask = ['ask', 'demo', 'user=alice', '--grpc', `localhost:${weir.grpcPort}`, '--tls'];
     const explain = ['explain', 'demo', 'user=alice', '--target', `https://localhost:${weir.debugPort}`];
     for (const args of [ask, explain]) {
       expect(await command(trusting, ...args)).toContain('per-user');

@@ -7,8 +7,7 @@ import { CopyButton } from './copy-button.tsx';
 import { State } from './texts.tsx';
 import { usePoll } from './use-poll.ts';
 
-/** The port that `weir ask` uses without `--target`. */
-const DEFAULT_PORT = 8081;
+const DEFAULT_GRPC_PORT = 8081;
 
 /** New users see the first steps until all are done or the panel is closed. */
 const isClosed = signal(false);
@@ -25,8 +24,9 @@ export function FirstSteps() {
   const isShown = begun.value && !isClosed.value && rules.value !== undefined;
   const unmatched = usePoll(() => get('unmatched', { count: '1' }), isShown && isDemo ? [] : undefined, 1_000);
   if (!isShown) return null;
-  const port = session.value?.grpcPort ?? DEFAULT_PORT;
-  const target = port === DEFAULT_PORT ? '' : ` --target ${location.hostname}:${port}`;
+  const port = session.value?.grpcPort ?? DEFAULT_GRPC_PORT;
+  const service = location.protocol === 'https:' ? location.origin : location.host;
+  const target = service === 'localhost:6070' ? '' : ` --target ${service}`;
   if (!isDemo) {
     if (!isQuiet) return null;
     return (

@@ -1,7 +1,8 @@
-import { type Argument, type Command, Help, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
 import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
 import {
   bareEntryOf,
   DESCRIPTOR,
@@ -10,7 +11,16 @@ import {
 } from '../../engine/rules/match/descriptor-text.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import type { RefusalPage } from '../../operate/answers/explain.ts';
-import { CommandFailed, callApi, guarded, show, showAnswer, type Target } from './client.ts';
+import {
+  CommandFailed,
+  callApi,
+  FOLLOW_INTERVAL_MS,
+  guarded,
+  repeat,
+  show,
+  showAnswer,
+  type Target,
+} from './client.ts';
 import {
   renderAudit,
   renderCounters,
@@ -18,6 +28,7 @@ import {
   renderOverride,
   renderOverrides,
   renderRefusals,
+  renderRemoved,
   renderTop,
   renderUnmatched,
 } from './render.ts';
@@ -31,6 +42,8 @@ export interface Surroundings {
   readonly print: (text: string) => void;
   /** Prints an error, and makes the process exit with 1. */
   readonly fail: (message: string) => void;
+  /** Makes the process exit with this code. */
+  readonly exitWith: (code: number) => void;
 }
 
 interface Common extends Target {
@@ -52,10 +65,6 @@ interface RefusalOptions extends Common {
 
 /** Adds the commands that call the admin API. */
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
-  program.configureHelp({
-    subcommandTerm: commandTerm,
-    visibleCommands: (parent) => inGroups(new Help().visibleCommands(parent).filter((one) => one.name() !== 'help')),
-  });
   addExplain(program, surroundings);
   addViews(program, surroundings);
   addLogs(program, surroundings);
@@ -63,18 +72,8 @@ export function addAdminCommands(program: Command, surroundings: Surroundings): 
   addOverrides(program, surroundings);
 }
 
-/** A command with its arguments for the list of commands, without `[options]`, which every command has. */
-const commandTerm = (command: Command): string =>
-  [command.name(), ...command.registeredArguments.map(argumentTerm)].join(' ');
-
-function argumentTerm(argument: Argument): string {
-  const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
-  return argument.required ? `<${name}>` : `[${name}]`;
-}
-
 function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  command(program, 'explain', 'explain the answer a request would get', around.env)
-    .summary('explain the answer a request would get')
+  command(program, 'explain', 'explain the answer a request would get')
     .description(
       'Explain the answer a request would get, without counting it. Exits with 0 for any answer, and with 1 if there is none.',
     )
@@ -108,7 +107,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
 }
 
 function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(program, 'unmatched', 'list descriptors that matched no rule', around.env)
+  command(program, 'unmatched', 'list descriptors that matched no rule')
     .option('--domain <domain>', 'only of this domain')
     .option('--count <n>', 'how many', count, 20)
     .action(
@@ -119,7 +118,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
         await showAnswer(options, call, render, { print, ...around });
       }),
     );
-  command(program, 'top', 'list the busiest descriptors of each rule', around.env)
+  command(program, 'top', 'list the busiest descriptors of each rule')
     .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals', 'shadowed']).default('hits'))
     .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many of each rule', count, 10)
@@ -128,19 +127,14 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
       guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
         const { by, rule, count: most } = options;
         const call = { operation: 'GET /api/v1/top', query: { by, rule, count: most } } as const;
-        const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
-        for (;;) {
-          await showAnswer(options, call, renderTop, { ...around, print: (text) => print(clear + text) });
-          if (!options.follow) return;
-          await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
-        }
+        await repeat(options.follow, { print, ...around }, (output) => showAnswer(options, call, renderTop, output));
       }),
     );
 }
 
 function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
   const output = { print, ...around };
-  command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)', around.env)
+  command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)')
     .option('--domain <domain>', 'only of this domain')
     .option('--rule <path>', 'only of this rule')
     .option('--request <id>', 'only of the request with this id (not_counted: trace)')
@@ -158,7 +152,7 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
         }
       }),
     );
-  command(program, 'audit', 'list the newest changes of operators', around.env)
+  command(program, 'audit', 'list the newest changes of operators')
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
@@ -171,8 +165,6 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
       }),
     );
 }
-
-const FOLLOW_INTERVAL_MS = 2_000;
 
 const fetchRefusals = (options: RefusalOptions, since?: string): Promise<RefusalPage> => {
   const { domain, rule, request, count: most } = options;
@@ -197,7 +189,7 @@ async function* newRefusals(options: RefusalOptions): AsyncIterable<RefusalPage>
 
 function addCounters(program: Command, { print, fail, ...around }: Surroundings): void {
   const output = { print, ...around };
-  command(program, 'get', 'show or list counters', around.env)
+  command(program, 'get', 'show or list counters')
     .argument('[domain]', 'domain of the counters; none: list all counters, a page at a time')
     .argument('[descriptor]', DESCRIPTOR)
     .option('--rule <path>', 'list only counters of this rule')
@@ -211,7 +203,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         await showAnswer(options, { operation: 'GET /api/v1/counters', query }, renderCounters, output);
       }),
     );
-  onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
+  onDescriptor(command(program, 'reset', 'clear counters on every instance'))
     .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
@@ -219,7 +211,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         await showAnswer(options, { operation: 'POST /api/v1/counters/reset', body }, renderCounters, output);
       }),
     );
-  onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
+  onDescriptor(command(program, 'grant', 'give hits back to counters'))
     .argument('<hits>', 'how many', count)
     .requiredOption(...REASON)
     .action(
@@ -231,14 +223,17 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
 }
 
 function addOverrides(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  const override = program.command('override').description('limit, block or exempt one descriptor');
+  const override = program
+    .command('override')
+    .summary('limit, block or exempt one descriptor')
+    .description('Limit, block or exempt one descriptor for a time.');
   const output = { print, ...around };
-  command(override, 'list', 'list overrides', around.env).action(
+  command(override, 'list', 'list overrides').action(
     guarded(fail, async (options: Common) => {
       await showAnswer(options, { operation: 'GET /api/v1/overrides' }, renderOverrides, output);
     }),
   );
-  onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
+  onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one'))
     .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
     .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
     .requiredOption(...REASON)
@@ -263,12 +258,12 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
         },
       ),
     );
-  onDescriptor(command(override, 'remove', 'remove the override of a descriptor', around.env))
+  onDescriptor(command(override, 'remove', 'remove the override of a descriptor'))
     .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        await showAnswer(options, { operation: 'DELETE /api/v1/overrides', body }, renderOverride, output);
+        await showAnswer(options, { operation: 'DELETE /api/v1/overrides', body }, renderRemoved, output);
       }),
     );
 }
@@ -276,9 +271,14 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
 /** @throws CommandFailed */
 function parseEffect(written: string): object {
   if (written === 'block' || written === 'exempt') return { effect: written };
-  const [, requestsPerUnit = '', unit = ''] = /^(\d{1,10})\/(\w+)$/.exec(written) ?? [];
-  if (unit === '') throw new CommandFailed(`expected block, exempt, or a limit such as 100/minute, got '${written}'`);
-  return { effect: 'limit', requestsPerUnit: Number(requestsPerUnit), unit: unit.toUpperCase() };
+  const [, requestsPerUnit = '', typed = ''] = /^(\d{1,10})\/(\w+)$/.exec(written) ?? [];
+  if (typed === '') throw new CommandFailed(`expected block, exempt, or a limit such as 100/minute, got '${written}'`);
+  const unit = typed.toUpperCase();
+  if (!(unit in unitMs)) {
+    const known = Object.keys(unitMs).join(', ').toLowerCase();
+    throw new CommandFailed(`expected a limit for one of ${known}, got '${typed}' in '${written}'`);
+  }
+  return { effect: 'limit', requestsPerUnit: Number(requestsPerUnit), unit };
 }
 
 const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -302,16 +302,28 @@ const onDescriptor = (added: Command): Command => added.argument('<domain>').arg
 
 const REASON = ['--reason <text>', 'reason, for the audit log'] as const;
 
-/** Adds a command that calls the admin API. */
-export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
-  return program
+/**
+ * Adds a command that calls the admin API.
+ *
+ * @param summary  what it does, which as a sentence is its description
+ */
+export function command(program: Command, name: string, summary: string): Command {
+  const added = program
     .command(name, { isDefault: name === SHOW })
-    .description(description)
-    .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
-    .option('--token <secret>', 'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN', env.WEIR_TOKEN)
-    .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
-    .option('--json', "print the service's answer as JSON", false);
+    .summary(summary)
+    .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`);
+  return addServiceOptions(added).option('--json', "print the service's answer as JSON", false);
 }
+
+/** Adds the options that say which service a command calls, and how. */
+export const addServiceOptions = (added: Command): Command =>
+  added
+    .addOption(targetOption())
+    .addOption(new Option('--token <secret>', 'a token of ADMIN_TOKEN').env('WEIR_TOKEN'))
+    .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https");
+
+export const targetOption = (): Option =>
+  new Option('--target <host:port>', 'debug port of the service').env('WEIR_TARGET').default('localhost:6070');
 
 const commaNotes = (descriptors: readonly string[]): readonly string[] =>
   descriptors.flatMap((written) => {
@@ -336,26 +348,3 @@ export function count(written: string): number {
   if (value <= MAX_UINT32) return value;
   throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);
 }
-
-/** All commands by purpose, as `weir --help` groups them, in order of the groups' first commands. */
-const groups: Readonly<Record<string, readonly string[]>> = {
-  'Run:': ['serve'],
-  'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
-  'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals'],
-  'Operate:': ['get', 'reset', 'grant', 'override', 'sites', 'audit'],
-  'Envoy:': ['envoy', 'doctor', 'quotas'],
-};
-
-const order = Object.values(groups).flat();
-
-/** Assigns each command to its group in the help. */
-export function groupCommands({ commands }: Command): void {
-  for (const command of commands) {
-    const [heading] = Object.entries(groups).find(([, names]) => names.includes(command.name())) ?? [];
-    if (heading !== undefined) command.helpGroup(heading);
-  }
-}
-
-/** Sorts commands in the order of the groups. */
-const inGroups = (commands: readonly Command[]): Command[] =>
-  commands.toSorted((one, other) => order.indexOf(one.name()) - order.indexOf(other.name()));

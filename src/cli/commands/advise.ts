@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { addServiceOptions } from './admin.ts';
 import { addTrafficOptions, onFiles, part, type ReplaySurroundings, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that proposes limits. */
@@ -13,16 +14,8 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .option('--rules <path>', 'rule file or directory with the limits to advise on');
   addTrafficOptions(command, { rules: 'the rules', learn: 'weir replay --learn' })
     .addOption(reorderOption())
-    .option('--from <host:port>', 'debug port of a running service, instead of files')
-    .option(
-      '--token <secret>',
-      'a token of ADMIN_TOKEN; default: the environment variable WEIR_TOKEN',
-      surroundings.env.WEIR_TOKEN,
-    )
-    .option(
-      '--ca <file>',
-      "with --from: CA file for the service's certificate, instead of the system CAs; implies https",
-    )
+    .option('--live', 'advise on the traffic of a running service, instead of files', false);
+  addServiceOptions(command)
     .option('--domain <domain>', 'only the limits of this domain')
     .option('--rule <path>', 'only the limits of this rule')
     .option('--max-keys-hit <part>', 'maximum share of the normal keys that a proposal may hit; default: 1%', accepted)

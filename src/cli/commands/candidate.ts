@@ -36,7 +36,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     .description(
       'Try rules on live traffic beside the current rules; without a subcommand, show what they would change.',
     );
-  command(candidate, SHOW, 'show what the candidate would change (the default)', around.env)
+  command(candidate, SHOW, 'show what the candidate would change (the default)')
     .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many keys of each rule', count, 10)
     .action(
@@ -45,7 +45,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
         await showAnswer(flags, { operation: 'GET /api/v1/candidate', query }, renderCandidate, output);
       }),
     );
-  command(candidate, 'load', 'try a rule file, replacing the current candidate', around.env)
+  command(candidate, 'load', 'try a rule file, replacing the current candidate')
     .argument('<file>', 'rule file; - is standard input')
     .requiredOption('--reason <text>', 'reason, for the audit log')
     .action(
@@ -55,7 +55,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
         await showAnswer(flags, { operation: 'POST /api/v1/candidate', query, body }, renderCandidate, output);
       }),
     );
-  command(candidate, 'clear', 'end the trial', around.env)
+  command(candidate, 'clear', 'end the trial')
     .requiredOption('--reason <text>', 'reason, for the audit log')
     .action(
       guarded(fail, async (flags: ChangeFlags) => {
@@ -63,7 +63,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
         await showAnswer(flags, { operation: 'DELETE /api/v1/candidate', body }, renderCandidate, output);
       }),
     );
-  command(candidate, 'diff', 'print what changes if the candidate replaces the current rules', around.env).action(
+  command(candidate, 'diff', 'print what changes if the candidate replaces the current rules').action(
     guarded(fail, async (flags: CandidateFlags) => {
       await showAnswer(flags, { operation: 'GET /api/v1/candidate/diff' }, renderCandidateDiff, output);
     }),
@@ -97,14 +97,14 @@ export function renderCandidate(found: TriedCandidate, paint: Paint): string {
 }
 
 function headline({ state, from, by, reason, hash, domains, ruleCount }: TriedCandidate, paint: Paint): string {
-  const source = `${from ?? ''}${by === null ? '' : `, by ${by}: ${reason}`}`;
+  const source = `from ${from ?? 'nowhere'}${by === null ? '' : ` by ${by}: ${reason}`}`;
   switch (state) {
     case 'off':
       return 'no candidate is loaded';
     case 'wrong':
-      return paint.bad(`the candidate is invalid, and is not tried: ${source}`);
+      return paint.bad(`a candidate is not tried, ${source}`);
     default:
-      return `${paint.strong(`${counted(ruleCount, 'rule')} of ${domains.join(', ')}`)} ${ruleCount === 1 ? 'is' : 'are'} tried: ${source} ${paint.dim(`hash ${hash}`)}`;
+      return `${paint.strong(`${counted(ruleCount, 'rule')} of ${domains.join(', ')}`)} ${ruleCount === 1 ? 'is' : 'are'} tried, ${source}  ${paint.dim(`hash ${hash}`)}`;
   }
 }
 

@@ -100,7 +100,7 @@ interface SentProblem {
 }
 
 /** The output of a command. */
-interface CommandOutput {
+export interface CommandOutput {
   readonly print: (text: string) => void;
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -124,6 +124,37 @@ export async function showAnswer<O extends keyof Answers>(
   output: CommandOutput,
 ): Promise<void> {
   show(flags, await callApi(flags, call), render, output);
+}
+
+/** How often a command shows again what it follows. */
+export const FOLLOW_INTERVAL_MS = 2_000;
+
+/** Shows something once, or again and again, on a terminal in place of what was shown before. */
+export async function repeat(
+  isRepeated: boolean,
+  { print, ...around }: CommandOutput,
+  showOnce: (output: CommandOutput) => Promise<void>,
+): Promise<void> {
+  const clear = isRepeated && around.isTerminal ? '\u001b[2J\u001b[H' : '';
+  for (;;) {
+    await showOnce({ ...around, print: (text) => print(clear + text) });
+    if (!isRepeated) return;
+    await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+  }
+}
+
+/**
+ * The gRPC address of a service, whose port its debug port names.
+ *
+ * @throws CommandFailed
+ */
+export async function findGrpcAddress(service: Target): Promise<string> {
+  const { grpcPort } = await callApi(service, { operation: 'GET /api/v1/session' }).catch((error: Error) => {
+    throw new CommandFailed(`${error.message}; to call a gRPC server without asking a debug port, use --grpc`);
+  });
+  if (grpcPort === undefined)
+    throw new CommandFailed(`${service.target}: its gRPC server is a unix socket: name the path with --grpc`);
+  return `${(await toUrl(service.target, '/')).hostname}:${grpcPort}`;
 }
 
 /** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */

@@ -5,7 +5,7 @@ import type { Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 
 /** Default addresses of Weir. In a pod, `localhost` is the proxy, so Istio gets the chart's Service. */
-const defaultTargets: Readonly<Record<Kind, string>> = {
+const defaultAddresses: Readonly<Record<Kind, string>> = {
   envoy: 'localhost:8081',
   istio: 'weir.weir.svc.cluster.local:8081',
   'envoy-gateway': 'localhost:8081', // without effect
@@ -21,15 +21,15 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
     .option('--domain <domain>', 'domain of the rules, if there are several')
     .addOption(new Option('--for <kind>', 'what to configure').choices(kinds).default('envoy'))
     .option(
-      '--target <host:port>',
-      `gRPC address of Weir (default: ${defaultTargets.envoy}; for istio ${defaultTargets.istio})`,
+      '--grpc <host:port>',
+      `gRPC address of Weir (default: ${defaultAddresses.envoy}; for istio ${defaultAddresses.istio})`,
     )
     .action(
-      guarded(fail, async (path: string, options: { domain?: string; for: Kind; target?: string }) => {
+      guarded(fail, async (path: string, options: { domain?: string; for: Kind; grpc?: string }) => {
         const { envoyConfiguration } = await import('../../lab/envoy/configuration.ts');
         const rules = await rulesAt(path);
-        const target = options.target ?? defaultTargets[options.for];
-        const more = { ...parseEndpoint(target), kind: options.for, timeoutMs: timeoutFor(rules) };
+        const address = options.grpc ?? defaultAddresses[options.for];
+        const more = { ...parseEndpoint(address), kind: options.for, timeoutMs: timeoutFor(rules) };
         print(envoyConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
       }),
     )
@@ -40,14 +40,14 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
     )
     .argument('<path>', 'rule file or directory')
     .option('--domain <domain>', 'domain of the rules, if there are several')
-    .option('--target <host:port>', `gRPC address of Weir (default: ${defaultTargets.envoy})`)
+    .option('--grpc <host:port>', `gRPC address of Weir (default: ${defaultAddresses.envoy})`)
     .option('--proxy <name>', 'unique name of the proxy')
     .action(
       guarded(fail, async (path: string, _: object, command: Command) => {
         const { quotaConfiguration } = await import('../../lab/envoy/quota-configuration.ts');
-        const options: { domain?: string; target?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both too
+        const options: { domain?: string; grpc?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both too
         const rules = await rulesAt(path);
-        const more = { ...parseEndpoint(options.target ?? defaultTargets.envoy), proxy: options.proxy };
+        const more = { ...parseEndpoint(options.grpc ?? defaultAddresses.envoy), proxy: options.proxy };
         print(quotaConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
       }),
     );
@@ -60,9 +60,9 @@ function chooseDomain(rules: RuleTree, given: string | undefined): string {
   throw new CommandFailed(`--domain must be one of ${domains.join(', ')}`);
 }
 
-function parseEndpoint(target: string): { readonly host: string; readonly port: number } {
-  const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(target) ?? [];
-  if (port === '') throw new CommandFailed(`--target must be host:port, got '${target}'`);
+function parseEndpoint(address: string): { readonly host: string; readonly port: number } {
+  const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(address) ?? [];
+  if (port === '') throw new CommandFailed(`--grpc must be host:port, got '${address}'`);
   return { host, port: Number(port) };
 }
 

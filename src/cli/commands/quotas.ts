@@ -15,8 +15,8 @@ interface QuotaFlags extends Target {
 
 /** Adds the command that shows the quotas of proxies, and their use. */
 export function addQuotasCommand(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(program, 'quotas', 'list share, demand and use of proxies (RLQS)', around.env)
-    .summary('list share and use of proxies (RLQS)')
+  command(program, 'quotas', 'list share and use of proxies (RLQS)')
+    .description('List share, demand and use of proxies (RLQS).')
     .argument('[domain]', 'only of this domain')
     .argument('[descriptor]', `only of this bucket: ${DESCRIPTOR}`)
     .option('--rule <path>', 'only of this rule')

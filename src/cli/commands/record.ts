@@ -14,22 +14,18 @@ interface RecordFlags extends Target {
 
 /** Adds the command that starts and ends a recording. */
 export function addRecordCommand(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  command(
-    program,
-    'record',
-    'record requests of a service with RECORD_TO; without options, print whether it is recording',
-    around.env,
-  )
-    .summary('record the requests of a service')
+  command(program, 'record', 'record the requests of a service')
+    .description('Record the requests of a service with RECORD_TO; without options, print whether it is recording.')
     .option('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
     .option('--stop', 'stop recording', false)
-    .option('--reason <text>', 'reason, for the audit log')
+    .option('--reason <text>', 'reason, for the audit log; required with --for and --stop')
     .action(
       guarded(fail, async (flags: RecordFlags) => {
         const { for: forMs, stop, reason } = flags;
         if (forMs !== undefined && stop) throw new CommandFailed('--for and --stop cannot be used together');
         const isChange = forMs !== undefined || stop;
-        if (isChange && reason === undefined) throw new CommandFailed('--reason is required, for the audit log');
+        if (isChange && reason === undefined)
+          throw new CommandFailed('--for and --stop require --reason, for the audit log');
         const until = rfc3339(stop ? 0 : clock() + (forMs ?? 0));
         const call = isChange
           ? ({ operation: 'PUT /api/v1/recording', body: { until, reason } } as const)

@@ -11,6 +11,7 @@ import type {
   ListedCounters,
 } from '../../operate/answers/counters.ts';
 import type { RefusalPage, RefusedDescriptor } from '../../operate/answers/explain.ts';
+import type { AuditLine } from '../../operate/answers/service.ts';
 import type { ShownTop } from '../../operate/answers/views.ts';
 import { shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
@@ -107,23 +108,35 @@ function renderPage({ counters, next }: ListedCounters): string {
 export function renderAudit({ changes }: Answers['GET /api/v1/audit']): string {
   if (changes.length === 0) return 'no changes so far';
   return changes
-    .map(
-      ({ at, who, change, what, reason, failed }) =>
-        `${at}  ${who}  ${change} ${changedText(what)}  ${reason}${failed ? `  FAILED: ${failed}` : ''}`,
-    )
+    .map(({ at, who, reason, failed, ...line }) => {
+      const ending = failed === undefined ? '' : `  FAILED: ${failed}`;
+      return `${at}  ${who}  ${changeText(line)}  reason: ${reason}${ending}`;
+    })
     .join('\n');
 }
 
-/** The descriptor as other commands take it, and further fields as JSON. */
-function changedText(what: object): string {
-  const { domain, descriptor, ...more } = what as { readonly domain?: unknown; readonly descriptor?: unknown };
-  if (typeof domain !== 'string' || typeof descriptor !== 'string') return JSON.stringify(what);
-  const rest = Object.keys(more).length === 0 ? '' : `  ${JSON.stringify(more)}`;
-  return `${domain} ${descriptor}${rest}`;
+/** `reset demo user=alice: 5 used → 0 used`, with the descriptor as other commands take it. */
+function changeText({ change, what, before, after }: Pick<AuditLine, 'change' | 'what' | 'before' | 'after'>): string {
+  const { domain, descriptor, hits } = what as Readonly<Record<string, unknown>>;
+  const names = [change, domain, descriptor, hits === undefined ? undefined : `${hits} hits`];
+  return `${names.filter((name) => name !== undefined).join(' ')}: ${stateText(before)} → ${stateText(after)}`;
+}
+
+/** The state before or after a change; each kind of change has its own fields. */
+function stateText(state: unknown): string {
+  if (Array.isArray(state)) return state.map(stateText).join(', ');
+  const { effect, until, used, recording, rules, hash } = (state ?? {}) as Readonly<Record<string, unknown>>;
+  if (effect !== undefined) return `${effect} until ${until}`;
+  if (used !== undefined) return `${used} used`;
+  if (recording !== undefined) return recording ? `recording until ${until ?? 'it is stopped'}` : 'no recording';
+  if (rules !== undefined) return `${rules} rules, hash ${hash}`;
+  return hash === undefined ? 'none' : `hash ${hash}`;
 }
 
 export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SetOverride): string =>
   `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
+
+export const renderRemoved = (removed: SetOverride): string => `removed: ${renderOverride(removed)}`;
 
 export const renderOverrides = ({ overrides }: Answers['GET /api/v1/overrides']): string =>
   overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');

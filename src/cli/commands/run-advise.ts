@@ -13,25 +13,23 @@ import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { replay } from '../../lab/replay/replay.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
-import { CommandFailed, callApi } from './client.ts';
+import { CommandFailed, callApi, type Target } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt } from './load-rules.ts';
 import { engineOptions, loadSettings, openTraffic, sumBytes } from './run-replay.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir advise`. */
-interface AdviseFlags {
-  /** Path of the rules; absent only with `from`. */
+interface AdviseFlags extends Target {
+  /** Path of the rules; absent only with `live`. */
   readonly rules?: string;
   readonly overlay: readonly string[];
   readonly mapping?: string;
   readonly format?: LogFormatName;
   /** Milliseconds. Default: that of the kind of input. */
   readonly reorder?: number;
-  /** Debug port of a running service. */
-  readonly from?: string;
-  readonly token?: string;
-  readonly ca?: string;
+  /** Advise on the traffic of the service at `target`. */
+  readonly live: boolean;
   readonly domain?: string;
   readonly rule?: string;
   /** A fraction between 0 and 1. */
@@ -61,9 +59,7 @@ export async function runAdvise(
   surroundings: ReplaySurroundings,
 ): Promise<void> {
   if (flags.json && flags.yaml) throw new CommandFailed('--json and --yaml cannot be used together');
-  const advised = await (flags.from === undefined
-    ? adviceOnFiles(files, flags, surroundings)
-    : adviceOfService(flags.from, files, flags));
+  const advised = await (flags.live ? adviceOfService(files, flags) : adviceOnFiles(files, flags, surroundings));
   surroundings.print(
     flags.json
       ? printableJson(advised)
@@ -79,7 +75,7 @@ async function adviceOnFiles(
   { env, input, showProgress }: ReplaySurroundings,
 ): Promise<Advice> {
   const { rules: path, overlay, maxKeysHit = DEFAULT_MAX_KEYS_HIT } = flags;
-  if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --from; got none');
+  if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --live; got none');
   const settings = await loadSettings(env);
   const tree = await loadRulesAt(path, overlay, settings);
   const sketches = new RuleSketches(BOUNDS, SEED);
@@ -119,15 +115,15 @@ function unusedInput(
   ];
 }
 
-async function adviceOfService(from: string, files: readonly string[], flags: AdviseFlags): Promise<Advice> {
-  const { token, ca, domain, rule, maxKeysHit, rules, mapping } = flags;
+async function adviceOfService(files: readonly string[], flags: AdviseFlags): Promise<Advice> {
+  const { domain, rule, maxKeysHit, rules, mapping } = flags;
   if (files.length > 0 || rules !== undefined || mapping !== undefined)
     throw new CommandFailed(
-      '--from uses the rules and the traffic of the service: remove files, --rules and --mapping',
+      '--live uses the rules and the traffic of the service: remove files, --rules and --mapping',
     );
   const keysHitPerMillion = maxKeysHit === undefined ? undefined : Math.max(Math.round(maxKeysHit * 1e6), 1);
   const query = { domain, rule, keysHitPerMillion };
-  return callApi({ target: from, token, ca }, { operation: 'GET /api/v1/advice', query });
+  return callApi(flags, { operation: 'GET /api/v1/advice', query });
 }
 
 const limitFilter =

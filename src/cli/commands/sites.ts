@@ -12,8 +12,8 @@ interface SiteFlags extends Target {
 
 /** Adds the command that shows the sites, and each site's share of the limits. */
 export function addSitesCommand(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(program, 'sites', 'list the sites that share limits, and what each has and uses', around.env)
-    .summary('list sites, and their shares of limits')
+  command(program, 'sites', 'list sites, and their shares of limits')
+    .description('List the sites that share limits, and what each has and uses.')
     .option('--count <n>', 'how many limits', count, 20)
     .action(
       guarded(fail, async (flags: SiteFlags) => {
@@ -126,7 +126,7 @@ function ageText({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'
 }
 
 /** Aligns columns, those with numbers to the right. */
-function table(rows: readonly (readonly string[])[]): readonly string[] {
+export function table(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   const isNumber = widths.map((_, at) => rows.slice(1).every((row) => /^[-+\d.?]*( ms)?$/.test(row[at] ?? '')));
   return rows.map((row) =>

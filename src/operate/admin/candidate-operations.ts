@@ -1,4 +1,5 @@
 import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
@@ -95,7 +96,8 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
         const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
         const found = candidate.check(posted.text);
         if (!found.ok) throw invalidCandidate(found.problems);
-        const after = { characters: posted.text.length };
+        const domains = found.packed.map(({ name }) => name);
+        const after = { domains, rules: found.ruleCount ?? 0, hash: hashOf(found.packed) };
         await audit.change(changeOf(candidate.facts, posted, after), () => candidateRecords.put(posted));
         return shown(options);
       },
@@ -128,11 +130,19 @@ function invalidCandidate(problems: readonly Problem[]): ApiProblem {
   return new ApiProblem(400, detail, { flaws });
 }
 
+/** A change for the audit log. @param after  null: the trial ends */
 const changeOf = (
   { state, hash }: CandidateFacts,
   { by, reason: why }: { readonly by: string; readonly reason: string },
   after: object | null,
-) => ({ who: by, change: 'candidate', reason: why, what: {}, before: { state, ...(hash && { hash }) }, after });
+) => ({
+  who: by,
+  change: 'candidate',
+  reason: why,
+  what: after ?? { hash },
+  before: { state, ...(hash && { hash }) },
+  after,
+});
 
 async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
   const { candidate, candidatePath: path, trial: terms, hash } = options;

@@ -14,6 +14,7 @@ import {
   readDescriptor,
   reason,
   refuseHashes,
+  refuseUnknownRule,
   text,
 } from './parameters.ts';
 import { ApiProblem, foundIn } from './problem.ts';
@@ -91,7 +92,8 @@ async function counters(
 }
 
 async function list(options: AdminOptions, query: ListQuery): Promise<ListedCounters> {
-  const { after } = query;
+  const { after, rule } = query;
+  if (rule !== undefined) refuseUnknownRule(options.rules(), rule);
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
     throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
   const reply = await options.askOne({ kind: 'list', query });

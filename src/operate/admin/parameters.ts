@@ -1,6 +1,8 @@
 import { type Hash, isHash } from '../../base/hashed.ts';
+import { nearest } from '../../base/nearest.ts';
 import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { maximumRequest } from '../../engine/wire/wire.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
@@ -44,6 +46,22 @@ export interface ChangeBody {
 export function refuseHashes(entries: readonly Entry[], hash: Hash | undefined): void {
   const found = hash ? entries.find(({ value }) => isHash(value)) : undefined;
   if (found) throw new ApiProblem(400, `'${found.value}' is how HASH_KEYS shows a value: give the value itself`);
+}
+
+/** Rules among which the nearest name of an unknown one is searched. */
+const MAX_COMPARED_NAMES = 20_000;
+
+/**
+ * Refuses the path of a rule that does not exist, which would look like a rule without traffic.
+ *
+ * @throws ApiProblem  404
+ */
+export function refuseUnknownRule(rules: RuleTree | undefined, path: string): void {
+  const paths = Array.from(rules?.rules ?? [], (rule) => rule.path);
+  if (paths.includes(path)) return;
+  const meant = nearest(path, paths.slice(0, MAX_COMPARED_NAMES));
+  const hint = meant === undefined ? '/rlconfig lists all' : `did you mean '${meant}'?`;
+  throw new ApiProblem(404, `no rule has the path '${path}'; ${hint}`);
 }
 
 /**

@@ -4,7 +4,7 @@ import type { RefusalPage, SampledRefusal } from '../answers/explain.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { domain, pageSize, text } from './parameters.ts';
+import { domain, pageSize, refuseUnknownRule, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { keptText, refusalPage } from './refusals.ts';
 import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
@@ -114,6 +114,7 @@ async function top(
   const kind = topKinds.find((one) => one === by) ?? 'hits';
   const replies = await options.ask({ kind: 'top', by: kind, ...(rule !== undefined && { rule }) });
   const rules = mergeRules(replies.map(({ reply }) => reply.tops));
+  if (rule !== undefined && rules.length === 0) refuseUnknownRule(options.rules(), rule);
   return {
     by: kind,
     windowSeconds: 60,
@@ -151,6 +152,7 @@ async function refusals(
     (rule === undefined || descriptors.some((one) => one.rule === rule));
   const shown = shownBy(true, options.hash);
   const page = refusalPage(reports, { since, count, isChosen });
+  if (rule !== undefined && page.refusals.length === 0) refuseUnknownRule(options.rules(), rule);
   return {
     ...page,
     refusals: page.refusals.map(({ requestId, descriptors, ...refusal }) => ({

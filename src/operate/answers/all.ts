@@ -3,11 +3,13 @@ import { counterAnswers } from './counters.ts';
 import { explainAnswers } from './explain.ts';
 import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
+import { statusAnswers } from './status.ts';
 import { viewAnswers } from './views.ts';
 
 /** The JSON of each operation's 200 response. */
 export const answers = {
   ...serviceAnswers,
+  ...statusAnswers,
   ...explainAnswers,
   ...viewAnswers,
   ...counterAnswers,

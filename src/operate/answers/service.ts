@@ -59,7 +59,7 @@ const session = fields(
 export type SessionInfo = ValueOf<typeof session>;
 
 /** An instance, as it reports itself. */
-const instance = fields(
+export const instance = fields(
   {
     name: text,
     version: text,

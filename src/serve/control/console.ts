@@ -1,13 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, every, monotonicMs } from '../../base/clock.ts';
+import { memoryUsage } from 'node:process';
+import { every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { Records } from '../../engine/backends/records.ts';
+import type { Overrides } from '../../engine/decide/overrides.ts';
+import type { ApiOperation } from '../../operate/admin/api.ts';
+import type { Instance } from '../../operate/answers/service.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
 import { healthFacts } from '../../operate/console/health-facts.ts';
 import { Heartbeat } from '../../operate/console/instances.ts';
 import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
+import { statusOperation } from '../../operate/console/status.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -18,7 +23,7 @@ import type { SourcedRules } from './rules.ts';
 
 /** The console's part of the debug port. */
 interface ConsolePages extends Part {
-  readonly operations: ReturnType<typeof consoleOperations>;
+  readonly operations: readonly ApiOperation[];
   readonly routes: Awaited<ReturnType<typeof assetRoutes>>;
   /** Requests of the last minute, as far as the statistics of workers have been collected. */
   requestsOfMinute(): number;
@@ -27,6 +32,7 @@ interface ConsolePages extends Part {
 interface ConsoleSources {
   readonly records: Records;
   readonly rules: SourcedRules;
+  readonly overrides: Pick<Overrides, 'all'>;
   /** Undefined: values are shown unchanged. */
   readonly hash: Hash | undefined;
   readonly responders: Responders;
@@ -41,22 +47,37 @@ export async function openConsole(
   sources: ConsoleSources,
   { clock }: ProcessContext,
 ): Promise<ConsolePages> {
-  const { rules, responders, statistics, metrics } = sources;
+  const { rules, responders, statistics, metrics, version } = sources;
+  const health = () => healthFacts({ rules, responders, workers: settings.workers });
   const live = new Live({
     ...{ statistics, ask: responders.ask, clock, every },
     durations: metrics.durations,
     latenessMs: () => responders.figures().latenessMs,
-    health: () => healthFacts({ rules, responders, workers: settings.workers }),
+    health,
     hash: sources.hash,
     monotonicMs,
   });
+  const facts = () => instanceFacts(settings, sources, live);
   const heartbeat =
-    settings.counters.store.kind === 'redis' ? openHeartbeat(settings, sources, live, clock) : undefined;
+    settings.counters.store.kind === 'redis'
+      ? new Heartbeat({ id: randomUUID(), ...{ records: sources.records, clock, every }, facts })
+      : undefined;
   return {
-    operations: consoleOperations({
-      ...{ live, heartbeat, clock },
-      ...{ rules: rules.book.rules, lastLoad: rules.lastLoad, lastReload: rules.lastReload },
-    }),
+    operations: [
+      ...consoleOperations({
+        ...{ live, heartbeat, clock },
+        ...{ rules: rules.book.rules, lastLoad: rules.lastLoad, lastReload: rules.lastReload },
+      }),
+      statusOperation({
+        ...{ clock, version, live, health, statistics, isReady: responders.isReady },
+        rulesSource: rules.description,
+        overrides: () => sources.overrides.all(),
+        candidate: () => rules.candidate.facts,
+        ownBytes: memoryUsage.rss,
+        instance: () => ({ ...facts(), atMs: clock(), isThis: true }),
+        instances: heartbeat && (() => heartbeat.list()),
+      }),
+    ],
     routes: await assetRoutes(),
     requestsOfMinute: () => live.service.requestsOfMinute(statistics),
     async close() {
@@ -66,22 +87,20 @@ export async function openConsole(
   };
 }
 
-function openHeartbeat(settings: Settings, { records, rules, version }: ConsoleSources, live: Live, clock: Clock) {
-  return new Heartbeat({
-    id: randomUUID(),
-    ...{ records, clock, every },
-    facts: () => {
-      const { passed, refused } = live.service.last;
-      const hash = rules.inForce()?.hash;
-      return {
-        name: hostname(),
-        version,
-        workers: settings.workers,
-        startedAtMs: live.startedAtMs,
-        ...(hash !== undefined && { rules: hash }),
-        decisionsPerSecond: passed + refused,
-        refusedPerSecond: refused,
-      };
-    },
-  });
+function instanceFacts(
+  { workers }: Pick<Settings, 'workers'>,
+  { rules, version }: Pick<ConsoleSources, 'rules' | 'version'>,
+  live: Live,
+): Omit<Instance, 'atMs' | 'isThis'> {
+  const { passed, refused } = live.service.last;
+  const hash = rules.inForce()?.hash;
+  return {
+    name: hostname(),
+    version,
+    workers,
+    startedAtMs: live.startedAtMs,
+    ...(hash !== undefined && { rules: hash }),
+    decisionsPerSecond: passed + refused,
+    refusedPerSecond: refused,
+  };
 }

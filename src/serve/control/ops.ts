@@ -52,7 +52,11 @@ export function openOps(
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const console = add(
-      await openConsole(settings, { records, rules, hash, responders, statistics, metrics, version }, context),
+      await openConsole(
+        settings,
+        { records, rules, overrides: core.overrides, hash, responders, statistics, metrics, version },
+        context,
+      ),
     );
     const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings.advice, core, ask)) : undefined;
     const requestsOfMinute = async (): Promise<number> => {

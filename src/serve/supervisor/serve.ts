@@ -196,12 +196,13 @@ function banner({ version, workers, about, at }: Running): string {
     `  HTTP      ${at.http}  (/json, /healthcheck)`,
     `  debug     ${debug}  (/rlconfig, /metrics)`,
     `  console   ${console}`,
-    ...(example === undefined ? [] : [`  try       ${exampleCommand(example, at.grpc)}`]),
+    ...(example === undefined ? [] : [`  try       ${exampleCommand(example, console)}`]),
   ].join('\n');
 }
 
-function exampleCommand(request: string, grpc: string): string {
-  const port = grpc.slice(grpc.lastIndexOf(':') + 1);
-  const target = port === '8081' ? '' : ` --target localhost:${port}`;
-  return `npx weir ask ${request}${target}`;
+/** @param console  the address of the console, on the debug port */
+function exampleCommand(request: string, console: string): string {
+  const { protocol, host, origin } = new URL(console);
+  const target = protocol === 'https:' ? origin : host;
+  return `npx weir ask ${request}${target === 'localhost:6070' ? '' : ` --target ${target}`}`;
 }

@@ -58,6 +58,14 @@ test.each([
   expect(code).toBe(1);
 });
 
+test('an unknown unit is shown as it was typed, with the known ones', async () => {
+  expect(await run(['override', 'set', 'demo', 'user=a', '100/Fortnight', '--for', '1h', ...WHY])).toMatchObject({
+    code: 1,
+    stderr:
+      "weir: expected a limit for one of second, minute, hour, day, week, month, year, got 'Fortnight' in '100/Fortnight'\n",
+  });
+});
+
 test('a blank reason is refused', async () => {
   expect(await run(['reset', 'demo', 'user=a', '--reason', ' \t'])).toMatchObject({
     code: 1,

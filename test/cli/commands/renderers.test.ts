@@ -13,10 +13,12 @@ import {
   renderOverride,
   renderOverrides,
   renderRefusals,
+  renderRemoved,
   renderTop,
   renderUnmatched,
 } from '../../../src/cli/commands/render.ts';
 import { renderSites } from '../../../src/cli/commands/sites.ts';
+import { renderStatus } from '../../../src/cli/commands/status.ts';
 import type { ShareList, SiteList } from '../../../src/edge/sites/shapes.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
@@ -96,9 +98,34 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     { looked: 1, counters: [{ domain: text, entries: own, limit: other, ...state }], next: text },
     renderCounters,
   ],
-  audit: ({ text, other }) => [
-    { changes: [{ at: text, who: other, change: text, what: { [text]: other }, reason: text, failed: other }] },
+  audit: ({ text, other, override }) => [
+    {
+      changes: [
+        { at: text, who: other, change: text, what: { [text]: other }, reason: text, failed: other },
+        { at: text, who: other, change: text, what: override, reason: text, before: null, after: override },
+        { at: text, who: other, change: text, what: {}, reason: text, after: { rules: 1, hash: text } },
+      ],
+    },
     renderAudit,
+  ],
+  removed: ({ override }) => [override, renderRemoved],
+  status: ({ text, other }) => [
+    {
+      ...{ health: 'failing', version: text, startedAt: other, atMs: 1, undecided: { [text]: 1 } },
+      findings: [{ level: 'failing', problem: text, advice: other }],
+      lastMinute: { passed: 1, refused: 1, undecided: 1, degraded: 1 },
+      store: { description: text, failures: 1, openCircuits: [other], isUp: false, reason: text },
+      rules: { source: text, count: 1, pending: 'invalid', problems: [other], hash: text, loadedAt: other },
+      overrides: { count: 1, nextEnd: text },
+      candidate: { state: 'on', hash: text, loadedAt: other },
+      workers: { expected: 1, restarts: 1 },
+      memory: [{ kind: 'use', owner: text, bytes: 1, maxBytes: 2, counters: 3 }],
+      instances: [
+        { name: text, version: other, rules: text, startedAtMs: 1, decisionsPerSecond: 1, refusedPerSecond: 1 },
+      ],
+      instancesNote: text,
+    },
+    renderStatus,
   ],
   override: ({ override }) => [override, renderOverride],
   overrides: ({ override }) => [{ overrides: [override, override] }, renderOverrides],

@@ -49,6 +49,17 @@ test('unmatched explains why a descriptor matched no rule, even without values',
   expect(text).not.toMatch(/no_such_key|no_domain/);
 });
 
+test.each(['top', 'get', 'refusals'])(
+  '%s refuses a rule that does not exist, with the nearest name',
+  async (command) => {
+    await expect(run([command, '--rule', 'demo.usr'])).rejects.toMatchObject({
+      code: 1,
+      stderr: `weir: localhost:${service.weir.debugPort}: no rule has the path 'demo.usr'; did you mean 'demo.user'?\n`,
+    });
+    expect(await run(['top', '--rule', 'demo.user'])).toBe('no hits in the last minute\n');
+  },
+);
+
 test('refusals show the modes of exceeded limits that refuse nothing', async () => {
   for (let times = 0; times < 2; times++) await ask('demo', 'user', 'seen', 'token');
   const text = await run(['refusals']);

@@ -29,7 +29,7 @@ test.each([
     .filter((name) => name.endsWith('.yaml'))
     .map((name) => `config/examples/${name}`),
 ])('Envoy 1.40 accepts the quota configuration printed for %s', async (path) => {
-  const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', join(PROJECT, path), '--target', 'weir:9']);
+  const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', join(PROJECT, path), '--grpc', 'weir:9']);
   expect(stdout).toContain('port_value: 9 }');
   if (!stdout.includes('- predicate:')) return; // a proxy can apply none of its rules, and the filter does not accept an empty list
   const file = join(folder, 'envoy.yaml');

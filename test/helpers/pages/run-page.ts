@@ -47,15 +47,8 @@ export interface RanCommand {
   readonly everything: string;
 }
 
-/** Admin commands use the debug port and `ask` the gRPC port; the others need no service. */
 const SHIM = `#!/bin/sh
 shift
-case $1 in
-  ask) set -- "$@" --target "localhost:$WEIR_GRPC" ;;
-  unmatched|top|refusals|get|reset|grant|override|audit|candidate|record|quotas)
-    set -- "$@" --target "localhost:$WEIR_DEBUG" ;;
-  explain) case " $* " in *" --rules "*) ;; *) set -- "$@" --target "localhost:$WEIR_DEBUG" ;; esac ;;
-esac
 exec "${process.execPath}" "${MAIN}" "$@"
 `;
 
@@ -168,7 +161,7 @@ class Reader {
   /** Runs commands. `printed` is their standard output, or their standard error if that is empty. */
   async run(command: string): Promise<Pick<RanCommand, 'printed' | 'code' | 'everything'>> {
     for (const [, name = '', value = ''] of command.matchAll(/^export (\w+)=(\S+)$/gm)) this.#env[name] = value;
-    const ports = { WEIR_GRPC: String(this.#weir?.grpcPort), WEIR_DEBUG: String(this.#weir?.debugPort) };
+    const ports = { WEIR_TARGET: `localhost:${this.#weir?.debugPort}` };
     const options = { cwd: this.#folder, env: { ...this.#env, ...ports } };
     const { stdout, stderr, code } = await promisify(execFile)('bash', ['-ec', this.#here(command)], options).then(
       (ended) => ({ ...ended, code: 0 }),

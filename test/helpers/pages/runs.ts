@@ -38,7 +38,7 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
   'docs/advise.md': {
     service: 'ADVISE_BYTES=50000000 RECORD_TO=/var/lib/weir/recordings npx weir serve --rules rules.yaml',
     before: {
-      '--from': `npx weir ask demo path=/login,remote_address=192.0.2.1 &&
+      '--live': `npx weir ask demo path=/login,remote_address=192.0.2.1 &&
         until zcat /var/lib/weir/recordings/* 2> zcat.log | grep -q login; do sleep 0.1; done`,
     },
     files: rules('docs/advise.md'),

@@ -35,10 +35,14 @@ async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
 
 /** Runs `weir advise` to its end. */
 async function advise({ debugPort }: Weir, ...args: readonly string[]) {
-  const running = await start(process.execPath, [MAIN, 'advise', '--from', `127.0.0.1:${debugPort}`, ...args], {
-    env: { PATH: process.env.PATH },
-    name: 'weir',
-  });
+  const running = await start(
+    process.execPath,
+    [MAIN, 'advise', '--live', '--target', `127.0.0.1:${debugPort}`, ...args],
+    {
+      env: { PATH: process.env.PATH },
+      name: 'weir',
+    },
+  );
   const { code } = await running.exited;
   return { code, output: running.output() };
 }

@@ -60,7 +60,7 @@ test('Envoy limits requests with the printed configuration, if it reaches Weir a
 test('every cluster prefers IPv4, and Istio gets the name of a Service instead of localhost', async () => {
   const istio = await printed(rules, '--for', 'istio');
   expect(istio).toContain('address: "weir.weir.svc.cluster.local", port_value: 8081'); // localhost would be the gateway's pod
-  expect(await printed(rules, '--for', 'istio', '--target', 'localhost:8081')).toContain('address: "localhost"');
+  expect(await printed(rules, '--for', 'istio', '--grpc', 'localhost:8081')).toContain('address: "localhost"');
   for (const text of [istio, await printed(rules), await printed('rlqs', rules)])
     expect(text.match(/type: STRICT_DNS\n +dns_lookup_family: V4_PREFERRED/g)).toHaveLength(
       text.match(/type: STRICT_DNS/g)?.length ?? 0,

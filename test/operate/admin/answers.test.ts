@@ -146,6 +146,7 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
     ['GET', '/api/v1/series?rule=demo.user'],
     ['GET', '/api/v1/series/rules'],
     ['GET', '/api/v1/instances'],
+    ['GET', '/api/v1/status'],
     ['GET', '/api/v1/openapi.json'],
     ['GET', '/api/v1/session'],
     ['POST', '/api/v1/session', { token: 'token' }],

@@ -1,0 +1,116 @@
+import type { Command } from 'commander';
+import { parseTime } from '../../base/times.ts';
+import { count, counted } from '../../lab/replay/report/texts.ts';
+import type { Status } from '../../operate/answers/status.ts';
+import { command, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, repeat, show, type Target } from './client.ts';
+import { duration, type Paint } from './paint.ts';
+import { table } from './sites.ts';
+
+interface StatusFlags extends Target {
+  readonly json: boolean;
+  readonly watch: boolean;
+}
+
+const exitCodes = { healthy: 0, degraded: 1, failing: 2 } as const;
+
+/** Adds the command that says whether a service works. */
+export function addStatusCommand(program: Command, { print, fail, exitWith, ...around }: Surroundings): void {
+  command(program, 'status', 'show whether a service works, and what needs attention')
+    .description(
+      'Show on one screen whether a service works, what needs attention, and what to do. Exits with 0 if it is healthy, with 1 if something needs attention, and with 2 if requests are not decided by their counters or the service does not answer.',
+    )
+    .option('--watch', 'show it again every two seconds', false)
+    .action((flags: StatusFlags) =>
+      repeat(flags.watch, { print, ...around }, async (output) => {
+        try {
+          const status = await callApi(flags, { operation: 'GET /api/v1/status' });
+          show(flags, status, renderStatus, output);
+          exitWith(exitCodes[status.health]);
+        } catch (error) {
+          if (!(error instanceof CommandFailed)) throw error;
+          fail(error.message);
+          exitWith(exitCodes.failing);
+        }
+      }),
+    );
+}
+
+/** Renders the status as text: findings first, then the facts. */
+export function renderStatus(status: Status, paint: Paint): string {
+  const { health, findings, version, startedAt, atMs } = status;
+  const own = status.instances.find(({ isThis }) => isThis);
+  const colour = health === 'healthy' ? paint.good : paint.bad;
+  return [
+    `${colour(health.toUpperCase())}  ${own?.name ?? ''}, version ${version}, started ${agoText(startedAt, atMs)}`,
+    ...findings.flatMap(({ level, problem, advice }) => [
+      `  ${paint.bad(level.padEnd(8))}  ${problem}`,
+      `            ${paint.dim(advice)}`,
+    ]),
+    '',
+    ...facts(status).map(([name, text]) => `${paint.strong(name.padEnd(9))}  ${text}`),
+    '',
+    ...instanceTable(status, paint),
+  ].join('\n');
+}
+
+function facts({ lastMinute, undecided, store, rules, overrides, candidate, memory, ...more }: Status) {
+  const { passed, refused, undecided: lost, degraded } = lastMinute;
+  const reasons = Object.entries(undecided).filter(([, requests]) => requests > 0);
+  const lostText = reasons.map(([reason, requests]) => `${reason} ${count(requests)}`).join(', ');
+  const { atMs, workers } = more;
+  return [
+    [
+      'requests',
+      `${count(passed)} passed, ${count(refused)} refused, ${count(degraded)} decided without counters, ${count(lost)} undecided in the last minute`,
+    ],
+    ...(lostText === '' ? [] : [['', `undecided since the start: ${lostText}`]]),
+    ['store', storeText(store)],
+    ['rules', rulesText(rules, atMs)],
+    ['overrides', `${overrides.count}${overrides.nextEnd === undefined ? '' : `, the next ends ${overrides.nextEnd}`}`],
+    ['candidate', candidateText(candidate, atMs)],
+    ['workers', `${workers.expected}, ${counted(workers.restarts, 'restart')}`],
+    ...memory.map((one, at) => [at === 0 ? 'memory' : '', memoryText(one)]),
+  ] as const;
+}
+
+function storeText({ description, isUp, latencyMs, failures, openCircuits }: Status['store']): string {
+  const state = isUp === undefined ? '' : isUp ? ', up' : ', DOWN';
+  const latency = latencyMs === undefined || isUp === false ? '' : `, ${latencyMs} ms`;
+  const open = openCircuits.length === 0 ? '' : `, not called: ${openCircuits.join(', ')}`;
+  return `${description}${state}${latency}, ${counted(failures, 'failed request')} since the start${open}`;
+}
+
+function rulesText({ source, count: rules, hash, loadedAt, pending }: Status['rules'], atMs: number): string {
+  if (hash === undefined || loadedAt === undefined) return `none yet, from ${source}`;
+  const newer = pending === null ? '' : pending === 'invalid' ? '; newer ones are invalid' : '; newer ones unread';
+  return `${counted(rules, 'rule')} from ${source}, hash ${hash}, loaded ${agoText(loadedAt, atMs)}${newer}`;
+}
+
+function candidateText({ state, hash, loadedAt }: Status['candidate'], atMs: number): string {
+  if (state === 'wrong') return 'invalid, not tried: see weir candidate';
+  return loadedAt === undefined ? state : `hash ${hash}, tried since ${agoText(loadedAt, atMs)}`;
+}
+
+const MEGABYTE = 1e6;
+
+const megabytes = (bytes: number): string => `${(bytes / MEGABYTE).toFixed(1)} MB`;
+
+function memoryText({ kind, owner, bytes, maxBytes, counters }: Status['memory'][number]): string {
+  const name = { all: owner, process: `  ${owner}`, use: `  of which ${owner}` }[kind];
+  const of = maxBytes === undefined ? '' : ` of at most ${megabytes(maxBytes)}`;
+  return `${name}: ${megabytes(bytes)}${of}${counters === undefined ? '' : ` for ${counted(counters, 'counter')}`}`;
+}
+
+function instanceTable({ instances, instancesNote, atMs }: Status, paint: Paint): readonly string[] {
+  const [head = '', ...rows] = table([
+    ['INSTANCE', 'VERSION', 'RULES', 'STARTED', 'DECISIONS/S', 'REFUSED/S'],
+    ...instances.map(({ name, version, rules = '-', startedAtMs, decisionsPerSecond, refusedPerSecond }) => [
+      ...[name, version, rules, `${duration(atMs - startedAtMs)} ago`],
+      ...[String(Math.round(decisionsPerSecond)), String(Math.round(refusedPerSecond))],
+    ]),
+  ]);
+  return [paint.dim(head), ...rows, ...(instancesNote === undefined ? [] : [paint.dim(instancesNote)])];
+}
+
+const agoText = (time: string, nowMs: number): string => `${duration(nowMs - (parseTime(time) ?? nowMs))} ago`;

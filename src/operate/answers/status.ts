@@ -1,0 +1,79 @@
+import {
+  fields,
+  flag,
+  listOf,
+  mapOf,
+  number,
+  oneOf,
+  orNull,
+  text,
+  time,
+  type ValueOf,
+  whole,
+} from '../../base/shape.ts';
+import { instance } from './service.ts';
+
+/** Something that needs attention, and what to do about it. */
+const statusFinding = fields({
+  /** `failing`: requests are not decided by their counters. */
+  level: oneOf('failing', 'degraded'),
+  problem: text,
+  advice: text,
+});
+export type StatusFinding = ValueOf<typeof statusFinding>;
+
+/** What an instance is doing, and what needs attention. */
+const status = fields(
+  {
+    /** The worst level of the findings. */
+    health: oneOf('healthy', 'degraded', 'failing'),
+    findings: listOf(statusFinding),
+    version: text,
+    startedAt: time,
+    atMs: number,
+    /** Decisions of the last minute; `degraded`: made without their counters. */
+    lastMinute: fields({ passed: whole, refused: whole, undecided: whole, degraded: whole }),
+    /** Requests without a decision since the start, by reason. */
+    undecided: mapOf(whole),
+    store: fields(
+      {
+        description: text,
+        /** Requests that failed because of it, since the start. */
+        failures: whole,
+        /** Nodes that are not called at present, since they did not answer. */
+        openCircuits: listOf(text),
+      },
+      { isUp: flag, reason: text, latencyMs: number, lastSuccessAt: time },
+    ),
+    rules: fields(
+      {
+        source: text,
+        count: whole,
+        /** Why newer rules are not in force: they are invalid, or could not be read, which is tried again. */
+        pending: orNull(oneOf('invalid', 'unread')),
+        problems: listOf(text),
+        moreProblems: whole,
+      },
+      { hash: text, loadedAt: time },
+    ),
+    overrides: fields({ count: whole }, { nextEnd: time }),
+    candidate: fields({ state: oneOf('off', 'on', 'wrong') }, { hash: text, loadedAt: time }),
+    workers: fields({ expected: whole, restarts: whole }),
+    /** Resident memory of all processes and of each kind, and what it is used for as far as that is known. */
+    memory: listOf(
+      fields(
+        { kind: oneOf('all', 'process', 'use'), owner: text, bytes: number },
+        { maxBytes: number, counters: whole },
+      ),
+    ),
+    /** The instances on the same store, this one included. */
+    instances: listOf(instance),
+  },
+  {
+    /** Why only this instance is listed. */
+    instancesNote: text,
+  },
+);
+export type Status = ValueOf<typeof status>;
+
+export const statusAnswers = { 'GET /api/v1/status': status };

@@ -1,0 +1,215 @@
+import type { Clock } from '../../base/clock.ts';
+import { rfc3339 } from '../../base/times.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { counted } from '../../lab/replay/report/texts.ts';
+import { type ApiOperation, operation } from '../admin/api.ts';
+import { noQuery } from '../admin/parameters.ts';
+import type { Instance } from '../answers/service.ts';
+import type { Status, StatusFinding } from '../answers/status.ts';
+import type { CandidateFacts } from '../candidate/book.ts';
+import type { Statistics } from '../observe/stats.ts';
+import type { HealthFacts } from './health-facts.ts';
+import type { Live } from './live.ts';
+
+interface StatusSources {
+  readonly clock: Clock;
+  readonly version: string;
+  readonly live: Pick<Live, 'service' | 'startedAtMs'>;
+  readonly health: () => HealthFacts;
+  readonly isReady: () => boolean;
+  readonly statistics: Pick<Statistics, 'failures' | 'undecided'>;
+  /** Where the rules come from, for people. */
+  readonly rulesSource: string;
+  readonly overrides: () => Iterable<StandingOverride>;
+  readonly candidate: () => CandidateFacts;
+  /** Resident memory of this process. */
+  readonly ownBytes: () => number;
+  /** This instance alone, for a store that instances do not share. */
+  readonly instance: () => Instance;
+  /** All instances; undefined: the store keeps no list. */
+  readonly instances: (() => Promise<readonly Instance[]>) | undefined;
+}
+
+/** The operation that says whether the service works, and what needs attention. */
+export const statusOperation = (sources: StatusSources): ApiOperation =>
+  operation({
+    path: '/api/v1/status',
+    method: 'GET',
+    summary: 'whether the service works, and what needs attention',
+    need: 'open',
+    query: noQuery,
+    answers:
+      '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
+    answer: () => readStatus(sources),
+  });
+
+async function readStatus(sources: StatusSources): Promise<Status> {
+  const { clock, version, live, statistics, isReady } = sources;
+  const health = sources.health();
+  const facts = {
+    version,
+    startedAt: rfc3339(live.startedAtMs),
+    atMs: clock(),
+    lastMinute: sumMinute(live.service.columns('60s')),
+    undecided: { ...statistics.undecided },
+    store: describeStore(health, statistics.failures.store),
+    rules: describeRules(health.rules, sources.rulesSource),
+    overrides: describeOverrides(sources.overrides()),
+    candidate: describeCandidate(sources.candidate()),
+    workers: { ...health.workers },
+    memory: memoryByOwner(health.figures, sources.ownBytes()),
+    ...(await listInstances(sources)),
+  };
+  const findings = findProblems(facts, isReady());
+  return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
+}
+
+const sumMinute = (columns: Readonly<Record<string, readonly number[]>>): Status['lastMinute'] => {
+  const sum = (field: string): number => Math.round((columns[field] ?? []).reduce((total, rate) => total + rate, 0));
+  return { passed: sum('passed'), refused: sum('refused'), undecided: sum('undecided'), degraded: sum('degraded') };
+};
+
+function describeStore({ store, circuits }: HealthFacts, failures: number): Status['store'] {
+  const { lastSuccessAtMs, ...state } = store;
+  return {
+    ...state,
+    failures,
+    openCircuits: circuits.filter(({ open }) => open > 0).map(({ node }) => node),
+    ...(lastSuccessAtMs !== undefined && { lastSuccessAt: rfc3339(lastSuccessAtMs) }),
+  };
+}
+
+const describeRules = (
+  { isNewest, isUnread, hash, loadedAtMs, count, problems, moreProblems }: HealthFacts['rules'],
+  source: string,
+): Status['rules'] => ({
+  source,
+  count,
+  pending: isNewest ? null : isUnread ? 'unread' : 'invalid',
+  problems,
+  moreProblems,
+  ...(hash !== undefined && { hash }),
+  ...(loadedAtMs !== undefined && { loadedAt: rfc3339(loadedAtMs) }),
+});
+
+function describeOverrides(all: Iterable<StandingOverride>): Status['overrides'] {
+  const ends = Array.from(all, ({ untilMs }) => untilMs);
+  return { count: ends.length, ...(ends.length > 0 && { nextEnd: rfc3339(Math.min(...ends)) }) };
+}
+
+const describeCandidate = ({ state, hash, loadedAtMs }: CandidateFacts): Status['candidate'] => ({
+  state,
+  ...(hash !== undefined && { hash }),
+  ...(loadedAtMs !== undefined && { loadedAt: rfc3339(loadedAtMs) }),
+});
+
+function memoryByOwner(figures: HealthFacts['figures'], ownBytes: number): Status['memory'] {
+  const { rssBytes, heapBytes, callerBytes, callerMaxBytes, memoryBytes, memoryCounters = 0 } = figures;
+  return [
+    { kind: 'all', owner: 'all processes', bytes: rssBytes },
+    { kind: 'process', owner: 'deciders', bytes: Math.max(rssBytes - ownBytes, 0) },
+    { kind: 'process', owner: 'control process', bytes: ownBytes },
+    { kind: 'use', owner: 'JavaScript heaps', bytes: heapBytes },
+    ...(memoryBytes === undefined
+      ? []
+      : [{ kind: 'use' as const, owner: 'counters', bytes: memoryBytes, counters: memoryCounters }]),
+    { kind: 'use', owner: 'buffers for callers', bytes: callerBytes, maxBytes: callerMaxBytes },
+  ];
+}
+
+async function listInstances({
+  instance,
+  instances,
+}: StatusSources): Promise<Pick<Status, 'instances' | 'instancesNote'>> {
+  if (!instances) return { instances: [instance()], instancesNote: 'others are listed only with counters in Redis' };
+  try {
+    return { instances: await instances() };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { instances: [instance()], instancesNote: `others are not listed, since Redis cannot be reached: ${why}` };
+  }
+}
+
+/** Above this part of the requests, those without a decision are no exceptions. */
+const MAX_UNDECIDED_PART = 0.01;
+
+type Facts = Omit<Status, 'health' | 'findings'>;
+
+/** The reasons not to be healthy, the worst first. */
+function findProblems(facts: Facts, isReady: boolean): readonly StatusFinding[] {
+  const found = [
+    ...(isReady ? [] : [notReady(facts)]),
+    ...storeProblems(facts.store),
+    ...undecidedProblems(facts.lastMinute, facts.store.isUp),
+    ...ruleProblems(facts.rules),
+    ...instanceProblems(facts.instances),
+  ];
+  return [...found.filter(({ level }) => level === 'failing'), ...found.filter(({ level }) => level !== 'failing')];
+}
+
+const failing = (problem: string, advice: string): StatusFinding => ({ level: 'failing', problem, advice });
+const degraded = (problem: string, advice: string): StatusFinding => ({ level: 'degraded', problem, advice });
+
+function notReady({ rules }: Facts): StatusFinding {
+  const why = rules.hash === undefined ? 'no rules are loaded' : 'counters have not been reached since the start';
+  return failing(`requests cannot be decided: ${why}`, '/healthcheck?verbose on the HTTP port has the reason');
+}
+
+function storeProblems({ description, isUp, reason, lastSuccessAt, openCircuits }: Status['store']): StatusFinding[] {
+  const advice = `counters are ${description}: check it, and the network to it; meanwhile on_store_failure decides`;
+  const since = lastSuccessAt === undefined ? 'has never answered' : `has not answered since ${lastSuccessAt}`;
+  if (isUp === false) return [failing(`the store ${since}: ${reason ?? 'no reason known'}`, advice)];
+  if (openCircuits.length === 0) return [];
+  return [failing(`${openCircuits.join(', ')} did not answer in time, and is called only to probe it`, advice)];
+}
+
+function undecidedProblems(
+  { passed, refused, undecided, degraded: guesses }: Status['lastMinute'],
+  isStoreUp: boolean | undefined,
+): StatusFinding[] {
+  const advice =
+    isStoreUp === false
+      ? 'the store is the reason: see above'
+      : 'the store was the reason if it has been down; else see the runbook WeirUndecided';
+  const isMuch = undecided > MAX_UNDECIDED_PART * (passed + refused + undecided);
+  const lost = `${counted(undecided, 'request')} of the last minute got no decision; proxies may have let them pass`;
+  const guessed = `${counted(guesses, 'decision')} of the last minute made without counters, by on_store_failure or on_overload`;
+  return [
+    ...(undecided > 0 ? [isMuch ? failing(lost, advice) : degraded(lost, advice)] : []),
+    ...(guesses > 0 ? [degraded(guessed, advice)] : []),
+  ];
+}
+
+function ruleProblems({ pending, problems, source }: Status['rules']): StatusFinding[] {
+  const [first = 'see the log'] = problems;
+  switch (pending) {
+    case 'invalid':
+      return [
+        degraded(
+          `newer rules are invalid, and the previous ones stay in force: ${first}`,
+          'correct them: weir check finds all problems, and files are loaded within a second',
+        ),
+      ];
+    case 'unread':
+      return [
+        degraded(
+          `newer rules could not be read, and the previous ones stay in force: ${first}`,
+          `reading is tried again; check ${source}`,
+        ),
+      ];
+    case null:
+      return [];
+  }
+}
+
+function instanceProblems(instances: readonly Instance[]): StatusFinding[] {
+  const own = instances.find(({ isThis }) => isThis);
+  const others = instances.filter(({ rules }) => rules !== own?.rules).map(({ name }) => name);
+  if (others.length === 0) return [];
+  return [
+    degraded(
+      `${others.join(', ')} and this instance have different rules`,
+      'run weir status on each: one has not received the newest rules, or has refused them',
+    ),
+  ];
+}
