@@ -16,7 +16,7 @@ const exitCodes = { healthy: 0, degraded: 1, failing: 2 } as const;
 
 /** Adds the command that says whether a service works. */
 export function addStatusCommand(program: Command, { print, fail, exitWith, ...around }: Surroundings): void {
-  command(program, 'status', 'show whether a service works, and what needs attention')
+  command(program, 'status', 'show whether a service works')
     .description(
       'Show on one screen whether a service works, what needs attention, and what to do. Exits with 0 if it is healthy, with 1 if something needs attention, and with 2 if requests are not decided by their counters or the service does not answer.',
     )
