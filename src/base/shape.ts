@@ -2,7 +2,7 @@
 export interface JsonShape<T> {
   readonly type?: string | readonly string[];
   readonly const?: unknown;
-  readonly enum?: readonly (string | number)[];
+  readonly enum?: readonly (string | number | boolean)[];
   readonly format?: string;
   readonly description?: string;
   readonly items?: JsonShape<unknown>;
@@ -27,7 +27,7 @@ export const whole: JsonShape<number> = { type: 'integer' };
 export const number: JsonShape<number> = { type: 'number' };
 export const flag: JsonShape<boolean> = { type: 'boolean' };
 /** Absent instead of false. */
-export const onlyTrue: JsonShape<true> = { const: true };
+export const onlyTrue: JsonShape<true> = { type: 'boolean', enum: [true] };
 /** A time of RFC 3339. */
 export const time: JsonShape<string> = { type: 'string', format: 'date-time' };
 export const anything: JsonShape<unknown> = {};

@@ -19,6 +19,18 @@ export async function xdsProtos(): Promise<string> {
   return folder;
 }
 
+/** Folder with the Python packages that a file lists, for PYTHONPATH, and their programs in `bin`. */
+export async function pythonPackages(requirements: string): Promise<string> {
+  const list = await readFile(requirements, 'utf8');
+  const folder = join(CACHE, `python-${createHash('sha256').update(list).digest('hex').slice(0, 12)}`);
+  if (await isThere(folder)) return folder;
+  await install(folder, async (into) => {
+    const pip = ['-m', 'pip', 'install', '--only-binary', ':all:', '--target', into, '--requirement', requirements];
+    await promisify(execFile)('python3', pip);
+  });
+  return folder;
+}
+
 /** Whether this machine can compile and run Java and has Maven to fetch dependencies. */
 export const hasJava = (): boolean =>
   ['javac', 'java', 'mvn'].every(

@@ -15,7 +15,7 @@ interface OpenApi {
       >
     >
   >;
-  readonly components: { readonly schemas: { readonly Problem: object } };
+  readonly components: { readonly schemas: Readonly<Record<string, object>> };
 }
 type Content = Readonly<Record<string, { readonly schema: object }>>;
 
@@ -31,7 +31,11 @@ export interface Documented {
 /** Reads the document. Undocumented fields count as flaws, although the schemas allow additional properties. */
 export async function documentOf(debugPort: number): Promise<Documented> {
   const response = await fetch(`http://127.0.0.1:${debugPort}/api/v1/openapi.json`);
-  const { paths, components } = (await response.json()) as OpenApi; // as the operation declares
+  const document = (await response.json()) as OpenApi; // as the operation declares
+  const { schemas } = document.components;
+  const { paths }: OpenApi = JSON.parse(
+    JSON.stringify(document, (_, part) => ('$ref' in Object(part) ? schemas[part.$ref.split('/').at(-1)] : part)),
+  );
   const ajv = new Ajv2020({
     allErrors: true,
     strict: true,
@@ -54,7 +58,7 @@ export async function documentOf(debugPort: number): Promise<Documented> {
   };
   const bodyOf = (operation: string, status: number): object | undefined => {
     const found = operation === '' ? undefined : of(operation).responses[status];
-    return found || status === 200 ? found?.content['application/json']?.schema : components.schemas.Problem;
+    return found || status === 200 ? found?.content['application/json']?.schema : schemas.Problem;
   };
   const all = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods).flatMap((method) => (method === 'servers' ? [] : [`${method.toUpperCase()} ${path}`])),

@@ -4,60 +4,49 @@ import { codeNumbers, requestUnitNumbers, unitNumbers } from './wire.ts';
 const namesOf = <N extends Readonly<Record<string, number>>>(numbers: N) =>
   oneOf(...(Object.keys(numbers) as (keyof N & string)[])); // it has no other keys
 
+const entry = fields({ key: text, value: text });
+
+const requestLimit = fields(
+  {},
+  { requestsPerUnit: whole, unit: anyOf(namesOf(requestUnitNumbers), whole), unitMultiplier: whole },
+);
+
+const descriptor = fields(
+  { entries: listOf(entry) },
+  {
+    limit: orNull(requestLimit),
+    hitsAddend: orNull(anyOf(text, whole)),
+    isNegativeHits: flag,
+  },
+);
+
 /** The body of `/json`. */
 export const rateLimitRequest = {
-  ...fields(
-    {},
-    {
-      domain: text,
-      descriptors: listOf(
-        fields(
-          {},
-          {
-            entries: listOf(fields({}, { key: text, value: text })),
-            limit: orNull(
-              fields(
-                {},
-                {
-                  requestsPerUnit: whole,
-                  unit: anyOf(namesOf(requestUnitNumbers), whole),
-                  unitMultiplier: whole,
-                },
-              ),
-            ),
-            hitsAddend: orNull(anyOf(text, whole)),
-            isNegativeHits: flag,
-          },
-        ),
-      ),
-      hitsAddend: whole,
-    },
-  ),
+  ...fields({ domain: text, descriptors: listOf(descriptor) }, { hitsAddend: whole }),
   description: 'The JSON of a RateLimitRequest; names may be in snake_case, as in the .proto file.',
 };
 
 const header = fields({ key: text, value: text });
 const code = namesOf(codeNumbers);
 
+const currentLimit = fields(
+  {},
+  { name: text, requestsPerUnit: whole, unit: namesOf(unitNumbers), unitMultiplier: whole },
+);
+
+const descriptorStatus = fields(
+  { code },
+  {
+    currentLimit,
+    limitRemaining: whole,
+    /** `59s`. */
+    durationUntilReset: text,
+  },
+);
+
 /** The answer of `/json`: defaults are left out. */
 export const rateLimitResponse = fields(
-  {
-    overallCode: code,
-    statuses: listOf(
-      fields(
-        { code },
-        {
-          currentLimit: fields(
-            {},
-            { name: text, requestsPerUnit: whole, unit: namesOf(unitNumbers), unitMultiplier: whole },
-          ),
-          limitRemaining: whole,
-          /** `59s`. */
-          durationUntilReset: text,
-        },
-      ),
-    ),
-  },
+  { overallCode: code, statuses: listOf(descriptorStatus) },
   { responseHeadersToAdd: listOf(header), dynamicMetadata: anyObject },
 );
 export type RateLimitResponseJson = ValueOf<typeof rateLimitResponse>;
@@ -81,3 +70,21 @@ export const commitAnswer = fields({
 export type HoldAnswerJson = Partial<
   ValueOf<typeof holdAnswer> & ValueOf<typeof reserveAnswer> & ValueOf<typeof commitAnswer>
 >;
+
+/** The shapes by the names of their types in generated clients. */
+export const namedShapes = {
+  DescriptorEntry: entry,
+  RequestLimit: requestLimit,
+  RateLimitDescriptor: descriptor,
+  RateLimitRequest: rateLimitRequest,
+  CurrentLimit: currentLimit,
+  DescriptorStatus: descriptorStatus,
+  ResponseHeader: header,
+  RateLimitResponse: rateLimitResponse,
+  HoldRequest: holdRequest,
+  AcquireRequest: acquireRequest,
+  HoldAnswer: holdAnswer,
+  ReleaseAnswer: releaseAnswer,
+  ReserveAnswer: reserveAnswer,
+  CommitAnswer: commitAnswer,
+} as const;

@@ -4,6 +4,7 @@ import {
   commitAnswer,
   holdAnswer,
   holdRequest,
+  namedShapes,
   rateLimitRequest,
   rateLimitResponse,
   releaseAnswer,
@@ -83,7 +84,7 @@ export function openApiDocument(operations: readonly ApiOperation[], version: st
       version,
       description: 'Explains answers, lists unmatched descriptors, and changes counters. Served on the debug port.',
     },
-    paths: {
+    paths: withReferences({
       ...Object.fromEntries(callerOperations.map((operation) => [operation.path, callerPath(operation)])),
       ...Object.fromEntries(
         Array.from(byPath, ([path, own]) => [
@@ -91,7 +92,7 @@ export function openApiDocument(operations: readonly ApiOperation[], version: st
           Object.fromEntries(own.map((operation) => [operation.method.toLowerCase(), operationObject(operation)])),
         ]),
       ),
-    },
+    }),
     components: {
       securitySchemes: {
         token: { type: 'http', scheme: 'bearer', description: 'A token of ADMIN_TOKEN.' },
@@ -102,7 +103,7 @@ export function openApiDocument(operations: readonly ApiOperation[], version: st
           description: 'Set by POST /api/v1/session; changes also require the header x-weir-csrf.',
         },
       },
-      schemas: { Problem: problemSchema },
+      schemas: Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, withReferences(schema)])),
     },
   };
 }
@@ -127,6 +128,19 @@ const problemSchema = {
   },
 } as const;
 
+/** The schemas that others refer to: generators name a type after each. */
+const schemas: Readonly<Record<string, object>> = { Problem: problemSchema, ...namedShapes };
+const schemaNames = new Map(Object.entries(schemas).map(([name, schema]) => [schema, name]));
+
+/** A copy in which each of these schemas is a reference, except the outermost one. */
+const withReferences = (value: object): object =>
+  JSON.parse(
+    JSON.stringify(value, (key, part) => {
+      const name = key === '' ? undefined : schemaNames.get(part);
+      return name === undefined ? part : { $ref: `#/components/schemas/${name}` };
+    }),
+  );
+
 function operationObject(declared: Documented) {
   const { method, path, summary, need, query, body, answers: description, produces, consumes } = declared;
   const content = produces
@@ -139,10 +153,11 @@ function operationObject(declared: Documented) {
     schema,
     ...descriptionOf(schema),
   }));
-  const problem = { content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } };
+  const problem = { content: { 'application/problem+json': { schema: problemSchema } } };
   return {
     operationId: `${method.toLowerCase()}${path.replace('/api/v1', '').replace(/[/.](\w)/g, (_, letter: string) => letter.toUpperCase())}`,
     summary,
+    tags: [callerPaths[path] ? 'callers' : 'admin'],
     ...(need !== 'open' && { security: [{ token: [] }, { session: [] }, ...(need === 'read' ? [{}] : [])] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
