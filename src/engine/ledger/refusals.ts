@@ -139,6 +139,7 @@ export class Refusals implements DenyCacheState, KeptForCounters {
     const isAbove = charged || hits === 0;
     this.#remembered.set(key, { limit, sinceMs: calledAtMs, untilMs: calledAtMs + holdsMs, resetAtMs, isAbove });
     this.#bytes += bytesOf(key);
+    if (this.#bytes <= this.#options.maxBytes) return; // even the first step of an iteration passes all deleted entries
     for (const oldest of this.#remembered.keys()) {
       if (this.#bytes <= this.#options.maxBytes) break;
       this.counts.evicted++;
